@@ -1,0 +1,97 @@
+"""Settings from the environment, and the places where files lie."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from loaderwatch.core.errors import ConfigError
+
+DEFAULT_PORT: Final = 8790
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says."""
+
+    server: str | None  # LOADERWATCH_SERVER
+    token: str | None  # LOADERWATCH_TOKEN
+    run: str | None  # LOADERWATCH_RUN
+    data_dir: Path  # LOADERWATCH_DIR
+    disabled: bool  # LOADERWATCH_DISABLE
+
+    @property
+    def outbox_dir(self) -> Path:
+        """Envelopes that wait for the server, a folder per run."""
+        return self.data_dir / "outbox"
+
+    @property
+    def runs_dir(self) -> Path:
+        """The local server's store, a file per run."""
+        return self.data_dir / "runs"
+
+    @property
+    def logs_dir(self) -> Path:
+        """What helper processes say."""
+        return self.data_dir / "logs"
+
+    @property
+    def token_path(self) -> Path:
+        """The local server's tokens (JSON, mode 0600)."""
+        return self.data_dir / "token.json"
+
+    @property
+    def server_path(self) -> Path:
+        """Where the running local server is (JSON: url, pid, viewer_url)."""
+        return self.data_dir / "server.json"
+
+    @property
+    def rings_dir(self) -> Path:
+        """Shared memory, a folder per run.
+
+        /dev/shm even when LOADERWATCH_DIR is set: a ring that is mapped from a network file system could stall the
+        training process on write-back. The folder's name keeps data directories and users apart.
+        """
+        shm = Path("/dev/shm")
+        if sys.platform == "linux" and os.access(shm, os.W_OK):
+            mark = hashlib.sha256(str(self.data_dir).encode()).hexdigest()[:8]
+            return shm / f"loaderwatch-{os.getuid()}-{mark}"
+        return self.data_dir / "rings"
+
+
+def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the LOADERWATCH_* variables.
+
+    Raises:
+        ConfigError: LOADERWATCH_SERVER is not an http(s) URL.
+    """
+    env = os.environ if environ is None else environ
+    server = env.get("LOADERWATCH_SERVER") or None
+    if server is not None and not server.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"LOADERWATCH_SERVER is {server!r}; use a URL such as http://127.0.0.1:{DEFAULT_PORT}"
+        )
+    directory = env.get("LOADERWATCH_DIR")
+    return Settings(
+        server=server.rstrip("/") if server else None,
+        token=env.get("LOADERWATCH_TOKEN") or None,
+        run=env.get("LOADERWATCH_RUN") or None,
+        data_dir=Path(directory).expanduser().absolute() if directory else _default_dir(),
+        disabled=env.get("LOADERWATCH_DISABLE", "") not in ("", "0"),
+    )
+
+
+def _default_dir() -> Path:
+    try:
+        from platformdirs import (
+            user_data_path,
+        )  # not at import: costs milliseconds that most processes do not need
+    except ImportError:
+        return Path(tempfile.gettempdir()) / "loaderwatch"
+    return user_data_path("loaderwatch", appauthor=False)

@@ -1,0 +1,27 @@
+"""The errors loaderwatch raises on purpose; each message names the thing, its value and the next move."""
+
+from __future__ import annotations
+
+
+class LoaderwatchError(Exception):
+    """Base of every error that loaderwatch raises on purpose."""
+
+
+class RingError(LoaderwatchError):
+    """A ring file is not one of ours, is cut short, or has a layout this version does not read."""
+
+
+class WireError(LoaderwatchError):
+    """An envelope is malformed.
+
+    Attributes:
+        field: dotted path of the offending field, e.g. ``tables.steps.wait_ns``.
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+class ConfigError(LoaderwatchError):
+    """A setting (environment variable, command-line option) has a value that cannot be used."""

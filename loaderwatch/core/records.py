@@ -1,0 +1,250 @@
+"""The one catalogue of what is recorded: ring records, table columns, phases and their codes.
+
+A *record* is one fact of fixed size that a training process or a DataLoader worker writes into its ring.
+A *table* is the same facts as columns, as they travel on the wire and lie in the store. Both are defined here and
+nowhere else; a column's position in ``RECORD_FIELDS`` is its position in the ring slot.
+
+Conventions: nanoseconds as int64; ``UNKNOWN`` (int64) or NaN (float64) where a value is not known, never 0.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final, Literal
+
+UNKNOWN: Final = -(2**63)
+"""The int64 that stands for "not known" in records and integer columns."""
+
+
+class RecordKind(enum.IntEnum):
+    """What a ring slot holds."""
+
+    STEP = 1
+    EPOCH_BEGIN = 2
+    EPOCH_END = 3
+    PHASE = 4
+    FETCH = 5
+    GPU_WAIT = 6
+
+
+class Phase(enum.IntEnum):
+    """What a process is doing now: the kind of its open span.
+
+    OUTSIDE..USER are states of a training process, IDLE..COLLATE of a worker.
+    """
+
+    OUTSIDE = 0  # attached, no loader is being iterated
+    ITER = 1  # inside iter(loader): worker start, sampler, reset drain
+    WAIT = 2  # inside next(loader): data wait
+    STEP = 3  # in the loop body, between a batch's delivery and the next request
+    H2D = 4
+    FORWARD = 5
+    BACKWARD = 6
+    OPTIMIZER = 7
+    TEARDOWN = 8  # inside the next() that found the epoch exhausted, or dropping the iterator
+    USER = 9  # inside loaderwatch.phase(name)
+    IDLE = 20  # worker: waiting for indices
+    FETCH = 21  # worker: reading samples
+    COLLATE = 22  # worker: joining samples into a batch
+    STARTING = 23  # worker: between process start and its first wait for indices
+
+
+class IterKind(enum.IntEnum):
+    """How an epoch's iterator came to be."""
+
+    IN_PROCESS = 0  # num_workers=0: fetched on the training thread
+    STARTED = 1  # worker processes were started
+    RESET = 2  # persistent workers were reset
+    WRAPPED = 3  # any other iterable
+
+
+class EndedBy(enum.IntEnum):
+    """How an epoch ended."""
+
+    EXHAUSTED = 1
+    BREAK = 2  # the iterator was dropped or reset before StopIteration
+    ERROR = 3  # next() raised something else
+
+
+RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
+    # One per delivered batch, written when its step ends (the next request, the end of the epoch, or abandonment).
+    RecordKind.STEP: (
+        "loader",  # loader id within the process
+        "epoch",  # of this loader, from 0
+        "batch",  # within the epoch, from 0
+        "step",  # optimizer steps finished so far if an optimizer is watched, else batches of this loader so far
+        "request_ns",  # when next(loader) was entered (monotonic in the ring, UTC in tables)
+        "wait_ns",  # data wait: time inside next(loader)
+        "wait_cpu_ns",  # training-thread CPU time inside it
+        "ready",  # batches ready but unread at entry (result queue, plus pinned queue)
+        "cached",  # batches received out of order at entry
+        "awaited_worker",  # worker whose batch had to come next
+        "step_ns",  # delivery to next request, other watched loaders' waits excluded
+        "h2d_ns",
+        "forward_ns",
+        "backward_ns",
+        "optimizer_ns",
+        "nested_ns",  # waits on other watched loaders inside this step, not part of step_ns
+        "off_main_thread",  # 1 when iterated by another thread than the one that attached
+        "optimizer_steps",  # optimizer.step() calls inside this step: 0 while gradients accumulate
+    ),
+    # One per iter(loader), written when its first batch is delivered or the epoch ends without one.
+    RecordKind.EPOCH_BEGIN: (
+        "loader",
+        "epoch",
+        "request_ns",  # when iter(loader) was entered
+        "iter_ns",  # time inside iter(loader)
+        "iter_cpu_ns",
+        "sampler_ns",  # until the sampler gave its first index
+        "first_wait_ns",  # the first next()
+        "iter_kind",  # IterKind
+        "workers",
+        "drained",  # batches of the epoch before that reset had to throw away
+        "gap_ns",  # end of this loader's previous epoch to this request
+    ),
+    RecordKind.EPOCH_END: (
+        "loader",
+        "epoch",
+        "request_ns",  # when the next() that found the end was entered, or the iterator was dropped
+        "teardown_ns",  # how long that took
+        "batches",
+        "ended_by",  # EndedBy
+    ),
+    RecordKind.PHASE: (
+        "name",  # index into ProcessInfo.phase_names
+        "request_ns",
+        "duration_ns",
+        "step",
+    ),
+    # One per batch a worker fetched (or the training process itself with num_workers=0: worker = -1).
+    RecordKind.FETCH: (
+        "loader",
+        "worker",
+        "ordinal",  # batches fetched by this worker before this one
+        "request_ns",  # when the fetch began
+        "fetch_ns",  # reading and collating
+        "collate_ns",
+        "cpu_ns",  # worker main-thread CPU time
+        "idle_ns",  # waiting for indices before this fetch
+        "samples",
+        "slow_index",  # dataset index of the slowest sample
+        "slow_ns",
+        "bytes",  # tensor bytes of the batch
+    ),
+    # Read from CUDA events some steps later.
+    RecordKind.GPU_WAIT: (
+        "loader",
+        "epoch",
+        "batch",
+        "request_ns",
+        "starved_ns",  # the GPU's own idle time between request and delivery of this batch
+        "gpu_step_ns",  # stream time from delivery to the next request
+    ),
+}
+
+SLOT_FIELDS: Final = 22
+"""int64 fields of a ring slot: sequence, kind, up to 19 payload fields, sequence again."""
+
+DType = Literal["i8", "f8"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table: its name (with unit) and its type on the wire and in the store."""
+
+    name: str
+    dtype: DType
+
+
+def _ints(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, "i8") for name in names)
+
+
+def _floats(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, "f8") for name in names)
+
+
+def _of_record(kind: RecordKind) -> tuple[Column, ...]:
+    return _ints("rank", *RECORD_FIELDS[kind])
+
+
+TABLES: Final[dict[str, tuple[Column, ...]]] = {
+    "steps": _of_record(RecordKind.STEP),
+    "epoch_begins": _of_record(RecordKind.EPOCH_BEGIN),
+    "epoch_ends": _of_record(RecordKind.EPOCH_END),
+    "phases": _of_record(RecordKind.PHASE),
+    "fetches": _of_record(RecordKind.FETCH),
+    "gpu_waits": _of_record(RecordKind.GPU_WAIT),
+    # NVML, 10 Hz. ``gpu`` is the index into Envelope.gpus of the same host; rank UNKNOWN when nobody here uses it.
+    "gpus": _ints("rank", "gpu", "t_ns")
+    + _floats(
+        "utilization_ratio",
+        "memory_utilization_ratio",
+        "memory_used_bytes",
+        "memory_total_bytes",
+        "power_w",
+        "power_limit_w",
+        "sm_clock_hz",
+        "memory_clock_hz",
+        "pcie_rx_bytes_per_s",
+        "pcie_tx_bytes_per_s",
+        "temperature_c",
+    )
+    + _ints("throttle_reasons", "other_pids"),
+    # The host, 1 Hz.
+    "hosts": _ints("t_ns")
+    + _floats(
+        "cpu_ratio",  # busy share of all CPUs
+        "usable_cpus",  # min(affinity, cgroup quota)
+        "quota_cpus",  # cgroup CPU quota; NaN when there is none
+        "throttled_ratio",  # share of cgroup periods throttled since the last sample
+        "load1",
+        "memory_available_bytes",
+        "memory_total_bytes",
+        "psi_cpu_some_ratio",
+        "psi_io_some_ratio",
+        "psi_io_full_ratio",
+        "psi_memory_some_ratio",
+        "psi_memory_full_ratio",
+        "shm_total_bytes",
+        "shm_used_bytes",
+        "disk_read_bytes_per_s",
+        "disk_write_bytes_per_s",
+        "network_rx_bytes_per_s",
+        "streamer_cpu_ratio",
+        "streamer_rss_bytes",
+    ),
+    # Training processes (worker = -1) and their DataLoader workers, 1 Hz.
+    "processes": _ints(
+        "rank", "loader", "worker", "pid", "t_ns", "state"
+    )  # state: ord() of the letter in /proc
+    + _floats(
+        "cpu_ratio",  # of one core since the last sample
+        "rss_bytes",
+        "threads",
+        "fds",
+        "read_bytes",  # cumulative, from storage
+        "read_chars",  # cumulative, any read()
+        "voluntary_switches",  # cumulative
+        "involuntary_switches",
+        "major_faults",
+        "affinity_cpus",
+    ),
+}
+"""Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
+
+KIND_TABLE: Final[dict[RecordKind, str]] = {
+    RecordKind.STEP: "steps",
+    RecordKind.EPOCH_BEGIN: "epoch_begins",
+    RecordKind.EPOCH_END: "epoch_ends",
+    RecordKind.PHASE: "phases",
+    RecordKind.FETCH: "fetches",
+    RecordKind.GPU_WAIT: "gpu_waits",
+}
+
+TIME_COLUMN: Final[dict[str, str]] = {
+    name: "t_ns" if any(c.name == "t_ns" for c in columns) else "request_ns"
+    for name, columns in TABLES.items()
+}
+"""The column of each table that places a row in time."""

@@ -1,0 +1,292 @@
+"""The shared-memory ring: one file per writing process, one writer, any number of readers, no locks.
+
+Layout: a 4096-byte header, then ``capacity`` slots of ``SLOT_FIELDS`` int64. Record number ``n`` (from 1) lies in slot
+``(n - 1) % capacity`` and carries ``n`` in its first and last field, so a reader detects a record that is being
+written, was overrun, or was cut short by SIGKILL. The header's cursor is advanced after the slot is complete.
+
+The header also holds the *open span*: what the writer is doing now and since when, framed by a version number at
+both ends that agree only when it is whole. It is what makes a wait visible before it ends.
+
+The file is fully allocated when it is created: a sparse file on a full tmpfs would kill the writer with SIGBUS.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from loaderwatch.core.errors import RingError
+from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, Phase, RecordKind
+
+MAGIC: Final = b"LWRING\x00\x01"
+HEADER_BYTES: Final = 4096
+SLOT_BYTES: Final = SLOT_FIELDS * 8
+MAIN_CAPACITY: Final = 8192
+WORKER_CAPACITY: Final = 512
+
+_SLOT: Final = struct.Struct(f"<{SLOT_FIELDS}q")
+_STATIC: Final = struct.Struct("<8s9q")
+_STATIC_AT: Final = 0
+_CURSOR: Final = struct.Struct("<q")
+_CURSOR_AT: Final = 128
+_SPAN: Final = struct.Struct("<16q")
+_SPAN_AT: Final = 256
+_STATUS: Final = struct.Struct("<4q")
+_STATUS_AT: Final = 512
+_PAYLOAD: Final = SLOT_FIELDS - 3
+_PAYLOAD_OF: Final = {kind: len(fields) for kind, fields in RECORD_FIELDS.items()}
+_PADDING: Final[tuple[tuple[int, ...], ...]] = tuple((0,) * (_PAYLOAD - n) for n in range(_PAYLOAD + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class RingIdentity:
+    """Who writes a ring. ``worker`` is -1 and ``parent_pid`` the own pid for a training process."""
+
+    pid: int
+    parent_pid: int
+    loader: int
+    worker: int
+    created_ns: int  # monotonic
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSpan:
+    """What a process is doing now. Integers are ``UNKNOWN`` where they do not apply; times are monotonic."""
+
+    phase: Phase
+    since_ns: int
+    loader: int
+    epoch: int
+    batch: int
+    step: int
+    awaited_worker: int
+    sample_index: int
+    sample_since_ns: int
+    batches: int  # delivered (training process) or fetched (worker) so far: the progress counters
+    steps: int
+    samples: int
+    phase_name: int  # index into ProcessInfo.phase_names while phase is USER
+
+
+@dataclass(frozen=True, slots=True)
+class RingStatus:
+    """Slowly changing facts of a writer."""
+
+    finished: bool  # it said goodbye; a dead writer without it crashed
+    stack_signal: int  # the signal faulthandler answers to, 0 if none
+    faults: int  # faults of ours that the guard swallowed
+    tripped: bool  # the guard switched the hooks off
+
+
+class RingWriter:
+    """Creates a ring and writes it. One process, one writer; the process may have several threads under one GIL.
+
+    Raises:
+        OSError: the file cannot be created or the space for it is not there.
+    """
+
+    def __init__(self, path: Path, identity: RingIdentity, capacity: int) -> None:
+        self.path = path
+        self._capacity = capacity
+        size = HEADER_BYTES + capacity * SLOT_BYTES
+        scratch = path.with_name(path.name + ".new")
+        fd = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            try:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(fd, 0, size)
+                else:
+                    os.ftruncate(fd, size)
+                self._map = mmap.mmap(fd, size)
+            finally:
+                os.close(fd)
+            _STATIC.pack_into(
+                self._map,
+                _STATIC_AT,
+                MAGIC,
+                SLOT_FIELDS,
+                capacity,
+                identity.pid,
+                identity.parent_pid,
+                identity.loader,
+                identity.worker,
+                identity.created_ns,
+                0,
+                0,
+            )
+            os.rename(scratch, path)  # readers never see a ring without its header
+        except BaseException:
+            scratch.unlink(missing_ok=True)
+            raise
+        self._numbers = itertools.count(
+            1
+        )  # next() is atomic under the GIL: a loader may be iterated in a thread
+        self._version = 0
+
+    def append(self, kind: RecordKind, *fields: int) -> None:
+        """Write one record; ``fields`` in the order of ``RECORD_FIELDS[kind]``."""
+        number = next(self._numbers)
+        _SLOT.pack_into(
+            self._map,
+            HEADER_BYTES + (number - 1) % self._capacity * SLOT_BYTES,
+            number,
+            kind,
+            *fields,
+            *_PADDING[len(fields)],
+            number,
+        )
+        _CURSOR.pack_into(self._map, _CURSOR_AT, number)
+
+    def set_span(
+        self,
+        phase: int,
+        since_ns: int,
+        loader: int = UNKNOWN,
+        epoch: int = UNKNOWN,
+        batch: int = UNKNOWN,
+        step: int = UNKNOWN,
+        awaited_worker: int = UNKNOWN,
+        sample_index: int = UNKNOWN,
+        sample_since_ns: int = UNKNOWN,
+        batches: int = 0,
+        steps: int = 0,
+        samples: int = 0,
+        phase_name: int = UNKNOWN,
+    ) -> None:
+        """Publish what this process is doing now."""
+        version = self._version + 2
+        self._version = version
+        # One pack_into copies front to back; the trailing version differs from the leading one until it is done.
+        _SPAN.pack_into(
+            self._map,
+            _SPAN_AT,
+            version,
+            phase,
+            since_ns,
+            loader,
+            epoch,
+            batch,
+            step,
+            awaited_worker,
+            sample_index,
+            sample_since_ns,
+            batches,
+            steps,
+            samples,
+            phase_name,
+            0,
+            version,
+        )
+
+    def set_status(self, status: RingStatus) -> None:
+        """Publish the slowly changing facts."""
+        _STATUS.pack_into(
+            self._map, _STATUS_AT, status.finished, status.stack_signal, status.faults, status.tripped
+        )
+
+    def close(self) -> None:
+        """Unmap the file; it stays for the reader."""
+        self._map.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What one read of a ring gave."""
+
+    records: dict[RecordKind, list[tuple[int, ...]]]  # fields in the order of RECORD_FIELDS
+    cursor: int  # number of the last record read or passed over
+    lost: int  # records overwritten before they were read, or torn
+
+
+class RingReader:
+    """Reads a ring that another process may be writing, or that its writer left behind.
+
+    Raises:
+        RingError: the file is not a ring of this version.
+        OSError: it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            head = file.read(_STATIC.size)
+            if len(head) < _STATIC.size or not head.startswith(MAGIC):
+                raise RingError(f"{path} is not a loaderwatch ring of this version; it was set aside unread")
+            _, slot_fields, capacity, pid, parent, loader, worker, created, _, _ = _STATIC.unpack(head)
+            expected = HEADER_BYTES + capacity * SLOT_BYTES
+            actual = os.fstat(file.fileno()).st_size
+            if slot_fields != SLOT_FIELDS or capacity <= 0 or actual != expected:
+                raise RingError(
+                    f"{path} has {actual} bytes and slots of {slot_fields} fields; expected {expected} bytes and"
+                    f" {SLOT_FIELDS} fields; it was set aside unread"
+                )
+            self._map = mmap.mmap(file.fileno(), expected, access=mmap.ACCESS_READ)
+        self._capacity = int(capacity)
+        self.identity = RingIdentity(pid, parent, loader, worker, created)
+
+    def drain(self, cursor: int, *, final: bool = False, limit: int = 100_000) -> Drained:
+        """Read the records after number ``cursor``, at most ``limit`` of them.
+
+        A record that is still being written ends the read; with ``final`` (the writer is gone) it is counted as
+        lost instead.
+        """
+        records: dict[RecordKind, list[tuple[int, ...]]] = {}
+        lost = 0
+        head = self._cursor()
+        first = cursor + 1
+        if head - cursor > self._capacity:
+            lost += head - self._capacity - cursor
+            first = head - self._capacity + 1
+        number = first
+        last = min(head, first + limit - 1)
+        while number <= last:
+            fields = _SLOT.unpack_from(self._map, HEADER_BYTES + (number - 1) % self._capacity * SLOT_BYTES)
+            if fields[0] == number == fields[-1]:
+                try:
+                    kind = RecordKind(fields[1])
+                    payload = _PAYLOAD_OF[kind]
+                except (ValueError, KeyError):
+                    lost += 1
+                else:
+                    records.setdefault(kind, []).append(fields[2 : 2 + payload])
+            elif fields[0] > number or fields[-1] > number or final:
+                lost += 1  # overrun while we read, or torn by a crash
+            else:
+                break
+            number += 1
+        return Drained(records, number - 1, lost)
+
+    def pending(self, cursor: int) -> int:
+        """How many records after number ``cursor`` the writer has published."""
+        return max(0, self._cursor() - cursor)
+
+    def span(self) -> OpenSpan | None:
+        """What the writer is doing now; None if it has said nothing yet or was killed while saying it."""
+        for _ in range(8):
+            fields = _SPAN.unpack_from(self._map, _SPAN_AT)
+            if fields[0] == fields[-1]:
+                if fields[0] == 0:
+                    return None
+                try:
+                    return OpenSpan(Phase(fields[1]), *fields[2:14])
+                except ValueError:
+                    return None
+        return None
+
+    def status(self) -> RingStatus:
+        """The slowly changing facts of the writer."""
+        finished, stack_signal, faults, tripped = _STATUS.unpack_from(self._map, _STATUS_AT)
+        return RingStatus(bool(finished), stack_signal, faults, bool(tripped))
+
+    def close(self) -> None:
+        """Unmap the file."""
+        self._map.close()
+
+    def _cursor(self) -> int:
+        cursor: int = _CURSOR.unpack_from(self._map, _CURSOR_AT)[0]
+        return cursor

@@ -1,0 +1,283 @@
+"""The envelope: what a streamer sends to a server, about twice a second. MessagePack, columns not rows.
+
+``encode`` and ``decode`` are the only ways in and out. ``decode`` checks everything a stranger could get wrong and
+names the field; what it returns can be trusted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from loaderwatch.core.errors import WireError
+from loaderwatch.core.records import TABLES, UNKNOWN, Column
+
+SCHEMA_VERSION: Final = 1
+MAX_ENVELOPE_BYTES: Final = 8 * 2**20
+MAX_ROWS: Final = 200_000
+MAX_TEXT: Final = 64 * 1024
+RUN_ID_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+
+
+class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """How a watched loader is configured. None where the loader has no such notion."""
+
+    loader: int
+    name: str
+    role: str  # "train" | "eval"
+    class_name: str
+    dataset_class: str | None = None
+    dataset_length: int | None = None
+    batches: int | None = None
+    batch_size: int | None = None
+    num_workers: int | None = None
+    prefetch_factor: int | None = None
+    persistent_workers: bool | None = None
+    pin_memory: bool | None = None
+    in_order: bool | None = None
+    drop_last: bool | None = None
+    timeout_s: float | None = None
+    start_method: str | None = None
+    iterable_dataset: bool | None = None
+
+
+class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One training process: who it is, and whether it lives."""
+
+    pid: int
+    rank: int
+    local_rank: int
+    world_size: int
+    started_ns: int  # UTC
+    state: str = "live"  # "live" | "finished" | "crashed"
+    exit: str | None = None  # "exit code 1", "SIGKILL", None if not known
+    name: str = ""  # script
+    argv: list[str] = []
+    cwd: str = ""
+    python: str = ""
+    torch: str | None = None
+    gpu_uuid: str | None = None
+    loaders: list[LoaderInfo] = []
+    phase_names: list[str] = []
+    has_model: bool = False
+    has_optimizer: bool = False
+    faults: int = 0  # our own faults that the guard swallowed
+    tripped: bool = False
+    cuda: bool = False
+
+
+class SpanInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The open span of a process at the moment the envelope was made. None where not known."""
+
+    rank: int
+    worker: int  # -1: the training process
+    pid: int
+    phase: str  # Phase name in lower case
+    since_ns: int  # UTC
+    loader: int | None = None
+    epoch: int | None = None
+    batch: int | None = None
+    step: int | None = None
+    awaited_worker: int | None = None
+    sample_index: int | None = None
+    sample_since_ns: int | None = None  # UTC
+    batches: int = 0
+    steps: int = 0
+    samples: int = 0
+    phase_name: str | None = None
+    alive: bool = True
+    os_state: str | None = None  # letter of /proc/<pid>/stat
+    wchan: str | None = None
+    read_chars: int | None = None
+    traced: bool | None = None  # a debugger is attached
+
+
+class GpuInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU of the host."""
+
+    gpu: int
+    uuid: str
+    name: str
+    rank: int | None = None
+    simulated: bool = False
+
+
+class HostInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts of the host that do not change."""
+
+    name: str
+    cpus: int
+    usable_cpus: float | None = None
+    memory_bytes: int | None = None
+    shm_bytes: int | None = None
+    boot_id: str | None = None
+    gpu_status: str = ""  # why there are no GPU charts, in plain words; "" when there are
+
+
+class StackDump(msgspec.Struct, frozen=True, kw_only=True):
+    """Stacks of one process, as faulthandler wrote them: most recent call first."""
+
+    rank: int
+    worker: int
+    pid: int
+    taken_ns: int  # UTC
+    text: str
+    why: str = ""  # "open span", "requested", or why there is none
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """Records that fell out before they could be sent."""
+
+    what: str  # "ring" | "outbox" | "torn"
+    rank: int
+    count: int
+    t_ns: int
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a streamer.
+
+    ``tables`` maps a table of ``records.TABLES`` to its columns, each the raw little-endian bytes of its values.
+    ``(stream, seq)`` identifies an envelope; a server stores each once. ``seq`` counts from 1 without gaps per stream.
+    """
+
+    schema: int = SCHEMA_VERSION
+    run_id: str
+    run_name: str
+    stream: str  # one per host and run, survives a streamer's takeover
+    seq: int
+    made_ns: int  # UTC, when the spans were read
+    host: HostInfo
+    processes: list[ProcessInfo] = []
+    spans: list[SpanInfo] = []
+    gpus: list[GpuInfo] = []
+    tables: dict[str, dict[str, bytes]] = {}
+    stacks: list[StackDump] = []
+    losses: list[Loss] = []
+    final: bool = False  # every process of the run on this host has ended
+
+
+class StackRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The server wants fresh stacks of a rank and its workers."""
+
+    rank: int
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """A line to write once to a rank's stderr."""
+
+    rank: int
+    text: str
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """The server's answer to an envelope (JSON)."""
+
+    stored_seq: int
+    stack_requests: list[StackRequest] = []
+    notices: list[Notice] = []
+
+
+_TYPECODE: Final = {"i8": "q", "f8": "d"}
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Envelope)
+
+
+def pack_column(column: Column, values: Iterable[float | int | None]) -> bytes:
+    """Values as raw bytes; None becomes the column's "not known"."""
+    if column.dtype == "i8":
+        return array("q", [UNKNOWN if value is None else int(value) for value in values]).tobytes()
+    return array("d", [math.nan if value is None else float(value) for value in values]).tobytes()
+
+
+def pack_table(table: str, rows: Sequence[Sequence[float | int | None]]) -> dict[str, bytes]:
+    """Rows in the column order of ``TABLES[table]`` as columns of bytes."""
+    columns = TABLES[table]
+    transposed = zip(*rows, strict=True) if rows else ((),) * len(columns)
+    return {
+        column.name: pack_column(column, values) for column, values in zip(columns, transposed, strict=True)
+    }
+
+
+def row_count(table: dict[str, bytes]) -> int:
+    """How many rows a checked table holds."""
+    return len(next(iter(table.values()))) // 8 if table else 0
+
+
+def encode(envelope: Envelope) -> bytes:
+    """The envelope as MessagePack."""
+    return _encoder.encode(envelope)
+
+
+def decode(payload: bytes) -> Envelope:
+    """The envelope, checked.
+
+    Raises:
+        WireError: naming the field, when it is not one this version can store.
+    """
+    if len(payload) > MAX_ENVELOPE_BYTES:
+        raise WireError("(body)", f"{len(payload)} bytes; at most {MAX_ENVELOPE_BYTES} are accepted")
+    try:
+        envelope = _decoder.decode(payload)
+    except msgspec.ValidationError as error:
+        message = str(error)
+        where = (
+            message.rpartition(" - at `$")[2].rstrip("`").lstrip(".") if " - at `$" in message else "(body)"
+        )
+        raise WireError(where or "(body)", message.partition(" - at `$")[0]) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise WireError("(body)", f"not MessagePack: {error}") from error
+    _check(envelope)
+    return envelope
+
+
+def _check(envelope: Envelope) -> None:
+    if envelope.schema != SCHEMA_VERSION:
+        raise WireError(
+            "schema", f"{envelope.schema}; this server reads {SCHEMA_VERSION}: upgrade the older side"
+        )
+    if not RUN_ID_PATTERN.match(envelope.run_id):
+        raise WireError(
+            "run_id", f"{envelope.run_id[:80]!r}; use 1 to 64 of a-z 0-9 _ - beginning with a letter or digit"
+        )
+    if not RUN_ID_PATTERN.match(envelope.stream):
+        raise WireError("stream", f"{envelope.stream[:80]!r}; use 1 to 64 of a-z 0-9 _ -")
+    if envelope.seq < 1:
+        raise WireError("seq", f"{envelope.seq}; envelopes are numbered from 1")
+    if not 0 < envelope.made_ns < 2**62:
+        raise WireError("made_ns", f"{envelope.made_ns}; not a time")
+    for index, stack in enumerate(envelope.stacks):
+        if len(stack.text) > MAX_TEXT:
+            raise WireError(f"stacks[{index}].text", f"{len(stack.text)} characters; at most {MAX_TEXT}")
+    for name, table in envelope.tables.items():
+        _check_table(name, table)
+
+
+def _check_table(name: str, table: dict[str, bytes]) -> None:
+    columns = TABLES.get(name)
+    if columns is None:
+        raise WireError(f"tables.{name[:40]}", "no such table in this version")
+    names = {column.name for column in columns}
+    for column_name in table:
+        if column_name not in names:
+            raise WireError(f"tables.{name}.{column_name[:40]}", "no such column in this version")
+    lengths = set()
+    for column in columns:
+        data = table.get(column.name)
+        if data is None:
+            raise WireError(f"tables.{name}.{column.name}", "missing")
+        if len(data) % 8:
+            raise WireError(
+                f"tables.{name}.{column.name}", f"{len(data)} bytes is not a whole number of values"
+            )
+        lengths.add(len(data) // 8)
+    if len(lengths) != 1:
+        raise WireError(f"tables.{name}", f"columns of different lengths: {sorted(lengths)}")
+    rows = lengths.pop()
+    if rows > MAX_ROWS:
+        raise WireError(f"tables.{name}", f"{rows} rows; at most {MAX_ROWS}")

@@ -1,0 +1,42 @@
+"""What a detector concluded."""
+
+from __future__ import annotations
+
+import msgspec
+
+from loaderwatch.core.wire import StackDump
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One number a person can check against the charts, e.g. ``("data wait", 0.62, "ratio")``."""
+
+    label: str
+    value: float | int | str | None
+    unit: str  # "ratio" | "s" | "count" | "bytes" | "index" | "text" | "per_s"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One conclusion of a detector over one window.
+
+    ``key`` says which findings of later windows are the same incident: the tracker merges those, and alerts once.
+    """
+
+    key: str
+    code: str  # the heading in docs/detectors.md: "input-bound", "epoch-boundary", "hung"
+    scenario: str  # the scenario's id, "S02"
+    severity: str  # "info" (never alerts) | "warning" | "critical"
+    confidence: float  # 0 to 1
+    began_ns: int  # UTC
+    ended_ns: int | None = None  # None while it goes on
+    title: str  # the verdict: one sentence with the number that matters
+    cause: str
+    advice: str
+    evidence: list[Evidence] = []
+    rank: int | None = None
+    host: str | None = None
+    worker: int | None = None
+    pid: int | None = None
+    sample_indices: list[int] = []
+    lost_s: float | None = None  # training time lost within [began, now]
+    gain_ceiling_ratio: float | None = None  # at most this share of the run's time comes back
+    stacks: list[StackDump] = []

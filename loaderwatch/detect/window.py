@@ -1,0 +1,75 @@
+"""The window: what detectors look at. Immutable; built live by the server and from files by ``loaderwatch analyze``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import TABLES, UNKNOWN
+from loaderwatch.core.wire import GpuInfo, HostInfo, ProcessInfo, SpanInfo, StackDump
+
+Columns: TypeAlias = Mapping[str, NDArray[Any]]
+"""A table as arrays of equal length, ordered by time: int64 with ``UNKNOWN``, or float64 with NaN."""
+
+
+def empty_columns(table: str) -> dict[str, NDArray[Any]]:
+    """The table with no rows."""
+    return {c.name: np.empty(0, dtype=np.int64 if c.dtype == "i8" else np.float64) for c in TABLES[table]}
+
+
+def seconds(values: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Nanoseconds as seconds, NaN where unknown."""
+    result: NDArray[np.float64] = np.where(values == UNKNOWN, np.nan, values / 1e9)
+    return result
+
+
+@dataclass(frozen=True)
+class RankWindow:
+    """The recent past of one rank.
+
+    ``made_ns`` is the rank's host's own time of the newest envelope: ages of open spans are ``made_ns - since_ns``, so
+    a server or network that is late never looks like a training process that is stuck.
+    """
+
+    rank: int
+    host: str
+    made_ns: int
+    process: ProcessInfo
+    span: SpanInfo | None
+    workers: list[SpanInfo]  # every live or dead-but-held DataLoader worker of this rank
+    tables: Mapping[str, Columns]  # every rank-keyed table of records.TABLES, rows of this rank only
+    stacks: list[StackDump] = field(default_factory=list)  # the newest of each process
+
+    def table(self, name: str) -> Columns:
+        """The rank's rows of a table; no rows if there are none."""
+        return self.tables.get(name) or empty_columns(name)
+
+
+@dataclass(frozen=True)
+class HostWindow:
+    """The recent past of one host."""
+
+    info: HostInfo
+    made_ns: int
+    hosts: Columns  # rows of the table "hosts"
+    gpus: list[GpuInfo] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RunWindow:
+    """The recent past of a run, all ranks.
+
+    ``now_ns`` is the newest ``made_ns``. ``span_s`` says how far back the tables reach.
+    """
+
+    run_id: str
+    run_name: str
+    now_ns: int
+    span_s: float
+    started_ns: int
+    ranks: Mapping[int, RankWindow]
+    hosts: Mapping[str, HostWindow]
