@@ -1,0 +1,89 @@
+# Two commands do everything on a machine with Python >= 3.10 and make:
+#   make demo    a guided tour: a real 2-rank training that stalls in five ways, and the page that says why
+#   make test    every check: lint, types, tests, and the page's own where node is there
+# The first call makes .venv and installs what constraints.txt pins into it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check-python check-web pytest chromium format lint screenshots bench clean
+
+help:
+	@echo "make demo | test | format | lint | screenshots | bench | clean"
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/loaderwatch demo $(DEMO_ARGS)
+
+test: check-python check-web pytest
+
+# ---- what each needs installed; made again when a pin or a dependency changes
+
+$(VENV)/python.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "loaderwatch needs Python 3.10 or newer; " + sys.executable + " is " + sys.version.split()[0] + ": make PYTHON=/path/to/python3.11 ...")'
+	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
+	@touch $@
+
+$(VENV)/demo.stamp: $(VENV)/python.stamp pyproject.toml constraints.txt
+	@echo "installing loaderwatch and torch into $(VENV) (once)"
+	$(PIP) install -c constraints.txt --upgrade pip
+	$(PIP) install -c constraints.txt --editable '.[demo]'
+	@touch $@
+
+# pip reads dependency groups from 25.1 on; demo.stamp has brought a newer one.
+$(VENV)/dev.stamp: $(VENV)/demo.stamp
+	@echo "installing the tools of the tests into $(VENV) (once)"
+	$(PIP) install -c constraints.txt --group dev
+	@touch $@
+
+node_modules/stamp: package.json package-lock.json
+	npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# ---- checks
+
+check-python: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check-web:
+	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
+		echo "SKIPPED: the page's own tests and types: node and npm are not installed"; \
+	else \
+		$(MAKE) --no-print-directory node_modules/stamp && node_modules/.bin/tsc --project tsconfig.json && node --test tests/web/; \
+	fi
+
+pytest: $(VENV)/dev.stamp chromium
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+# The browser tests drive a real Chromium. Without one, and without the right to install one, they skip and say so.
+chromium:
+	@if command -v chromium chromium-browser google-chrome >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing Debian's chromium for the browser tests"; \
+		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends chromium >/dev/null; } \
+			|| echo "chromium could not be installed: the browser tests will be skipped"; \
+	else echo "no chromium here, and no right to install it: the browser tests will be skipped"; fi
+
+# ---- the rest
+
+format: $(VENV)/dev.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lint: check-python check-web
+
+screenshots: $(VENV)/dev.stamp chromium
+	$(BIN)/python -m tests.browser.demo_pictures docs/images
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.ingest
+
+clean:
+	rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
