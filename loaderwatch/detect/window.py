@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import GpuInfo, HostInfo, ProcessInfo, SpanInfo, StackDump
+
+WINDOW_S: Final = 120.0
+"""How much recent past the detectors want to see."""
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 """A table as arrays of equal length, ordered by time: int64 with ``UNKNOWN``, or float64 with NaN."""
@@ -63,7 +66,9 @@ class HostWindow:
 class RunWindow:
     """The recent past of a run, all ranks.
 
-    ``now_ns`` is the newest ``made_ns``. ``span_s`` says how far back the tables reach.
+    ``now_ns`` is the newest ``made_ns``. ``span_s`` says how far back the tables reach: ``WINDOW_S`` when live. The
+    tables ``epoch_begins`` and ``epoch_ends`` are small and better reach over the whole run (the newest few hundred
+    epochs of a rank), because an epoch is often longer than any window.
     """
 
     run_id: str

@@ -1,0 +1,44 @@
+"""Statistics that one outlier or one unknown value does not spoil."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def known(values: Floats) -> Floats:
+    """The values that are numbers."""
+    result: Floats = values[np.isfinite(values)]
+    return result
+
+
+def mean(values: Floats) -> float:
+    """Mean of the known values; NaN if there are none."""
+    values = known(values)
+    return float(values.mean()) if values.size else math.nan
+
+
+def median(values: Floats) -> float:
+    """Median of the known values; NaN if there are none."""
+    values = known(values)
+    return float(np.median(values)) if values.size else math.nan
+
+
+def quantile(values: Floats, q: float) -> float:
+    """Quantile of the known values; NaN if there are none."""
+    values = known(values)
+    return float(np.quantile(values, q)) if values.size else math.nan
+
+
+def total(values: Floats) -> float:
+    """Sum of the known values."""
+    return float(known(values).sum())
+
+
+def ratio(part: float, whole: float) -> float:
+    """part / whole; NaN where there is no whole."""
+    return part / whole if whole > 0 else math.nan
