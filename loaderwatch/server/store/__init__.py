@@ -1,0 +1,1 @@
+"""Where runs lie on disk: the protocol of meanings and its implementations."""

@@ -1,0 +1,176 @@
+"""What the server asks of a store, as meanings; DuckDB is one way to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.wire import Envelope, GpuInfo, HostInfo, Loss, ProcessInfo
+from loaderwatch.detect.window import Columns
+
+
+class UnknownRun(LoaderwatchError):
+    """No run of this id is stored."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id[:80]!r} is not known here; `loaderwatch runs` lists those that are")
+        self.run_id = run_id
+
+
+class StoreError(LoaderwatchError):
+    """The store cannot do what was asked now: a full disk, a file another process holds."""
+
+
+class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a run without reading its rows.
+
+    ``state`` is what the processes last said: ``live``, ``finished`` or ``crashed``; whether a live one is lost is a
+    question of the clock, see ``loaderwatch.server.summary.state_now``.
+    """
+
+    run_id: str
+    name: str
+    started_ns: int  # UTC
+    last_seen_ns: int  # UTC of the newest envelope, by its host's clock
+    received_ns: int  # UTC of the newest envelope, by this server's clock
+    world_size: int
+    hosts: list[HostInfo] = []
+    state: str = "live"
+    processes: list[ProcessInfo] = []  # by rank
+    rank_hosts: dict[int, str] = {}
+    gpus: dict[str, list[GpuInfo]] = {}  # by host
+    lost_records: int = 0
+    bytes: int = 0  # on disk
+
+
+class StoredAlert(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert as it is kept. ``finding`` is a JSON object."""
+
+    id: str
+    finding: str
+    state: str  # "firing" | "acknowledged" | "silenced" | "resolved"
+    opened_ns: int
+    updated_ns: int
+    closed_ns: int | None = None
+    silenced_until_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """A metric in time: one value per bucket that has any, ordered by time."""
+
+    bucket_ns: int
+    t_ns: NDArray[np.int64]  # where the buckets begin
+    low: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A metric in time, a row per rank; NaN where a bucket has no value."""
+
+    bucket_ns: int
+    t_ns: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+    values: NDArray[np.float64]  # (ranks, buckets)
+
+
+@dataclass(frozen=True)
+class RankTotals:
+    """Sums over a whole run of one rank."""
+
+    steps: int
+    batches: int
+    wait_s: float
+    step_s: float
+    epochs: int
+    boundary_s: float  # iter(), first wait and teardown of every epoch
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True)
+class StoredEvent:
+    """Something that is not a row of a table: infos that changed, spans, stacks, losses.
+
+    ``body`` is an Envelope with only those parts filled; feeding it to a WindowBuilder reproduces them.
+    """
+
+    t_ns: int
+    body: Envelope
+
+
+class Store(Protocol):
+    """Runs on disk. Every method may be called from any thread; ``append`` and ``delete`` from one at a time.
+
+    Methods that name a run raise UnknownRun, or StoreError when it exists but cannot be read now.
+    """
+
+    def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
+        """Store envelopes of any runs; on disk when it returns. Returns those that were not stored before.
+
+        Idempotent by (run_id, stream, seq). All or nothing per run.
+        """
+
+    def stored_seq(self, run_id: str, stream: str) -> int:
+        """The highest sequence number stored of a stream; 0 when there is none, or no such run."""
+
+    def runs(self) -> list[StoredRun]:
+        """Every run, newest first."""
+
+    def run(self, run_id: str) -> StoredRun:
+        """One run."""
+
+    def save_alerts(self, run_id: str, alerts: Sequence[StoredAlert]) -> None:
+        """Insert or replace alerts by id."""
+
+    def alerts(self, run_id: str) -> list[StoredAlert]:
+        """Every alert of a run, newest first."""
+
+    def delete(self, run_id: str) -> None:
+        """Remove a run and its files."""
+
+    def retain(self, max_age_days: float | None, max_bytes: int | None) -> list[str]:
+        """Delete the oldest runs until limits hold; never one that was heard of within the last hour."""
+
+    def close(self) -> None:
+        """Flush and let go of every file."""
+
+    def bounds(self, run_id: str) -> tuple[int, int]:
+        """First and last UTC nanosecond for which the run has rows."""
+
+    def series(
+        self, run_id: str, metric: str, rank: int | None, start_ns: int, end_ns: int, points: int
+    ) -> Series:
+        """A metric over [start, end) in at most ``points`` buckets; see ``store.metrics`` for names."""
+
+    def grid(self, run_id: str, metric: str, start_ns: int, end_ns: int, points: int) -> Grid:
+        """A metric over [start, end), a row per rank, in at most ``points`` buckets."""
+
+    def epochs(self, run_id: str, rank: int | None) -> list[dict[str, Any]]:
+        """Epochs, oldest first: columns of epoch_begins with those of the matching epoch_ends, ``None`` where unknown."""
+
+    def fetches(self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int) -> Columns:
+        """The newest ``limit`` fetches that overlap [start, end), ordered by time."""
+
+    def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
+        """The slowest sample of each index, slowest first."""
+
+    def totals(self, run_id: str) -> dict[int, RankTotals]:
+        """Sums over the whole run, by rank."""
+
+    def losses(self, run_id: str) -> list[Loss]:
+        """Records that were lost before they reached the store."""
+
+    def scan(self, run_id: str, table: str, start_ns: int, end_ns: int) -> Columns:
+        """Rows of a table with start <= time < end, ordered by time; ``hosts`` has an extra column ``host_id``."""
+
+    def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
+        """What envelopes carried besides rows, ordered by time."""
