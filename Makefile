@@ -62,7 +62,7 @@ pytest: $(VENV)/dev.stamp chromium
 
 # The browser tests drive a real Chromium. Without one, and without the right to install one, they skip and say so.
 chromium:
-	@if command -v chromium chromium-browser google-chrome >/dev/null; then :; \
+	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "installing Debian's chromium for the browser tests"; \
 		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends chromium >/dev/null; } \

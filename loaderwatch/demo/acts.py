@@ -1,0 +1,111 @@
+"""The five acts of the demo: what the data loader does in each, what should be found, and where to look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One stretch of the training run with its own data loader.
+
+    An epoch has ``images / (2 ranks * batch_size)`` batches; ``repeats`` of 4 shows each image four times an epoch.
+    """
+
+    key: str
+    title: str
+    what: str  # what happens, in plain words
+    look: str  # what to look at on the page
+    scenarios: tuple[str, ...]  # any of these is the right finding; empty: nothing may be found
+    epochs: int
+    repeats: int = 4
+    workers: int = 2
+    read_latency_s: float = 0.0  # what each image takes to arrive from pretended remote storage
+    persistent: bool = True
+    start_method: str | None = None
+    slow_read_s: float = 0.0  # the one large file
+    hang_s: float = 0.0  # the one read that is not answered; first epoch only
+
+
+ACTS = (
+    Act(
+        key="healthy",
+        title="A healthy stretch",
+        what="two workers per rank keep up with the model; nothing should be found",
+        look="the verdict says healthy, the timeline is nearly all forward and backward, data wait is near 0 %",
+        scenarios=(),
+        epochs=3,
+    ),
+    Act(
+        key="few-workers",
+        title="Too few workers",
+        what="images now come from slow remote storage: a batch takes two workers four times as long as a step",
+        look="the comb of waits (every 2nd step), GPU utilization as a sawtooth, and how many workers are advised",
+        scenarios=("S02",),
+        epochs=2,
+        repeats=3,
+        read_latency_s=0.008,
+    ),
+    Act(
+        key="slow-sample",
+        title="One slow sample",
+        what="one image takes 3.5 s to read; all other batches wait in line behind it",
+        look="single tall waits with ready batches standing by, and the index of the slow image on the rank page",
+        scenarios=("S20",),
+        epochs=5,
+        repeats=1,
+        workers=3,
+        slow_read_s=3.5,
+    ),
+    Act(
+        key="epoch-restart",
+        title="An epoch boundary with worker restart",
+        what="short epochs, and every one starts its workers anew (spawn, persistent_workers=False)",
+        look="the epoch bands: seconds of worker start before each, and what persistent_workers=True would give back",
+        scenarios=("S28",),
+        epochs=4,
+        repeats=1,
+        persistent=False,
+        start_method="spawn",
+    ),
+    Act(
+        key="hang",
+        title="A worker that hangs",
+        what="one read is not answered for 20 s; then the worker recovers and training goes on",
+        look="the alert while it hangs: rank, worker, pid, sample index and the stack with the blocking line",
+        scenarios=("S36",),
+        epochs=3,
+        hang_s=20.0,
+    ),
+)
+
+HANG_AFTER_S = 8.0
+"""The demo's hang limit: short enough that the alert comes while the worker still hangs."""
+
+
+def acts_to_play(keys: list[str] | None = None, *, fast: bool = False) -> list[Act]:
+    """The acts in their order; ``fast`` shortens them for tests.
+
+    Raises:
+        ValueError: a key that names no act.
+    """
+    known = {act.key: act for act in ACTS}
+    for key in keys or ():
+        if key not in known:
+            raise ValueError(f"no act is named {key!r}; there are {', '.join(known)}")
+    chosen = [act for act in ACTS if keys is None or act.key in keys]
+    return [_shortened(act) for act in chosen] if fast else chosen
+
+
+def _shortened(act: Act) -> Act:
+    match act.key:
+        case "healthy":
+            return replace(act, epochs=2, repeats=3)
+        case "few-workers":
+            return replace(act, epochs=1)
+        case "slow-sample":
+            return replace(act, epochs=3)
+        case "epoch-restart":
+            return replace(act, epochs=2)
+        case _:
+            return replace(act, epochs=1, repeats=2, hang_s=12.0)

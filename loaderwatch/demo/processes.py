@@ -1,0 +1,89 @@
+"""Starting the demo's processes, and ending them without leftovers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+
+class Group:
+    """A process in a session of its own, so that it and its children end together and Ctrl-C reaches only the demo."""
+
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], log: Path | None = None) -> None:
+        """Start ``command``; its output goes to ``log``, or to the terminal without one.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        self.log = log
+        output = log.open("ab") if log else None
+        try:
+            self._process = subprocess.Popen(
+                command,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT if output else None,
+                start_new_session=True,
+            )
+        finally:
+            if output:
+                output.close()
+
+    def exit_code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self._process.poll()
+
+    def wait(self) -> int:
+        """Wait for its end and return the exit code."""
+        return self._process.wait()
+
+    def end(self, patience_s: float = 10.0) -> None:
+        """Ask it to end, then make it."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(patience_s)
+        _kill_group(self._process.pid)
+        self._process.wait()
+
+    def last_words(self, lines: int = 15) -> str:
+        """The end of its log."""
+        if self.log is None or not self.log.exists():
+            return ""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def end_ranks(pids: Sequence[int]) -> None:
+    """End what is left of the ranks: torchrun gives each a session of its own, with its workers in it."""
+    for pid in pids:
+        _kill_group(pid)
+
+
+def wait_until(condition: Callable[[], bool], limit_s: float, every_s: float = 0.1) -> bool:
+    """Whether ``condition`` became true within ``limit_s``."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every_s)
+    return True
+
+
+def remove_rings(rings_dir: Path, limit_s: float = 10.0) -> None:
+    """Give the streamer time to read the rings to their end and remove them; then remove what is left."""
+    wait_until(lambda: not rings_dir.exists() or not any(rings_dir.rglob("*")), limit_s)
+    shutil.rmtree(rings_dir, ignore_errors=True)
+
+
+def _kill_group(leader: int) -> None:
+    with contextlib.suppress(
+        ProcessLookupError, PermissionError
+    ):  # gone; or, on macOS, only zombies are left
+        os.killpg(leader, signal.SIGKILL)

@@ -1,0 +1,229 @@
+"""The demo from its first line in the terminal to its last: server, training run, what was found."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from loaderwatch.core.config import DEFAULT_PORT, Settings, load_settings
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.demo import acts, gpu, outcome, processes
+from loaderwatch.demo.digits import write_digits
+from loaderwatch.demo.page import Page, PageError
+
+RUN = "demo"
+TRAINING_SCRIPT = Path(__file__).with_name("train.py")
+START_LIMIT_S = 60.0
+SETTLE_LIMIT_S = 30.0
+
+
+class DemoError(LoaderwatchError):
+    """A part of the demo did not come up."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The demo's options."""
+    keys = ", ".join(act.key for act in acts.ACTS)
+    parser = argparse.ArgumentParser(
+        prog="loaderwatch demo",
+        description="Train a small CNN on two ranks, let its data loader go wrong in five ways, and watch the page say why. "
+        "Takes about two and a half minutes; no GPU needed.",
+    )
+    parser.add_argument("--fast", action="store_true", help="shorter acts, about a minute")
+    parser.add_argument("--acts", nargs="+", metavar="ACT", help=f"only these: {keys}")
+    parser.add_argument("--port", type=int, help=f"the page's port (default {DEFAULT_PORT}, or a free one)")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="keep images, logs and the run there (default: LOADERWATCH_DIR/demo, else a folder that is removed at the end)",
+    )
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    parser.add_argument(
+        "--keep",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="leave the page up after the training until Ctrl-C",
+    )
+    parser.add_argument("--exit", action="store_false", dest="keep", help="the same as --no-keep")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play the demo; see ``loaderwatch.demo.main``."""
+    parser = build_parser()
+    options = parser.parse_args(argv)
+    try:
+        played = acts.acts_to_play(options.acts, fast=options.fast)
+    except ValueError as error:
+        parser.error(str(error))
+    before = signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        with Tour(options) as tour:
+            tour.play(played, fast=options.fast)
+            return tour.close(keep=options.keep)
+    except KeyboardInterrupt:
+        print("\nDemo ended.", flush=True)
+        return 130
+    except (DemoError, OSError) as error:
+        print(f"loaderwatch: {error}", file=sys.stderr)
+        return 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Tour:
+    """The demo's processes and folder; leaving the block ends and removes them."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        own = options.data_dir or _default_folder()
+        self._is_temporary = own is None
+        self.folder = (
+            Path(tempfile.mkdtemp(prefix="loaderwatch-demo-")) if own is None else own.expanduser().absolute()
+        )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._report = self.folder / "played.jsonl"
+        self._report.unlink(missing_ok=True)
+        (self.folder / "storage-answered").unlink(missing_ok=True)
+        self._settings = _settings(self.folder)
+        self._settings.logs_dir.mkdir(parents=True, exist_ok=True)
+        self._environ = _environ(self.folder)
+        self._options = options
+        self._server: processes.Group | None = None
+        self._training: processes.Group | None = None
+        self._page: Page | None = None
+
+    def __enter__(self) -> Tour:
+        try:
+            self._page = self._start_server()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    @property
+    def page(self) -> Page:
+        """The demo's server."""
+        assert self._page is not None, "used outside its block"
+        return self._page
+
+    def play(self, played: Sequence[acts.Act], *, fast: bool) -> None:
+        """Train through the acts.
+
+        Raises:
+            DemoError: the training run failed.
+        """
+        print(f"The page: {self.page.viewer_url}\n", flush=True)
+        if self._options.open:
+            webbrowser.open(self.page.viewer_url)
+        images = self.folder / "images"
+        print(f"{write_digits(images)} handwritten digits are in {images}", flush=True)
+        simulation = gpu.prepare(self.folder / "gpu", ranks=2)
+        print(simulation.notice, flush=True)
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        command += [str(TRAINING_SCRIPT), "--images", str(images), "--report", str(self._report)]
+        command += ["--fast"] * fast + ["--acts", *(act.key for act in played)]
+        environ = {**self._environ, **simulation.environ, "LOADERWATCH_RUN": RUN, "OMP_NUM_THREADS": "1"}
+        self._training = processes.Group(command, environ)
+        code = self._training.wait()
+        if code != 0:
+            raise DemoError(f"the training run ended with exit code {code}; what it said is above")
+
+    def close(self, *, keep: bool) -> int:
+        """Say what was found; leave the page up if ``keep``. Returns the exit code."""
+        results = self._results()
+        print("\n" + outcome.table(results), flush=True)
+        if keep:
+            print(f"\nThe page stays at {self.page.viewer_url} until Ctrl-C.", flush=True)
+            assert self._server is not None
+            self._server.wait()
+        return 0 if all(result.is_right for result in results) else 1
+
+    def _results(self) -> list[outcome.Outcome]:
+        def is_over() -> bool:
+            return all(run["state"] != "live" for run in self.page.ask("/api/v1/runs"))
+
+        try:
+            processes.wait_until(is_over, SETTLE_LIMIT_S, every_s=0.5)
+            runs = self.page.ask("/api/v1/runs")
+            if not runs:
+                raise DemoError(f"the server has no run; the streamer's log is in {self._settings.logs_dir}")
+            findings = self.page.ask(f"/api/v1/runs/{runs[0]['run_id']}/findings")
+        except PageError as error:
+            raise DemoError(str(error)) from error
+        return outcome.outcomes(outcome.read_played(self._report), findings)
+
+    def _start_server(self) -> Page:
+        self._settings.server_path.unlink(missing_ok=True)
+        port = self._options.port if self._options.port is not None else _free_port()
+        command = [sys.executable, "-m", "loaderwatch", "serve", "--data-dir", str(self.folder)]
+        command += ["--port", str(port), "--hang-after", str(acts.HANG_AFTER_S)]
+        server = processes.Group(command, self._environ, self._settings.logs_dir / "demo-server.log")
+        self._server = server
+        found: list[Page] = []
+
+        def is_up() -> bool:
+            page = Page.read(self._settings.server_path)
+            if page is not None and page.is_ready():
+                found.append(page)
+            return bool(found) or server.exit_code() is not None
+
+        processes.wait_until(is_up, START_LIMIT_S)
+        if not found:
+            raise DemoError(f"the server did not come up:\n{server.last_words()}")
+        return found[0]
+
+    def _end(self) -> None:
+        if self._training is not None:
+            self._training.end()
+            processes.end_ranks(gpu.registered_pids(self.folder / "gpu"))
+            processes.remove_rings(self._settings.rings_dir)
+        if self._server is not None:
+            self._server.end()
+        if self._is_temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _as_interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _default_folder() -> Path | None:
+    directory = os.environ.get("LOADERWATCH_DIR")
+    return Path(directory) / "demo" if directory else None
+
+
+def _environ(folder: Path) -> dict[str, str]:
+    """This environment, with the demo's own data folder and nothing of another server or run."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
+    return {**environ, "LOADERWATCH_DIR": str(folder)}
+
+
+def _settings(folder: Path) -> Settings:
+    return load_settings({"LOADERWATCH_DIR": str(folder)})
+
+
+def _free_port() -> int:
+    """The default port if it is free, else any."""
+    for port in (DEFAULT_PORT, 0):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            bound: int = probe.getsockname()[1]
+            return bound
+    raise DemoError("no port is free on 127.0.0.1")

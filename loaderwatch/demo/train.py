@@ -1,0 +1,167 @@
+"""The demo's training script: a small CNN on handwritten digits, two ranks, data loaded by worker processes.
+
+What loaderwatch needs is one line, ``loaderwatch.attach(loader, ...)``. Everything odd about this script is in
+``Digits._fetch_from_storage``, which plays slow and silent storage, and in ``PretendedGpuTime``.
+
+Started by ``loaderwatch demo``; by hand: ``torchrun --nproc-per-node 2 train.py --images DIR``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+import loaderwatch
+from loaderwatch.demo.acts import ACTS, Act, acts_to_play
+from loaderwatch.demo.gpu import BusyMarker
+
+BATCH_SIZE = 32
+SLOW_INDEX = 1690
+"""The large file: with DistributedSampler's seed it comes in the middle of the epoch (tests/unit/demo checks)."""
+SILENT_INDEX = 511
+"""The read that is not answered, also in the middle."""
+
+
+class Digits(Dataset[tuple[Tensor, int]]):
+    """The PNG files of ``folder``, each ``act.repeats`` times per epoch. A sample: (float32 [1, 32, 32], class)."""
+
+    def __init__(self, folder: Path, act: Act) -> None:
+        self.paths = sorted(folder.glob("*/*.png"))
+        self.act = act
+        self.answered = folder.parent / "storage-answered"
+
+    def __len__(self) -> int:
+        return len(self.paths) * self.act.repeats
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        path = self.paths[index % len(self.paths)]
+        self._fetch_from_storage(index)
+        with Image.open(path) as image:
+            pixels = np.asarray(image, dtype=np.float32)
+        return torch.from_numpy(pixels / 255 - 0.5)[None], int(path.parent.name)
+
+    def _fetch_from_storage(self, index: int) -> None:
+        """Take the time that remote storage would."""
+        if self.act.read_latency_s:
+            time.sleep(self.act.read_latency_s)
+        if self.act.slow_read_s and index == SLOW_INDEX:
+            time.sleep(self.act.slow_read_s)
+        if self.act.hang_s and index == SILENT_INDEX and not self.answered.exists():
+            answer, server = os.pipe()
+            threading.Timer(self.act.hang_s, os.write, (server, b"!")).start()
+            os.read(answer, 1)  # no answer comes: the worker hangs here
+            self.answered.touch()
+
+
+class PretendedGpuTime(torch.autograd.Function):
+    """Stands for the layers of a larger model on a GPU: takes time in forward and backward, leaves the CPU to others."""
+
+    @staticmethod
+    def forward(ctx: Any, activations: Tensor) -> Tensor:
+        time.sleep(0.015)
+        return activations.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        time.sleep(0.03)
+        return gradients[0]
+
+
+class SmallCnn(nn.Module):
+    """Two convolutions and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 8, 3, stride=2), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2), nn.ReLU(), nn.Flatten()
+        )
+        self.classify = nn.Linear(16 * 7 * 7, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        activations: Tensor = PretendedGpuTime.apply(self.features(images))  # type: ignore[no-untyped-call]
+        logits: Tensor = self.classify(activations)
+        return logits
+
+
+def make_loader(folder: Path, act: Act) -> DataLoader[tuple[Tensor, int]]:
+    """This rank's loader for one act."""
+    digits = Digits(folder, act)
+    return DataLoader(
+        digits,
+        batch_size=BATCH_SIZE,
+        sampler=DistributedSampler(digits, drop_last=True),
+        num_workers=act.workers,
+        persistent_workers=act.persistent,
+        multiprocessing_context=act.start_method,
+        prefetch_factor=4,
+        drop_last=True,
+    )
+
+
+def train(act: Act, folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> float:
+    """Train through one act and return the share of digits that were classified right in its last epoch."""
+    loader = make_loader(folder, act)
+    loaderwatch.attach(loader, name=act.key, model=model, optimizer=optimizer)
+    gpu = BusyMarker(int(os.environ["LOCAL_RANK"]))
+    right = seen = 0
+    for epoch in range(act.epochs):
+        assert isinstance(loader.sampler, DistributedSampler)
+        loader.sampler.set_epoch(epoch)
+        right = seen = 0
+        for images, labels in loader:
+            with gpu.busy():
+                optimizer.zero_grad()
+                logits = model(images)
+                loss = nn.functional.cross_entropy(logits, labels)
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+            right += int((logits.argmax(1) == labels).sum())
+            seen += len(labels)
+    return right / max(seen, 1)
+
+
+def main() -> None:
+    """Play the acts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=Path, required=True)
+    parser.add_argument("--acts", nargs="*", default=[act.key for act in ACTS])
+    parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--report", type=Path, help="append what was played when to this file, as JSON lines")
+    options = parser.parse_args()
+
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    model = DistributedDataParallel(SmallCnn())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    acts = acts_to_play(options.acts, fast=options.fast)
+    for number, act in enumerate(acts, start=1):
+        began_at = time.time()
+        if dist.get_rank() == 0:
+            print(
+                f"\n[{number}/{len(acts)}] {act.title}: {act.what}.\n      Look at: {act.look}.", flush=True
+            )
+        accuracy = train(act, options.images, model, optimizer)
+        if dist.get_rank() == 0:
+            print(f"      {time.time() - began_at:.0f} s; {accuracy:.0%} of the digits right", flush=True)
+            if options.report:
+                with options.report.open("a") as lines:
+                    line = {"act": act.key, "began_at": began_at, "ended_at": time.time()}
+                    lines.write(json.dumps(line) + "\n")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
