@@ -54,7 +54,6 @@ ACTS = (
         scenarios=("S20",),
         epochs=5,
         repeats=1,
-        workers=3,
         slow_read_s=3.5,
     ),
     Act(
