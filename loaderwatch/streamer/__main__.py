@@ -1,0 +1,57 @@
+"""``python -m loaderwatch.streamer --run-id ID --run-name NAME``: started by ``loaderwatch.attach``, not by people."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+
+from loaderwatch.core.config import load_settings
+from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.wire import RUN_ID_PATTERN
+from loaderwatch.streamer.election import elect
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code: 0 when done or not needed, 2 for wrong arguments or settings."""
+    parser = argparse.ArgumentParser(prog="python -m loaderwatch.streamer", description=__doc__)
+    parser.add_argument("--run-id", required=True)
+    parser.add_argument("--run-name", default="")
+    parser.add_argument(
+        "--adopt", action="store_true", help="send what an earlier streamer of this run left behind, then end"
+    )
+    options = parser.parse_args(arguments)
+    if not RUN_ID_PATTERN.match(options.run_id):
+        parser.error(f"--run-id is {options.run_id!r}; use 1 to 64 of a-z 0-9 _ -")
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s streamer[%(process)d] %(levelname)s %(message)s", stream=sys.stderr
+    )
+    for name in ("SIGHUP", "SIGPIPE"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    try:
+        settings = load_settings()
+    except ConfigError as error:
+        logging.error("%s", error)
+        return 2
+    folder = settings.rings_dir / options.run_id
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        logging.error("%s cannot be made: %s", folder, error)
+        return 1
+    lock = elect(folder)
+    if lock is None:
+        return 0
+    from loaderwatch.streamer.loop import Streamer  # not at import: a standby needs none of it
+
+    try:
+        return Streamer(settings, options.run_id, options.run_name or options.run_id, adopting=options.adopt).run()
+    finally:
+        lock.release()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""From ring records to rows of the wire's tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from loaderwatch.core.records import KIND_TABLE, RECORD_FIELDS, UNKNOWN, RecordKind
+from loaderwatch.core.wire import Loss, pack_table
+from loaderwatch.streamer.roster import Member, Roster
+
+MAX_ROWS_PER_ENVELOPE: Final = 20_000
+"""About 3 MB of columns: a backlog (after a takeover) goes out in several envelopes, each well under the size limit."""
+
+_TIME_AT: Final = {kind: fields.index("request_ns") for kind, fields in RECORD_FIELDS.items()}
+_STEP_FIELDS: Final = RECORD_FIELDS[RecordKind.STEP]
+_WAIT_AT: Final = _STEP_FIELDS.index("wait_ns")
+_STEP_AT: Final = _STEP_FIELDS.index("step_ns")
+
+Row = tuple[int, ...]
+
+
+class Drain:
+    """Rows that were read and are not in an envelope yet."""
+
+    def __init__(self, wall_offset_ns: int) -> None:
+        self.wall_offset_ns = wall_offset_ns
+        self.rows: dict[str, list[Row]] = {}
+        self.count = 0
+        self.usual_ns: dict[int, tuple[float, float]] = {}  # rank: its usual wait and step, smoothed
+        self._losses: Counter[tuple[str, int]] = Counter()
+
+    @property
+    def full(self) -> bool:
+        """Whether the next envelope is due because of its size."""
+        return self.count >= MAX_ROWS_PER_ENVELOPE
+
+    def collect(self, roster: Roster) -> None:
+        """Read what is new in every ring, as far as one envelope holds it."""
+        for member in roster.members():
+            if self.full:
+                return
+            if member.drained or member.final_cursor is not None:
+                continue
+            rank = roster.rank_of(member)
+            if rank is not None:
+                self._read(member, rank)
+
+    def lose(self, what: str, rank: int, count: int) -> None:
+        """Count records that fell out."""
+        if count > 0:
+            self._losses[what, rank] += count
+
+    def take(self, now_utc_ns: int) -> tuple[dict[str, dict[str, bytes]], list[Loss]]:
+        """Everything read so far, as columns, and start anew."""
+        tables = {name: pack_table(name, rows) for name, rows in self.rows.items() if rows}
+        losses = [Loss(what=what, rank=rank, count=n, t_ns=now_utc_ns) for (what, rank), n in self._losses.items()]
+        self.rows, self.count = {}, 0
+        self._losses = Counter()
+        return tables, losses
+
+    def _read(self, member: Member, rank: int) -> None:
+        ring = member.ring
+        final = not member.alive  # seen dead before this read, so nothing can follow it
+        drained = ring.reader.drain(ring.cursor, final=final, limit=MAX_ROWS_PER_ENVELOPE - self.count)
+        ring.cursor = drained.cursor
+        self.lose("torn" if final else "ring", rank, drained.lost)
+        for kind, records in drained.records.items():
+            at, offset = _TIME_AT[kind], self.wall_offset_ns
+            rows = self.rows.setdefault(KIND_TABLE[kind], [])
+            for fields in records:
+                stamp = fields[at]
+                utc = stamp + offset if stamp != UNKNOWN else UNKNOWN
+                rows.append((rank, *fields[:at], utc, *fields[at + 1 :]))
+            self.count += len(records)
+            if kind is RecordKind.STEP:
+                self._learn(rank, records[-1])
+        if final and ring.reader.pending(ring.cursor) == 0:
+            member.final_cursor = ring.cursor
+
+    def _learn(self, rank: int, step: tuple[int, ...]) -> None:
+        old = self.usual_ns.get(rank)
+        wait, body = max(step[_WAIT_AT], 0), max(step[_STEP_AT], 0)
+        if old is None:
+            self.usual_ns[rank] = (float(wait), float(body))
+        else:
+            self.usual_ns[rank] = (_toward(old[0], wait), _toward(old[1], body))
+
+
+def _toward(usual: float, value: int) -> float:
+    """A smoothed value that one stall cannot move far."""
+    return usual + 0.2 * (min(value, 2 * usual + 5e8) - usual)

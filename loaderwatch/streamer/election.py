@@ -1,0 +1,139 @@
+"""Who streams: one active streamer per host and run, one standby that takes over when it dies.
+
+Both places are OS file locks, so they are given up by the kernel when their holder dies, however it dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+    import msvcrt
+
+log = logging.getLogger(__name__)
+
+ACTIVE_NAME: Final = "streamer.lock"
+STANDBY_NAME: Final = "standby.lock"
+
+
+class FileLock:
+    """A lock on a file, held until ``release`` or the death of this process.
+
+    The file may be unlinked and made anew by others (the end of a run does), so a lock only counts while the path still
+    leads to the file that is locked.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._fd is not None
+
+    def try_acquire(self) -> bool:
+        """Take the lock if it is free.
+
+        Raises:
+            OSError: the file cannot be made (its folder is gone).
+        """
+        return self._acquire(block=False)
+
+    def acquire(self) -> bool:
+        """Wait for the lock; False if the file's folder went away meanwhile."""
+        try:
+            return self._acquire(block=True)
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Give the lock up."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _acquire(self, *, block: bool) -> bool:
+        while True:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+            try:
+                if not _lock(fd, block=block):
+                    os.close(fd)
+                    return False
+                if _same_file(fd, self.path):
+                    self._fd = fd
+                    return True
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)  # the path leads to another file by now: try that one
+
+
+def _lock(fd: int, *, block: bool) -> bool:
+    if fcntl is None:
+        try:
+            # LK_LOCK gives up after ten tries of a second each; the caller's loop tries again.
+            msvcrt.locking(fd, msvcrt.LK_LOCK if block else msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX if block else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _same_file(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def elect(folder: Path) -> FileLock | None:
+    """Become the active streamer of a run's ring folder, waiting as its standby if there is one already.
+
+    Returns None when this process is not needed: both places are taken, or the run ended while it waited.
+    """
+    active = FileLock(folder / ACTIVE_NAME)
+    standby = FileLock(folder / STANDBY_NAME)
+    try:
+        if active.try_acquire():
+            return active
+        if not standby.try_acquire():
+            return None
+    except FileNotFoundError:
+        return None
+    log.info("another streamer is active; standing by")
+    try:
+        return active if active.acquire() else None
+    finally:
+        standby.release()
+
+
+def standby_missing(folder: Path) -> bool:
+    """Whether nobody stands by."""
+    probe = FileLock(folder / STANDBY_NAME)
+    with contextlib.suppress(OSError):
+        if probe.try_acquire():
+            probe.release()
+            return True
+    return False
+
+
+def is_orphan(folder: Path) -> bool:
+    """Whether a ring folder has no active streamer."""
+    probe = FileLock(folder / ACTIVE_NAME)
+    with contextlib.suppress(OSError):
+        if probe.try_acquire():
+            probe.release()
+            return True
+    return False

@@ -1,0 +1,133 @@
+"""Which server to send to: the configured one, else this machine's, started when there is none."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from loaderwatch.core.config import Settings
+from loaderwatch.streamer.election import FileLock
+from loaderwatch.streamer.spawn import spawn_detached
+from loaderwatch.streamer.upload import Target, connect
+
+log = logging.getLogger(__name__)
+
+_File = TypeVar("_File")
+
+START_WITHIN_S: Final = 30.0
+START_AGAIN_AFTER_S: Final = 60.0
+
+
+class ServerFile(msgspec.Struct, frozen=True):
+    """What a running local server says of itself in ``Settings.server_path``."""
+
+    url: str
+    viewer_url: str | None = None
+    pid: int | None = None
+
+
+class TokenFile(msgspec.Struct, frozen=True):
+    """The local server's tokens, ``Settings.token_path``."""
+
+    agent: str | None = None
+    viewer: str | None = None
+
+
+class ServerFinder:
+    """Finds the server; ``may_start`` says whether a missing local one is started."""
+
+    def __init__(self, settings: Settings, *, may_start: bool = True) -> None:
+        self._settings = settings
+        self._may_start = may_start
+        self._started_at = -START_AGAIN_AFTER_S
+
+    def find(self) -> Target | None:
+        """The server to send to, or None for now. Blocks while a local server starts."""
+        if self._settings.server:
+            return Target(self._settings.server, self._settings.token or self._local_token(), self._settings.server)
+        return self._running() or (self._start() if self._may_start else None)
+
+    def _local_token(self) -> str | None:
+        """The token file's, when the configured address is this machine's own server."""
+        local = _read(self._settings.server_path, ServerFile)
+        if local is None or local.url.rstrip("/") != self._settings.server:
+            return None
+        tokens = _read(self._settings.token_path, TokenFile)
+        return tokens.agent if tokens else None
+
+    def _running(self) -> Target | None:
+        server = _read(self._settings.server_path, ServerFile)
+        if server is None or not answers(server.url):
+            return None
+        tokens = _read(self._settings.token_path, TokenFile)
+        token = self._settings.token or (tokens.agent if tokens else None)
+        return Target(server.url.rstrip("/"), token, server.viewer_url or server.url)
+
+    def _start(self) -> Target | None:
+        if time.monotonic() - self._started_at < START_AGAIN_AFTER_S:
+            return None
+        self._settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = FileLock(self._settings.data_dir / "server-start.lock")
+        try:
+            if not lock.try_acquire():
+                return None  # another streamer is starting it
+        except OSError as error:
+            log.warning("a local server cannot be started: %s", error)
+            return None
+        try:
+            running = self._running()
+            if running is not None:
+                return running
+            self._started_at = time.monotonic()
+            return self._launch()
+        finally:
+            lock.release()
+
+    def _launch(self) -> Target | None:
+        log_path = self._settings.logs_dir / "server.log"
+        arguments = ("-m", "loaderwatch", "serve", "--data-dir", str(self._settings.data_dir))
+        environ = {k: v for k, v in os.environ.items() if k != "LOADERWATCH_SERVER"}
+        try:
+            process = spawn_detached(arguments, log_path, environ)
+        except OSError as error:
+            log.warning("a local server cannot be started: %s", error)
+            return None
+        deadline = time.monotonic() + START_WITHIN_S
+        while time.monotonic() < deadline:
+            running = self._running()
+            if running is not None:
+                log.info("started a local server: %s", running.url)
+                return running
+            if process.poll() is not None:
+                log.warning("the local server ended with exit code %d; see %s", process.returncode, log_path)
+                return None
+            time.sleep(0.2)
+        log.warning("the local server does not answer after %.0f s; see %s", START_WITHIN_S, log_path)
+        return None
+
+
+def _read(path: Path, kind: type[_File]) -> _File | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        return None
+
+
+def answers(url: str) -> bool:
+    """Whether a loaderwatch server is alive at an address."""
+    connection = connect(url, timeout_s=2.0)
+    try:
+        connection.request("GET", "/healthz")
+        response = connection.getresponse()
+        response.read(65536)
+        return response.status == 200
+    except (OSError, http.client.HTTPException, ValueError):
+        return False
+    finally:
+        connection.close()

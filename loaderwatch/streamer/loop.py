@@ -1,0 +1,324 @@
+"""The streamer's loop: drain, look, assemble an envelope, put it into the outbox."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import time
+from typing import Final
+
+from loaderwatch.core.clock import monotonic_ns, wall_offset_ns
+from loaderwatch.core.config import Settings
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import Envelope, SpanInfo, encode, pack_table
+from loaderwatch.streamer.drain import Drain
+from loaderwatch.streamer.election import is_orphan, standby_missing
+from loaderwatch.streamer.local_server import ServerFinder
+from loaderwatch.streamer.notices import write_stderr
+from loaderwatch.streamer.outbox import DEFAULT_MAX_BYTES, Outbox
+from loaderwatch.streamer.rings import RingFolder
+from loaderwatch.streamer.roster import Roster
+from loaderwatch.streamer.samplers.gpu import GpuSampler
+from loaderwatch.streamer.samplers.host import HostSampler
+from loaderwatch.streamer.samplers.process import ProcessSampler, Reading, state_code
+from loaderwatch.streamer.spans import LOOK_CLOSER_NS, build_span
+from loaderwatch.streamer.spawn import spawn_detached
+from loaderwatch.streamer.stacks import StackCollector
+from loaderwatch.streamer.state import StreamState, boot_id, host_folder_name, new_stream_name
+from loaderwatch.streamer.upload import Uploader
+
+log = logging.getLogger(__name__)
+
+SECOND: Final = 1_000_000_000
+TICK_NS: Final = SECOND // 4
+ENVELOPE_NS: Final = SECOND // 2
+SAMPLE_NS: Final = SECOND
+STANDBY_CHECK_NS: Final = 5 * SECOND
+STANDBY_RESPAWN_NS: Final = 30 * SECOND
+SETTLED_NS: Final = 2 * SECOND
+"""Nothing new for this long after the last training process died: the run has ended on this host."""
+FIRST_RING_NS: Final = 60 * SECOND
+LINGER_S: Final = 600.0
+CLOCK_JUMP_NS: Final = 2 * SECOND
+
+
+class Streamer:
+    """The active streamer of one run on this host."""
+
+    def __init__(self, settings: Settings, run_id: str, run_name: str, *, adopting: bool = False) -> None:
+        self._settings = settings
+        self._run_id = run_id
+        self._adopting = adopting
+        host = host_folder_name()
+        fresh = StreamState(
+            stream=new_stream_name(host),
+            run_name=run_name,
+            wall_offset_ns=wall_offset_ns(),
+            boot_id=boot_id(),
+        )
+        folder = settings.outbox_dir / run_id / host
+        self._outbox = Outbox(folder, fresh, fresh.boot_id, outbox_limit())
+        self._state = self._outbox.state
+        self._rings = RingFolder(settings.rings_dir / run_id, self._outbox.cursors)
+        self._roster = Roster(self._rings)
+        self._drain = Drain(self._state.wall_offset_ns)
+        self._processes = ProcessSampler()
+        self._host = HostSampler()
+        self._gpus = GpuSampler()
+        self._stacks = StackCollector()
+        self._uploader = Uploader(self._outbox, ServerFinder(settings, may_start=not adopting).find)
+        self._readings: dict[int, Reading] = {}  # by pid
+        self._process_rows: list[tuple[float | int | None, ...]] = []
+        self._host_rows: list[tuple[float | int | None, ...]] = []
+        self._standby: subprocess.Popen[bytes] | None = None
+        self._next_sample_ns = self._next_envelope_ns = 0
+        self._next_standby_check_ns = monotonic_ns() + STANDBY_CHECK_NS // 2
+        self._standby_spawned_ns = -STANDBY_RESPAWN_NS
+
+    def run(self) -> int:
+        """Stream until the run has ended on this host and everything is sent."""
+        log.info("streaming run %s as %s from envelope %d", self._run_id, self._state.stream, self._outbox.next_seq)
+        self._uploader.start()
+        self._gpus.start()
+        if not self._adopting:
+            self._adopt_orphans()
+        try:
+            while True:
+                self._stream()
+                if self._linger():
+                    break
+        finally:
+            self._gpus.stop()
+            self._uploader.stop()
+        self._roster.close()
+        self._rings.remove()
+        self._outbox.close()
+        log.info("run %s has ended on this host", self._run_id)
+        return 0
+
+    # -- while the run lives
+
+    def _stream(self) -> None:
+        began = deadline = monotonic_ns()
+        while True:
+            now = monotonic_ns()
+            self._tick(now)
+            if self._has_ended(now, began):
+                self._send_envelope(final=bool(self._roster.mains))
+                return
+            deadline += TICK_NS
+            late = monotonic_ns() - deadline
+            if late > SECOND:
+                deadline += late  # suspended or starved: do not run to catch up
+            elif late < 0:
+                time.sleep(-late / 1e9)
+
+    def _tick(self, now: int) -> None:
+        roster = self._roster
+        roster.refresh(now)
+        roster.check_alive(now)
+        self._drain.collect(roster)
+        while self._drain.full:
+            self._send_envelope()
+            self._drain.collect(roster)
+        if now >= self._next_sample_ns:
+            self._next_sample_ns = now + SAMPLE_NS - TICK_NS // 2
+            self._sample(now)
+        self._stacks.poll(roster, self._drain.usual_ns, monotonic_ns())
+        if now >= self._next_envelope_ns:
+            self._next_envelope_ns = max(self._next_envelope_ns + ENVELOPE_NS, now)
+            self._send_envelope()
+            roster.retire(now)
+        self._hear()
+        if now >= self._next_standby_check_ns:
+            self._next_standby_check_ns = now + STANDBY_CHECK_NS
+            self._check_standby(now)
+            self._check_clock()
+
+    def _has_ended(self, now: int, began: int) -> bool:
+        roster = self._roster
+        if not roster.mains:
+            return self._adopting or now - began > FIRST_RING_NS
+        return (
+            roster.all_dead()
+            and now - max(roster.last_new_main_ns, *(m.died_ns for m in roster.mains.values())) > SETTLED_NS
+            and all(member.final_cursor is not None for member in roster.mains.values())
+            and not self._stacks.busy
+        )
+
+    def _sample(self, now: int) -> None:
+        utc = now + self._state.wall_offset_ns
+        living: set[int] = set()
+        pids_by_rank: dict[int, set[int]] = {}
+        for member in self._roster.members():
+            rank = self._roster.rank_of(member)
+            if not member.alive or rank is None:
+                self._readings.pop(member.pid, None)
+                continue
+            reading = self._processes.sample(member.files, now)
+            if reading is None:
+                continue
+            living.add(member.pid)
+            pids_by_rank.setdefault(rank, set()).add(member.pid)
+            self._readings[member.pid] = reading
+            identity = member.ring.identity
+            loader = UNKNOWN if member.worker < 0 else identity.loader
+            self._process_rows.append(
+                (rank, loader, member.worker, member.pid, utc, state_code(reading.state), *reading.values)
+            )
+        self._processes.forget_dead(living)
+        mains = list(self._roster.newest_by_rank().values())
+        self._gpus.follow({m.info.rank: (m.pid, m.info.gpu_uuid) for m in mains if m.info and m.alive})
+        training_pid = next((m.pid for m in mains if m.alive), None)
+        if training_pid is not None:
+            self._host_rows.append((utc, *self._host.sample(training_pid, now)))
+
+    def _spans(self) -> tuple[list[SpanInfo], int]:
+        spans = []
+        now = monotonic_ns()
+        for member in self._roster.members():
+            span = member.ring.span()
+            if span is None:
+                continue
+            reading = self._readings.get(member.pid)
+            if member.alive and member.worker < 0 and now - span.since_ns > LOOK_CLOSER_NS:
+                reading = self._processes.look(member.files) or reading
+            info = build_span(member, self._roster, self._state.wall_offset_ns, reading)
+            if info is not None:
+                spans.append(info)
+        return spans, monotonic_ns() + self._state.wall_offset_ns
+
+    def _send_envelope(self, *, final: bool = False) -> None:
+        for rank, count in self._outbox.take_losses().items():
+            self._drain.lose("outbox", rank, count)
+        spans, made_ns = self._spans()
+        tables, losses = self._drain.take(made_ns)
+        for name, rows in (
+            ("processes", self._process_rows),
+            ("hosts", self._host_rows),
+            ("gpus", self._gpus.take_rows(self._state.wall_offset_ns)),
+        ):
+            if rows:
+                tables[name] = pack_table(name, rows)
+        self._process_rows, self._host_rows = [], []
+        ended = [m for m in self._roster.members() if m.final_cursor is not None]
+        envelope = Envelope(
+            run_id=self._run_id,
+            run_name=self._state.run_name,
+            stream=self._state.stream,
+            seq=self._outbox.next_seq,
+            made_ns=made_ns,
+            host=self._host.info(self._gpus.status),
+            processes=self._roster.describe(),
+            spans=spans,
+            gpus=self._gpus.infos(),
+            tables=tables,
+            stacks=self._stacks.take(self._state.wall_offset_ns),
+            losses=losses,
+            final=final,
+        )
+        if self._outbox.put(encode(envelope), self._rings.cursors()):
+            for member in ended:
+                member.drained = True
+
+    # -- what the server and people hear and say
+
+    def _hear(self) -> None:
+        while self._uploader.receipts:
+            receipt = self._uploader.receipts.popleft()
+            for request in receipt.stack_requests:
+                self._stacks.request(request.rank, self._roster, monotonic_ns())
+            for notice in receipt.notices:
+                self._write_to_rank(notice.rank, notice.text)
+        while self._uploader.troubles:
+            self._write_to_rank(self._voice(), f"loaderwatch: {self._uploader.troubles.popleft().text}")
+        target = self._uploader.target
+        if target is not None and target.viewer_url and not self._state.announced and self._roster.mains:
+            rank = self._voice()
+            if rank is not None:
+                line = f"loaderwatch: watching {self._state.run_name} — open {target.viewer_url}"
+                self._write_to_rank(rank, line)
+                self._outbox.remember(announced=True)
+
+    def _voice(self) -> int | None:
+        """The rank whose stderr people read: 0; on a host without it, only where the page is this host's own, its lowest."""
+        ranks = [rank for rank, member in self._roster.newest_by_rank().items() if member.alive]
+        if 0 in ranks:
+            return 0
+        return min(ranks) if ranks and self._settings.server is None else None
+
+    def _write_to_rank(self, rank: int | None, text: str) -> None:
+        member = self._roster.newest_by_rank().get(rank) if rank is not None else None
+        if member is not None and member.alive:
+            write_stderr(member.pid, text)
+
+    # -- other streamers
+
+    def _check_standby(self, now: int) -> None:
+        if self._standby is not None and self._standby.poll() is not None:
+            self._standby = None
+        if self._adopting or now - self._standby_spawned_ns < STANDBY_RESPAWN_NS:
+            return
+        if standby_missing(self._rings.folder):
+            self._standby_spawned_ns = now
+            self._standby = self._spawn_streamer(self._run_id, self._state.run_name)
+
+    def _adopt_orphans(self) -> None:
+        """Start a streamer for each run of this host that was left unsent by a host or streamer that died."""
+        host = host_folder_name()
+        for folder in sorted(self._settings.outbox_dir.glob(f"*/{host}")):
+            run_id = folder.parent.name
+            rings = self._settings.rings_dir / run_id
+            if run_id == self._run_id or not any(folder.glob("*.lwe")):
+                continue
+            if not rings.is_dir() or is_orphan(rings):
+                self._spawn_streamer(run_id, run_id, "--adopt")
+
+    def _spawn_streamer(self, run_id: str, run_name: str, *more: str) -> subprocess.Popen[bytes] | None:
+        arguments = ("-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", run_name, *more)
+        try:
+            return spawn_detached(arguments, self._settings.logs_dir / f"streamer-{run_id}.log")
+        except OSError as error:
+            log.warning("a second streamer cannot be started: %s", error)
+            return None
+
+    def _check_clock(self) -> None:
+        """After a suspend the monotonic clock lies behind the wall clock by the time slept."""
+        offset = wall_offset_ns()
+        if offset - self._state.wall_offset_ns > CLOCK_JUMP_NS:
+            log.info("the wall clock jumped ahead by %.1f s", (offset - self._state.wall_offset_ns) / 1e9)
+            self._drain.wall_offset_ns = offset
+            self._outbox.remember(wall_offset_ns=offset)
+
+    # -- after the run
+
+    def _linger(self) -> bool:
+        """Wait until everything is sent; False if the run goes on here after all (an elastic restart)."""
+        for ring in list(self._rings.rings.values()):
+            if ring.is_main:
+                continue
+            self._rings.forget(ring)
+        self._roster.workers.clear()
+        deadline = time.monotonic() + LINGER_S
+        while len(self._outbox) and time.monotonic() < deadline:
+            self._roster.refresh(monotonic_ns())
+            if not self._roster.all_dead():
+                return False
+            self._hear()
+            time.sleep(0.1)
+        if len(self._outbox):
+            log.warning("%d envelopes could not be sent; the next streamer on this host tries again", len(self._outbox))
+        return True
+
+
+def outbox_limit() -> int:
+    """LOADERWATCH_OUTBOX_BYTES, else 256 MB; a value that is not a number is named in the log and not used."""
+    text = os.environ.get("LOADERWATCH_OUTBOX_BYTES", "")
+    try:
+        return max(int(text), 1) if text else DEFAULT_MAX_BYTES
+    except ValueError:
+        log.warning("LOADERWATCH_OUTBOX_BYTES is %r; use a number of bytes. Using %d", text, DEFAULT_MAX_BYTES)
+        return DEFAULT_MAX_BYTES
+
+

@@ -1,0 +1,46 @@
+"""Lines on the training job's own stderr, written from outside, so that training never waits for them."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+from loaderwatch.streamer.samplers.procfs import PROC
+
+log = logging.getLogger(__name__)
+
+MAX_NOTICE: Final = 2000
+
+
+def clean(text: str) -> str:
+    """The text without control characters: it may come from the network and goes to a terminal."""
+    kept = "".join(c for c in text[:MAX_NOTICE] if c in "\n\t" or (c.isprintable() and c != "\x7f"))
+    return kept.strip("\n")
+
+
+def write_stderr(pid: int, text: str, proc_root: Path = PROC) -> bool:
+    """Write a line to a process's stderr; False if that cannot be done without waiting.
+
+    The file is opened anew for the write and closed at once: a pipe that we held would never end for its reader.
+    """
+    flags = os.O_WRONLY | os.O_APPEND
+    for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC"):
+        flags |= getattr(os, name, 0)
+    try:
+        fd = os.open(f"{proc_root}/{pid}/fd/2", flags)
+    except OSError as error:
+        # ENXIO: a socket, which cannot be opened this way.
+        level = logging.INFO if error.errno in (errno.ENXIO, errno.ENOENT) else logging.WARNING
+        log.log(level, "stderr of process %d cannot be opened (%s); not written: %s", pid, error, clean(text))
+        return False
+    try:
+        os.write(fd, (clean(text) + "\n").encode("utf-8", "replace"))
+    except OSError as error:
+        log.info("stderr of process %d takes nothing (%s); not written: %s", pid, error, clean(text))
+        return False
+    finally:
+        os.close(fd)
+    return True

@@ -1,0 +1,141 @@
+"""The ring folder of a run: which rings there are, how far each was read, and what to do with broken ones."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from loaderwatch.core.errors import RingError
+from loaderwatch.core.ring import OpenSpan, RingIdentity, RingReader
+from loaderwatch.streamer.state import set_aside
+
+log = logging.getLogger(__name__)
+
+RING: Final = ".ring"
+INFO: Final = ".json"
+STACK: Final = ".stack"
+
+
+@dataclass(slots=True)
+class TrackedRing:
+    """A ring that is being read."""
+
+    path: Path
+    inode: int
+    reader: RingReader
+    cursor: int
+    last_span: OpenSpan | None = None
+
+    @property
+    def identity(self) -> RingIdentity:
+        """Who writes it."""
+        return self.reader.identity
+
+    @property
+    def is_main(self) -> bool:
+        """Whether a training process writes it, not a worker."""
+        return self.identity.worker < 0
+
+    @property
+    def key(self) -> str:
+        """Its name in the cursors: a pid, and with it a file name, may come again."""
+        return f"{self.path.stem}@{self.identity.created_ns}"
+
+    @property
+    def stack_path(self) -> Path:
+        """Where faulthandler writes for this process."""
+        return self.path.with_suffix(STACK)
+
+    @property
+    def info_path(self) -> Path:
+        """The training process's ProcessInfo."""
+        return self.path.with_suffix(INFO)
+
+    def span(self) -> OpenSpan | None:
+        """What the writer is doing; the last one known while it is in the middle of saying it."""
+        span = self.reader.span()
+        if span is not None:
+            self.last_span = span
+        return self.last_span
+
+
+class RingFolder:
+    """Finds rings as they come. ``cursors`` is where an earlier streamer had read to."""
+
+    def __init__(self, folder: Path, cursors: dict[str, int]) -> None:
+        self.folder = folder
+        self.rings: dict[Path, TrackedRing] = {}
+        self._cursors = cursors
+        self._seen_mtime_ns = -1
+        self._scanned_ns = 0
+
+    def refresh(self, now_ns: int) -> bool:
+        """Look for new rings; True if the folder was looked through. Costs one stat while nothing changed."""
+        try:
+            mtime_ns = os.stat(self.folder).st_mtime_ns  # noqa: PTH116 - four times a second
+        except OSError:
+            return False
+        # A file made within the clock tick of the last look leaves the time unchanged, so look again now and then.
+        if mtime_ns == self._seen_mtime_ns and now_ns - self._scanned_ns < 2_000_000_000:
+            return False
+        self._seen_mtime_ns, self._scanned_ns = mtime_ns, now_ns
+        try:
+            with os.scandir(self.folder) as entries:
+                found = [(Path(e.path), e.inode()) for e in entries if e.name.endswith(RING)]
+        except OSError as error:
+            log.warning("%s cannot be listed: %s", self.folder, error)
+            return False
+        for path, inode in found:
+            known = self.rings.get(path)
+            if known is None or known.inode != inode:
+                self._open(path, inode)
+        return True
+
+    def forget(self, ring: TrackedRing) -> None:
+        """Stop reading a ring and remove its files (only after its last records are safe in the outbox)."""
+        ring.reader.close()
+        if self.rings.get(ring.path) is ring:
+            del self.rings[ring.path]
+            for path in (ring.path, ring.stack_path, ring.info_path):
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    log.warning("%s cannot be removed: %s", path, error)
+
+    def cursors(self) -> dict[str, int]:
+        """How far each ring was read."""
+        return {ring.key: ring.cursor for ring in self.rings.values()}
+
+    def remove(self) -> None:
+        """Remove the folder at the end of the run, unless somebody put a new ring there meanwhile."""
+        for ring in list(self.rings.values()):
+            self.forget(ring)
+        try:
+            leftovers = [path for path in self.folder.iterdir() if not path.name.endswith(".corrupt")]
+            if any(path.suffix == RING for path in leftovers):
+                return
+            for path in leftovers:
+                path.unlink(missing_ok=True)
+            self.folder.rmdir()
+        except OSError as error:
+            log.info("%s stays: %s", self.folder, error)
+
+    def _open(self, path: Path, inode: int) -> None:
+        try:
+            reader = RingReader(path)
+        except RingError as error:
+            log.warning("%s", error)
+            set_aside(path)
+            return
+        except (OSError, ValueError) as error:  # ValueError: mmap of an empty file
+            log.warning("%s cannot be opened: %s", path, error)
+            return
+        ring = TrackedRing(path, inode, reader, 0)
+        ring.cursor = self._cursors.get(ring.key, 0)
+        old = self.rings.get(path)
+        if old is not None:
+            old.reader.close()
+        self.rings[path] = ring

@@ -1,0 +1,212 @@
+"""The training processes and workers of the run on this host: who they are, and whether they live."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.ring import OpenSpan
+from loaderwatch.core.wire import ProcessInfo
+from loaderwatch.streamer.rings import RingFolder, TrackedRing
+from loaderwatch.streamer.samplers.process import pid_alive
+from loaderwatch.streamer.samplers.procfs import PROC, ProcessFiles, Stat, started_after
+from loaderwatch.streamer.state import set_aside
+
+log = logging.getLogger(__name__)
+
+DEAD_WORKER_HELD_NS = 3_000_000_000
+"""How long a worker that died stays visible after the training process has gone on."""
+
+
+@dataclass(slots=True)
+class Member:
+    """One process that writes a ring."""
+
+    ring: TrackedRing
+    files: ProcessFiles
+    alive: bool = True
+    died_ns: int = 0  # monotonic, when we noticed
+    start_ticks: int | None = None
+    stat: Stat | None = None
+    drained: bool = False  # dead, and its last records are in an envelope on disk
+    final_cursor: int | None = None  # dead and read to the end: what the envelope must cover
+    info: ProcessInfo | None = None  # training processes only, as the process wrote it
+    info_mark: tuple[int, int] = field(default=(0, 0))
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.ring.identity.pid
+
+    @property
+    def worker(self) -> int:
+        """-1: the training process."""
+        return self.ring.identity.worker
+
+
+class Roster:
+    """Follows the rings of a folder."""
+
+    def __init__(self, folder: RingFolder, proc_root: Path = PROC) -> None:
+        self.folder = folder
+        self._proc_root = proc_root
+        self.mains: dict[int, Member] = {}  # by pid
+        self.workers: list[Member] = []
+        self.last_new_main_ns = 0
+
+    def refresh(self, now_ns: int) -> None:
+        """Take in new rings and changed descriptions."""
+        if not self.folder.refresh(now_ns):
+            return
+        known = {id(member.ring) for member in self.members()}
+        for ring in self.folder.rings.values():
+            if id(ring) not in known:
+                self._add(ring, now_ns)
+        for member in self.mains.values():
+            self._read_info(member)
+
+    def members(self) -> list[Member]:
+        """Everybody, training processes first."""
+        return [*self.mains.values(), *self.workers]
+
+    def main_of(self, member: Member) -> Member | None:
+        """The training process that a worker belongs to, or itself."""
+        return member if member.worker < 0 else self.mains.get(member.ring.identity.parent_pid)
+
+    def rank_of(self, member: Member) -> int | None:
+        """The rank; None until its training process has said it."""
+        main = self.main_of(member)
+        return main.info.rank if main is not None and main.info is not None else None
+
+    def of_rank(self, rank: int) -> list[Member]:
+        """The newest training process of a rank, and its workers."""
+        main = self.newest_by_rank().get(rank)
+        if main is None:
+            return []
+        return [main, *(w for w in self.workers if w.ring.identity.parent_pid == main.pid)]
+
+    def newest_by_rank(self) -> dict[int, Member]:
+        """Per rank the training process that came last: an elastic restart leaves dead ones behind."""
+        newest: dict[int, Member] = {}
+        for member in self.mains.values():
+            if member.info is None:
+                continue
+            other = newest.get(member.info.rank)
+            if other is None or other.ring.identity.created_ns < member.ring.identity.created_ns:
+                newest[member.info.rank] = member
+        return newest
+
+    def check_alive(self, now_ns: int) -> None:
+        """See who has died."""
+        for member in self.members():
+            if member.alive and not self._look(member):
+                member.alive = False
+                member.died_ns = now_ns
+
+    def describe(self) -> list[ProcessInfo]:
+        """The training processes as the envelope tells of them."""
+        result = []
+        for member in self.newest_by_rank().values():
+            info = member.info
+            if info is None:
+                continue
+            status = member.ring.reader.status()
+            state = "live" if member.alive else "finished" if status.finished else "crashed"
+            result.append(
+                msgspec.structs.replace(info, state=state, faults=status.faults, tripped=status.tripped)
+            )
+        return result
+
+    def all_dead(self) -> bool:
+        """Whether no training process is left."""
+        return not any(member.alive for member in self.mains.values())
+
+    def retire(self, now_ns: int) -> None:
+        """Let go of rings whose writer is gone and whose records are safe."""
+        newest = {id(member) for member in self.newest_by_rank().values()}
+        for worker in [w for w in self.workers if w.drained and not self._still_awaited(w, now_ns)]:
+            self._drop(worker)
+            self.workers.remove(worker)
+        for pid, main in list(self.mains.items()):
+            if main.drained and main.info is not None and id(main) not in newest:
+                self._drop(main)
+                del self.mains[pid]
+
+    def close(self) -> None:
+        """Close the files of /proc."""
+        for member in self.members():
+            member.files.close()
+
+    def _drop(self, member: Member) -> None:
+        member.files.close()
+        self.folder.forget(member.ring)
+
+    def _still_awaited(self, worker: Member, now_ns: int) -> bool:
+        """A worker that died without a word is kept while its training process may be waiting for it."""
+        if worker.ring.reader.status().finished:
+            return False
+        main = self.main_of(worker)
+        if main is None or not main.alive:
+            return False
+        identity = worker.ring.identity
+        if any(
+            w is not worker
+            and w.ring.identity.created_ns > identity.created_ns
+            and (w.ring.identity.parent_pid, w.ring.identity.loader, w.worker)
+            == (identity.parent_pid, identity.loader, identity.worker)
+            for w in self.workers
+        ):
+            return False
+        if now_ns - worker.died_ns < DEAD_WORKER_HELD_NS:
+            return True
+        span: OpenSpan | None = main.ring.span()
+        return span is not None and span.since_ns != UNKNOWN and span.since_ns < worker.died_ns
+
+    def _add(self, ring: TrackedRing, now_ns: int) -> None:
+        member = Member(ring, ProcessFiles(ring.identity.pid, self._proc_root))
+        if not self._look(member):
+            member.alive, member.died_ns = False, now_ns
+        if ring.is_main:
+            replaced = self.mains.get(member.pid)
+            if replaced is not None:
+                replaced.files.close()
+            self.mains[member.pid] = member
+            self.last_new_main_ns = now_ns
+            self._read_info(member)
+        else:
+            self.workers.append(member)
+
+    def _look(self, member: Member) -> bool:
+        if not self._proc_root.is_dir():
+            return pid_alive(member.pid)
+        stat = member.files.stat()
+        if stat is None or not stat.alive:
+            return False
+        if member.start_ticks is None:
+            if started_after(stat, member.ring.identity.created_ns):
+                return False  # the pid belongs to somebody else by now
+            member.start_ticks = stat.start_ticks
+        member.stat = stat
+        return stat.start_ticks == member.start_ticks
+
+    def _read_info(self, member: Member) -> None:
+        path = member.ring.info_path
+        try:
+            found = os.stat(path)  # noqa: PTH116 - with every change of the folder
+            mark = (found.st_ino, found.st_mtime_ns)
+            if mark == member.info_mark:
+                return
+            data = path.read_bytes()
+        except OSError:
+            return  # not written yet; it will be
+        member.info_mark = mark
+        try:
+            member.info = msgspec.json.decode(data, type=ProcessInfo)
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            log.warning("%s is not a process description (%s); set aside as .corrupt", path, error)
+            set_aside(path)

@@ -1,0 +1,130 @@
+"""Training processes and workers, once a second: the rows of the table "processes"."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.streamer.samplers.procfs import PROC, ProcessFiles
+
+Row = tuple[float | int | None, ...]
+
+FDS_EVERY: Final = 5  # samples: listing descriptors costs as much as everything else together
+
+
+def pid_alive(pid: int) -> bool:
+    """Whether a pid is in use; for systems without /proc."""
+    import psutil  # not at import: Linux does not need it, and it costs two megabytes
+
+    return bool(psutil.pid_exists(pid))
+
+
+@dataclass(slots=True)
+class _Past:
+    cpu_ns: int
+    at_ns: int
+    fds: int | None = None
+    age: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one look at a process gave: the row's floats, and what the open span tells of it."""
+
+    state: str | None
+    read_chars: int | None
+    traced: bool | None
+    wchan: str | None
+    values: Row  # of the table "processes", from cpu_ratio on
+
+
+class ProcessSampler:
+    """Reads processes one by one; keeps what rates need."""
+
+    def __init__(self, proc_root: Path = PROC) -> None:
+        self._proc_root = proc_root
+        self._past: dict[tuple[int, int], _Past] = {}  # by pid and start
+
+    def sample(self, files: ProcessFiles, now_ns: int) -> Reading | None:
+        """None if the process has ended."""
+        if not self._proc_root.is_dir():
+            return _sample_elsewhere(files.pid)
+        stat = files.stat()
+        if stat is None:
+            return None
+        status = files.status()
+        read_chars, read_bytes = files.io()
+        key = (files.pid, stat.start_ticks)
+        past = self._past.get(key)
+        cpu_ratio: float | None = None
+        if past is None:
+            past = self._past[key] = _Past(stat.cpu_ns, now_ns)
+        elif now_ns > past.at_ns:
+            cpu_ratio = (stat.cpu_ns - past.cpu_ns) / (now_ns - past.at_ns)
+            past.cpu_ns, past.at_ns = stat.cpu_ns, now_ns
+        if past.age % FDS_EVERY == 0:
+            past.fds = files.count_fds()
+        past.age += 1
+        tracer = status.tracer_pid if status else None
+        return Reading(
+            state=stat.state,
+            read_chars=read_chars,
+            traced=None if tracer is None else tracer != 0,
+            wchan=files.wchan(),
+            values=(
+                cpu_ratio,
+                stat.rss_bytes,
+                stat.threads,
+                past.fds,
+                read_bytes,
+                read_chars,
+                status.voluntary_switches if status else None,
+                status.involuntary_switches if status else None,
+                stat.major_faults,
+                affinity_count(files.pid),
+            ),
+        )
+
+    def look(self, files: ProcessFiles) -> Reading | None:
+        """What the open span tells, without touching the rates; its row is not for the table."""
+        stat = files.stat()
+        if stat is None:
+            return None
+        status = files.status()
+        tracer = status.tracer_pid if status else None
+        return Reading(stat.state, files.io()[0], None if tracer is None else tracer != 0, files.wchan(), ())
+
+    def forget_dead(self, living: set[int]) -> None:
+        """Drop what is kept of processes that are gone."""
+        for key in [key for key in self._past if key[0] not in living]:
+            del self._past[key]
+
+
+def affinity_count(pid: int) -> int | None:
+    """CPUs the process may run on."""
+    try:
+        return len(os.sched_getaffinity(pid))
+    except (OSError, AttributeError):
+        return None
+
+
+def state_code(state: str | None) -> int:
+    """The state letter as the table holds it."""
+    return ord(state) if state else UNKNOWN
+
+
+def _sample_elsewhere(pid: int) -> Reading | None:
+    import psutil  # see pid_alive
+
+    letters = {"running": "R", "sleeping": "S", "disk-sleep": "D", "stopped": "T", "zombie": "Z", "idle": "I"}
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            state = letters.get(process.status())
+            values = (None, process.memory_info().rss, process.num_threads())
+    except psutil.Error:
+        return None
+    return Reading(state, None, None, None, (*values, *(None,) * 7))

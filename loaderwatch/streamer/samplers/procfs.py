@@ -1,0 +1,154 @@
+"""Reading /proc/<pid>: parsed once here. Everything is None where there is no /proc or the kernel says no."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PROC: Final = Path("/proc")
+CLOCK_TICKS: Final[int] = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+PAGE_BYTES: Final[int] = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """The fields of /proc/<pid>/stat that matter here."""
+
+    state: str
+    major_faults: int
+    cpu_ticks: int  # user and system
+    threads: int
+    start_ticks: int  # since boot; with the pid, the identity of a process
+    rss_bytes: int
+
+    @property
+    def cpu_ns(self) -> int:
+        """CPU time so far, all threads."""
+        return self.cpu_ticks * 1_000_000_000 // CLOCK_TICKS
+
+    @property
+    def alive(self) -> bool:
+        """A zombie has ended: only its parent has not asked yet."""
+        return self.state not in ("Z", "X", "x")
+
+
+def parse_stat(text: bytes) -> Stat | None:
+    """Parse the text of /proc/<pid>/stat; the command in it may contain spaces and parentheses."""
+    fields = text[text.rfind(b")") + 2 :].split()
+    try:
+        return Stat(
+            state=fields[0].decode("ascii"),
+            major_faults=int(fields[9]),
+            cpu_ticks=int(fields[11]) + int(fields[12]),
+            threads=int(fields[17]),
+            start_ticks=int(fields[19]),
+            rss_bytes=int(fields[21]) * PAGE_BYTES,
+        )
+    except (IndexError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The fields of /proc/<pid>/status that matter here."""
+
+    tracer_pid: int | None
+    caught_signals: int | None  # bit n-1: signal n has a handler
+    voluntary_switches: int | None
+    involuntary_switches: int | None
+
+
+def parse_status(text: bytes) -> Status:
+    """Parse the text of /proc/<pid>/status."""
+    return Status(
+        _line_value(text, b"\nTracerPid:", 10),
+        _line_value(text, b"\nSigCgt:", 16),
+        _line_value(text, b"\nvoluntary_ctxt_switches:", 10),
+        _line_value(text, b"\nnonvoluntary_ctxt_switches:", 10),
+    )
+
+
+def parse_io(text: bytes) -> tuple[int | None, int | None]:
+    """``(rchar, read_bytes)`` of /proc/<pid>/io."""
+    return _line_value(b"\n" + text, b"\nrchar:", 10), _line_value(text, b"\nread_bytes:", 10)
+
+
+def _line_value(text: bytes, mark: bytes, base: int) -> int | None:
+    at = text.find(mark)
+    if at < 0:
+        return None
+    end = text.find(b"\n", at + 1)
+    try:
+        return int(text[at + len(mark) : end if end >= 0 else None], base)
+    except ValueError:
+        return None
+
+
+class ProcessFiles:
+    """Open files of one /proc/<pid>, read again and again.
+
+    An open file stays with *its* process: when the pid is used again by another, reading says "no such process".
+    """
+
+    def __init__(self, pid: int, proc_root: Path = PROC) -> None:
+        self.pid = pid
+        self._folder = f"{proc_root}/{pid}/"
+        self._fds: dict[str, int] = {}
+
+    def read(self, name: str) -> bytes | None:
+        """The text of a file of the process; None if it has ended or may not be read."""
+        try:
+            fd = self._fds.get(name)
+            if fd is None:
+                fd = self._fds[name] = os.open(self._folder + name, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            return os.pread(fd, 8192, 0)
+        except (OSError, AttributeError):  # AttributeError: no pread on Windows
+            return None
+
+    def stat(self) -> Stat | None:
+        """None if the process has ended."""
+        text = self.read("stat")
+        return parse_stat(text) if text else None
+
+    def status(self) -> Status | None:
+        """None if the process has ended."""
+        text = self.read("status")
+        return parse_status(text) if text else None
+
+    def wchan(self) -> str | None:
+        """The kernel function it sleeps in; None while it runs or where the kernel does not tell."""
+        text = self.read("wchan")
+        return text.decode("ascii", "replace") if text and text != b"0" else None
+
+    def io(self) -> tuple[int | None, int | None]:
+        """``(rchar, read_bytes)``: characters read by any means, bytes read from storage."""
+        text = self.read("io")
+        return parse_io(text) if text else (None, None)
+
+    def count_fds(self) -> int | None:
+        """Open file descriptors."""
+        try:
+            return len(os.listdir(self._folder + "fd"))
+        except OSError:
+            return None
+
+    def close(self) -> None:
+        """Close the files."""
+        for fd in self._fds.values():
+            os.close(fd)
+        self._fds.clear()
+
+
+def started_after(stat: Stat, monotonic_ns: int, slack_ns: int = 1_000_000_000) -> bool:
+    """Whether a process began after a monotonic instant: then its pid was used before by another.
+
+    Start times count from boot and include suspends, CLOCK_MONOTONIC does not.
+    """
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return False
+    boot_minus_monotonic = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+    start_ns = stat.start_ticks * 1_000_000_000 // CLOCK_TICKS
+    return start_ns > monotonic_ns + boot_minus_monotonic + slack_ns

@@ -1,0 +1,34 @@
+"""Starting processes that outlive this one and hold nothing of it open."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+def spawn_detached(
+    arguments: Sequence[str], log_path: Path, environ: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start ``python arguments…`` in a session of its own, its output appended to a log file.
+
+    Raises:
+        OSError: the log cannot be written or the process cannot be started.
+    """
+    log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    flags = 0
+    if sys.platform == "win32":
+        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+    with log_path.open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=dict(os.environ if environ is None else environ),
+            cwd=str(log_path.parent),  # python -m looks into the working directory first: not the user's
+            start_new_session=True,
+            creationflags=flags,
+        )

@@ -1,0 +1,257 @@
+"""Stacks of the training process and its workers: a signal, on which faulthandler writes to a file. No ptrace.
+
+A real-time signal without a handler ends the process that gets it, so one is only ever sent to a process that said it
+listens, that the kernel says listens, and that is certainly still the same process. The waiting is spread over the
+ticks of the drain loop.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import signal
+from dataclasses import dataclass
+from typing import Final
+
+from loaderwatch.core.records import UNKNOWN, Phase
+from loaderwatch.core.wire import MAX_TEXT, StackDump
+from loaderwatch.streamer.roster import Member, Roster
+
+log = logging.getLogger(__name__)
+
+SECOND: Final = 1_000_000_000
+OLD_SPAN_NS: Final = 5 * SECOND
+OLD_TIMES_USUAL: Final = 3.0
+AGAIN_AFTER: Final = (1, 2, 6, 12)
+"""The span's ages at which stacks are taken, in units of the first: 5, 10, 30, 60 s; then every 60 s."""
+WORKER_AGAIN_NS: Final = 10 * SECOND
+ANSWER_NS: Final = SECOND
+MAX_FILE_BYTES: Final = 2**20
+MAX_TEXT_PER_ENVELOPE: Final = 2 * 2**20
+WATCHED: Final = frozenset(
+    {Phase.ITER, Phase.WAIT, Phase.STEP, Phase.H2D, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.TEARDOWN}
+)
+
+
+@dataclass(slots=True)
+class _Pending:
+    member: Member
+    rank: int
+    why: str
+    asked_ns: int
+    signalled: bool = False
+    size_before: int = 0
+    size: int = 0
+
+
+@dataclass(slots=True)
+class _Level:
+    since_ns: int
+    taken: int = 0
+
+
+class StackCollector:
+    """Takes stacks when a span grows old or somebody asks."""
+
+    def __init__(self) -> None:
+        self._pending: dict[int, _Pending] = {}
+        self._done: list[tuple[int, StackDump]] = []  # with the monotonic time
+        self._levels: dict[int, _Level] = {}  # by pid of the training process
+        self._worker_asked_ns: dict[int, int] = {}  # by rank
+        self._samples_seen: dict[int, int] = {}  # by pid of the worker: the begin of the sample that was dumped
+
+    @property
+    def busy(self) -> bool:
+        """Whether a process was asked and has not answered yet."""
+        return bool(self._pending)
+
+    def request(self, rank: int, roster: Roster, now_ns: int, why: str = "requested") -> None:
+        """Take the stacks of a rank's training process and of its workers."""
+        for member in roster.of_rank(rank):
+            if member.alive and member.pid not in self._pending:
+                self._pending[member.pid] = _Pending(member, rank, why, now_ns)
+                self._ask(self._pending[member.pid], now_ns)
+
+    def poll(self, roster: Roster, usual_ns: dict[int, tuple[float, float]], now_ns: int) -> None:
+        """One tick: look for old spans and for answers. ``usual_ns`` is the usual (wait, step) of each rank."""
+        for pending in list(self._pending.values()):
+            if pending.signalled:
+                self._read(pending, now_ns)
+            else:
+                self._ask(pending, now_ns)
+        for rank, main in roster.newest_by_rank().items():
+            if main.alive and self._is_old(main, usual_ns.get(rank), now_ns):
+                self.request(rank, roster, now_ns, "open span")
+        for worker in roster.workers:
+            self._look_at_worker(worker, roster, now_ns)
+
+    def take(self, wall_offset_ns: int) -> list[StackDump]:
+        """The stacks that have come, as many as one envelope holds."""
+        taken, size = [], 0
+        while self._done and size <= MAX_TEXT_PER_ENVELOPE:
+            at_ns, dump = self._done.pop(0)
+            size += len(dump.text)
+            taken.append(
+                StackDump(
+                    rank=dump.rank,
+                    worker=dump.worker,
+                    pid=dump.pid,
+                    taken_ns=at_ns + wall_offset_ns,
+                    text=dump.text,
+                    why=dump.why,
+                )
+            )
+        return taken
+
+    def _is_old(self, main: Member, usual: tuple[float, float] | None, now_ns: int) -> bool:
+        span = main.ring.span()
+        if span is None or span.phase not in WATCHED or span.since_ns == UNKNOWN:
+            return False
+        wait_ns, step_ns = usual or (0.0, 0.0)
+        first = max(float(OLD_SPAN_NS), OLD_TIMES_USUAL * (wait_ns if span.phase is Phase.WAIT else step_ns))
+        level = self._levels.get(main.pid)
+        if level is None or level.since_ns != span.since_ns:
+            level = self._levels[main.pid] = _Level(span.since_ns)
+        steady = len(AGAIN_AFTER)
+        due = (
+            first * AGAIN_AFTER[level.taken]
+            if level.taken < steady
+            else first * AGAIN_AFTER[-1] + (level.taken - steady + 1) * 60 * SECOND
+        )
+        if now_ns - span.since_ns < due:
+            return False
+        level.taken += 1
+        return True
+
+    def _look_at_worker(self, worker: Member, roster: Roster, now_ns: int) -> None:
+        span = worker.ring.span()
+        if not worker.alive or span is None or span.phase not in (Phase.FETCH, Phase.COLLATE):
+            return
+        since = span.sample_since_ns if span.sample_since_ns != UNKNOWN else span.since_ns
+        if since == UNKNOWN or now_ns - since < OLD_SPAN_NS or self._samples_seen.get(worker.pid) == since:
+            return
+        rank = roster.rank_of(worker)
+        if rank is None or now_ns - self._worker_asked_ns.get(rank, -WORKER_AGAIN_NS) < WORKER_AGAIN_NS:
+            return
+        self._samples_seen[worker.pid] = since
+        self._worker_asked_ns[rank] = now_ns
+        self.request(rank, roster, now_ns, "open span")
+
+    def _ask(self, pending: _Pending, now_ns: int) -> None:
+        member = pending.member
+        stat = member.files.stat()
+        if stat is None or not stat.alive:
+            del self._pending[member.pid]
+            return
+        number = member.ring.reader.status().stack_signal
+        if not number:
+            self._give_up(pending, now_ns, "process has not registered a stack signal")
+        elif stat.state in ("T", "t"):
+            self._give_up(pending, now_ns, f"process is stopped (state {stat.state}): it cannot answer")
+        elif stat.state == "D":
+            # Often over in a moment; only a lasting one is the fact that people need.
+            if now_ns - pending.asked_ns > ANSWER_NS:
+                wchan = member.files.wchan() or "unknown"
+                self._give_up(
+                    pending, now_ns, f"process is in an uninterruptible wait (state D, {wchan}): it cannot answer"
+                )
+        elif not _listens(member, number):
+            self._give_up(pending, now_ns, f"process has no handler for signal {number}: none was sent")
+        else:
+            self._signal(pending, number, now_ns)
+
+    def _signal(self, pending: _Pending, number: int, now_ns: int) -> None:
+        member = pending.member
+        size = _size(member)
+        if size > MAX_FILE_BYTES:
+            try:
+                os.truncate(member.ring.stack_path, 0)
+                size = 0
+            except OSError as error:
+                log.warning("%s cannot be shortened: %s", member.ring.stack_path, error)
+        if not send_signal(member, number):
+            del self._pending[member.pid]
+            return
+        pending.signalled, pending.asked_ns = True, now_ns
+        pending.size_before = pending.size = size
+
+    def _read(self, pending: _Pending, now_ns: int) -> None:
+        size = _size(pending.member)
+        waited = now_ns - pending.asked_ns
+        if size > pending.size_before and (size == pending.size or waited > ANSWER_NS):
+            self._finish(pending, now_ns, _read_from(pending.member, pending.size_before), pending.why)
+        elif waited > ANSWER_NS and size <= pending.size_before:
+            stat = pending.member.files.stat()
+            state = stat.state if stat else "gone"
+            self._give_up(pending, now_ns, f"process did not answer within 1 s (state {state})")
+        pending.size = size
+
+    def _give_up(self, pending: _Pending, now_ns: int, why: str) -> None:
+        self._finish(pending, now_ns, "", why)
+
+    def _finish(self, pending: _Pending, now_ns: int, text: str, why: str) -> None:
+        member = pending.member
+        self._pending.pop(member.pid, None)
+        dump = StackDump(
+            rank=pending.rank, worker=member.worker, pid=member.pid, taken_ns=0, text=text[:MAX_TEXT], why=why
+        )
+        self._done.append((now_ns, dump))
+
+
+def _listens(member: Member, number: int) -> bool:
+    status = member.files.status()
+    caught = status.caught_signals if status else None
+    return caught is not None and bool(caught >> (number - 1) & 1)
+
+
+def send_signal(member: Member, number: int) -> bool:
+    """Send a signal to exactly this process; False if it is gone or the pid is another's by now."""
+    if member.start_ticks is None:
+        return False
+    handle = None
+    try:
+        # The handle names one process for good; what is checked after it was opened holds for what it names.
+        if hasattr(os, "pidfd_open"):
+            handle = _open_pid(member.pid)
+        stat = member.files.stat()
+        if stat is None or stat.start_ticks != member.start_ticks or not _listens(member, number):
+            return False
+        if handle is None:
+            os.kill(member.pid, number)
+        else:
+            signal.pidfd_send_signal(handle, number)
+    except OSError as error:
+        log.info("process %d cannot be signalled: %s", member.pid, error)
+        return False
+    finally:
+        if handle is not None:
+            os.close(handle)
+    return True
+
+
+def _open_pid(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EPERM):  # kernels before 5.3; sandboxes
+            return None
+        raise
+
+
+def _size(member: Member) -> int:
+    try:
+        return member.ring.stack_path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _read_from(member: Member, offset: int) -> str:
+    try:
+        with member.ring.stack_path.open("rb") as file:
+            file.seek(offset)
+            data = file.read(MAX_TEXT)
+    except OSError as error:
+        log.info("%s cannot be read: %s", member.ring.stack_path, error)
+        return ""
+    return data.replace(b"\0", b"").decode("utf-8", "replace")

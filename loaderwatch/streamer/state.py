@@ -1,0 +1,93 @@
+"""What must survive a streamer's death: the stream, how far it was stored, and how far each ring was read."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import uuid
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+log = logging.getLogger(__name__)
+
+STATE_NAME: Final = "state.json"
+
+
+class StreamState(msgspec.Struct, kw_only=True):
+    """Written next to the envelopes, replaced as a whole.
+
+    ``settled_seq`` and ``cursors`` belong together: every envelope up to that number is stored by the server, or was
+    given up and counted, and it covered the rings up to those cursors.
+    """
+
+    stream: str
+    run_name: str
+    wall_offset_ns: int
+    boot_id: str | None = None
+    settled_seq: int = 0
+    cursors: dict[str, int] = {}
+    announced: bool = False  # the page's address was written to the job's stderr
+
+
+def new_stream_name(host: str) -> str:
+    """A name that no other host or run has; fits the wire's pattern."""
+    label = re.sub(r"[^a-z0-9]+", "-", host.lower()).strip("-")[:40] or "host"
+    return f"{label}-{uuid.uuid4().hex[:12]}"
+
+
+def host_folder_name() -> str:
+    """This host's name as a folder: a data directory may be shared by several hosts."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip(".-") or "host"
+
+
+def boot_id() -> str | None:
+    """Tells one boot of the host from another; monotonic stamps mean nothing across them."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return None
+
+
+def set_aside(path: Path, suffix: str = ".corrupt") -> None:
+    """Rename a file that cannot be used, so that a person can look at it."""
+    try:
+        path.rename(path.with_name(path.name + suffix))
+    except OSError as error:
+        log.warning("%s cannot be set aside: %s", path, error)
+
+
+def load_state(folder: Path) -> StreamState | None:
+    """The state, or None if there is none that can be used (a broken one is set aside)."""
+    path = folder / STATE_NAME
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        log.warning("%s cannot be read (%s); starting a new stream", path, error)
+        return None
+    try:
+        return msgspec.json.decode(data, type=StreamState)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        log.warning("%s is not a streamer's state (%s); set aside as .corrupt", path, error)
+        set_aside(path)
+        return None
+
+
+def save_state(folder: Path, state: StreamState) -> None:
+    """Replace the state as a whole.
+
+    Raises:
+        OSError: the disk is full or read-only; the old state is still there.
+    """
+    scratch = folder / (STATE_NAME + ".new")
+    try:
+        scratch.write_bytes(msgspec.json.encode(state))
+        os.replace(scratch, folder / STATE_NAME)  # noqa: PTH105 - Path.replace is the same call
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,186 @@
+"""Sending envelopes, in order, in a thread of its own: the drain loop never waits for the network."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import random
+import threading
+import time
+import urllib.parse
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from loaderwatch.core.wire import Receipt
+from loaderwatch.streamer.outbox import Outbox
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S: Final = 15.0
+MAX_ANSWER_BYTES: Final = 2**20
+FIRST_BACKOFF_S: Final = 0.25
+MAX_BACKOFF_S: Final = 10.0
+REFUSED_BACKOFF_S: Final = 30.0
+REJECTED_STATUSES: Final = frozenset({400, 413, 415, 422})
+"""Answers about this very envelope. A 404 or 405 is not one: the address leads to something else, and a wrong address
+must not cost the data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where envelopes go."""
+
+    url: str
+    token: str | None
+    viewer_url: str | None = None  # what a person opens
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something a person must hear about once."""
+
+    text: str
+
+
+class Uploader(threading.Thread):
+    """Takes envelopes from the outbox until stopped. ``find_target`` may block and returns None while there is no server."""
+
+    def __init__(self, outbox: Outbox, find_target: Callable[[], Target | None]) -> None:
+        super().__init__(name="upload", daemon=True)
+        self._outbox = outbox
+        self._find_target = find_target
+        self._stop_asked = threading.Event()
+        self._connection: http.client.HTTPConnection | None = None
+        self._refusal_said = False
+        self.target: Target | None = None
+        self.receipts: deque[Receipt] = deque(maxlen=1000)
+        self.troubles: deque[Trouble] = deque(maxlen=10)
+
+    def stop(self) -> None:
+        """Ask the thread to end after the request it is in."""
+        self._stop_asked.set()
+
+    def run(self) -> None:
+        """The thread's body."""
+        backoff_s = FIRST_BACKOFF_S
+        while not self._stop_asked.is_set():
+            if self.target is None:
+                self.target = self._find_target()
+                if self.target is None:
+                    self._stop_asked.wait(jittered(backoff_s))
+                    backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
+                    continue
+            waiting = self._outbox.oldest()
+            if waiting is None:
+                self._outbox.wait(0.5)
+                continue
+            pause_s = self._send(*waiting)
+            if pause_s is None:
+                backoff_s = FIRST_BACKOFF_S
+                continue
+            self._stop_asked.wait(jittered(max(pause_s, backoff_s)))
+            backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
+        self._close()
+
+    def _send(self, seq: int, payload: bytes) -> float | None:
+        """Send one envelope; None when it is done with, else the seconds to wait before trying again."""
+        try:
+            status, retry_after_s, body = self._post(payload)
+        except (OSError, http.client.HTTPException) as error:
+            log.info("envelope %d: the server cannot be reached: %s", seq, error)
+            self._close()
+            self.target = None  # it may have moved
+            return 0.0
+        if status == 200:
+            return self._received(seq, body)
+        if status in REJECTED_STATUSES:
+            log.error("envelope %d was rejected (%d): %s; set aside as .rejected", seq, status, body[:500])
+            self._outbox.reject(seq, payload)
+            return None
+        if status == 429 or status >= 500:
+            log.info("envelope %d: the server answers %d; trying again", seq, status)
+            return retry_after_s
+        self._say_refusal(status, body)
+        self.target = None  # a new token may be on disk
+        return REFUSED_BACKOFF_S if status not in (401, 403) else min(REFUSED_BACKOFF_S, 5.0)
+
+    def _received(self, seq: int, body: bytes) -> float | None:
+        try:
+            receipt = msgspec.json.decode(body, type=Receipt)
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            self._say_refusal(200, f"not a receipt: {error}".encode())
+            self.target = None
+            return REFUSED_BACKOFF_S
+        self._refusal_said = False
+        self._outbox.settle(seq)
+        if receipt.stack_requests or receipt.notices:
+            self.receipts.append(receipt)
+        return None
+
+    def _post(self, payload: bytes) -> tuple[int, float, bytes]:
+        assert self.target is not None
+        parts = urllib.parse.urlsplit(self.target.url)
+        if self._connection is None:
+            self._connection = connect(self.target.url)
+        headers = {"Content-Type": "application/msgpack"}
+        if self.target.token:
+            headers["Authorization"] = f"Bearer {self.target.token}"
+        self._connection.request("POST", parts.path.rstrip("/") + "/api/v1/ingest", payload, headers)
+        response = self._connection.getresponse()
+        body = response.read(MAX_ANSWER_BYTES)
+        if response.will_close or not response.isclosed():
+            self._close()
+        return response.status, parse_retry_after(response.getheader("Retry-After")), body
+
+    def _say_refusal(self, status: int, body: bytes) -> None:
+        if self._refusal_said or self.target is None:
+            return
+        self._refusal_said = True
+        reason = body[:200].decode("utf-8", "replace")
+        move = (
+            "set LOADERWATCH_TOKEN to the server's agent token"
+            if status in (401, 403)
+            else "check that LOADERWATCH_SERVER is the address of a loaderwatch server"
+        )
+        text = f"{self.target.url} refuses this run's data ({status}: {reason}); {move}. It is kept on disk meanwhile."
+        log.error("%s", text)
+        self.troubles.append(Trouble(text))
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def connect(url: str, timeout_s: float = TIMEOUT_S) -> http.client.HTTPConnection:
+    """A connection to an http or https address; it connects with the first request."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme == "https":
+        return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=timeout_s)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
+
+
+def jittered(seconds: float) -> float:
+    """Between half and all of it, so that streamers do not come back in step."""
+    return seconds * random.uniform(0.5, 1.0)
+
+
+def parse_retry_after(value: str | None) -> float:
+    """Seconds to wait; 0 when the server named none. Dates are not used by our server."""
+    try:
+        return min(max(float(value), 0.0), 60.0) if value else 0.0
+    except ValueError:
+        return 0.0
+
+
+def wait_until_empty(outbox: Outbox, deadline: float) -> bool:
+    """Wait for the uploader to send everything; False if time ran out."""
+    while len(outbox):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.05)
+    return True

@@ -1,0 +1,106 @@
+"""A server that only receives: what the streamer sends, decoded by the real wire code. Run in-process, in a thread."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from loaderwatch.core.wire import Envelope, decode
+
+
+class Receiver:
+    """``with Receiver() as receiver``; ``answer`` may be set to return (status, body, headers) for a try."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.envelopes: dict[tuple[str, int], Envelope] = {}
+        self.posts: list[tuple[str, int]] = []
+        self.tokens: list[str | None] = []
+        self.extra: dict[str, Any] = {}  # for the next receipt
+        self.answer: Callable[[int], tuple[int, bytes, dict[str, str]] | None] | None = None
+        self._lock = threading.Lock()
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self._reply(200, b'{"status": "ok"}', {})
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.tokens.append(self.headers.get("Authorization"))
+                chosen = receiver.answer(len(receiver.tokens)) if receiver.answer else None
+                if chosen is not None:
+                    self._reply(*chosen)
+                    return
+                self._reply(200, receiver._store(body), {})
+
+            def _reply(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, request: object, client_address: object) -> None:
+                pass  # a streamer that was killed in the middle of a request
+
+        self._server = Server(("127.0.0.1", port), Handler)
+        self.port = int(self._server.server_address[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    def _store(self, body: bytes) -> bytes:
+        envelope = decode(body)
+        with self._lock:
+            key = (envelope.stream, envelope.seq)
+            self.posts.append(key)
+            self.envelopes.setdefault(key, envelope)
+            extra, self.extra = self.extra, {}
+        return json.dumps({"stored_seq": envelope.seq, **extra}).encode()
+
+    def __enter__(self) -> Receiver:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+    def in_order(self) -> list[Envelope]:
+        """The envelopes, each once."""
+        with self._lock:
+            return [self.envelopes[key] for key in sorted(self.envelopes)]
+
+    def column(self, table: str, column: str) -> list[int]:
+        """All values of an integer column, in order of arrival."""
+        return [
+            value
+            for envelope in self.in_order()
+            if table in envelope.tables
+            for value in array("q", envelope.tables[table][column])
+        ]
+
+    def lost(self, what: str) -> int:
+        """The losses that were reported."""
+        return sum(loss.count for envelope in self.in_order() for loss in envelope.losses if loss.what == what)
+
+    def wait_for(self, condition: Callable[[], object], timeout_s: float = 20.0) -> None:
+        """Wait until it holds, or fail."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, f"{len(self.envelopes)} envelopes came, but not what was awaited"
+            time.sleep(0.05)
