@@ -1,0 +1,144 @@
+"""The demo, played for real: a server, two gloo ranks, five acts, and what was found in each."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loaderwatch.core.config import load_settings
+from loaderwatch.demo import outcome
+from loaderwatch.demo.acts import ACTS
+
+PLAY_LIMIT_S = 240.0
+"""The fast demo takes about 75 s on two free cores; other work on the machine stretches it."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(PLAY_LIMIT_S + 60)]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What one fast demo left behind."""
+
+    code: int
+    output: str
+    folder: Path
+    findings: list[dict[str, Any]]
+    results: dict[str, outcome.Outcome]
+
+
+def start(folder: Path, *options: str) -> subprocess.Popen[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
+    command = [sys.executable, "-m", "loaderwatch", "demo", "--fast", "--exit", "--port", "0"]
+    return subprocess.Popen(
+        [*command, "--data-dir", str(folder), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environ,
+        start_new_session=True,
+    )
+
+
+def end(process: subprocess.Popen[str]) -> str:
+    """Interrupt it as Ctrl-C would; its output. A demo that does not end is killed, and fails the test."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    try:
+        return process.communicate(timeout=60)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines of the processes that have this data folder in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and str(folder).encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:  # ended meanwhile
+            continue
+    return found
+
+
+def rings_of(folder: Path) -> Path:
+    return load_settings({"LOADERWATCH_DIR": str(folder)}).rings_dir
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    folder = tmp_path_factory.mktemp("demo")
+    process = start(folder)
+    try:
+        output = process.communicate(timeout=PLAY_LIMIT_S)[0]
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"the demo did not end within {PLAY_LIMIT_S} s:\n{end(process)}")
+    analyzed = subprocess.run(
+        [sys.executable, "-m", "loaderwatch", "analyze", "--json", "demo"],
+        env={**os.environ, "LOADERWATCH_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert analyzed.returncode in (0, 1), analyzed.stderr
+    findings = json.loads(analyzed.stdout)
+    results = outcome.outcomes(outcome.read_played(folder / "played.jsonl"), findings)
+    return Demo(process.returncode, output, folder, findings, {r.played.act.key: r for r in results})
+
+
+def test_every_act_is_played_and_found_live(demo: Demo) -> None:
+    assert demo.code == 0, demo.output
+    for act in ACTS:
+        assert f"] {act.title}: " in demo.output
+    rows = [line for line in demo.output.splitlines() if line.endswith((" ok", " NOT"))]
+    assert [row.endswith(" ok") for row in rows] == [True] * len(ACTS), demo.output
+
+
+@pytest.mark.parametrize("key", [act.key for act in ACTS])
+def test_analyze_finds_the_same_in_the_recorded_run(demo: Demo, key: str) -> None:
+    result = demo.results[key]
+    assert result.is_right, f"expected {result.played.act.scenarios}, found {result.found}: {result.titles}"
+
+
+def test_the_hang_names_worker_sample_and_blocking_line(demo: Demo) -> None:
+    hangs = [finding for finding in demo.findings if finding["scenario"] == "S36"]
+    assert hangs, demo.output
+    assert any(hang["worker"] is not None and hang["sample_indices"] == [511] for hang in hangs)
+
+
+def test_the_slow_sample_is_named(demo: Demo) -> None:
+    slow = [finding for finding in demo.findings if finding["scenario"] == "S20"]
+    assert any(1690 in finding["sample_indices"] for finding in slow), slow
+
+
+def test_nothing_is_left_behind(demo: Demo) -> None:
+    deadline = time.monotonic() + 10
+    while processes_of(demo.folder) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert processes_of(demo.folder) == []
+    assert not rings_of(demo.folder).exists()
+
+
+def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
+    folder = tmp_path / "interrupted"
+    process = start(folder, "--acts", "hang")
+    try:
+        deadline = time.monotonic() + 60
+        while not list(rings_of(folder).rglob("*")) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert list(rings_of(folder).rglob("*")), "the training did not start"
+    finally:
+        output = end(process)
+    assert process.returncode == 130, output
+    assert processes_of(folder) == []
+    assert not rings_of(folder).exists()
