@@ -1,0 +1,244 @@
+"""Why a loader keeps its loop waiting in the steady state: S01, S02, S07, S08, S13, S14.
+
+Three numbers taken in the training process separate them: the wait, the training thread's CPU time inside it, and how
+many batches lay ready when the wait began. Workers too slow: nothing ready, no CPU. Delivery too slow: batches
+ready, CPU busy. The rest is arithmetic on fetch time, step time and CPUs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from loaderwatch.detect.ceiling import gain_ratio, iteration_with, workers_needed
+from loaderwatch.detect.cpus import Cpus
+from loaderwatch.detect.finding import Evidence
+from loaderwatch.detect.pace import Pace, fetch_summary
+from loaderwatch.detect.periodicity import comb_period
+from loaderwatch.detect.phrases import count, duration, percent, rate
+from loaderwatch.detect.robust import mean, ratio
+
+DELIVERY_CPU_RATIO = 0.25  # measured: unpickling is about half CPU, waiting for workers below 2 %
+READY_RATIO = 0.5
+LATENCY_CPU_RATIO = 0.3  # a worker that computes less than this while fetching waits for storage or network
+MOST_PER_CORE = 4  # workers per core beyond which even sleeping workers are not the cure
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One explanation, in words and numbers. ``because`` completes "... loses 62 % of its time waiting for data: "."""
+
+    scenario: str
+    confidence: float
+    because: str
+    cause: str
+    advice: str
+    gain_ceiling_ratio: float | None = None
+    evidence: list[Evidence] = field(default_factory=list)
+    worker: int | None = None
+    pid: int | None = None
+    sample_indices: list[int] = field(default_factory=list)
+
+
+def capacity_short(pace: Pace) -> bool | None:
+    """Whether the workers are too slow even at their median fetch time; None when fetch times are not known."""
+    typical_s, _, _ = fetch_summary(pace.fetches)
+    step_s = pace.mean_step_s
+    if not pace.workers or not (math.isfinite(typical_s) and math.isfinite(step_s)):
+        return None
+    return typical_s / pace.workers > 1.05 * step_s
+
+
+def wait_cpu_ratio(pace: Pace) -> float:
+    """Training-thread CPU time per second of wait."""
+    known = np.isfinite(pace.wait_cpu_s) & np.isfinite(pace.wait_s)
+    return ratio(float(pace.wait_cpu_s[known].sum()), float(pace.wait_s[known].sum()))
+
+
+def ready_wait_ratio(pace: Pace) -> float:
+    """Share of the wait that was spent although some batch lay ready at entry."""
+    return ratio(float(np.nansum(pace.wait_s[pace.anything_ready])), pace.lost_s)
+
+
+def steady_cause(pace: Pace, cpus: Cpus) -> Cause:
+    """The likeliest cause of a wait that recurs at every step or every few steps."""
+    if not pace.workers:
+        return _in_process(pace, cpus)
+    short = capacity_short(pace)
+    if not short and wait_cpu_ratio(pace) >= DELIVERY_CPU_RATIO and ready_wait_ratio(pace) >= READY_RATIO:
+        return _delivery(pace)
+    if short is False and ready_wait_ratio(pace) >= READY_RATIO and not _nearly_short(pace):
+        return _thread_starved(pace)
+    return _workers_too_slow(pace, cpus)
+
+
+def _nearly_short(pace: Pace) -> bool:
+    _, mean_s, _ = fetch_summary(pace.fetches)
+    return bool(mean_s / (pace.workers or 1) > 0.8 * pace.mean_step_s)
+
+
+def _in_process(pace: Pace, cpus: Cpus) -> Cause:
+    wait_s, step_s = mean(pace.wait_s), pace.mean_step_s
+    if pace.workers is None:
+        return Cause(
+            scenario="S01",
+            confidence=0.5,
+            because=f"{pace.loader.name} gives {rate(1 / pace.iteration_s)} batches/s, the model could take {rate(1 / step_s)}",
+            cause=f"{pace.loader.name} ({pace.loader.class_name}) takes {duration(wait_s)} to give a batch, and the training"
+            f" loop stands still meanwhile. A step takes {duration(step_s)}.",
+            advice="Prepare batches ahead of time: in DataLoader workers, or in a background thread that fills a queue.",
+            gain_ceiling_ratio=gain_ratio(pace.iteration_s, max(step_s, 0.0)),
+        )
+    most = _cap(cpus, 1.0 if not pace.fetches.cpu_ratio < LATENCY_CPU_RATIO else 0.1, 0)
+    workers = min(workers_needed(wait_s, step_s), most)
+    after_s = iteration_with(wait_s, workers, step_s)
+    room = (
+        f" ({rate(cpus.free)} of {rate(cpus.usable)} usable CPUs are free)"
+        if math.isfinite(cpus.free)
+        else ""
+    )
+    return Cause(
+        scenario="S01",
+        confidence=0.95,
+        because=f"num_workers=0 reads every batch on the training thread, {duration(wait_s)} each",
+        cause=f"With num_workers=0 the training thread itself reads and joins each batch ({duration(wait_s)}), then computes"
+        f" ({duration(step_s)}). Nothing overlaps.",
+        advice=f"Set num_workers={workers}{room} and persistent_workers=True: batches are then read while the model"
+        f" computes, about {rate(1 / after_s)} steps/s instead of {rate(1 / pace.iteration_s)}."
+        + (
+            " If workers were switched off because of a CUDA fork error, return CPU tensors from the dataset instead."
+            if pace.rank.process.cuda
+            else ""
+        ),
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+    )
+
+
+def _delivery(pace: Pace) -> Cause:
+    wait_s = mean(pace.wait_s)
+    cpu = wait_cpu_ratio(pace)
+    return Cause(
+        scenario="S13",
+        confidence=0.85,
+        because=f"batches lie ready, but unpacking one takes the training thread {duration(wait_s)}",
+        cause=f"Workers are ahead ({rate(_mean_ready(pace))} batches ready on average), yet each next() takes {duration(wait_s)}"
+        f" of which {percent(cpu)} is CPU time of the training thread: it unpickles the batch. Many small tensors, strings,"
+        " NumPy arrays or Python objects in a batch do this.",
+        advice="Return a few large torch tensors per batch: stack in collate_fn, turn NumPy arrays into tensors with"
+        " torch.from_numpy, encode strings as uint8 tensors, leave metadata out. More workers or more prefetch will not help.",
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),
+    )
+
+
+def _thread_starved(pace: Pace) -> Cause:
+    wait_s = mean(pace.wait_s)
+    return Cause(
+        scenario="S14",
+        confidence=0.5,
+        because=f"batches lie ready, but the training thread gets no CPU to take them ({duration(wait_s)} per batch)",
+        cause=f"{rate(_mean_ready(pace))} batches lie ready on average and unpacking needs little CPU, yet next() takes"
+        f" {duration(wait_s)}: other threads of this process, or other processes, keep the training thread from running.",
+        advice="Look for busy Python threads in the training process (loggers, progress bars, in-process prefetchers) and for"
+        " other programs on these cores. More workers would make it worse.",
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),
+    )
+
+
+def _mean_ready(pace: Pace) -> float:
+    known = pace.ready >= 0
+    return float(pace.ready[known].mean()) if known.any() else math.nan
+
+
+def _cap(cpus: Cpus, each: float, now: int) -> int:
+    """How many workers the CPUs carry: those that run now, plus what fits into the free ones."""
+    if not math.isfinite(cpus.free):
+        return max(now, 4)
+    ranks = max(1.0, cpus.usable / cpus.per_rank) if cpus.per_rank > 0 else 1.0
+    most = max(1, int(MOST_PER_CORE * cpus.per_rank))
+    return max(1, now, min(most, now + int(cpus.free / ranks / max(each, 0.1) + 0.5)))
+
+
+def _workers_too_slow(pace: Pace, cpus: Cpus) -> Cause:
+    workers = pace.workers or 1
+    step_s = pace.mean_step_s
+    _, fetch_s, _ = fetch_summary(pace.fetches)
+    if not math.isfinite(fetch_s):
+        fetch_s = workers * pace.iteration_s
+    each = cpus.worker_ratio if math.isfinite(cpus.worker_ratio) else pace.fetches.cpu_ratio
+    computing = pace.fetches.cpu_ratio if math.isfinite(pace.fetches.cpu_ratio) else each
+    needed = max(workers + 1, workers_needed(fetch_s, step_s))
+    because = (
+        f"{count(workers, 'worker')} {'delivers' if workers == 1 else 'deliver'} {rate(1 / pace.iteration_s)} batches/s,"
+        f" the model could take {rate(1 / step_s)}"
+    )
+    period = comb_period(pace.wait_s, workers)
+    comb = (
+        f" A long wait comes every {period} batches, because the workers finish together." if period else ""
+    )
+    cores = cpus.per_rank if math.isfinite(cpus.per_rank) else 4.0
+    facts = f"A worker needs {duration(fetch_s)} for a batch and the model {duration(step_s)} for a step"
+    if computing < LATENCY_CPU_RATIO:
+        if workers >= max(4, cores) or needed > max(16, 4 * cores):
+            return _latency_bound(pace, fetch_s, computing, because, facts + "." + comb)
+        target = needed
+    else:
+        target = min(needed, _cap(cpus, max(computing, each if math.isfinite(each) else 0.0), workers))
+        full = cpus.free < 0.5 if math.isfinite(cpus.free) else workers >= cores
+        if full or target <= workers:
+            return _cpu_bound(pace, cpus, fetch_s, computing, because, facts + "." + comb)
+    after_s = iteration_with(fetch_s, target, step_s)
+    room = (
+        f" {rate(cpus.free)} of {rate(cpus.usable)} usable CPUs are free"
+        if math.isfinite(cpus.free) and computing >= LATENCY_CPU_RATIO
+        else f" The workers use only {percent(computing)} of a CPU each while they read, so more of them fit"
+        if math.isfinite(computing)
+        else " The CPUs are not known to be busy"
+    )
+    return Cause(
+        scenario="S02",
+        confidence=0.9 if math.isfinite(computing) and (period or workers == 1) else 0.75,
+        because=because,
+        cause=f"{facts}, so {count(workers, 'worker')} cannot keep up.{comb}",
+        advice=f"Raise num_workers {workers} → {target}: each fetch takes {duration(fetch_s)} and a step {duration(step_s)}."
+        f"{room}. prefetch_factor does not raise throughput.",
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+    )
+
+
+def _cpu_bound(pace: Pace, cpus: Cpus, fetch_s: float, computing: float, because: str, facts: str) -> Cause:
+    samples = mean(np.where(pace.fetches.samples > 0, pace.fetches.samples, np.nan).astype(np.float64))
+    cpu_per_sample = fetch_s * computing / samples if samples > 0 else math.nan
+    most = cpus.per_rank / cpu_per_sample if cpu_per_sample > 0 else math.nan
+    limit = (
+        f" Reading costs {duration(cpu_per_sample)} of CPU per sample, so {rate(cpus.per_rank)} CPUs give at most"
+        f" {rate(most)} samples/s, whatever num_workers is."
+        if math.isfinite(most)
+        else ""
+    )
+    return Cause(
+        scenario="S07",
+        confidence=0.85 if math.isfinite(cpus.free) else 0.6,
+        because=f"{because}, and no CPU is free for more workers",
+        cause=f"{facts} The workers compute {percent(min(1.0, computing))} of the time they read, and the usable CPUs are"
+        f" taken.{limit}",
+        advice="Make reading a sample cheaper: resize and decode the dataset once ahead of time, decode with a faster library,"
+        " do augmentation on the GPU, cache decoded samples. More workers on this machine will not help.",
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),
+    )
+
+
+def _latency_bound(pace: Pace, fetch_s: float, computing: float, because: str, facts: str) -> Cause:
+    workers = pace.workers or 1
+    return Cause(
+        scenario="S08",
+        confidence=0.8,
+        because=f"{because}, and the workers only wait for storage or network",
+        cause=f"{facts} The workers compute only {percent(computing)} of the time they read: they wait for storage or"
+        " network, one sample after the other.",
+        advice="Read larger pieces: pack samples into shards (WebDataset, LMDB, MDS), copy the data to a local disk, or read"
+        f" several samples at once inside a worker (__getitems__ with a thread pool). More workers than CPUs also helps here:"
+        f" try num_workers={min(4 * workers, workers_needed(fetch_s, pace.mean_step_s))}.",
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),
+    )

@@ -1,0 +1,34 @@
+"""What a change can give at most. Pure arithmetic; every number is seconds per iteration unless it says otherwise."""
+
+from __future__ import annotations
+
+import math
+
+
+def iteration_with(fetch_s: float, workers: int, step_s: float) -> float:
+    """Seconds per iteration that ``workers`` workers can sustain: the slower of loading and computing.
+
+    Loading and computing overlap, so removing a wait gives back at most what the slower of the two leaves over.
+    """
+    return max(step_s, fetch_s / max(1, workers))
+
+
+def gain_ratio(iteration_s: float, after_s: float) -> float | None:
+    """Share of the run's time that comes back when an iteration takes ``after_s`` instead of ``iteration_s``."""
+    if not (iteration_s > 0 and math.isfinite(after_s)):
+        return None
+    return min(1.0, max(0.0, 1 - after_s / iteration_s))
+
+
+def workers_needed(fetch_s: float, step_s: float, most: int = 64) -> int:
+    """Workers that keep up with the step: ``ceil(fetch / step)``, at most ``most``."""
+    if not (fetch_s > 0 and step_s > 0):
+        return 1
+    return max(1, min(most, math.ceil(fetch_s / step_s - 0.02)))
+
+
+def prefetch_needed(tail_s: float, step_s: float, workers: int) -> int:
+    """The prefetch_factor whose cushion of ready batches outlasts a fetch of ``tail_s``."""
+    if not (step_s > 0 and workers > 0 and math.isfinite(tail_s)):
+        return 2
+    return math.ceil(tail_s / (step_s * workers)) + 1

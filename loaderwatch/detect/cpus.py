@@ -1,0 +1,76 @@
+"""CPUs: how many a rank may use, and how many of them are free."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from loaderwatch.detect.robust import known, mean
+from loaderwatch.detect.window import RankWindow, RunWindow
+
+RECENT_NS = 10_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cpus:
+    """CPUs of a rank's host. NaN where not known."""
+
+    usable: float  # min(affinity, cgroup quota), whole host
+    per_rank: float
+    free: float  # usable and idle now, whole host
+    ours: float  # cores that training processes and their workers keep busy
+    worker_ratio: float  # mean CPU use of this rank's workers, share of one core
+
+
+def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
+    """CPUs as this rank sees them.
+
+    ``os.cpu_count()`` is not asked: in a container it names the host's CPUs, not the quota.
+    """
+    neighbours = [other for other in window.ranks.values() if other.host == rank.host]
+    host = window.hosts.get(rank.host)
+    usable, idle = math.nan, math.nan
+    if host is not None:
+        usable = _latest(host.hosts["usable_cpus"])
+        if not math.isfinite(usable):
+            usable = float(host.info.usable_cpus or host.info.cpus)
+        recent = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
+        busy_ratio = mean(host.hosts["cpu_ratio"][recent])
+        idle = host.info.cpus * (1 - busy_ratio)
+    ours = _sum_known([_busy(other) for other in neighbours])
+    free = usable - ours
+    if math.isfinite(idle):
+        free = min(free, idle) if math.isfinite(free) else min(idle, usable)
+    return Cpus(
+        usable=usable,
+        per_rank=usable / max(1, len(neighbours)),
+        free=max(0.0, free) if math.isfinite(free) else math.nan,
+        ours=ours,
+        worker_ratio=_worker_ratio(rank),
+    )
+
+
+def _latest(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    values = known(values)
+    return float(values[-1]) if values.size else math.nan
+
+
+def _sum_known(values: list[float]) -> float:
+    numbers = [value for value in values if math.isfinite(value)]
+    return sum(numbers) if numbers else math.nan
+
+
+def _busy(rank: RankWindow) -> float:
+    """Cores that a rank's processes keep busy: the mean of each process over the last seconds, summed."""
+    rows = rank.table("processes")
+    recent = rows["t_ns"] >= rank.made_ns - RECENT_NS
+    pids, ratios = rows["pid"][recent], rows["cpu_ratio"][recent]
+    return _sum_known([mean(ratios[pids == pid]) for pid in np.unique(pids)])
+
+
+def _worker_ratio(rank: RankWindow) -> float:
+    rows = rank.table("processes")
+    recent = (rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["worker"] >= 0)
+    return mean(rows["cpu_ratio"][recent])

@@ -1,0 +1,37 @@
+"""All detectors, in the order in which they decide: what hangs is not slow, and one cause gives one finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from loaderwatch.detect import epochs, hung, sawtooth
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.tracker import SEVERITIES
+from loaderwatch.detect.window import RunWindow
+
+Detector = Callable[[RunWindow, Limits], list[Finding]]
+
+DETECTORS: Final[tuple[Detector, ...]] = (hung.detect, epochs.detect, sawtooth.detect)
+"""Every family, the decisive first."""
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+def detect(window: RunWindow, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
+    """The findings of a window, the worst first.
+
+    A hang ends the question: while it lasts, a long wait of the same rank is the hang and not a slow loader.
+    """
+    found: list[Finding] = []
+    for detector in DETECTORS:
+        found += [finding for finding in detector(window, limits) if not _explained(finding, found)]
+    return sorted(found, key=lambda f: (-SEVERITIES[f.severity], -(f.lost_s or 0.0)))
+
+
+def _explained(finding: Finding, found: list[Finding]) -> bool:
+    if finding.code == "hung":
+        return False
+    hangs = any(other.code == "hung" and other.severity == "critical" for other in found)
+    return hangs and finding.key.endswith(":spikes")

@@ -1,0 +1,236 @@
+"""Hung: nothing moves any more. Code ``hung``, S22 S35 S36 S37 S41 in the loader; S43 to S46 across ranks.
+
+Hung and slow are different answers: hung needs an open span beyond its learned limit *and* that no counter moved. What
+people lack then are four facts, and every finding names those it has: rank, worker, sample index, stack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loaderwatch.core.wire import SpanInfo
+from loaderwatch.detect import collectives
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.phrases import duration, listing
+from loaderwatch.detect.progress import LOADER_PHASES, WORKER_IDLE, Stuck, stack_of, stuck
+from loaderwatch.detect.stacktext import in_debugger, main_frames, user_frame
+from loaderwatch.detect.window import RankWindow, RunWindow
+
+CODE = "hung"
+READING_FACTOR = 10.0  # a worker that still reads gets this many times the limit
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """What hangs, at most one finding per stuck loader and one for all ranks together."""
+    found = [item for rank in window.ranks.values() if (item := stuck(rank, limits)) is not None]
+    found = [item for item in found if not in_debugger(main_frames(stack_of(item.rank, -1, None)))]
+    in_loader = [item for item in found if item.span.phase in LOADER_PHASES]
+    if in_loader:
+        oldest = max(in_loader, key=lambda item: item.age_s)
+        return [_loader_finding(window, oldest, in_loader, found)]
+    return collectives.detect(window, found, limits)
+
+
+@dataclass(frozen=True)
+class _Reason:
+    scenario: str
+    confidence: float
+    doing: str  # completes "... has been stuck for 47 s in dataset[18432], "
+    advice: str
+
+
+def _loader_finding(
+    window: RunWindow, item: Stuck, in_loader: list[Stuck], everything: list[Stuck]
+) -> Finding:
+    rank, span = item.rank, item.span
+    worker = _culprit(rank, span)
+    dump = stack_of(rank, worker.worker, worker.pid) if worker else None
+    main = stack_of(rank, -1, None)
+    own = main_frames(dump) if worker else main_frames(main)
+    where = user_frame(own)
+    reason = _reason(rank, span, worker, window)
+    index = worker.sample_index if worker else span.sample_index
+    others = sorted(other.rank.rank for other in everything if other.rank.rank != rank.rank)
+    severity = "critical"
+    if item.reading and item.age_s < READING_FACTOR * item.limit_s:
+        severity = "info"
+    stacks = [stack for stack in (dump, main) if stack is not None]
+    return Finding(
+        key=f"{CODE}:rank{rank.rank}",
+        code=CODE,
+        scenario=reason.scenario,
+        severity=severity,
+        confidence=reason.confidence,
+        began_ns=span.since_ns,
+        title=_title(item, worker, index, reason, window),
+        cause=_cause(item, worker, reason, where, others, len(in_loader)),
+        advice=reason.advice,
+        evidence=_evidence(item, worker, index, where),
+        rank=rank.rank,
+        host=rank.host,
+        worker=worker.worker if worker else None,
+        pid=worker.pid if worker else span.pid,
+        sample_indices=[index] if index is not None else [],
+        lost_s=item.age_s,
+        stacks=stacks,
+    )
+
+
+def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
+    """The worker that is to blame: the awaited one, else a dead one, else the one that has been busy longest."""
+    own = [w for w in rank.workers if span.loader is None or w.loader in (None, span.loader)]
+    for worker in own:
+        if worker.worker == span.awaited_worker and (worker.phase != WORKER_IDLE or not worker.alive):
+            return worker
+    dead = [w for w in own if not w.alive]
+    if dead:
+        return dead[0]
+    busy = [w for w in own if w.phase != WORKER_IDLE]
+    return min(busy, key=lambda w: w.sample_since_ns or w.since_ns, default=None)
+
+
+def _reason(rank: RankWindow, span: SpanInfo, worker: SpanInfo | None, window: RunWindow) -> _Reason:
+    if worker is None:
+        idle = [w for w in rank.workers if w.phase == WORKER_IDLE]
+        if idle:
+            return _relay_dead(len(idle))
+        return _by_state(span, "the training process")
+    if not worker.alive:
+        return _Reason(
+            "S37",
+            0.95,
+            "and the worker process is dead",
+            "Look for an out-of-memory kill (dmesg, memory.events) or a crash of native code in that worker. Lower num_workers or"
+            " prefetch_factor if memory is the reason, and do not swallow exceptions around next().",
+        )
+    return _by_state(worker, f"worker {worker.worker}")
+
+
+def _relay_dead(idle: int) -> _Reason:
+    return _Reason(
+        "S41",
+        0.75,
+        f"although {'its only worker is' if idle == 1 else f'all {idle} workers are'} idle",
+        "The workers have handed over their batches, but the message was lost on the way: look at the stack of the training"
+        " process for a dead pin-memory or prefetch thread, and at the job's log for an exception in a thread.",
+    )
+
+
+def _by_state(process: SpanInfo, who: str) -> _Reason:
+    state, wchan = process.os_state, process.wchan or ""
+    if state == "R":
+        return _Reason(
+            "S22",
+            0.85,
+            "computing without an end",
+            "Look at that sample and at the line named here: a retry loop, an augmentation that cannot succeed, or a corrupt file in a"
+            " decoder. Bound every retry and skip the sample with a log line.",
+        )
+    if state == "D":
+        return _Reason(
+            "S36",
+            0.85,
+            f"waiting for storage that does not answer{_in(wchan)}",
+            "This is the storage, not your code: check the mount that holds the sample (NFS, Lustre, FUSE) and the kernel log of"
+            " the host.",
+        )
+    if state in ("T", "t"):
+        return _Reason(
+            "S36",
+            0.9,
+            "stopped by a signal",
+            f"Somebody stopped {who}: resume it with kill -CONT {process.pid}, or find out what froze it.",
+        )
+    if "futex" in wchan:
+        return _Reason(
+            "S35",
+            0.85,
+            f"waiting for a lock that nobody releases{_in(wchan)}",
+            "A lock was probably held by a thread when the worker was forked: create the loader before starting threads, use"
+            ' multiprocessing_context="forkserver", open files and clients inside the worker, and limit library threads'
+            " (cv2.setNumThreads(0), OMP_NUM_THREADS=1).",
+        )
+    what = (
+        "the network or a pipe"
+        if any(mark in wchan for mark in ("sk_", "tcp", "inet", "pipe", "unix"))
+        else "something"
+    )
+    return _Reason(
+        "S36",
+        0.75 if what != "something" else 0.6,
+        f"waiting for {what} that never answers{_in(wchan)}",
+        "Give every connection and read a timeout with bounded retries. DataLoader(timeout=…) turns such a wait into an error;"
+        " choose it longer than the slowest first batch.",
+    )
+
+
+def _in(wchan: str) -> str:
+    return f" ({wchan})" if wchan not in ("", "0") else ""
+
+
+def _title(
+    item: Stuck, worker: SpanInfo | None, index: int | None, reason: _Reason, window: RunWindow
+) -> str:
+    who = f"Rank {item.rank.rank} hangs" if len(window.ranks) > 1 else "Training hangs"
+    at = f" in dataset[{index}]" if index is not None else ""
+    if worker is None:
+        what = (
+            "no batch has come" if item.span.phase == "wait" else f"the loader has been in {item.span.phase}"
+        )
+        return f"{who}: {what} for {duration(item.age_s)}{at}, {reason.doing}."
+    since_ns = worker.sample_since_ns or worker.since_ns
+    age_s = item.age_s if not worker.alive else (item.rank.made_ns - since_ns) / 1e9
+    name = f"worker {worker.worker} (pid {worker.pid})"
+    if not worker.alive:
+        return f"{who}: no batch has come for {duration(age_s)}, {reason.doing}: {name}."
+    return f"{who}: {name} has been stuck for {duration(age_s)}{at}, {reason.doing}."
+
+
+def _cause(
+    item: Stuck,
+    worker: SpanInfo | None,
+    reason: _Reason,
+    where: object | None,
+    others: list[int],
+    loaders: int,
+) -> str:
+    waits = (
+        f"The training loop has waited {duration(item.age_s)} for batch {item.span.batch}"
+        if (item.span.batch is not None)
+        else f"The training loop has waited {duration(item.age_s)}"
+    )
+    text = f"{waits}; usual waits end within {duration(item.limit_s / 10)}, and no counter of the awaited worker has moved."
+    if worker is not None and where is not None:
+        text += f" Worker {worker.worker} stands at {where}."
+    elif where is not None:
+        text += f" It stands at {where}."
+    if others:
+        verb = "waits" if len(others) == 1 else "wait"
+        names = f"{'Rank' if len(others) == 1 else 'Ranks'} {listing([str(rank) for rank in others])}"
+        text += f" {names} {verb} for it in {'a loader too' if loaders > 1 else 'the gradient exchange'}."
+    if item.reading:
+        text += " It still reads bytes, so it may only be very slow."
+    return text
+
+
+def _evidence(
+    item: Stuck, worker: SpanInfo | None, index: int | None, where: object | None
+) -> list[Evidence]:
+    values: list[tuple[str, float | int | str | None, str]] = [
+        ("no progress for", item.age_s, "s"),
+        ("limit learned for this phase", item.limit_s, "s"),
+        ("phase", item.span.phase, "text"),
+        ("batch", item.span.batch, "index"),
+        ("sample", index, "index"),
+        ("blocked at", str(where) if where else None, "text"),
+    ]
+    process = worker or item.span
+    values += [
+        ("process state", process.os_state, "text"),
+        ("waits in kernel function", process.wchan if process.wchan not in ("", "0") else None, "text"),
+        ("idle workers", sum(w.phase == WORKER_IDLE for w in item.rank.workers), "count"),
+    ]
+    return [
+        Evidence(label=label, value=value, unit=unit) for label, value, unit in values if value is not None
+    ]

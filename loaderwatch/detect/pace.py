@@ -1,0 +1,250 @@
+"""The recent steps and fetches of one loader on one rank: what the input-bound detectors reason about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.robust import Floats, mean, median, quantile, ratio, total
+from loaderwatch.detect.window import Columns, RankWindow, seconds
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Fetches:
+    """What the workers of a loader did lately, one entry per batch."""
+
+    worker: Ints
+    began_ns: Ints
+    fetch_s: Floats
+    collate_s: Floats
+    cpu_s: Floats
+    samples: Ints
+    slow_index: Ints
+    slow_s: Floats
+    bytes: Floats
+
+    @property
+    def ended_ns(self) -> Ints:
+        """When each batch was ready."""
+        result: Ints = self.began_ns + (np.nan_to_num(self.fetch_s) * 1e9).astype(np.int64)
+        return result
+
+    @property
+    def cpu_ratio(self) -> float:
+        """CPU time of the worker's main thread per second of fetching, 0 to 1; NaN if not known."""
+        known = np.isfinite(self.cpu_s) & np.isfinite(self.fetch_s)
+        return ratio(float(self.cpu_s[known].sum()), float(self.fetch_s[known].sum()))
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Steady-state steps of one loader on one rank, oldest first.
+
+    Left out, because they say nothing about the steady state: the first batches of each epoch (the prefetch queue is
+    empty by nature), and rows of a loader that another thread iterates. An open wait counts as a last row whose
+    outcome is unknown.
+    """
+
+    rank: RankWindow
+    loader: LoaderInfo
+    workers: int | None  # None: not a DataLoader
+    request_ns: Ints
+    batch: Ints
+    wait_s: Floats
+    wait_cpu_s: Floats
+    step_s: Floats  # this loop's own work
+    nested_s: Floats  # waits on other loaders inside the step
+    ready: Ints  # UNKNOWN possible
+    cached: Ints
+    awaited: Ints
+    optimizer_steps: Ints
+    open_wait: bool  # the last row is a wait that goes on
+    fetches: Fetches
+
+    @property
+    def total_s(self) -> float:
+        """Time of the rows."""
+        return total(self.wait_s) + total(self.step_s) + total(self.nested_s)
+
+    @property
+    def lost_s(self) -> float:
+        """Time of the rows that went into waiting for data."""
+        return total(self.wait_s)
+
+    @property
+    def share(self) -> float:
+        """Share of the time lost to data wait."""
+        return ratio(self.lost_s, self.total_s)
+
+    @property
+    def mean_step_s(self) -> float:
+        """What an iteration costs without any data wait."""
+        return mean(self.step_s + np.nan_to_num(self.nested_s))
+
+    @property
+    def iteration_s(self) -> float:
+        """What an iteration costs now."""
+        return ratio(self.total_s, self.wait_s.size)
+
+    @property
+    def anything_ready(self) -> NDArray[np.bool_]:
+        """Per row: some batch lay ready at entry. False where not known."""
+        result: NDArray[np.bool_] = (self.ready > 0) | (self.cached > 0)
+        return result
+
+    def since(self, began_ns: int) -> Pace:
+        """The rows requested at or after a time."""
+        return self.where(self.request_ns >= began_ns)
+
+    def where(self, mask: NDArray[np.bool_]) -> Pace:
+        """The rows of a mask; all fetches stay."""
+        return Pace(
+            rank=self.rank,
+            loader=self.loader,
+            workers=self.workers,
+            request_ns=self.request_ns[mask],
+            batch=self.batch[mask],
+            wait_s=self.wait_s[mask],
+            wait_cpu_s=self.wait_cpu_s[mask],
+            step_s=self.step_s[mask],
+            nested_s=self.nested_s[mask],
+            ready=self.ready[mask],
+            cached=self.cached[mask],
+            awaited=self.awaited[mask],
+            optimizer_steps=self.optimizer_steps[mask],
+            open_wait=self.open_wait and bool(mask.size) and bool(mask[-1]),
+            fetches=self.fetches,
+        )
+
+
+def warm_batches(loader: LoaderInfo) -> int:
+    """How many first batches of an epoch are left out: those that were asked for before the epoch began."""
+    if not loader.num_workers:
+        return 1
+    return max(1, loader.num_workers * (loader.prefetch_factor or 2))
+
+
+def paces(rank: RankWindow) -> list[Pace]:
+    """One pace per training loader of a rank that delivered anything in the window."""
+    steps = rank.table("steps")
+    found = []
+    for loader in rank.process.loaders:
+        if loader.role != "train":
+            continue
+        pace = _pace(rank, loader, steps)
+        if pace.wait_s.size:
+            found.append(pace)
+    return found
+
+
+def recent(pace: Pace, limits: Limits) -> Pace | None:
+    """The pace of "now": the last ``recent_s``, stretched back until it holds two rounds of the workers.
+
+    None when the loader is not being iterated now or there are too few rows to say anything.
+    """
+    needed = max(6, 2 * (pace.workers or 1))
+    size = pace.wait_s.size
+    if size < min(needed, 4):
+        return None
+    made_ns = pace.rank.made_ns
+    last_end_ns = int(pace.request_ns[-1]) + int(
+        1e9 * float(pace.wait_s[-1] + np.nan_to_num(pace.step_s[-1]))
+    )
+    if not pace.open_wait and made_ns - last_end_ns > limits.recent_s * 1e9:
+        span = pace.rank.span
+        stepping = span is not None and span.loader == pace.loader.loader and span.phase != "outside"
+        if not stepping:
+            return None
+    began_ns = made_ns - int(limits.recent_s * 1e9)
+    now = pace.since(began_ns)
+    if now.wait_s.size >= needed:
+        return now
+    mask = np.zeros(size, dtype=bool)
+    mask[-needed:] = True
+    now = pace.where(mask)
+    enough = now.wait_s.size >= needed or now.total_s >= limits.recent_s
+    return now if enough else None
+
+
+def fetch_summary(fetches: Fetches) -> tuple[float, float, float]:
+    """Median, mean and 99th percentile of the time a worker takes for one batch, in seconds."""
+    return median(fetches.fetch_s), mean(fetches.fetch_s), quantile(fetches.fetch_s, 0.99)
+
+
+def _pace(rank: RankWindow, loader: LoaderInfo, steps: Columns) -> Pace:
+    mask = (
+        (steps["loader"] == loader.loader)
+        & (steps["batch"] >= warm_batches(loader))
+        & (steps["off_main_thread"] != 1)
+        & (steps["wait_ns"] != UNKNOWN)
+    )
+    nested_s = np.nan_to_num(seconds(steps["nested_ns"][mask]))
+    columns: dict[str, Ints] = {
+        name: steps[name][mask]
+        for name in ("request_ns", "batch", "ready", "cached", "awaited_worker", "optimizer_steps")
+    }
+    wait_s, wait_cpu_s, step_s = (
+        seconds(steps[name][mask]) for name in ("wait_ns", "wait_cpu_ns", "step_ns")
+    )
+    span = rank.span
+    open_wait = (
+        rank.process.state == "live"
+        and span is not None
+        and span.alive
+        and span.phase == "wait"
+        and span.loader == loader.loader
+        and (span.batch is None or span.batch >= warm_batches(loader))
+        and rank.made_ns > span.since_ns
+    )
+    if open_wait:
+        assert span is not None
+        # step_s of the open row is NaN: it has not come yet.
+        wait_s = np.append(wait_s, (rank.made_ns - span.since_ns) / 1e9)
+        wait_cpu_s, step_s = np.append(wait_cpu_s, np.nan), np.append(step_s, np.nan)
+        nested_s = np.append(nested_s, 0.0)
+        last = {
+            "request_ns": span.since_ns,
+            "batch": UNKNOWN if span.batch is None else span.batch,
+            "awaited_worker": UNKNOWN if span.awaited_worker is None else span.awaited_worker,
+        }
+        columns = {name: np.append(values, last.get(name, UNKNOWN)) for name, values in columns.items()}
+    return Pace(
+        rank=rank,
+        loader=loader,
+        workers=loader.num_workers,
+        request_ns=columns["request_ns"],
+        batch=columns["batch"],
+        wait_s=wait_s,
+        wait_cpu_s=wait_cpu_s,
+        step_s=step_s,
+        nested_s=nested_s,
+        ready=columns["ready"],
+        cached=columns["cached"],
+        awaited=columns["awaited_worker"],
+        optimizer_steps=columns["optimizer_steps"],
+        open_wait=open_wait,
+        fetches=_fetches(rank, loader),
+    )
+
+
+def _fetches(rank: RankWindow, loader: LoaderInfo) -> Fetches:
+    rows = rank.table("fetches")
+    mask = rows["loader"] == loader.loader
+    return Fetches(
+        worker=rows["worker"][mask],
+        began_ns=rows["request_ns"][mask],
+        fetch_s=seconds(rows["fetch_ns"][mask]),
+        collate_s=seconds(rows["collate_ns"][mask]),
+        cpu_s=seconds(rows["cpu_ns"][mask]),
+        samples=rows["samples"][mask],
+        slow_index=rows["slow_index"][mask],
+        slow_s=seconds(rows["slow_ns"][mask]),
+        bytes=np.where(rows["bytes"][mask] == UNKNOWN, np.nan, rows["bytes"][mask]).astype(np.float64),
+    )

@@ -1,0 +1,163 @@
+"""Does anything of a rank still move? What separates hung from slow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import SpanInfo, StackDump
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.robust import Floats, quantile
+from loaderwatch.detect.window import Columns, RankWindow, seconds
+
+WORKER_IDLE = "idle"
+LOADER_PHASES = ("iter", "wait", "teardown")
+STEP_PHASES = ("step", "h2d", "forward", "backward", "optimizer")
+FEW = 3  # steps before which a phase has no history worth the name
+MAIN_READ_CHARS = 65_536  # the training process reads a little all the time (progress bars, /proc)
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """A rank whose open span is older than it has any right to be, and nothing of which moves."""
+
+    rank: RankWindow
+    span: SpanInfo
+    age_s: float
+    limit_s: float
+    reading: bool  # somebody still reads bytes
+
+
+def stuck(rank: RankWindow, limits: Limits) -> Stuck | None:
+    """The rank's stuck span, or None. A dead or traced process, and one outside any loader, is never stuck."""
+    span = rank.span
+    if rank.process.state != "live" or span is None or not span.alive or span.traced:
+        return None
+    if span.phase == "outside":
+        return None
+    age_s = (rank.made_ns - span.since_ns) / 1e9
+    limit_s = limit_of(rank, span, limits)
+    if age_s < limit_s:
+        return None
+    quiet_s = (rank.made_ns - moved_ns(rank, span)) / 1e9
+    if quiet_s < 0.9 * limit_s:
+        return None
+    return Stuck(rank, span, age_s, limit_s, reading=_reading(rank, span))
+
+
+def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> float:
+    """How old this span may get: the floor, or ten times the 99th percentile of the same phase, whichever is more."""
+    history = _history(rank, span)
+    floor_s = limits.hang_floor_s
+    few = FEW if span.phase in STEP_PHASES else 1
+    if history.size < few:
+        factor = limits.first_factor
+        if span.phase in LOADER_PHASES and _one_sample(rank, span, floor_s):
+            factor = limits.first_sample_factor
+        return floor_s * factor
+    limit_s = max(floor_s, limits.hang_factor * quantile(history, 0.99))
+    if span.phase in LOADER_PHASES:
+        fetches = rank.table("fetches")
+        own = fetches["loader"] == (UNKNOWN if span.loader is None else span.loader)
+        late_s = quantile(seconds(fetches["fetch_ns"][own]), 0.99)
+        if np.isfinite(late_s):
+            limit_s = max(limit_s, 0.5 * limits.hang_factor * late_s)
+    return limit_s
+
+
+def moved_ns(rank: RankWindow, span: SpanInfo) -> int:
+    """When a counter that matters last moved: the span itself, and in a loader phase the worker it waits for."""
+    times = [span.since_ns]
+    if span.sample_since_ns is not None:
+        times.append(span.sample_since_ns)
+    if span.phase in LOADER_PHASES:
+        times += [_worker_moved_ns(worker) for worker in concerned(rank, span)]
+    return max(times)
+
+
+def concerned(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
+    """The workers whose progress matters: the awaited one, or all of the loader when that is not known."""
+    own = [w for w in rank.workers if w.alive and (span.loader is None or w.loader in (None, span.loader))]
+    awaited = [w for w in own if w.worker == span.awaited_worker]
+    return awaited or own
+
+
+def _worker_moved_ns(worker: SpanInfo) -> int:
+    return max(worker.since_ns, worker.sample_since_ns or worker.since_ns)
+
+
+def _one_sample(rank: RankWindow, span: SpanInfo, floor_s: float) -> bool:
+    """Whether a worker has sat in one known sample all the time: start-up is over, so less patience is due."""
+    return any(
+        worker.sample_index is not None
+        and worker.sample_since_ns is not None
+        and (rank.made_ns - worker.sample_since_ns) / 1e9 >= floor_s
+        for worker in [*concerned(rank, span), span]
+    )
+
+
+def _history(rank: RankWindow, span: SpanInfo) -> Floats:
+    steps, loader = rank.table("steps"), UNKNOWN if span.loader is None else span.loader
+    own = steps["loader"] == loader
+    if span.phase == "wait":
+        begins = rank.table("epoch_begins")
+        first = seconds(begins["first_wait_ns"][begins["loader"] == loader])
+        return _clean(np.concatenate([seconds(steps["wait_ns"][own]), first]))
+    if span.phase in STEP_PHASES:
+        return _clean(seconds(steps["step_ns"][own]))
+    if span.phase == "iter":
+        return _of(rank.table("epoch_begins"), "iter_ns", loader)
+    if span.phase == "teardown":
+        return _of(rank.table("epoch_ends"), "teardown_ns", loader)
+    if span.phase == "user" and span.phase_name in rank.process.phase_names:
+        phases = rank.table("phases")
+        same = phases["name"] == rank.process.phase_names.index(span.phase_name)
+        return _clean(seconds(phases["duration_ns"][same]))
+    return np.empty(0)
+
+
+def _of(table: Columns, column: str, loader: int) -> Floats:
+    return _clean(seconds(table[column][table["loader"] == loader]))
+
+
+def _clean(values: Floats) -> Floats:
+    result: Floats = values[np.isfinite(values)]
+    return result
+
+
+def _reading(rank: RankWindow, span: SpanInfo) -> bool:
+    """Whether the awaited worker (or the training process itself) still reads bytes since the span began."""
+    workers = concerned(rank, span) if span.phase in LOADER_PHASES else []
+    pids = [w.pid for w in workers if w.phase != WORKER_IDLE]
+    if pids:
+        return any(_read_since(rank, pid, span.since_ns) > 0 for pid in pids)
+    return _read_since(rank, span.pid, span.since_ns) > MAIN_READ_CHARS
+
+
+def _read_since(rank: RankWindow, pid: int, since_ns: int) -> float:
+    """Characters a process read in the second half of the time since ``since_ns``."""
+    rows = rank.table("processes")
+    half_ns = since_ns + (rank.made_ns - since_ns) // 2
+    mask = (rows["pid"] == pid) & (rows["t_ns"] >= half_ns) & np.isfinite(rows["read_chars"])
+    values = rows["read_chars"][mask]
+    return float(values[-1] - values[0]) if values.size >= 2 else 0.0
+
+
+def cpu_ratio(rank: RankWindow, pid: int, since_ns: int) -> float:
+    """Mean CPU use of a process since a time, share of one core; NaN if not known."""
+    rows = rank.table("processes")
+    mask = (rows["pid"] == pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["cpu_ratio"])
+    values = rows["cpu_ratio"][mask]
+    return float(values.mean()) if values.size else float("nan")
+
+
+def stack_of(rank: RankWindow, worker: int, pid: int | None) -> StackDump | None:
+    """The newest dump of a process (worker -1: the training process); None if there is none."""
+    found = [
+        dump
+        for dump in rank.stacks
+        if dump.worker == worker and (pid is None or dump.pid == pid) and dump.text
+    ]
+    return max(found, key=lambda dump: dump.taken_ns, default=None)

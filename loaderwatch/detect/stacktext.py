@@ -1,0 +1,132 @@
+"""Reading stacks as faulthandler writes them: whose frames they are, and what they wait for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final
+
+from loaderwatch.core.wire import StackDump
+
+_THREAD: Final = re.compile(r"^(?:Current )?[Tt]hread 0x[0-9a-fA-F]+")
+_FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
+_LIBRARY: Final = re.compile(
+    r"(site-packages|dist-packages|/lib/python\d|\\lib\\|^<frozen|^<string>$|/loaderwatch/(agent|core|streamer)/)"
+)
+_DEBUGGER: Final = (
+    "/pdb.py",
+    "/bdb.py",
+    "/ipdb/",
+    "/pudb/",
+    "/pydevd",
+    "/debugpy/",
+    "/IPython/core/debugger",
+)
+_NOTEBOOK: Final = ("/ipykernel/", "/IPython/", "/tornado/", "/jupyter")
+_COMPILE: Final = ("/torch/_dynamo/", "/torch/_inductor/", "/triton/")
+
+# The first that matches, from the innermost frame outwards, names the collective.
+_COLLECTIVES: Final = (
+    (re.compile(r"_sync_module_buffers|_sync_buffers|_sync_params_and_buffers|_pre_forward$"), "buffer sync"),
+    (re.compile(r"^barrier$|monitored_barrier"), "barrier"),
+    (re.compile(r"_broadcast_coalesced|^broadcast"), "broadcast"),
+    (re.compile(r"^all_reduce|allreduce"), "all_reduce"),
+    (re.compile(r"^all_gather|^gather"), "all_gather"),
+    (re.compile(r"^reduce_scatter|^all_to_all|^scatter|^reduce$|^recv$|^send$"), "collective"),
+    (re.compile(r"^_engine_run_backward$|^backward$"), "backward"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame of a Python stack."""
+
+    file: str
+    line: str
+    function: str
+
+    @property
+    def library(self) -> bool:
+        """Whether it belongs to Python, an installed package or us rather than to the user."""
+        return bool(_LIBRARY.search(self.file))
+
+    def __str__(self) -> str:
+        return f"{PurePath(self.file).name}:{self.line} in {self.function}"
+
+
+def threads(text: str) -> list[list[Frame]]:
+    """The stack of every thread in a dump, innermost frame first; the thread that was dumped first comes first."""
+    found: list[list[Frame]] = []
+    current: list[list[Frame]] = []
+    for line in text.splitlines():
+        if _THREAD.match(line) or line.startswith("Stack (most recent call first)"):
+            stack: list[Frame] = []
+            (current if line.startswith("Current") else found).append(stack)
+            target = stack
+            continue
+        match = _FRAME.match(line)
+        if match:
+            if not found and not current:
+                found.append([])
+                target = found[-1]
+            target.append(Frame(match["file"], match["line"], match["function"]))
+    return [stack for stack in [*current, *found] if stack]
+
+
+def main_frames(dump: StackDump | None) -> list[Frame]:
+    """The frames that matter of a process, innermost first.
+
+    A worker: the thread inside ``_worker_loop``, cut there, because a forked worker's stack goes on into its parent's
+    frames. A training process: the thread that runs the script.
+    """
+    if dump is None:
+        return []
+    stacks = threads(dump.text)
+    for stack in stacks:
+        for depth, frame in enumerate(stack):
+            if frame.function == "_worker_loop":
+                return stack[:depth]
+    for stack in stacks:
+        if any(frame.function == "<module>" for frame in stack):
+            return stack
+    return stacks[0] if stacks else []
+
+
+def user_frame(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost frame of the user's own code; None when there is none."""
+    return next((frame for frame in frames if not frame.library), None)
+
+
+def collective(frames: Sequence[Frame]) -> str | None:
+    """The collective a thread sits in: "backward", "buffer sync", "barrier", ...; None when it sits in none."""
+    best: str | None = None
+    for frame in frames:
+        inside_torch = "/torch/" in frame.file or "\\torch\\" in frame.file or "torch/" in frame.file
+        if not inside_torch:
+            continue
+        for pattern, name in _COLLECTIVES:
+            if pattern.search(frame.function):
+                if name == "buffer sync":
+                    return name  # outranks the broadcast that it is made of
+                best = best or name
+    return best
+
+
+def in_debugger(frames: Sequence[Frame]) -> bool:
+    """A person is looking: a debugger prompt, or an idle notebook kernel."""
+    if any(mark in frame.file for frame in frames for mark in _DEBUGGER):
+        return True
+    innermost = frames[:6]
+    return (
+        bool(frames)
+        and all(frame.library for frame in innermost)
+        and any(mark in frame.file for frame in frames for mark in _NOTEBOOK)
+        and not any(frame.function == "run_code" for frame in frames)
+    )
+
+
+def compiling(frames: Sequence[Frame]) -> bool:
+    """The thread builds a graph or a kernel: slow, not stuck."""
+    return any(mark in frame.file for frame in frames for mark in _COMPILE)

@@ -1,0 +1,70 @@
+"""The one sentence about a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.pace import Pace, paces
+from loaderwatch.detect.phrases import count, percent, rate
+from loaderwatch.detect.tracker import SEVERITIES
+from loaderwatch.detect.window import RunWindow
+
+RECENT_NS = 30_000_000_000
+FEW_STEPS = 5
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What to tell a person first. ``key`` is the finding's, None when there is none."""
+
+    severity: str  # "ok" | "info" | "warning" | "critical"
+    title: str
+    advice: str
+    key: str | None = None
+
+
+def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
+    """The worst finding's sentence, else what a healthy run looks like in numbers."""
+    firing = [finding for finding in findings if finding.ended_ns is None and finding.severity != "info"]
+    if firing:
+        worst = max(firing, key=lambda f: (SEVERITIES[f.severity], f.code == "hung", f.lost_s or 0.0))
+        return Verdict(severity=worst.severity, title=worst.title, advice=worst.advice, key=worst.key)
+    states = {rank.process.state for rank in window.ranks.values()}
+    crashed = sorted(rank.rank for rank in window.ranks.values() if rank.process.state == "crashed")
+    if crashed:
+        first = window.ranks[crashed[0]].process
+        how = f" ({first.exit})" if first.exit else ""
+        return Verdict(
+            severity="critical",
+            title=f"Rank {crashed[0]} crashed{how}."
+            if len(window.ranks) > 1
+            else f"The training process crashed{how}.",
+            advice="Its last steps and open span are on this page.",
+        )
+    live = _recent_paces(window)
+    if states == {"finished"}:
+        return Verdict(severity="ok", title="Finished: every training process ended by itself.", advice="")
+    if sum(pace.wait_s.size for pace in live) < FEW_STEPS:
+        return Verdict(severity="ok", title="Warming up: too few steps yet for a verdict.", advice="")
+    share = sum(pace.lost_s for pace in live) / max(1e-9, sum(pace.total_s for pace in live))
+    steps_per_s = float(np.mean([1 / pace.iteration_s for pace in live if pace.iteration_s > 0]))
+    ranks = len({pace.rank.rank for pace in live})
+    return Verdict(
+        severity="ok",
+        title=f"Healthy: data wait takes {percent(share)} of each step; {rate(steps_per_s)} steps/s on"
+        f" {count(ranks, 'rank')}.",
+        advice="",
+    )
+
+
+def _recent_paces(window: RunWindow) -> list[Pace]:
+    recent = [
+        pace.since(rank.made_ns - RECENT_NS)
+        for rank in window.ranks.values()
+        if rank.process.state == "live"
+        for pace in paces(rank)
+    ]
+    return [pace for pace in recent if pace.wait_s.size]

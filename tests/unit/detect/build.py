@@ -1,0 +1,230 @@
+"""Builds windows by hand: a rank's steps and fetches from a few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from loaderwatch.core.records import TABLES, UNKNOWN
+from loaderwatch.core.wire import GpuInfo, HostInfo, LoaderInfo, ProcessInfo, SpanInfo, StackDump
+from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
+
+T0 = 1_800_000_000 * 10**9
+S = 10**9
+Row = dict[str, float | int]
+
+
+def table(name: str, rows: Sequence[Mapping[str, float | int]]) -> dict[str, np.ndarray[Any, Any]]:
+    """Rows as columns; what a row does not name is unknown."""
+    columns = {}
+    for column in TABLES[name]:
+        missing: float | int = UNKNOWN if column.dtype == "i8" else float("nan")
+        kind = np.int64 if column.dtype == "i8" else np.float64
+        columns[column.name] = np.array([row.get(column.name, missing) for row in rows], dtype=kind)
+    return columns
+
+
+def loader(**fields: Any) -> LoaderInfo:
+    """A map-style training loader with two workers."""
+    base: dict[str, Any] = {
+        "loader": 0,
+        "name": "train_loader",
+        "role": "train",
+        "class_name": "DataLoader",
+        "batches": 1000,
+        "batch_size": 8,
+        "num_workers": 2,
+        "prefetch_factor": 2,
+        "iterable_dataset": False,
+    }
+    base.update(fields)
+    if base["num_workers"] in (0, None):
+        base["prefetch_factor"] = None
+    return LoaderInfo(**base)
+
+
+class RankBuilder:
+    """Collects the rows of one rank; time runs forward as steps are added."""
+
+    def __init__(
+        self, rank: int = 0, world_size: int = 1, *, loaders: Sequence[LoaderInfo] | None = None
+    ) -> None:
+        self.rank, self.world_size = rank, world_size
+        self.loaders = list(loaders if loaders is not None else [loader()])
+        self.now_ns = T0
+        self.rows: dict[str, list[Row]] = {name: [] for name in TABLES if name != "hosts"}
+        self.batch: dict[int, int] = {}
+        self.epoch: dict[int, int] = {}
+        self.steps = 0
+        self.span: SpanInfo | None = None
+        self.workers: list[SpanInfo] = []
+        self.stacks: list[StackDump] = []
+        self.state = "live"
+        self.phase_names: list[str] = []
+        self.host = "box"
+        self.cuda = False
+
+    def step(self, wait: float, step: float, *, loader: int = 0, **fields: float) -> RankBuilder:
+        """One batch: its wait and its step, seconds."""
+        batch = self.batch.get(loader, 0)
+        row: Row = {
+            "rank": self.rank,
+            "loader": loader,
+            "epoch": self.epoch.get(loader, 0),
+            "batch": batch,
+            "step": self.steps,
+            "request_ns": self.now_ns,
+            "wait_ns": int(wait * S),
+            "wait_cpu_ns": int(min(wait, 0.001) * S),
+            "ready": 0,
+            "cached": 0,
+            "awaited_worker": batch % max(1, self.loaders[0].num_workers or 1),
+            "step_ns": int(step * S),
+            "nested_ns": 0,
+            "off_main_thread": 0,
+        }
+        row.update(fields)
+        self.rows["steps"].append(row)
+        self.batch[loader] = batch + 1
+        self.steps += 1
+        self.now_ns += int((wait + step) * S) + int(row["nested_ns"])
+        return self
+
+    def fetch(
+        self, worker: int, seconds: float, *, cpu: float = 0.0, loader: int = 0, **fields: float
+    ) -> RankBuilder:
+        """A fetch that ends now."""
+        row: Row = {
+            "rank": self.rank,
+            "loader": loader,
+            "worker": worker,
+            "request_ns": self.now_ns - int(seconds * S),
+            "fetch_ns": int(seconds * S),
+            "collate_ns": int(0.001 * S),
+            "cpu_ns": int(seconds * cpu * S),
+            "idle_ns": 0,
+            "samples": 8,
+            "slow_index": 7,
+            "slow_ns": int(seconds / 8 * S),
+            "bytes": 1_000_000,
+        }
+        row.update(fields)
+        self.rows["fetches"].append(row)
+        return self
+
+    def process(self, *, worker: int, pid: int, cpu: float, **fields: float) -> RankBuilder:
+        """A reading of a process, now."""
+        row: Row = {
+            "rank": self.rank,
+            "loader": 0,
+            "worker": worker,
+            "pid": pid,
+            "t_ns": self.now_ns,
+            "state": ord("S"),
+            "cpu_ratio": cpu,
+            "read_chars": 1000.0,
+        }
+        row.update(fields)
+        self.rows["processes"].append(row)
+        return self
+
+    def add(self, name: str, **fields: float) -> RankBuilder:
+        """Any other row, stamped now unless it says when."""
+        time_column = "t_ns" if any(c.name == "t_ns" for c in TABLES[name]) else "request_ns"
+        self.rows[name].append({"rank": self.rank, time_column: self.now_ns, **fields})
+        return self
+
+    def open(self, phase: str, age: float, **fields: Any) -> RankBuilder:
+        """What the training process is doing now, since ``age`` seconds; time goes on by that much."""
+        since_ns = self.now_ns
+        self.now_ns += int(age * S)
+        base: dict[str, Any] = {"loader": 0, "epoch": 0, "batch": self.batch.get(0, 0), "batches": self.steps}
+        base.update(fields)
+        self.span = SpanInfo(
+            rank=self.rank, worker=-1, pid=100 + self.rank, phase=phase, since_ns=since_ns, **base
+        )
+        return self
+
+    def worker(
+        self, worker: int, phase: str, age: float, *, sample_age: float | None = None, **fields: Any
+    ) -> RankBuilder:
+        """What a worker is doing, since ``age`` seconds before now (call after ``open``)."""
+        base: dict[str, Any] = {"loader": 0, "os_state": "S", "wchan": "poll_schedule_timeout"}
+        base.update(fields)
+        since = None if sample_age is None else self.now_ns - int(sample_age * S)
+        base.setdefault("pid", 200 + 10 * self.rank + worker)
+        self.workers.append(
+            SpanInfo(
+                rank=self.rank,
+                worker=worker,
+                phase=phase,
+                since_ns=self.now_ns - int(age * S),
+                sample_since_ns=since,
+                **base,
+            )
+        )
+        return self
+
+    def stack(self, worker: int, pid: int, text: str) -> RankBuilder:
+        """A dump taken now."""
+        self.stacks.append(StackDump(rank=self.rank, worker=worker, pid=pid, taken_ns=self.now_ns, text=text))
+        return self
+
+    def build(self) -> RankWindow:
+        """The rank's window."""
+        return RankWindow(
+            rank=self.rank,
+            host=self.host,
+            made_ns=self.now_ns,
+            process=ProcessInfo(
+                pid=100 + self.rank,
+                rank=self.rank,
+                local_rank=self.rank,
+                world_size=self.world_size,
+                started_ns=T0 - 10 * S,
+                state=self.state,
+                loaders=self.loaders,
+                phase_names=self.phase_names,
+                cuda=self.cuda,
+            ),
+            span=self.span,
+            workers=self.workers,
+            tables={name: table(name, rows) for name, rows in self.rows.items()},
+            stacks=self.stacks,
+        )
+
+
+def run(
+    *ranks: RankBuilder,
+    cpus: int = 16,
+    usable: float | None = None,
+    busy: float = 0.1,
+    gpus: Sequence[GpuInfo] = (),
+) -> RunWindow:
+    """A run on one host. ``busy`` is the share of all CPUs in use."""
+    built = {rank.rank: rank.build() for rank in ranks}
+    now_ns = max(rank.made_ns for rank in built.values())
+    rows = [
+        {"t_ns": now_ns - i * S, "cpu_ratio": busy, "usable_cpus": float(usable or cpus)}
+        for i in range(5, 0, -1)
+    ]
+    hosts = {
+        name: HostWindow(
+            info=HostInfo(name=name, cpus=cpus, usable_cpus=usable),
+            made_ns=now_ns,
+            hosts=table("hosts", rows),
+            gpus=list(gpus),
+        )
+        for name in {rank.host for rank in built.values()}
+    }
+    return RunWindow(
+        run_id="run",
+        run_name="train.py",
+        now_ns=now_ns,
+        span_s=120.0,
+        started_ns=T0 - 10 * S,
+        ranks=built,
+        hosts=hosts,
+    )
