@@ -1,0 +1,153 @@
+"""``loaderwatch analyze``: what the detectors find in a run, live or over."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from textwrap import fill, indent
+from typing import TYPE_CHECKING, Any
+
+from loaderwatch.core.config import load_settings
+from loaderwatch.core.errors import LoaderwatchError
+
+if TYPE_CHECKING:
+    from loaderwatch.cli.typing import Subparsers
+
+_STACK_LINES = 12
+_WIDTH = 100
+
+
+class NoSuchRun(LoaderwatchError):
+    """The run that was asked for is not known here."""
+
+
+def prepare_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "analyze", help="print what the detectors find in a run", description=__doc__
+    )
+    parser.add_argument(
+        "which", metavar="RUN", help="a run's id, a run's name (its newest run), or a .duckdb file"
+    )
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="where runs are kept (default LOADERWATCH_DIR)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the findings as the API gives them")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the findings, the worst first."""
+    found, title = _findings(args.which, args.data_dir)
+    if args.json:
+        print(json.dumps(found, indent=2))
+        return 0
+    print(title)
+    if not found:
+        print("\nNothing found: no data stall, no costly epoch boundary, no hang.")
+    for finding in found:
+        print()
+        print("\n".join(_paragraphs(finding)))
+    return 0
+
+
+def _findings(which: str, data_dir: Path | None) -> tuple[list[dict[str, Any]], str]:
+    from loaderwatch.cli.client import find_server
+
+    file = Path(which).expanduser()
+    if which.endswith(".duckdb") or file.is_file():
+        if not file.is_file():
+            raise NoSuchRun(f"there is no file {file}")
+        return _from_files(file.absolute().parent, file.stem)
+    client = find_server(data_dir)
+    if client is not None:  # it has the files open
+        row = _pick(client.runs(), which)
+        return _worst_first(client.findings(str(row["run_id"]))), _title(row)
+    runs_dir = (data_dir or load_settings().data_dir) / "runs"
+    if not runs_dir.is_dir():
+        raise NoSuchRun(f"no runs are kept in {runs_dir}; name another place with --data-dir")
+    return _from_files(runs_dir, which)
+
+
+def _from_files(runs_dir: Path, which: str) -> tuple[list[dict[str, Any]], str]:
+    import time
+
+    import msgspec
+
+    from loaderwatch.server.reanalysis import reanalyse
+    from loaderwatch.server.snapshots import stored_row
+    from loaderwatch.server.store.duckdb import DuckDBStore
+
+    store = DuckDBStore(runs_dir, read_only=True)
+    try:
+        row = _pick([stored_row(run, store, time.time_ns()) for run in store.runs()], which)
+        found = reanalyse(store, str(row["run_id"]))
+    finally:
+        store.close()
+    plain: list[dict[str, Any]] = msgspec.to_builtins(found)
+    return _worst_first(plain), _title(row)
+
+
+def _pick(rows: list[dict[str, Any]], which: str) -> dict[str, Any]:
+    for key in ("run_id", "name"):
+        for row in rows:  # newest first
+            if row[key] == which:
+                return row
+    close = ", ".join(str(row["run_id"]) for row in rows[:5])
+    raise NoSuchRun(
+        f"no run {which!r} here; " + (f"the newest are {close}" if close else "there are none yet")
+    )
+
+
+def _worst_first(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    order = {"critical": 0, "warning": 1, "info": 2}
+    return sorted(found, key=lambda f: (order.get(f["severity"], 3), -(f["lost_s"] or 0.0)))
+
+
+def _title(row: dict[str, Any]) -> str:
+    ranks = row["world_size"]
+    return f"{row['name']} ({row['run_id']}), {ranks} rank{'' if ranks == 1 else 's'}, {row['state']}"
+
+
+def _paragraphs(finding: dict[str, Any]) -> list[str]:
+    lines = [fill(f"[{finding['severity']}] {finding['title']}", _WIDTH)]
+    facts = [f"{finding['code']} {finding['scenario']}", str(finding["state"])]
+    if finding["lost_s"]:
+        facts.append(f"{finding['lost_s']:.1f} s lost")
+    if finding["gain_ceiling_ratio"]:
+        facts.append(f"at most {finding['gain_ceiling_ratio']:.0%} of the run's time to win")
+    lines.append(f"  {', '.join(facts)}")
+    lines.append(_labelled("Cause", finding["cause"]))
+    lines.append(_labelled("Advice", finding["advice"]))
+    for item in finding["evidence"]:
+        lines.append(f"  - {item['label']}: {_value(item['value'], item['unit'])}")
+    for stack in finding["stacks"]:
+        who = "training process" if stack["worker"] < 0 else f"worker {stack['worker']}"
+        lines.append(f"  Stack of rank {stack['rank']}, {who}, pid {stack['pid']}:")
+        lines.append(indent(_short(stack["text"] or stack["why"]), "    "))
+    return lines
+
+
+def _labelled(label: str, text: str) -> str:
+    return fill(f"{label}: {text}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
+
+
+def _value(value: Any, unit: str) -> str:
+    if value is None:
+        return "unknown"
+    if unit == "ratio" and isinstance(value, (int, float)):
+        return f"{value:.1%}"
+    number = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return number if unit in ("text", "count", "index") else f"{number} {unit.replace('per_s', 'per s')}"
+
+
+def _short(text: str) -> str:
+    lines = text.rstrip().splitlines()
+    if len(lines) <= _STACK_LINES:
+        return "\n".join(lines)
+    return "\n".join([*lines[:_STACK_LINES], f"… {len(lines) - _STACK_LINES} more lines"])

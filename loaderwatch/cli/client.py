@@ -1,0 +1,85 @@
+"""Asking a running server, when there is one."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from loaderwatch.core.config import load_settings
+from loaderwatch.core.errors import LoaderwatchError
+
+_TIMEOUT_S = 10.0
+
+
+class ServerError(LoaderwatchError):
+    """The server answered with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A server and the token for it."""
+
+    url: str
+    token: str | None
+
+    def get(self, path: str) -> Any:
+        """The JSON at an API path.
+
+        Raises:
+            ServerError: the answer is an error.
+            OSError: nobody answers.
+        """
+        request = urllib.request.Request(f"{self.url}/api/v1{path}")
+        if self.token:
+            request.add_header("Authorization", f"Bearer {self.token}")
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=_TIMEOUT_S) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise ServerError(f"{self.url} answered {error.code}: {_reason(error.read())}") from None
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Every run, newest first."""
+        found: list[dict[str, Any]] = self.get("/runs")
+        return found
+
+    def findings(self, run_id: str) -> list[dict[str, Any]]:
+        """The findings of a run, newest first."""
+        found: list[dict[str, Any]] = self.get(f"/runs/{quote(run_id, safe='')}/findings")
+        return found
+
+
+def find_server(data_dir: Path | None) -> Client | None:
+    """The server in charge: LOADERWATCH_SERVER, or the one that has this data directory open; None without one.
+
+    A data directory named on the command line means that one, whatever LOADERWATCH_SERVER says.
+    """
+    settings = load_settings()
+    if data_dir is None and settings.server is not None:
+        return Client(settings.server, settings.token)
+    directory = data_dir or settings.data_dir
+    try:
+        where = json.loads((directory / "server.json").read_text())
+        tokens = json.loads((directory / "token.json").read_text())
+        client = Client(str(where["url"]), str(tokens["viewer"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    try:
+        client.get("/runs")
+    except OSError:  # it was killed and left its file
+        return None
+    return client
+
+
+def _reason(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return body[:200].decode("utf-8", "replace")

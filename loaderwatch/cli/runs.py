@@ -1,0 +1,86 @@
+"""``loaderwatch runs``: the runs that are known here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loaderwatch.core.config import load_settings
+
+if TYPE_CHECKING:
+    from loaderwatch.cli.typing import Subparsers
+
+
+def prepare_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser("runs", help="list the runs that are known here", description=__doc__)
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="where runs are kept (default LOADERWATCH_DIR)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the runs, newest first."""
+    found = known_runs(args.data_dir)
+    if args.json:
+        print(json.dumps(found, indent=2))
+    elif not found:
+        print("No runs yet. Add `loaderwatch.attach(train_loader)` to a training script and start it.")
+    else:
+        print("\n".join(_table(found)))
+    return 0
+
+
+def known_runs(data_dir: Path | None) -> list[dict[str, Any]]:
+    """The runs as ``GET /api/v1/runs`` gives them, from the server if one runs, else from its files."""
+    from loaderwatch.cli.client import find_server
+
+    client = find_server(data_dir)
+    if client is not None:
+        return client.runs()
+    from loaderwatch.server.snapshots import stored_row
+    from loaderwatch.server.store.duckdb import DuckDBStore
+
+    runs_dir = (data_dir or load_settings().data_dir) / "runs"
+    if not runs_dir.is_dir():
+        return []
+    store = DuckDBStore(runs_dir, read_only=True)
+    try:
+        return [stored_row(run, store, time.time_ns()) for run in store.runs()]
+    finally:
+        store.close()
+
+
+def _table(found: list[dict[str, Any]]) -> list[str]:
+    head = ("RUN", "NAME", "STATE", "STARTED", "LAST SEEN", "RANKS", "VERDICT")
+    rows = [
+        (
+            str(row["run_id"]),
+            str(row["name"]),
+            str(row["state"]),
+            _when(row["started_at"]),
+            _when(row["last_seen_at"]),
+            str(row["world_size"]),
+            str(row["verdict"] or ""),
+        )
+        for row in found
+    ]
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head) - 1)]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in (head, *rows)
+    ]
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")

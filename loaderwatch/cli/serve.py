@@ -1,0 +1,117 @@
+"""``loaderwatch serve``: the server of the page."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loaderwatch.core.config import DEFAULT_PORT, load_settings
+
+if TYPE_CHECKING:
+    from loaderwatch.cli.typing import Subparsers
+
+
+def prepare_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "serve", help="show the page and take in what training jobs send", description=__doc__
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"
+    )
+    parser.add_argument(
+        "--port",
+        type=_port,
+        default=None,
+        help=f"port (default {DEFAULT_PORT}, or a free one when that is taken; 0: any free one)",
+    )
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="where runs are kept (default LOADERWATCH_DIR)",
+    )
+    access = parser.add_mutually_exclusive_group()
+    access.add_argument(
+        "--token",
+        default=None,
+        help="a token that may do everything, beside the two in DIR/token.json (default LOADERWATCH_TOKEN)",
+    )
+    access.add_argument(
+        "--no-auth",
+        action="store_true",
+        help="let everyone in who can reach the port: only behind your own gate",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="another name people or trainers use for this server; may repeat",
+    )
+    parser.add_argument(
+        "--public-url",
+        default=None,
+        metavar="URL",
+        help="address to write into alerts, when people reach the page by another one than this machine's",
+    )
+    parser.add_argument(
+        "--notify",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="send alerts there (an Apprise URL: Slack, e-mail, webhook, …); may repeat",
+    )
+    parser.add_argument(
+        "--retain-days",
+        type=_days,
+        default=None,
+        metavar="N",
+        help="delete runs that nobody has sent to for N days (default: keep)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    from loaderwatch.server.options import ServeOptions
+    from loaderwatch.server.process import serve
+
+    settings = load_settings()
+    options = ServeOptions(
+        data_dir=(args.data_dir or settings.data_dir).expanduser().absolute(),
+        host=args.host,
+        port=args.port,
+        token=None if args.no_auth else args.token or settings.token,
+        no_auth=args.no_auth,
+        allow_hosts=tuple(args.allow_host),
+        public_url=args.public_url.rstrip("/") if args.public_url else None,
+        notify=tuple(args.notify),
+        retain_days=args.retain_days,
+    )
+    os.umask(0o077)  # runs hold paths and stacks of this user's code
+    serve(options, say=lambda text: print(text, flush=True))
+    return 0
+
+
+def _port(text: str) -> int:
+    try:
+        port = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"{port} is not a port; use 0 to 65535")
+    return port
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days") from None
+    if not days > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of days above 0")
+    return days

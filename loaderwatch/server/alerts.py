@@ -1,0 +1,282 @@
+"""Findings as people are told of them: firing, acknowledged, silenced, resolved; one per cause and run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import msgspec
+
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.tracker import Changes, Incident
+from loaderwatch.server.store.protocol import StoredAlert
+
+State = Literal["firing", "acknowledged", "silenced", "resolved"]
+MAX_SILENCE_S: Final = 30 * 86400
+_ID_SEPARATOR: Final = "."  # run ids have none
+_decode_finding: Final = msgspec.json.Decoder(Finding).decode
+
+
+class UnknownAlert(LoaderwatchError):
+    """No alert of this id is known."""
+
+    def __init__(self, alert_id: str) -> None:
+        super().__init__(
+            f"alert {alert_id[:100]!r} is not known here; it may belong to a run that was deleted"
+        )
+
+
+@dataclass(slots=True)
+class Alert:
+    """One incident of a run. ``announced``: people outside the page have been told."""
+
+    id: str
+    finding: Finding
+    state: State
+    opened_ns: int
+    updated_ns: int
+    closed_ns: int | None = None
+    silenced_until_ns: int | None = None
+    announced: bool = False
+
+    @property
+    def pages(self) -> bool:
+        """Whether it is more than a remark."""
+        return self.finding.severity != "info"
+
+    def stored(self) -> StoredAlert:
+        """As the store keeps it."""
+        return StoredAlert(
+            id=self.id,
+            finding=msgspec.json.encode(self.finding).decode(),
+            state=self.state,
+            opened_ns=self.opened_ns,
+            updated_ns=self.updated_ns,
+            closed_ns=self.closed_ns,
+            silenced_until_ns=self.silenced_until_ns,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Something to tell people outside the page, once."""
+
+    alert: Alert
+    resolved: bool
+
+
+class AlertBook:
+    """Every alert of one run. Not thread-safe."""
+
+    def __init__(self, run_id: str, stored: Iterable[StoredAlert] = ()) -> None:
+        self._run_id = run_id
+        self._alerts: dict[str, Alert] = {}
+        self._open: dict[str, Alert] = {}  # by the finding's key
+        self._silenced: dict[str, int] = {}  # by the finding's key: until
+        self._unsaved: dict[str, Alert] = {}
+        self.urgent = False  # a state changed since the last save, not only numbers
+        for alert in map(alert_of, stored):
+            self._alerts[alert.id] = alert
+            if alert.state != "resolved":
+                self._open[alert.finding.key] = alert
+            if alert.silenced_until_ns is not None:
+                self._silence_key(alert.finding.key, alert.silenced_until_ns)
+
+    def __len__(self) -> int:
+        return len(self._alerts)
+
+    def newest_first(self) -> list[Alert]:
+        """Every alert."""
+        return sorted(self._alerts.values(), key=lambda alert: alert.opened_ns, reverse=True)
+
+    def open_alerts(self) -> list[Alert]:
+        """Those not resolved."""
+        return list(self._open.values())
+
+    def by_key(self, key: str) -> Alert | None:
+        """The open alert of a cause."""
+        return self._open.get(key)
+
+    def get(self, alert_id: str) -> Alert:
+        """One alert.
+
+        Raises:
+            UnknownAlert
+        """
+        try:
+            return self._alerts[alert_id]
+        except KeyError:
+            raise UnknownAlert(alert_id) from None
+
+    def apply(self, changes: Changes, now_ns: int) -> list[Announcement]:
+        """Take in what the tracker says; returns what people should be told now.
+
+        Incidents carry the time of their own host; ``now_ns`` is this server's and decides about silences.
+        """
+        for incident in (*changes.opened, *changes.updated):
+            self._open_or_update(incident)
+        told = []
+        for incident in changes.closed:
+            alert = self._open.get(incident.finding.key)
+            if alert is not None:
+                told.append(self._resolve(alert, incident.closed_ns or incident.updated_ns, now_ns))
+        told += [self._announce(alert, now_ns) for alert in self._open.values()]
+        return [announcement for announcement in told if announcement is not None]
+
+    def open_incidents(self) -> list[Incident]:
+        """What an earlier server's tracker held open, for this one's to take up."""
+        return [
+            Incident(
+                id=alert.id.rpartition(_ID_SEPARATOR)[2],
+                key=alert.finding.key,
+                finding=alert.finding,
+                opened_ns=alert.opened_ns,
+                updated_ns=alert.updated_ns,
+            )
+            for alert in self._open.values()
+        ]
+
+    def acknowledge(self, alert_id: str, now_ns: int) -> Alert:
+        """Somebody is on it. A resolved alert stays resolved."""
+        alert = self.get(alert_id)
+        if alert.state != "resolved":
+            alert.state, alert.silenced_until_ns, alert.updated_ns = "acknowledged", None, now_ns
+            alert.announced = True
+            self._silenced.pop(alert.finding.key, None)
+            self._changed(alert)
+        return alert
+
+    def silence(self, alert_id: str, seconds: float, now_ns: int) -> Alert:
+        """Say nothing of this cause in this run for so long; on a resolved alert it holds for its return."""
+        alert = self.get(alert_id)
+        until_ns = now_ns + int(seconds * 1e9)
+        alert.silenced_until_ns, alert.updated_ns = until_ns, now_ns
+        self._silenced[alert.finding.key] = until_ns
+        if alert.state != "resolved":
+            alert.state = "silenced"
+        self._changed(alert)
+        return alert
+
+    def take_unsaved(self) -> list[StoredAlert]:
+        """What changed since the last call, for the store."""
+        unsaved = [alert.stored() for alert in self._unsaved.values()]
+        self._unsaved.clear()
+        self.urgent = False
+        return unsaved
+
+    def put_back(self, unsaved: Sequence[StoredAlert]) -> None:
+        """The store refused these: offer them again next time."""
+        for stored in unsaved:
+            alert = self._alerts.get(stored.id)
+            if alert is not None:
+                self._changed(alert)
+
+    def _open_or_update(self, incident: Incident) -> None:
+        finding = incident.finding
+        alert = self._open.get(finding.key)
+        if alert is None:
+            alert_id = f"{self._run_id}{_ID_SEPARATOR}{incident.id}"
+            alert = Alert(alert_id, finding, "firing", incident.opened_ns, incident.updated_ns)
+            self._alerts[alert.id] = self._open[finding.key] = alert
+            self.urgent = True
+        elif alert.finding == finding:
+            return
+        if not finding.stacks and alert.finding.stacks:  # what was seen once stays
+            finding = msgspec.structs.replace(finding, stacks=alert.finding.stacks)
+        alert.finding, alert.updated_ns = finding, incident.updated_ns
+        self._unsaved[alert.id] = alert
+
+    def _resolve(self, alert: Alert, closed_ns: int, now_ns: int) -> Announcement | None:
+        silenced = self._is_silenced(alert.finding.key, now_ns)
+        alert.state, alert.closed_ns, alert.updated_ns = "resolved", closed_ns, closed_ns
+        if alert.finding.ended_ns is None:
+            alert.finding = msgspec.structs.replace(alert.finding, ended_ns=closed_ns)
+        del self._open[alert.finding.key]
+        self._changed(alert)
+        return Announcement(alert, resolved=True) if alert.announced and not silenced else None
+
+    def _announce(self, alert: Alert, now_ns: int) -> Announcement | None:
+        """Settle an open alert's silence; it is announced the first time it pages and is not silenced."""
+        if self._is_silenced(alert.finding.key, now_ns):
+            if alert.state == "firing":
+                alert.state, alert.silenced_until_ns = "silenced", self._silenced[alert.finding.key]
+                self._changed(alert)
+            return None
+        if alert.state == "silenced":
+            alert.state, alert.silenced_until_ns = "firing", None
+            self._changed(alert)
+        if alert.announced or not alert.pages or alert.state != "firing":
+            return None
+        alert.announced = True
+        return Announcement(alert, resolved=False)
+
+    def _changed(self, alert: Alert) -> None:
+        self._unsaved[alert.id] = alert
+        self.urgent = True
+
+    def _is_silenced(self, key: str, now_ns: int) -> bool:
+        return now_ns < self._silenced.get(key, 0)
+
+    def _silence_key(self, key: str, until_ns: int) -> None:
+        self._silenced[key] = max(until_ns, self._silenced.get(key, 0))
+
+
+def run_of(alert_id: str) -> str:
+    """The run an alert belongs to."""
+    return alert_id.partition(_ID_SEPARATOR)[0]
+
+
+def alert_of(stored: StoredAlert) -> Alert:
+    """An alert from the store. People were told of it before, if it was worth telling."""
+    finding = _decode_finding(stored.finding)
+    return Alert(
+        id=stored.id,
+        finding=finding,
+        state=stored.state if stored.state in ("firing", "acknowledged", "silenced") else "resolved",  # type: ignore[arg-type]
+        opened_ns=stored.opened_ns,
+        updated_ns=stored.updated_ns,
+        closed_ns=stored.closed_ns,
+        silenced_until_ns=stored.silenced_until_ns,
+        announced=finding.severity != "info" and stored.state != "silenced",
+    )
+
+
+def shape(alert: Alert, *, stack_texts: bool = True) -> dict[str, Any]:
+    """The alert as ``GET /runs/{run}/findings`` gives it."""
+    finding = alert.finding
+    return {
+        "id": alert.id,
+        "key": finding.key,
+        "code": finding.code,
+        "scenario": finding.scenario,
+        "severity": finding.severity,
+        "state": alert.state,
+        "confidence": finding.confidence,
+        "rank": finding.rank,
+        "host": finding.host,
+        "worker": finding.worker,
+        "pid": finding.pid,
+        "sample_indices": finding.sample_indices,
+        "began_at": finding.began_ns / 1e9,
+        "ended_at": None if finding.ended_ns is None else finding.ended_ns / 1e9,
+        "title": finding.title,
+        "cause": finding.cause,
+        "advice": finding.advice,
+        "evidence": finding.evidence,
+        "lost_s": finding.lost_s,
+        "gain_ceiling_ratio": finding.gain_ceiling_ratio,
+        "stacks": [
+            {
+                "rank": stack.rank,
+                "worker": stack.worker,
+                "pid": stack.pid,
+                "taken_at": stack.taken_ns / 1e9,
+                "text": stack.text if stack_texts else "",
+                "why": stack.why,
+            }
+            for stack in finding.stacks
+        ],
+        "silenced_until": None if alert.silenced_until_ns is None else alert.silenced_until_ns / 1e9,
+    }

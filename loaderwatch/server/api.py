@@ -1,0 +1,82 @@
+"""Alerts: acknowledge, silence; and the live events and Prometheus text."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+
+from loaderwatch.server import metrics, snapshots
+from loaderwatch.server.alerts import MAX_SILENCE_S, Alert, AlertBook
+from loaderwatch.server.answers import error_answer, json_answer
+from loaderwatch.server.events import MAX_CLIENTS
+from loaderwatch.server.parameters import ParameterError, finite_number
+
+if TYPE_CHECKING:
+    from loaderwatch.server.app import Parts
+
+_MAX_BODY = 4096
+
+router = APIRouter()
+
+
+@router.post("/api/v1/alerts/{id}/ack")
+async def acknowledge(request: Request, id: str) -> Response:
+    """Somebody is on it."""
+    parts: Parts = request.app.state.parts
+
+    def action(book: AlertBook) -> Alert:
+        return book.acknowledge(id, time.time_ns())
+
+    return json_answer(await run_in_threadpool(snapshots.change_alert, parts, id, action))
+
+
+@router.post("/api/v1/alerts/{id}/silence")
+async def silence(request: Request, id: str) -> Response:
+    """Say nothing of this cause for a while."""
+    parts: Parts = request.app.state.parts
+    seconds = finite_number(await _json_body(request), "seconds", 1, MAX_SILENCE_S)
+
+    def action(book: AlertBook) -> Alert:
+        return book.silence(id, seconds, time.time_ns())
+
+    return json_answer(await run_in_threadpool(snapshots.change_alert, parts, id, action))
+
+
+@router.get("/api/v1/runs/{run}/events")
+async def events(request: Request, run: str) -> Response:
+    """Server-sent events: a snapshot, then changes."""
+    parts: Parts = request.app.state.parts
+    if parts.hub.clients >= MAX_CLIENTS:
+        answer = error_answer(429, f"{parts.hub.clients} pages follow runs here already; close one")
+        answer.headers["retry-after"] = "5"
+        return answer
+    parts.hub.publish(run, await snapshots.run_state(parts, run))
+    return StreamingResponse(
+        parts.hub.stream(run, request.headers.get("last-event-id")),
+        media_type="text/event-stream",
+        headers={"x-accel-buffering": "no"},
+    )
+
+
+@router.get("/metrics")
+def prometheus(request: Request) -> Response:
+    """Prometheus text."""
+    parts: Parts = request.app.state.parts
+    return Response(metrics.text(parts), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _json_body(request: Request) -> Any:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_BODY:
+            raise ParameterError("(body)", f"at most {_MAX_BODY} bytes are accepted")
+    try:
+        return json.loads(body or b"null")
+    except ValueError as error:
+        raise ParameterError("(body)", f"not JSON: {error}") from error

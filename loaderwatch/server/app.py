@@ -1,0 +1,214 @@
+"""The FastAPI application: its parts, their life cycle, and the errors in one shape."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from loaderwatch import __version__
+from loaderwatch.core.errors import LoaderwatchError, WireError
+from loaderwatch.server import api, intake, read
+from loaderwatch.server.alerts import UnknownAlert
+from loaderwatch.server.answers import error_answer, json_answer
+from loaderwatch.server.auth import AllowedHosts, Tokens, allowed_hosts
+from loaderwatch.server.events import Hub
+from loaderwatch.server.gate import Gate
+from loaderwatch.server.ingest import Busy, Ingest
+from loaderwatch.server.live import LiveRun
+from loaderwatch.server.live_runs import LiveRuns, MakeLiveRun
+from loaderwatch.server.notify import Notifier
+from loaderwatch.server.options import ServeOptions
+from loaderwatch.server.static import StaticFiles, find_plotly, find_web
+from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.protocol import Store, StoreError, UnknownRun
+
+_log = logging.getLogger(__name__)
+
+_RETAIN_INTERVAL_S: Final = 3600.0
+
+
+@dataclass
+class Parts:
+    """What the routes work with; ``app.state.parts``."""
+
+    options: ServeOptions
+    store: Store
+    ingest: Ingest
+    hub: Hub
+    live: LiveRuns
+    notifier: Notifier
+    static: StaticFiles
+    url: str
+    ready: bool = False
+    ingest_counts: intake.IngestCounts = field(default_factory=intake.IngestCounts)
+
+
+def create_app(
+    options: ServeOptions,
+    *,
+    tokens: Tokens | None,
+    url: str,
+    port: int,
+    store: Store | None = None,
+    make_live_run: MakeLiveRun = LiveRun,
+    hosts: AllowedHosts | None = None,
+) -> FastAPI:
+    """The server as an ASGI application.
+
+    Args:
+        options: what was asked for.
+        tokens: who may come in; None lets everyone in.
+        url: the server's own address, without a slash at the end, as people reach it.
+        port: the port it listens on.
+        store: another store than DuckDB in ``options.runs_dir``.
+        make_live_run: makes the live runs; tests give them other detectors here.
+        hosts: names to answer to; default from ``options``.
+
+    Raises:
+        ConfigError: an address to notify is not one Apprise knows.
+        StaticError: the page or Plotly is missing.
+        StoreError: the store cannot be opened.
+    """
+    notifier = Notifier(options.notify)
+    static = StaticFiles(find_web(), find_plotly())
+    opened = DuckDBStore(options.runs_dir) if store is None else store
+    hub = Hub()
+    parts = Parts(
+        options=options,
+        store=opened,
+        ingest=Ingest(opened),
+        hub=hub,
+        live=LiveRuns(opened, hub, notifier, lambda: url, make=make_live_run),
+        notifier=notifier,
+        static=static,
+        url=url,
+    )
+
+    app = FastAPI(
+        title="loaderwatch",
+        version=__version__,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan,
+    )
+    app.state.parts = parts
+    app.include_router(intake.router)
+    app.include_router(read.router)
+    app.include_router(api.router)
+    app.add_middleware(
+        Gate, tokens=tokens, hosts=hosts or allowed_hosts(options.host, options.allow_hosts), port=port
+    )
+    _add_error_answers(app)
+    _add_pages(app, parts)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    parts: Parts = app.state.parts
+    parts.static.warm()
+    parts.notifier.start()
+    parts.ingest.on_stored(parts.live.take)
+    parts.ingest.start()
+    parts.live.start()
+    retention = asyncio.create_task(_retain(parts), name="loaderwatch-retain")
+    parts.ready = True
+    try:
+        yield
+    finally:
+        parts.ready = False
+        retention.cancel()
+        with suppress(asyncio.CancelledError):
+            await retention
+        parts.hub.close()
+        await parts.ingest.stop()
+        await parts.live.stop()
+        await asyncio.to_thread(parts.store.close)
+        await asyncio.to_thread(parts.notifier.close)
+
+
+async def _retain(parts: Parts) -> None:
+    days = parts.options.retain_days
+    if days is None:
+        return
+    while True:
+        try:
+            for run_id in await asyncio.to_thread(parts.store.retain, days, None):
+                _log.info("run %s is older than %g days: deleted", run_id, days)
+                parts.live.drop(run_id)
+        except (StoreError, OSError) as error:
+            _log.warning("retention: %s", error)
+        await asyncio.sleep(_RETAIN_INTERVAL_S)
+
+
+def _add_pages(app: FastAPI, parts: Parts) -> None:
+    @app.get("/healthz", include_in_schema=False)
+    async def healthz() -> Response:
+        return json_answer({"status": "ok", "version": __version__})
+
+    @app.get("/readyz", include_in_schema=False)
+    async def readyz() -> Response:
+        if not parts.ready:
+            return error_answer(503, "the store is not open yet")
+        return json_answer({"status": "ok", "version": __version__})
+
+    @app.api_route("/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def page(path: str, request: Request) -> Response:
+        found = None if path.startswith("api/") else parts.static.response(path, request)
+        if found is None:
+            return error_answer(404, f"there is nothing at /{path[:200]}", "path")
+        return found
+
+
+def _add_error_answers(app: FastAPI) -> None:
+    """Every error leaves as ``{"error", "field"}``."""
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        where = [str(part) for part in first["loc"] if part not in ("query", "path", "body")]
+        name = ".".join(where) or "(body)"
+        return error_answer(400, f"{name}: {first['msg']}", name)
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        answer = error_answer(error.status_code, str(error.detail))
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(ValueError)
+    async def bad_value(_request: Request, error: Exception) -> Response:
+        return error_answer(400, str(error), getattr(error, "field", None))
+
+    @app.exception_handler(LoaderwatchError)
+    async def known(_request: Request, error: Exception) -> Response:
+        if isinstance(error, WireError):
+            return error_answer(400, str(error), error.field)
+        if isinstance(error, UnknownRun):
+            return error_answer(404, str(error), "run")
+        if isinstance(error, UnknownAlert):
+            return error_answer(404, str(error), "id")
+        if isinstance(error, Busy):
+            answer = error_answer(429, str(error))
+            answer.headers["retry-after"] = str(max(1, round(error.retry_after_s)))
+            return answer
+        answer = error_answer(503, str(error))
+        answer.headers["retry-after"] = "2"
+        return answer
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return error_answer(500, f"a fault of the server ({type(error).__name__}); its log has the details")

@@ -1,0 +1,142 @@
+"""Live events to browsers (server-sent events).
+
+No queue per client: the hub keeps each run's newest state, and a client that is ready for more gets that. A slow one
+skips states and never holds up anything; it still learns of every change of the findings, because it remembers which
+version of them it was last given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+HEARTBEAT_S: Final = 5.0
+MAX_CLIENTS: Final = 256
+_RETRY: Final = b"retry: 1000\n\n"
+_HEARTBEAT: Final = b": still here\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """What a client is told about a run; texts are JSON already, encoded once for all clients."""
+
+    summary: bytes
+    findings: bytes
+    newest_at: float | None
+
+
+@dataclass(slots=True)
+class _Latest:
+    state: RunState
+    number: int = 1
+    findings_number: int = 1
+
+
+class Hub:
+    """The runs' newest states and who waits for them. Used from the event loop only."""
+
+    def __init__(self) -> None:
+        self._boot = secrets.token_hex(4)
+        self._latest: dict[str, _Latest] = {}
+        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._gone: set[str] = set()
+        self._closing = False
+        self.clients = 0
+
+    def publish(self, run_id: str, state: RunState) -> None:
+        """Tell everyone who follows the run; nobody is told of a state equal to the last one."""
+        latest = self._latest.get(run_id)
+        self._gone.discard(run_id)
+        if latest is None:
+            self._latest[run_id] = _Latest(state)
+        elif latest.state != state:
+            latest.number += 1
+            if latest.state.findings != state.findings:
+                latest.findings_number = latest.number
+            latest.state = state
+        else:
+            return
+        self._wake(run_id)
+
+    def is_followed(self, run_id: str) -> bool:
+        """Whether anyone follows the run."""
+        return bool(self._waiting.get(run_id))
+
+    def forget(self, run_id: str) -> None:
+        """Drop the state of a run that is no longer live; followers keep what they have."""
+        if not self.is_followed(run_id):
+            self._latest.pop(run_id, None)
+
+    def gone(self, run_id: str) -> None:
+        """The run was deleted: say so and end its streams."""
+        self._latest.pop(run_id, None)
+        self._gone.add(run_id)
+        self._wake(run_id)
+
+    def close(self) -> None:
+        """End every stream."""
+        self._closing = True
+        for run_id in list(self._waiting):
+            self._wake(run_id)
+
+    async def stream(self, run_id: str, last_event_id: str | None) -> AsyncIterator[bytes]:
+        """The run's events, for one client. Something must have been published for the run before."""
+        changed = asyncio.Event()
+        self._waiting[run_id].add(changed)
+        self.clients += 1
+        seen, findings_seen = self._resume(run_id, last_event_id)
+        name = "tick" if seen else "snapshot"
+        try:
+            yield _RETRY
+            while not self._closing:
+                if run_id in self._gone:
+                    yield b"event: gone\ndata: {}\n\n"
+                    return
+                latest = self._latest.get(run_id)
+                if latest is not None and latest.number != seen:
+                    yield self._event(name, latest, findings_seen)
+                    seen, findings_seen, name = latest.number, latest.findings_number, "tick"
+                    continue
+                changed.clear()
+                try:
+                    await asyncio.wait_for(changed.wait(), HEARTBEAT_S)
+                except asyncio.TimeoutError:
+                    yield _HEARTBEAT
+        finally:
+            self.clients -= 1
+            waiting = self._waiting[run_id]
+            waiting.discard(changed)
+            if not waiting:
+                del self._waiting[run_id]
+
+    def _resume(self, run_id: str, last_event_id: str | None) -> tuple[int, int]:
+        boot, _, number = (last_event_id or "").partition("-")
+        latest = self._latest.get(run_id)
+        if latest is None or boot != self._boot or number != str(latest.number):
+            return 0, 0
+        return latest.number, latest.findings_number
+
+    def _event(self, name: str, latest: _Latest, findings_seen: int) -> bytes:
+        changed = latest.findings_number != findings_seen
+        return b"".join(
+            (
+                f"id: {self._boot}-{latest.number}\nevent: {name}\ndata: ".encode(),
+                b'{"summary":',
+                latest.state.summary,
+                b',"findings":',
+                latest.state.findings if changed else b"null",
+                b',"findings_changed":',
+                b"true" if changed else b"false",
+                b',"newest_at":',
+                b"null" if latest.state.newest_at is None else repr(latest.state.newest_at).encode(),
+                b"}\n\n",
+            )
+        )
+
+    def _wake(self, run_id: str) -> None:
+        for changed in self._waiting.get(run_id, ()):
+            changed.set()

@@ -1,0 +1,97 @@
+"""Prometheus text: how the live runs and this server are doing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loaderwatch.server.app import Parts
+
+_Rows = list[tuple[Mapping[str, str], float | None]]
+
+
+def text(parts: Parts) -> str:
+    """Every metric in the text exposition format."""
+    lines: list[str] = []
+    for name, kind, what, rows in (*_of_runs(parts), *_of_server(parts)):
+        known = [(labels, value) for labels, value in rows if value is not None]
+        if known:
+            lines += [f"# HELP {name} {what}", f"# TYPE {name} {kind}"]
+            lines += [f"{name}{_labels(labels)} {value!r}" for labels, value in known]
+    return "\n".join(lines) + "\n"
+
+
+def _of_runs(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
+    ranks: list[tuple[dict[str, str], dict[str, Any]]] = []
+    firing: _Rows = []
+    ages: _Rows = []
+    for live in parts.live.all():
+        if live.latest is None:
+            continue
+        summary = live.latest.summary
+        run = {"run": live.run_id, "name": str(summary["name"])}
+        firing.append((run, live.firing()))
+        ages.append((run, summary["last_seen_at"]))
+        ranks += [({**run, "rank": str(rank["rank"])}, rank) for rank in summary["ranks"]]
+
+    def per_rank(key: str) -> _Rows:
+        return [(labels, rank.get(key)) for labels, rank in ranks]
+
+    return (
+        (
+            "loaderwatch_data_wait_ratio",
+            "gauge",
+            "Share of time blocked in next(loader), last 30 s.",
+            per_rank("data_wait_ratio"),
+        ),
+        ("loaderwatch_steps_total", "counter", "Steps of the run.", per_rank("step")),
+        ("loaderwatch_steps_per_second", "gauge", "Steps per second, last 30 s.", per_rank("steps_per_s")),
+        (
+            "loaderwatch_gpu_utilization_ratio",
+            "gauge",
+            "NVML utilization of the rank's GPU, last 30 s.",
+            per_rank("gpu_utilization_ratio"),
+        ),
+        ("loaderwatch_alerts_firing", "gauge", "Alerts firing, remarks excluded.", firing),
+        ("loaderwatch_run_last_seen_timestamp_seconds", "gauge", "When the run was last heard of.", ages),
+    )
+
+
+def _of_server(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
+    ingest, ticks, notify = parts.ingest_counts, parts.live.counts, parts.notifier.counts()
+    detections = sum(live.detections for live in parts.live.all())
+    detect_s = sum(live.detect_s for live in parts.live.all())
+    plain: tuple[tuple[str, str, str, float], ...] = (
+        ("ingest_envelopes_total", "counter", "Envelopes stored or known already.", ingest.accepted),
+        ("ingest_bytes_total", "counter", "Bytes of those.", ingest.bytes),
+        ("ingest_rejected_total", "counter", "Malformed envelopes.", ingest.rejected + ingest.too_large),
+        ("ingest_busy_total", "counter", "Envelopes told to come again later.", ingest.busy),
+        ("live_runs", "gauge", "Runs in memory.", len(parts.live.all())),
+        ("ticks_total", "counter", "Looks at live runs.", ticks.ticks),
+        (
+            "ticks_skipped_total",
+            "counter",
+            "Looks left out because the one before was not done.",
+            ticks.skipped,
+        ),
+        ("ticks_failed_total", "counter", "Looks that ended in an error; see the log.", ticks.failed),
+        ("detections", "gauge", "Detector passes over the runs in memory.", detections),
+        ("detection_seconds", "gauge", "Time those took.", detect_s),
+        ("event_clients", "gauge", "Pages following a run.", parts.hub.clients),
+        ("notify_sent_total", "counter", "Messages delivered.", notify.sent),
+        ("notify_failed_total", "counter", "Messages given up after retries.", notify.failed),
+        ("notify_dropped_total", "counter", "Messages dropped because too many waited.", notify.dropped),
+        ("notify_waiting", "gauge", "Messages waiting.", notify.waiting),
+    )
+    return [(f"loaderwatch_{name}", kind, what, [({}, value)]) for name, kind, what, value in plain]
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,28 @@
+"""Values from outside, checked with a message that names them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+class ParameterError(ValueError):
+    """A parameter has a value that cannot be used."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+def finite_number(body: Any, name: str, low: float, high: float) -> float:
+    """A number of a JSON body.
+
+    Raises:
+        ParameterError: it is missing, no number, or outside the limits.
+    """
+    value = body.get(name) if isinstance(body, dict) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ParameterError(name, f'{value!r}; send a JSON object with a number, e.g. {{"{name}": 3600}}')
+    if not low <= value <= high:
+        raise ParameterError(name, f"{value:g}; use {low:g} to {high:g}")
+    return float(value)

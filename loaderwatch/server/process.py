@@ -1,0 +1,226 @@
+"""The server process: lock, port, tokens, the file that says where it is, and a clean end."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any, Final
+
+import uvicorn
+
+from loaderwatch.core.config import DEFAULT_PORT
+from loaderwatch.core.errors import ConfigError, LoaderwatchError
+from loaderwatch.server.app import Parts, create_app
+from loaderwatch.server.auth import Tokens, is_loopback, load_tokens, write_private
+from loaderwatch.server.options import ServeOptions
+
+_log = logging.getLogger(__name__)
+
+_GRACE_S: Final = 1  # for answers under way when the server is told to stop
+_WILDCARDS: Final = ("0.0.0.0", "::", "")
+
+
+class ServeError(LoaderwatchError):
+    """The server cannot start."""
+
+
+def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; ``say`` is told where, once, for the person at the terminal.
+
+    Raises:
+        ConfigError: an option has a value that cannot be used.
+        ServeError: the data directory or the port cannot be used, or another server uses them.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    _prepare_directory(options)
+    with _lock(options):
+        tokens = _tokens(options)
+        listener = _listen(options)
+        with listener:
+            port: int = listener.getsockname()[1]
+            local_url = f"http://{_reachable_here(options.host)}:{port}"
+            url = options.public_url or _url_for_people(options.host, port)
+            app = create_app(options, tokens=tokens, url=url, port=port)
+            server = _Server(app.state.parts, app, tokens, local_url, say)
+            server.run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, with a file that says where it is while it listens, and streams that end when it is told to."""
+
+    def __init__(
+        self, parts: Parts, app: Any, tokens: Tokens | None, local_url: str, say: Callable[[str], None]
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_level="warning",
+                access_log=False,
+                lifespan="on",
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=_GRACE_S,
+                timeout_keep_alive=30,
+                backlog=1024,
+            )
+        )
+        self._parts = parts
+        self._tokens = tokens
+        self._local_url = local_url
+        self._say = say
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._say_where()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        with suppress(FileNotFoundError):
+            self._parts.options.server_path.unlink()
+        self._parts.hub.close()
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop without uvicorn's raising of the signal again at the end: asked to stop, we exit with 0."""
+        if self.should_exit:
+            self.force_exit = True
+        self.should_exit = True
+
+    def _say_where(self) -> None:
+        options, tokens = self._parts.options, self._tokens
+        suffix = f"/?token={tokens.viewer}" if tokens else "/"
+        where = {"url": self._local_url, "viewer_url": self._local_url + suffix, "pid": os.getpid()}
+        write_private(options.server_path, json.dumps(where))
+        page = self._parts.url + (f"/?token={tokens.page_token}" if tokens else "/")
+        lines = [f"loaderwatch: the page is at {page}"]
+        if not is_loopback(options.host):
+            lines.append(
+                f"loaderwatch: listening on {options.host}: other machines can reach this server, over plain http"
+            )
+            if tokens:
+                agent = tokens.extra or tokens.agent
+                lines.append(
+                    f"loaderwatch: trainers elsewhere: LOADERWATCH_SERVER={self._parts.url} LOADERWATCH_TOKEN={agent}"
+                )
+        if tokens is None:
+            lines.append("loaderwatch: --no-auth: everyone who can reach this address can read every run")
+        self._say("\n".join(lines))
+
+
+def _prepare_directory(options: ServeOptions) -> None:
+    try:
+        options.data_dir.mkdir(parents=True, exist_ok=True)
+        options.runs_dir.mkdir(exist_ok=True)
+        probe = options.data_dir / f".write-test-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ServeError(
+            f"cannot write to the data directory {options.data_dir}: {error.strerror}; choose another with --data-dir"
+        ) from error
+
+
+@contextmanager
+def _lock(options: ServeOptions) -> Iterator[None]:
+    """One server per data directory: DuckDB files have one writer."""
+    try:
+        descriptor = os.open(options.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ServeError(f"cannot open {options.lock_path}: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ServeError(
+                f"a server for {options.data_dir} is already running{_other_server(options)}"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _other_server(options: ServeOptions) -> str:
+    try:
+        where = json.loads(options.server_path.read_text())
+        return f" at {where['url']} (pid {where['pid']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _tokens(options: ServeOptions) -> Tokens | None:
+    try:
+        tokens = load_tokens(
+            options.token_path, options.token
+        )  # with --no-auth too: other parts read the file
+    except OSError as error:
+        raise ServeError(f"cannot use {options.token_path}: {error.strerror}") from error
+    return None if options.no_auth else tokens
+
+
+def _listen(options: ServeOptions) -> socket.socket:
+    """The listening socket: the port asked for, or the default one, or the last one, or any."""
+    candidates = [DEFAULT_PORT, *_last_port(options), 0] if options.port is None else [options.port]
+    failure: OSError | None = None
+    for port in candidates:
+        try:
+            listener = _bind(options.host, port)
+        except OSError as error:
+            failure = error
+            continue
+        _remember_port(options, listener.getsockname()[1])
+        return listener
+    port = candidates[0]
+    raise ServeError(
+        f"cannot listen on {options.host} port {port}: {failure.strerror if failure else 'unknown'}; "
+        "choose another with --host or --port"
+    ) from failure
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except socket.gaierror as error:
+        raise ConfigError(f"--host {host!r} is not an address of this machine: {error.strerror}") from error
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _last_port(options: ServeOptions) -> list[int]:
+    """The port of the last time, so that open pages find a restarted server again."""
+    try:
+        port = int((options.data_dir / "port").read_text())
+    except (OSError, ValueError):
+        return []
+    return [port] if 0 < port < 65536 else []
+
+
+def _remember_port(options: ServeOptions, port: int) -> None:
+    write_private(options.data_dir / "port", str(port))
+
+
+def _reachable_here(host: str) -> str:
+    if host in _WILDCARDS:
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def _url_for_people(host: str, port: int) -> str:
+    name = socket.gethostname() if host in _WILDCARDS else _reachable_here(host)
+    return f"http://{name}:{port}"

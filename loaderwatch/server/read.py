@@ -1,0 +1,123 @@
+"""What the page and scripts read: runs, summaries, charts' columns, findings, stacks.
+
+Routes are plain functions where they ask the store: FastAPI runs those in threads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from loaderwatch.server import queries, snapshots
+from loaderwatch.server.answers import json_answer
+from loaderwatch.server.parameters import ParameterError
+
+if TYPE_CHECKING:
+    from loaderwatch.server.app import Parts
+
+router = APIRouter(prefix="/api/v1/runs")
+
+Rank = Annotated[int | None, Query(ge=0)]
+Time = Annotated[float | None, Query(allow_inf_nan=False)]
+Points = Annotated[int, Query(ge=2, le=2000)]
+
+
+def _parts(request: Request) -> Parts:
+    parts: Parts = request.app.state.parts
+    return parts
+
+
+@router.get("")
+def runs(request: Request) -> Response:
+    """Every run, newest first."""
+    return json_answer(snapshots.runs(_parts(request)))
+
+
+@router.get("/{run}/summary")
+async def summary(request: Request, run: str) -> Response:
+    """How the run is now."""
+    state = await snapshots.run_state(_parts(request), run)
+    return Response(state.summary, media_type="application/json")
+
+
+@router.get("/{run}/findings")
+def findings(request: Request, run: str) -> Response:
+    """What the detectors found, with stacks."""
+    return json_answer(snapshots.findings(_parts(request), run))
+
+
+@router.get("/{run}/series")
+def series(
+    request: Request,
+    run: str,
+    metric: str,
+    rank: Rank = None,
+    start: Time = None,
+    end: Time = None,
+    points: Points = 300,
+) -> Response:
+    """A metric in time."""
+    return json_answer(queries.series(_parts(request).store, run, metric, rank, start, end, points))
+
+
+@router.get("/{run}/heatmap")
+def heatmap(
+    request: Request, run: str, metric: str, start: Time = None, end: Time = None, points: Points = 300
+) -> Response:
+    """A metric in time, a row per rank."""
+    return json_answer(queries.heatmap(_parts(request).store, run, metric, start, end, points))
+
+
+@router.get("/{run}/epochs")
+def epochs(request: Request, run: str, rank: Rank = None) -> Response:
+    """The epochs and what their boundaries cost."""
+    return json_answer(queries.epochs(_parts(request).store, run, rank))
+
+
+@router.get("/{run}/fetches")
+def fetches(
+    request: Request,
+    run: str,
+    rank: Rank = None,
+    start: Time = None,
+    end: Time = None,
+    limit: Annotated[int, Query(ge=1, le=20_000)] = 2000,
+) -> Response:
+    """The worker lanes of a rank."""
+    if rank is None:
+        raise ParameterError("rank", "say which rank's workers, e.g. ?rank=0")
+    return json_answer(queries.fetches(_parts(request).store, run, rank, start, end, limit))
+
+
+@router.get("/{run}/slow-samples")
+def slow_samples(
+    request: Request, run: str, rank: Rank = None, limit: Annotated[int, Query(ge=1, le=1000)] = 20
+) -> Response:
+    """The slowest samples."""
+    return json_answer(queries.slow_samples(_parts(request).store, run, rank, limit))
+
+
+@router.get("/{run}/workers")
+def workers(request: Request, run: str, rank: Rank = None) -> Response:
+    """What each process is doing now."""
+    return json_answer(snapshots.workers(_parts(request), run, rank))
+
+
+@router.get("/{run}/stacks")
+def stacks(request: Request, run: str, rank: Rank = None) -> Response:
+    """The newest stacks of each process."""
+    return json_answer(snapshots.stacks(_parts(request), run, rank))
+
+
+@router.post("/{run}/stacks")
+async def ask_for_stacks(request: Request, run: str, rank: Rank = None) -> Response:
+    """Ask the streamer for fresh stacks; they come with one of its next envelopes."""
+    parts = _parts(request)
+    live = parts.live.get(run)
+    if live is None:
+        await run_in_threadpool(parts.store.run, run)  # 404 when it is not known at all
+        return json_answer({"requested": False})
+    return json_answer({"requested": bool(live.want_stacks(rank))})

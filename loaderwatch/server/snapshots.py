@@ -1,0 +1,213 @@
+"""How runs are now: from memory while they are live, else from the store."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fastapi.concurrency import run_in_threadpool
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import SpanInfo
+from loaderwatch.detect.window import Columns, RankWindow, RunWindow
+from loaderwatch.server.alerts import Alert, AlertBook, UnknownAlert, run_of, shape
+from loaderwatch.server.answers import encode_json
+from loaderwatch.server.events import RunState
+from loaderwatch.server.queries import stored_summary
+from loaderwatch.server.recall import rebuild
+from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, UnknownRun
+from loaderwatch.server.summary import state_now
+from loaderwatch.server.wording import ended_verdict, lost_verdict
+
+if TYPE_CHECKING:
+    from loaderwatch.server.app import Parts
+
+
+def runs(parts: Parts) -> list[dict[str, Any]]:
+    """As ``GET /runs``."""
+    now_ns = time.time_ns()
+    return [_row(parts, run, now_ns) for run in parts.store.runs()]
+
+
+def _row(parts: Parts, run: StoredRun, now_ns: int) -> dict[str, Any]:
+    live = parts.live.get(run.run_id)
+    if live is None or live.latest is None:
+        return stored_row(run, parts.store, now_ns)
+    state, verdict = state_now(run, now_ns), live.latest.summary.get("verdict")
+    return _row_with(run, live.latest.summary["state"] if state == "live" else state, verdict)
+
+
+def stored_row(run: StoredRun, store: Store, now_ns: int) -> dict[str, Any]:
+    """A run that is not live as a row of ``GET /runs``."""
+    try:
+        verdict = _stored_verdict(run, store, now_ns)
+    except (StoreError, UnknownRun):  # one unreadable file must not hide the other runs
+        verdict = None
+    return _row_with(run, state_now(run, now_ns), verdict)
+
+
+def _row_with(run: StoredRun, state: str, verdict: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "name": run.name,
+        "state": state,
+        "started_at": run.started_ns / 1e9,
+        "last_seen_at": run.last_seen_ns / 1e9,
+        "world_size": run.world_size,
+        "hosts": [host.name for host in run.hosts],
+        "verdict": verdict["title"] if verdict else None,
+        "severity": verdict["severity"] if verdict else None,
+    }
+
+
+async def run_state(parts: Parts, run_id: str) -> RunState:
+    """Summary and findings of a run, live or not.
+
+    Raises:
+        UnknownRun
+    """
+    live = parts.live.get(run_id)
+    if live is not None:
+        return (await parts.live.tick_now(live)).state
+    return await run_in_threadpool(_stored_state, parts.store, run_id)
+
+
+def findings(parts: Parts, run_id: str) -> list[dict[str, Any]]:
+    """As ``GET /runs/{run}/findings``."""
+    live = parts.live.get(run_id)
+    if live is not None:
+        return live.findings()
+    parts.store.run(run_id)  # an unknown run is no empty list
+    return [shape(alert) for alert in AlertBook(run_id, parts.store.alerts(run_id)).newest_first()]
+
+
+def change_alert(parts: Parts, alert_id: str, action: Callable[[AlertBook], Alert]) -> dict[str, Any]:
+    """Acknowledge or silence, and the alert as it is then.
+
+    Raises:
+        UnknownAlert
+    """
+    run_id = run_of(alert_id)
+    live = parts.live.get(run_id)
+    if live is not None:
+        return shape(live.change(action))
+    try:
+        book = AlertBook(run_id, parts.store.alerts(run_id))
+    except UnknownRun:
+        raise UnknownAlert(alert_id) from None
+    alert = action(book)
+    parts.store.save_alerts(run_id, book.take_unsaved())
+    return shape(alert)
+
+
+def workers(parts: Parts, run_id: str, rank: int | None) -> list[dict[str, Any]]:
+    """As ``GET /runs/{run}/workers``."""
+    window = _window(parts, run_id)
+    rows: list[dict[str, Any]] = []
+    for number in sorted(window.ranks):
+        if rank is None or rank == number:
+            rows += _rank_rows(window.ranks[number])
+    return rows
+
+
+def stacks(parts: Parts, run_id: str, rank: int | None) -> list[dict[str, Any]]:
+    """As ``GET /runs/{run}/stacks``."""
+    window = _window(parts, run_id)
+    return [
+        {
+            "rank": stack.rank,
+            "worker": stack.worker,
+            "pid": stack.pid,
+            "taken_at": stack.taken_ns / 1e9,
+            "text": stack.text,
+            "why": stack.why,
+        }
+        for number in sorted(window.ranks)
+        if rank is None or rank == number
+        for stack in sorted(window.ranks[number].stacks, key=lambda stack: stack.worker)
+    ]
+
+
+def _window(parts: Parts, run_id: str) -> RunWindow:
+    live = parts.live.get(run_id)
+    window = live.window() if live is not None else None
+    return window if window is not None else rebuild(parts.store, run_id).window()
+
+
+def _stored_state(store: Store, run_id: str) -> RunState:
+    run = store.run(run_id)
+    summary = stored_summary(store, run_id, _stored_verdict(run, store, time.time_ns()))
+    alerts = AlertBook(run_id, store.alerts(run_id)).newest_first()
+    found = [shape(alert, stack_texts=False) for alert in alerts]
+    return RunState(encode_json(summary), encode_json(found), run.last_seen_ns / 1e9)
+
+
+def _stored_verdict(run: StoredRun, store: Store, now_ns: int) -> dict[str, Any] | None:
+    state = state_now(run, now_ns)
+    if state == "lost":
+        return lost_verdict((now_ns - run.received_ns) / 1e9)
+    ended = ended_verdict(state, AlertBook(run.run_id, store.alerts(run.run_id)).newest_first())
+    if ended is not None:
+        return ended
+    if state == "crashed":
+        return _crash_verdict(run)
+    if state == "finished":
+        title = "Finished: every training process ended by itself."
+        return {"severity": "ok", "title": title, "advice": "", "finding_id": None}
+    return None
+
+
+def _crash_verdict(run: StoredRun) -> dict[str, Any]:
+    crashed = sorted((p for p in run.processes if p.state == "crashed"), key=lambda p: p.rank)
+    who = f"Rank {crashed[0].rank}" if crashed and run.world_size > 1 else "The training process"
+    how = f" ({crashed[0].exit})" if crashed and crashed[0].exit else ""
+    return {
+        "severity": "critical",
+        "title": f"{who} crashed{how}.",
+        "advice": "Its last steps and open span are on this page.",
+        "finding_id": None,
+    }
+
+
+def _rank_rows(rank: RankWindow) -> list[dict[str, Any]]:
+    samples = _newest_by_pid(rank.table("processes"))
+    spans = ([rank.span] if rank.span is not None else []) + sorted(rank.workers, key=lambda s: s.worker)
+    return [_row_of(span, rank.made_ns, samples.get(span.pid, {})) for span in spans]
+
+
+def _row_of(span: SpanInfo, made_ns: int, sample: dict[str, float | None]) -> dict[str, Any]:
+    state = sample.get("state")
+    return {
+        "rank": span.rank,
+        "worker": span.worker,
+        "loader": span.loader,
+        "pid": span.pid,
+        "phase": span.phase,
+        "phase_age_s": max(0.0, (made_ns - span.since_ns) / 1e9),
+        "sample_index": span.sample_index,
+        "sample_age_s": None
+        if span.sample_since_ns is None
+        else max(0.0, (made_ns - span.sample_since_ns) / 1e9),
+        "os_state": span.os_state or (chr(int(state)) if state else None),
+        "wchan": span.wchan,
+        "cpu_ratio": sample.get("cpu_ratio"),
+        "rss_bytes": sample.get("rss_bytes"),
+        "threads": sample.get("threads"),
+        "fds": sample.get("fds"),
+        "alive": span.alive,
+        "batches": span.batches,
+    }
+
+
+def _newest_by_pid(processes: Columns) -> dict[int, dict[str, float | None]]:
+    """The last row of each process; rows are in order of time."""
+    wanted = ("state", "cpu_ratio", "rss_bytes", "threads", "fds")
+    newest = {int(pid): index for index, pid in enumerate(processes["pid"])}
+    return {pid: {name: _known(processes[name][index]) for name in wanted} for pid, index in newest.items()}
+
+
+def _known(value: Any) -> float | None:
+    number = value.item()
+    return None if number == UNKNOWN or (isinstance(number, float) and math.isnan(number)) else number

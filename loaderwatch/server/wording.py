@@ -1,0 +1,109 @@
+"""What people outside the page read: notices in the job's terminal, messages, and verdicts about silence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.phrases import duration
+from loaderwatch.detect.tracker import SEVERITIES
+from loaderwatch.server.alerts import Alert, Announcement
+from loaderwatch.server.notify import Kind, Message
+
+_NOTICE_LENGTH: Final = 400
+
+
+def run_link(base_url: str, run_id: str, rank: int | None = None) -> str:
+    """The page's address of a run, or of one rank of it."""
+    link = f"{base_url}/#/runs/{quote(run_id)}"
+    return link if rank is None else f"{link}/rank/{rank}"
+
+
+def notice(announcement: Announcement, run_id: str, base_url: str) -> str:
+    """One line for the job's stderr."""
+    alert = announcement.alert
+    finding = alert.finding
+    if announcement.resolved:
+        text = f"resolved after {_lasted(alert.opened_ns, alert.closed_ns)}: {finding.title}"
+    else:
+        text = f"{finding.title.rstrip('.')} — {_first_sentence(finding.advice)}"
+    return f"loaderwatch: [{finding.code}] {_one_line(text)} — {run_link(base_url, run_id, finding.rank)}"
+
+
+def message(announcement: Announcement, run_id: str, run_name: str, base_url: str) -> Message:
+    """The same for chat and e-mail."""
+    alert = announcement.alert
+    finding = alert.finding
+    link = run_link(base_url, run_id, finding.rank)
+    if announcement.resolved:
+        return Message(
+            "resolved",
+            f"Resolved: {finding.title} ({run_name})",
+            f"It lasted {_lasted(alert.opened_ns, alert.closed_ns)}.{_lost(finding)}\n\n{link}",
+        )
+    parts = [
+        finding.title,
+        f"Cause: {finding.cause}",
+        f"What to do: {finding.advice}",
+        _where(finding),
+        link,
+    ]
+    kind: Kind = "critical" if finding.severity == "critical" else "warning"
+    return Message(kind, f"{finding.title} ({run_name})", "\n\n".join(part for part in parts if part))
+
+
+def lost_verdict(silent_s: float) -> dict[str, Any]:
+    """For a run whose streamer stopped talking: that says nothing about the training."""
+    return {
+        "severity": "info",
+        "title": f"No news for {duration(silent_s)}: the streamer or the network stopped; training may well go on.",
+        "advice": (
+            "Check that the host is up and can reach this server. What was recorded meanwhile waits on its disk "
+            "and is shown when the connection is back."
+        ),
+        "finding_id": None,
+    }
+
+
+def ended_verdict(state: str, alerts: Sequence[Alert]) -> dict[str, Any] | None:
+    """For a run that is over: what cost it most. None when nothing did, or when it crashed, which is said instead."""
+    paging = [alert for alert in alerts if alert.pages]
+    if state != "finished" or not paging:
+        return None
+    worst = max(paging, key=lambda a: (SEVERITIES[a.finding.severity], a.finding.lost_s or 0.0))
+    return {
+        "severity": worst.finding.severity,
+        "title": f"Finished. While it ran: {worst.finding.title}",
+        "advice": worst.finding.advice,
+        "finding_id": worst.id,
+    }
+
+
+def _where(finding: Finding) -> str:
+    known = (
+        ("rank", finding.rank),
+        ("host", finding.host),
+        ("worker", finding.worker),
+        ("pid", finding.pid),
+        ("sample", ", ".join(map(str, finding.sample_indices)) or None),
+    )
+    return ", ".join(f"{name} {value}" for name, value in known if value is not None)
+
+
+def _lost(finding: Finding) -> str:
+    return "" if not finding.lost_s else f" Training time lost: {duration(finding.lost_s)}."
+
+
+def _lasted(opened_ns: int, closed_ns: int | None) -> str:
+    return duration(((closed_ns or opened_ns) - opened_ns) / 1e9)
+
+
+def _first_sentence(text: str) -> str:
+    return text.partition(". ")[0].rstrip(".")
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _NOTICE_LENGTH else line[: _NOTICE_LENGTH - 1] + "…"
