@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
+from loaderwatch.core import wire
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.store.protocol import Store
+from loaderwatch.server.store.protocol import Store, StoreError
+
+_log: Final = logging.getLogger(__name__)
+
+DECODE_INLINE_BYTES: Final = 256 * 1024
+"""Below, decoding takes less than handing it to a thread and back would delay others."""
+
+TIDY_EVERY_S: Final = 1.0
 
 
 class Busy(LoaderwatchError):
@@ -17,24 +32,47 @@ class Busy(LoaderwatchError):
         self.retry_after_s = retry_after_s
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    envelope: Envelope
+    size: int
+    done: asyncio.Future[int]
+
+
 class Ingest:
     """Stores envelopes through a single writer thread.
 
-    Make, ``start`` and ``submit`` on the event loop's thread; ``await stop()`` commits what is waiting.
+    What gathers while a commit runs, and for ``commit_interval_s`` after the commit before began, goes into the next one;
+    an envelope that comes alone is committed at once. Make, ``start`` and ``submit`` on the event loop's thread;
+    ``await stop()`` commits what is waiting.
     """
 
     def __init__(
         self, store: Store, *, commit_interval_s: float = 0.1, max_waiting_bytes: int = 64 * 2**20
     ) -> None:
-        raise NotImplementedError
+        self._store = store
+        self._commit_interval_s = commit_interval_s
+        self._max_waiting_bytes = max_waiting_bytes
+        self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._waiting_bytes = 0
+        self._callbacks: list[Callable[[Envelope], None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Payload bytes that were accepted and are not on disk yet."""
+        return self._waiting_bytes
 
     def start(self) -> None:
         """Start the writer thread."""
-        raise NotImplementedError
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._write, name="loaderwatch-writer", daemon=True)
+        self._thread.start()
 
     def on_stored(self, callback: Callable[[Envelope], None]) -> None:
         """Call ``callback(envelope)`` on the event loop, once for each envelope that is newly on disk, before its sender is told."""
-        raise NotImplementedError
+        self._callbacks.append(callback)
 
     async def submit(self, payload: bytes) -> tuple[Envelope, int]:
         """Store one payload; returns the envelope and the highest sequence stored of its stream, once on disk.
@@ -42,10 +80,129 @@ class Ingest:
         Raises:
             WireError: the payload is malformed (400).
             Busy: too much is waiting (429).
-            StoreError: the disk or file refuses (503).
+            StoreError: the disk or file refuses, or the server is stopping (503).
         """
-        raise NotImplementedError
+        if self._thread is None or self._loop is None:
+            raise StoreError("the server is stopping; send it again later")
+        if self._waiting_bytes + len(payload) > self._max_waiting_bytes:
+            raise Busy(self._waiting_bytes, 1.0)
+        size = len(payload)
+        self._waiting_bytes += size
+        try:
+            envelope = (
+                await asyncio.to_thread(wire.decode, payload)
+                if size > DECODE_INLINE_BYTES
+                else wire.decode(payload)
+            )
+            if self._thread is None:
+                raise StoreError("the server is stopping; send it again later")
+        except BaseException:
+            self._waiting_bytes -= size
+            raise
+        done: asyncio.Future[int] = self._loop.create_future()
+        done.add_done_callback(_look_at)
+        self._queue.put(_Waiting(envelope, size, done))
+        # A sender that hangs up does not undo what is being written, nor does it count less against the limit.
+        return envelope, await asyncio.shield(done)
 
     async def stop(self) -> None:
         """Commit what is waiting and end the writer thread."""
-        raise NotImplementedError
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._queue.put(None)
+            await asyncio.to_thread(thread.join)
+            await asyncio.sleep(0)  # the last results were handed to the loop: let them arrive
+
+    # -- the writer thread
+
+    def _write(self) -> None:
+        running = True
+        next_tidy_s = time.monotonic() + TIDY_EVERY_S
+        while running:
+            try:
+                first = self._queue.get(timeout=max(0.0, next_tidy_s - time.monotonic()))
+            except queue.Empty:
+                first = None
+            else:
+                running = first is not None
+            began_s = time.monotonic()
+            if first is not None:
+                group = [first]
+                running = self._gather(group)
+                self._commit(group)
+            if time.monotonic() >= next_tidy_s:
+                self._tidy()
+                next_tidy_s = time.monotonic() + TIDY_EVERY_S
+            pause_s = began_s + self._commit_interval_s - time.monotonic()
+            if running and first is not None and pause_s > 0:
+                time.sleep(pause_s)
+
+    def _gather(self, group: list[_Waiting]) -> bool:
+        while True:
+            try:
+                waiting = self._queue.get_nowait()
+            except queue.Empty:
+                return True
+            if waiting is None:
+                return False
+            group.append(waiting)
+
+    def _commit(self, group: Sequence[_Waiting]) -> None:
+        by_run: dict[str, list[_Waiting]] = {}
+        for waiting in group:
+            by_run.setdefault(waiting.envelope.run_id, []).append(waiting)
+        for members in by_run.values():
+            error: LoaderwatchError | None = None
+            stored: list[Envelope] = []
+            try:
+                stored = self._store.append([m.envelope for m in members])
+                seqs = [self._store.stored_seq(m.envelope.run_id, m.envelope.stream) for m in members]
+            except LoaderwatchError as refused:
+                error, seqs = refused, []
+                _log.error(
+                    "%d envelopes of run %s not stored: %s", len(members), members[0].envelope.run_id, refused
+                )
+            except Exception as fault:  # noqa: BLE001 - the writer thread must outlive any envelope; senders are told
+                error, seqs = StoreError(f"not stored: {fault!r}"), []
+                _log.exception("envelopes of run %s not stored", members[0].envelope.run_id)
+            assert self._loop is not None
+            try:
+                self._loop.call_soon_threadsafe(self._resolve, members, stored, seqs, error)
+            except RuntimeError:
+                return  # the loop is closed: nobody is left to tell, and what is stored is stored
+
+    def _resolve(
+        self,
+        members: Sequence[_Waiting],
+        stored: Sequence[Envelope],
+        seqs: Sequence[int],
+        error: LoaderwatchError | None,
+    ) -> None:
+        for envelope in stored:
+            for callback in self._callbacks:
+                try:
+                    callback(envelope)
+                except Exception:  # noqa: BLE001 - the envelope is on disk: its sender must be told so whatever a listener does
+                    _log.exception("a listener failed on an envelope of run %s", envelope.run_id)
+        for index, waiting in enumerate(members):
+            self._waiting_bytes -= waiting.size
+            if waiting.done.done():
+                continue
+            if error is not None:
+                waiting.done.set_exception(error)
+            else:
+                waiting.done.set_result(seqs[index])
+
+    def _tidy(self) -> None:
+        try:
+            self._store.tidy()
+        except LoaderwatchError as error:
+            _log.error("housekeeping failed: %s", error)
+        except Exception:  # noqa: BLE001 - housekeeping comes again in a second; storing must go on
+            _log.exception("housekeeping failed")
+
+
+def _look_at(done: asyncio.Future[int]) -> None:
+    """Takes note of an error nobody waits for any more, so that asyncio does not report it as forgotten."""
+    if not done.cancelled():
+        done.exception()

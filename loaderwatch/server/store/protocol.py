@@ -140,6 +140,9 @@ class Store(Protocol):
     def retain(self, max_age_days: float | None, max_bytes: int | None) -> list[str]:
         """Delete the oldest runs until limits hold; never one that was heard of within the last hour."""
 
+    def tidy(self) -> None:
+        """Housekeeping, called about once a second by the thread that appends."""
+
     def close(self) -> None:
         """Flush and let go of every file."""
 
@@ -170,7 +173,7 @@ class Store(Protocol):
         """Records that were lost before they reached the store."""
 
     def scan(self, run_id: str, table: str, start_ns: int, end_ns: int) -> Columns:
-        """Rows of a table with start <= time < end, ordered by time; ``hosts`` has an extra column ``host_id``."""
+        """Rows of a table with start <= time < end, ordered by time; ``hosts`` has an extra column ``host``."""
 
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
         """What envelopes carried besides rows, ordered by time."""

@@ -1,0 +1,157 @@
+"""Lists from a snapshot of a run's file: epochs, fetches, slow samples, totals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import TABLES, UNKNOWN
+from loaderwatch.detect.window import Columns
+from loaderwatch.server.store import reads, rollup
+from loaderwatch.server.store.metrics import LEVELS
+from loaderwatch.server.store.protocol import RankTotals
+from loaderwatch.server.store.schema import time_column
+
+
+def _rows(snapshot: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
+    result = snapshot.execute(sql)
+    names = [column[0] for column in result.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def _of_rank(rank: int | None, column: str = "rank") -> str:
+    return "" if rank is None else f" AND {column} = {int(rank)}"
+
+
+def epochs(snapshot: duckdb.DuckDBPyConnection, rank: int | None) -> list[dict[str, Any]]:
+    """epoch_begins with the epoch_ends that follows each (an epoch number may come again after a restart)."""
+    return _rows(
+        snapshot,
+        f"""
+        SELECT b.*, e.request_ns AS end_ns, e.teardown_ns, e.batches, e.ended_by
+        FROM (SELECT *, lead(request_ns, 1, {2**62}) OVER (PARTITION BY rank, loader, epoch ORDER BY request_ns) AS until_ns
+              FROM epoch_begins WHERE request_ns IS NOT NULL{_of_rank(rank)}) b
+        LEFT JOIN (SELECT DISTINCT ON (rank, loader, epoch, request_ns) * FROM epoch_ends) e
+          ON e.rank = b.rank AND e.loader = b.loader AND e.epoch = b.epoch
+         AND e.request_ns >= b.request_ns AND e.request_ns < b.until_ns
+        QUALIFY row_number() OVER (PARTITION BY b.rank, b.loader, b.epoch, b.request_ns ORDER BY e.request_ns) = 1
+        ORDER BY b.request_ns, b.rank, b.loader
+        """,
+    )
+
+
+def fetches(
+    snapshot: duckdb.DuckDBPyConnection, rank: int, start_ns: int, end_ns: int, limit: int
+) -> dict[str, NDArray[Any]]:
+    """The newest fetches that overlap [start, end), ordered by time."""
+    names = ", ".join(c.name for c in TABLES["fetches"])
+    # A fetch may have begun long before the range: an hour's lookback is the most a chart of lanes can want.
+    got = snapshot.execute(
+        f"""
+        SELECT {names} FROM (
+          SELECT {names} FROM fetches
+          WHERE rank = {int(rank)} AND request_ns < {end_ns} AND request_ns >= {start_ns - 3600 * 10**9}
+            AND request_ns + coalesce(fetch_ns, 0) >= {start_ns}
+          ORDER BY request_ns DESC LIMIT {int(limit)}
+        ) ORDER BY request_ns
+        """
+    ).fetchnumpy()
+    return {name: integers(values) for name, values in got.items()}
+
+
+def slow_samples(snapshot: duckdb.DuckDBPyConnection, rank: int | None, limit: int) -> list[dict[str, Any]]:
+    """The slowest reading of each dataset index, slowest first."""
+    # The candidates are taken first: the slowest few thousand hold the slowest few indices unless one index fills them.
+    return _rows(
+        snapshot,
+        f"""
+        SELECT rank, loader, worker, slow_index, slow_ns, fetch_ns, request_ns FROM (
+          SELECT * FROM fetches WHERE slow_index IS NOT NULL AND slow_ns IS NOT NULL{_of_rank(rank)}
+          ORDER BY slow_ns DESC LIMIT {max(2000, 50 * int(limit))}
+        )
+        QUALIFY row_number() OVER (PARTITION BY loader, slow_index ORDER BY slow_ns DESC) = 1
+        ORDER BY slow_ns DESC LIMIT {int(limit)}
+        """,
+    )
+
+
+def totals(snapshot: duckdb.DuckDBPyConnection, bounds: tuple[int, int]) -> dict[int, RankTotals]:
+    """Sums over the whole run, by rank."""
+    width = LEVELS[-1].ns
+    begin, end = bounds[0] // width * width, -(-bounds[1] // width) * width
+    found = rollup.pieces(begin, end, len(LEVELS) - 1, "steps", rollup.load_dirty(snapshot))
+    parts = []
+    for piece in found:
+        if piece.level is None:
+            parts.append(
+                "SELECT rank AS key, count(*) AS n, sum(advance) AS steps, sum(wait_ns)::DOUBLE AS wait, "
+                "sum(step_ns)::DOUBLE AS step, min(request_ns) AS first, max(request_ns) AS last FROM steps "
+                f"WHERE counted = 1 AND request_ns >= {piece.start_ns} AND request_ns < {piece.end_ns} GROUP BY rank"
+            )
+        else:
+            parts.append(
+                "SELECT key, sum(n) AS n, sum(advance_sum) AS steps, sum(wait_ns_sum) AS wait, sum(step_ns_sum) AS step, "
+                f"min(t_ns) AS first, max(t_ns) AS last FROM {piece.level.table('steps')} "
+                f"WHERE n > 0 AND t_ns >= {piece.start_ns} AND t_ns < {piece.end_ns} GROUP BY key"
+            )
+    boundary: dict[int, tuple[int, float]] = {}
+    for rank, count, spent in snapshot.execute(
+        """
+        SELECT rank, sum(n), sum(spent) FROM (
+          SELECT rank, count(*) AS n, sum(coalesce(iter_ns, 0) + coalesce(first_wait_ns, 0))::DOUBLE AS spent
+          FROM epoch_begins WHERE counted = 1 GROUP BY rank
+          UNION ALL
+          SELECT rank, 0, sum(coalesce(teardown_ns, 0))::DOUBLE FROM epoch_ends WHERE counted = 1 GROUP BY rank
+        ) GROUP BY rank
+        """
+    ).fetchall():
+        boundary[rank] = (int(count), float(spent or 0.0))
+    result: dict[int, RankTotals] = {}
+    rows = (
+        snapshot.execute(
+            "SELECT key, sum(steps), sum(n), sum(wait), sum(step), min(first), max(last) "
+            f"FROM ({' UNION ALL '.join(parts)}) GROUP BY key ORDER BY key"
+        ).fetchall()
+        if parts
+        else []
+    )
+    for key, steps, batches, wait, step, first, last in rows:
+        epoch_count, spent = boundary.pop(key, (0, 0.0))
+        result[key] = RankTotals(
+            steps=int(steps or 0),
+            batches=int(batches or 0),
+            wait_s=float(wait or 0.0) / 1e9,
+            step_s=float(step or 0.0) / 1e9,
+            epochs=epoch_count,
+            boundary_s=spent / 1e9,
+            first_ns=int(first),
+            last_ns=int(last),
+        )
+    for key, (epoch_count, spent) in boundary.items():
+        result[key] = RankTotals(0, 0, 0.0, 0.0, epoch_count, spent / 1e9, bounds[0], bounds[0])
+    return result
+
+
+def scan(snapshot: duckdb.DuckDBPyConnection, table: str, start_ns: int, end_ns: int) -> Columns:
+    """Rows of a table with start <= time < end, ordered by time."""
+    time = time_column(table)
+    columns = TABLES[table]
+    names = ", ".join(c.name for c in columns) + (", host" if table == "hosts" else "")
+    got = snapshot.execute(
+        f"SELECT {names} FROM {table} WHERE {time} >= {start_ns} AND {time} < {end_ns} ORDER BY {time}"
+    ).fetchnumpy()
+    result: dict[str, NDArray[Any]] = {
+        c.name: integers(got[c.name]) if c.dtype == "i8" else reads.floats(got[c.name]) for c in columns
+    }
+    if table == "hosts":
+        result["host"] = np.asarray(got["host"], dtype=object)
+    return result
+
+
+def integers(values: Any) -> NDArray[np.int64]:
+    """A fetched column as int64, UNKNOWN for NULL."""
+    result: NDArray[np.int64] = np.ma.filled(np.ma.asarray(values, dtype=np.int64), UNKNOWN)
+    return result

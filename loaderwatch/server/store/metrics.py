@@ -1,0 +1,200 @@
+"""The metrics a store can draw, and what each is made of.
+
+A *source* is a table with a filter, a key (the rank or the host) and measures: SQL expressions over its rows. Rollups
+keep, for each measure, its count, sum, least and greatest value in a time bucket, from which every metric follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+SECOND_NS: Final = 10**9
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows that rollups are made from."""
+
+    table: str
+    measures: dict[str, str]  # name -> SQL expression (DOUBLE, NULL when not known)
+    where: str = "true"
+    key: Literal["rank", "host"] = "rank"
+    time: str = "request_ns"
+    spans: bool = False  # rows are a wait and a step that may reach into later buckets
+    least_width_ns: int = SECOND_NS // 10  # of a bucket: a few times the interval of sampling
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric follows from a source.
+
+    ``mean``: mean, least and greatest of a measure over the rows of a bucket.
+    ``share``: sum(of) / sum(of and rest) in a bucket, least and greatest over the keys.
+    ``rate``: sum(of) per second of a bucket, mean, least and greatest over the keys.
+    """
+
+    source: str
+    kind: Literal["mean", "share", "rate"]
+    of: str
+    rest: str = ""
+    scale: float = 1.0
+    complement: bool = False  # 1 - share
+
+
+def _columns(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+_PHASES = ("h2d_ns", "forward_ns", "backward_ns", "optimizer_ns")
+
+SOURCES: Final[dict[str, Source]] = {
+    "steps": Source(
+        table="steps",
+        where="counted = 1",
+        spans=True,
+        measures={
+            **_columns("wait_ns", "step_ns", *_PHASES, "ready", "cached"),
+            "other_ns": "greatest(0, step_ns - " + " - ".join(f"coalesce({p}, 0)" for p in _PHASES) + ")",
+            "advance": "advance",
+        },
+    ),
+    "fetches": Source(table="fetches", where="counted = 1", measures=_columns("fetch_ns")),
+    "gpu_waits": Source(
+        table="gpu_waits", where="counted = 1", measures=_columns("starved_ns", "gpu_step_ns")
+    ),
+    "gpus": Source(
+        table="gpus",
+        where="rank IS NOT NULL",
+        time="t_ns",
+        least_width_ns=SECOND_NS // 2,
+        measures={
+            **_columns(
+                "utilization_ratio",
+                "power_w",
+                "sm_clock_hz",
+                "pcie_rx_bytes_per_s",
+                "pcie_tx_bytes_per_s",
+                "temperature_c",
+            ),
+            "memory_ratio": "memory_used_bytes / nullif(memory_total_bytes, 0)",
+        },
+    ),
+    "hosts": Source(
+        table="hosts",
+        key="host",
+        time="t_ns",
+        least_width_ns=2 * SECOND_NS,
+        measures={
+            **_columns(
+                "cpu_ratio",
+                "psi_cpu_some_ratio",
+                "psi_io_some_ratio",
+                "psi_memory_some_ratio",
+                "throttled_ratio",
+                "memory_available_bytes",
+                "disk_read_bytes_per_s",
+            ),
+            "shm_used_ratio": "shm_used_bytes / nullif(shm_total_bytes, 0)",
+        },
+    ),
+    "trainers": Source(
+        table="processes",
+        where="worker = -1",
+        time="t_ns",
+        least_width_ns=2 * SECOND_NS,
+        measures=_columns("cpu_ratio", "rss_bytes"),
+    ),
+    "workers": Source(
+        table="processes",
+        where="worker >= 0",
+        time="t_ns",
+        least_width_ns=2 * SECOND_NS,
+        measures=_columns("cpu_ratio", "rss_bytes"),
+    ),
+}
+
+_S: Final = 1.0 / SECOND_NS
+
+
+def _mean(source: str, of: str, scale: float = 1.0) -> Metric:
+    return Metric(source, "mean", of, scale=scale)
+
+
+METRICS: Final[dict[str, Metric]] = {
+    "wait_s": _mean("steps", "wait_ns", _S),
+    "step_s": _mean("steps", "step_ns", _S),
+    "h2d_s": _mean("steps", "h2d_ns", _S),
+    "forward_s": _mean("steps", "forward_ns", _S),
+    "backward_s": _mean("steps", "backward_ns", _S),
+    "optimizer_s": _mean("steps", "optimizer_ns", _S),
+    "other_s": _mean("steps", "other_ns", _S),
+    "ready_batches": _mean("steps", "ready"),
+    "cached_batches": _mean("steps", "cached"),
+    "data_wait_ratio": Metric("steps", "share", "wait_in", "step_in"),
+    "compute_duty_ratio": Metric("steps", "share", "wait_in", "step_in", complement=True),
+    "steps_per_s": Metric("steps", "rate", "advance"),
+    "fetch_s": _mean("fetches", "fetch_ns", _S),
+    "gpu_starved_ratio": Metric("gpu_waits", "share", "starved_ns", "gpu_step_ns"),
+    "gpu_utilization_ratio": _mean("gpus", "utilization_ratio"),
+    "gpu_power_w": _mean("gpus", "power_w"),
+    "gpu_memory_ratio": _mean("gpus", "memory_ratio"),
+    "gpu_sm_clock_hz": _mean("gpus", "sm_clock_hz"),
+    "gpu_pcie_rx_bytes_per_s": _mean("gpus", "pcie_rx_bytes_per_s"),
+    "gpu_pcie_tx_bytes_per_s": _mean("gpus", "pcie_tx_bytes_per_s"),
+    "gpu_temperature_c": _mean("gpus", "temperature_c"),
+    "host_cpu_ratio": _mean("hosts", "cpu_ratio"),
+    "host_psi_cpu_ratio": _mean("hosts", "psi_cpu_some_ratio"),
+    "host_psi_io_ratio": _mean("hosts", "psi_io_some_ratio"),
+    "host_psi_memory_ratio": _mean("hosts", "psi_memory_some_ratio"),
+    "host_throttled_ratio": _mean("hosts", "throttled_ratio"),
+    "host_memory_available_bytes": _mean("hosts", "memory_available_bytes"),
+    "host_shm_used_ratio": _mean("hosts", "shm_used_ratio"),
+    "host_disk_read_bytes_per_s": _mean("hosts", "disk_read_bytes_per_s"),
+    "process_cpu_ratio": _mean("trainers", "cpu_ratio"),
+    "process_rss_bytes": _mean("trainers", "rss_bytes"),
+    "worker_cpu_ratio": _mean("workers", "cpu_ratio"),
+    "worker_rss_bytes": _mean("workers", "rss_bytes"),
+}
+
+
+@dataclass(frozen=True)
+class Level:
+    """A rollup's resolution."""
+
+    seconds: int
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", f"r{self.seconds}")
+
+    @property
+    def ns(self) -> int:
+        """Width of its buckets."""
+        return self.seconds * SECOND_NS
+
+    def table(self, source: str) -> str:
+        """Its table for a source."""
+        return f"{self.name}_{source}"
+
+
+LEVELS: Final = (Level(5), Level(60), Level(600))
+"""Finest first; each a multiple of the one before."""
+
+BUCKETS_NS: Final[tuple[int, ...]] = tuple(
+    int(s * SECOND_NS)
+    for s in (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200)
+)
+"""Bucket widths a chart may have; from 5 s on multiples of the levels they can be drawn from."""
+
+
+def bucket_width_ns(start_ns: int, end_ns: int, points: int, at_least_ns: int = 0) -> int:
+    """The narrowest width for which [start, end) falls into at most ``points`` buckets."""
+    day = 86400 * SECOND_NS
+    days = 1
+    for width in BUCKETS_NS:
+        if width >= at_least_ns and -(-end_ns // width) - start_ns // width <= points:
+            return width
+    while -(-end_ns // (day * days)) - start_ns // (day * days) > points:
+        days += 1
+    return day * days

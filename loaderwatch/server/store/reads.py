@@ -1,0 +1,249 @@
+"""Charts from a snapshot of a run's file."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.server.store import rollup
+from loaderwatch.server.store.metrics import LEVELS, METRICS, SECOND_NS, SOURCES, Metric, bucket_width_ns
+from loaderwatch.server.store.protocol import Grid, Series
+
+ROWS_LIMIT: Final = 1_000_000
+"""A chart reads rows only while about so many lie in its range; beyond, it reads rollups, whose buckets are wider.
+Summing a million rows takes DuckDB some 30 ms on two cores."""
+
+ONE_KEY_FACTOR: Final = 8
+"""So many times more rows may be passed over when only one rank is wanted: they are filtered, not summed."""
+
+CELLS_LIMIT: Final = 400_000
+
+
+def count_rows(snapshot: duckdb.DuckDBPyConnection, table: str) -> int:
+    """Rows of a table (known without reading them)."""
+    row = snapshot.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _plan(
+    snapshot: duckdb.DuckDBPyConnection,
+    metric: Metric,
+    start_ns: int,
+    end_ns: int,
+    bounds: tuple[int, int],
+    points: int,
+    one_key: bool,
+    keys_known: int,
+) -> tuple[int, int]:
+    """Bucket width, and the level to read (-1: the rows)."""
+    share = min(1.0, (end_ns - start_ns) / max(1, bounds[1] - bounds[0]))
+    limit = ROWS_LIMIT * (ONE_KEY_FACTOR if one_key else 1)
+    rows = count_rows(snapshot, SOURCES[metric.source].table)
+    least = SOURCES[metric.source].least_width_ns
+    if metric.kind == "rate":  # a few events per bucket, else the rate flickers between none and one
+        least = max(SECOND_NS, 3 * keys_known * (bounds[1] - bounds[0]) // max(1, rows))
+    elif metric.kind == "share":
+        least = SECOND_NS
+    width = bucket_width_ns(start_ns, end_ns, points, least)
+    level = max((i for i, each in enumerate(LEVELS) if each.ns <= width), default=-1)
+    if level == 0 and rows * share <= limit / 4:
+        return width, -1  # rows are cheap here and need no rollup
+    while level < len(LEVELS) - 1:
+        table = SOURCES[metric.source].table if level < 0 else LEVELS[level].table(metric.source)
+        if count_rows(snapshot, table) * share <= limit:
+            break
+        level += 1
+        width = bucket_width_ns(start_ns, end_ns, points, max(least, LEVELS[level].ns))
+    return width, level
+
+
+def _partials(
+    metric: Metric,
+    found: list[rollup.Piece],
+    width_ns: int,
+    keys: list[Any] | None,
+    keyed: bool = True,
+) -> str:
+    """Relation of partial sums: (key, t, n, total, low, high) for a mean; (key, t, num, rest) for the others.
+
+    ``keyed`` false: nobody asks for the key, so that rows need not be grouped by it.
+    """
+    source = SOURCES[metric.source]
+    parts = []
+    for piece in found:
+        if piece.level is None:
+            parts.append(_from_rows(metric, piece, width_ns, keys, keyed))
+            continue
+        if metric.kind == "mean":
+            m = metric.of
+            picked = f"{m}_n AS n, {m}_sum AS total, {m}_min AS low, {m}_max AS high"
+        elif metric.kind == "rate":
+            picked = f"{metric.of}_sum AS num, 0 AS rest"
+        elif source.spans:
+            picked = f"{metric.of} AS num, {metric.rest} AS rest"
+        else:
+            picked = f"{metric.of}_sum AS num, {metric.rest}_sum AS rest"
+        parts.append(
+            f"SELECT key, t_ns // {width_ns} * {width_ns} AS t, {picked} FROM {piece.level.table(metric.source)} "
+            f"WHERE t_ns >= {piece.start_ns} AND t_ns < {piece.end_ns}{_only(keys, 'key')}"
+        )
+    return " UNION ALL ".join(parts)
+
+
+def _from_rows(
+    metric: Metric, piece: rollup.Piece, width_ns: int, keys: list[Any] | None, keyed: bool
+) -> str:
+    source = SOURCES[metric.source]
+    start, end = piece.start_ns, piece.end_ns
+    if source.spans and metric.kind == "share":
+        return (
+            f"SELECT key, t, {metric.of} AS num, {metric.rest} AS rest "
+            f"FROM {rollup.attributed_sql(start, end, width_ns)}"
+            + (f" WHERE true{_only(keys, 'key')}" if keys is not None else "")
+        )
+    if metric.kind == "mean":
+        value = f"({source.measures[metric.of]})::DOUBLE"
+        picked = f"count({value}) AS n, sum({value}) AS total, min({value}) AS low, max({value}) AS high"
+    elif metric.kind == "rate":
+        picked = f"sum(({source.measures[metric.of]})::DOUBLE) AS num, 0 AS rest"
+    else:
+        picked = (
+            f"sum(({source.measures[metric.of]})::DOUBLE) AS num, "
+            f"sum(({source.measures[metric.rest]})::DOUBLE) AS rest"
+        )
+    key = source.key if keyed else "0"
+    return (
+        f"SELECT {key} AS key, {source.time} // {width_ns} * {width_ns} AS t, {picked} FROM {source.table} "
+        f"WHERE ({source.where}) AND {source.time} >= {start} AND {source.time} < {end}"
+        f"{_only(keys, source.key)} GROUP BY ALL"
+    )
+
+
+def _only(keys: list[Any] | None, column: str) -> str:
+    if keys is None:
+        return ""
+    if not keys:
+        return " AND false"
+    listed = ", ".join("'" + k.replace("'", "''") + "'" if isinstance(k, str) else str(int(k)) for k in keys)
+    return f" AND {column} IN ({listed})"
+
+
+def _per_key(metric: Metric, partials: str, width_ns: int, bounds: tuple[int, int]) -> str:
+    """Relation (key, t, value, num, whole) for shares and rates."""
+    if metric.kind == "share":
+        value = "least(1, greatest(0, sum(num) / nullif(sum(num) + sum(rest), 0)))"
+        if metric.complement:
+            value = f"1 - {value}"
+        return (
+            f"SELECT key, t, {value} AS value, sum(num) AS num, sum(num) + sum(rest) AS whole "
+            f"FROM ({partials}) GROUP BY key, t"
+        )
+    first, last = bounds
+    covered = f"(greatest({SECOND_NS // 10}, least(t + {width_ns}, {last}) - greatest(t, {first})) / 1e9)"
+    return (
+        f"SELECT key, t, sum(num) / {covered} AS value, sum(num) AS num, NULL AS whole "
+        f"FROM ({partials}) GROUP BY key, t"
+    )
+
+
+def series(
+    snapshot: duckdb.DuckDBPyConnection,
+    metric_name: str,
+    keys: list[Any] | None,
+    start_ns: int,
+    end_ns: int,
+    bounds: tuple[int, int],
+    points: int,
+    keys_known: int,
+) -> Series:
+    """One metric in time over some keys (None: all ``keys_known`` of them)."""
+    metric = METRICS[metric_name]
+    width, level = _plan(
+        snapshot,
+        metric,
+        start_ns,
+        end_ns,
+        bounds,
+        points,
+        keys is not None and len(keys) == 1,
+        keys_known,
+    )
+    begin, end = start_ns // width * width, -(-end_ns // width) * width
+    found = rollup.pieces(begin, end, level, metric.source, rollup.load_dirty(snapshot))
+    empty = np.empty(0, dtype=np.float64)
+    if not found:
+        return Series(width, np.empty(0, dtype=np.int64), empty, empty, empty)
+    partials = _partials(metric, found, width, keys, keyed=metric.kind != "mean")
+    if metric.kind == "mean":
+        sql = (
+            f"SELECT t, min(low) AS low, sum(total) / sum(n) AS mean, max(high) AS high "
+            f"FROM ({partials}) GROUP BY t HAVING sum(n) > 0 ORDER BY t"
+        )
+    else:
+        if metric.kind == "rate":
+            mean = "avg(value)"
+        else:
+            mean = "least(1, greatest(0, sum(num) / sum(whole)))"
+            mean = f"1 - {mean}" if metric.complement else mean
+        sql = (
+            f"SELECT t, min(value) AS low, {mean} AS mean, max(value) AS high "
+            f"FROM ({_per_key(metric, partials, width, bounds)}) WHERE value IS NOT NULL GROUP BY t ORDER BY t"
+        )
+    got = snapshot.execute(sql).fetchnumpy()
+    scale = metric.scale
+    return Series(
+        width,
+        np.asarray(got["t"], dtype=np.int64),
+        floats(got["low"]) * scale,
+        floats(got["mean"]) * scale,
+        floats(got["high"]) * scale,
+    )
+
+
+def grid(
+    snapshot: duckdb.DuckDBPyConnection,
+    metric_name: str,
+    rank_keys: dict[int, Any],
+    start_ns: int,
+    end_ns: int,
+    bounds: tuple[int, int],
+    points: int,
+) -> Grid:
+    """One metric in time, a row per rank; ``rank_keys`` maps ranks to keys of the metric's source."""
+    metric = METRICS[metric_name]
+    ranks = sorted(rank_keys)
+    points = max(2, min(points, CELLS_LIMIT // max(1, len(ranks))))
+    width, level = _plan(snapshot, metric, start_ns, end_ns, bounds, points, False, len(ranks))
+    begin, end = start_ns // width * width, -(-end_ns // width) * width
+    times = np.arange(begin, end, width, dtype=np.int64)
+    values = np.full((len(ranks), len(times)), np.nan)
+    found = rollup.pieces(begin, end, level, metric.source, rollup.load_dirty(snapshot))
+    if found and ranks:
+        partials = _partials(metric, found, width, None)
+        if metric.kind == "mean":
+            sql = f"SELECT key, t, sum(total) / sum(n) AS value FROM ({partials}) GROUP BY key, t HAVING sum(n) > 0"
+        else:
+            sql = f"SELECT key, t, value FROM ({_per_key(metric, partials, width, bounds)}) WHERE value IS NOT NULL"
+        got = snapshot.execute(sql).fetchnumpy()
+        column = (np.asarray(got["t"], dtype=np.int64) - begin) // width
+        cell = floats(got["value"]) * metric.scale
+        keys = np.asarray(got["key"])
+        if SOURCES[metric.source].key == "rank":
+            order = np.array(ranks, dtype=np.int64)
+            row = np.searchsorted(order, keys)
+            fits = (row < len(order)) & (order[np.minimum(row, len(order) - 1)] == keys)
+            values[row[fits], column[fits]] = cell[fits]
+        else:
+            for at, rank in enumerate(ranks):
+                mine = keys == rank_keys[rank]
+                values[at, column[mine]] = cell[mine]
+    return Grid(width, times, np.array(ranks, dtype=np.int64), values)
+
+
+def floats(values: Any) -> NDArray[np.float64]:
+    """A fetched column as float64, NaN for NULL."""
+    result: NDArray[np.float64] = np.ma.filled(np.ma.asarray(values, dtype=np.float64), np.nan)
+    return result

@@ -1,0 +1,227 @@
+"""Rollups: each level's closed buckets summed up, so that a chart costs the same however long the run.
+
+``dirty`` names the buckets of a level that rows were added to since they were summed (or that were never summed). A
+bucket is summed once it is closed, and again when late rows come. A query takes clean buckets from a level and the
+others from the level below, in the end from the rows themselves, so its answer never depends on when rollups ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import duckdb
+
+from loaderwatch.server.store.metrics import LEVELS, SOURCES, Level, Source
+from loaderwatch.server.store.rows import LOOKBACK_NS
+from loaderwatch.server.store.schema import rollup_columns
+
+GRACE_NS: Final = 3 * 10**9
+"""A bucket is summed this long after its end: by then healthy streamers have delivered it."""
+
+MAX_PIECES: Final = 24
+"""At most so many stretches are read from the rows in one query; beyond, near ones are joined."""
+
+Dirty = dict[tuple[int, str], set[int]]
+"""(level index, source) to where its dirty buckets begin."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """[start, end) of a query, read from a level, or from the rows when ``level`` is None."""
+
+    level: Level | None
+    start_ns: int
+    end_ns: int
+
+
+def pieces(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty) -> list[Piece]:
+    """How to read [start, end), aligned to the level: ``level`` where it is clean, finer where it is not. -1: the rows."""
+    if start_ns >= end_ns:
+        return []
+    if level < 0:
+        return [Piece(None, start_ns, end_ns)]
+    width = LEVELS[level].ns
+    unclean = sorted(t for t in dirty.get((level, source), ()) if start_ns <= t < end_ns)
+    found: list[Piece] = []
+    at = start_ns
+    for begin, end in _runs(unclean, width):
+        if begin > at:
+            found.append(Piece(LEVELS[level], at, begin))
+        found.extend(pieces(begin, end, level - 1, source, dirty))
+        at = end
+    if at < end_ns:
+        found.append(Piece(LEVELS[level], at, end_ns))
+    return _join(found)
+
+
+def _runs(sorted_begins: Iterable[int], width: int) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for begin in sorted_begins:
+        if runs and runs[-1][1] == begin:
+            runs[-1] = (runs[-1][0], begin + width)
+        else:
+            runs.append((begin, begin + width))
+    return runs
+
+
+def _join(found: list[Piece]) -> list[Piece]:
+    """Fewer pieces: what lies between two stretches of rows is read from the rows too (they hold everything)."""
+    while len(found) > MAX_PIECES:
+        raw = [i for i, piece in enumerate(found) if piece.level is None]
+        if len(raw) < 2:
+            return found
+        gaps = [found[b].start_ns - found[a].end_ns for a, b in pairwise(raw)]
+        least = gaps.index(min(gaps))
+        first, last = raw[least], raw[least + 1]
+        found[first : last + 1] = [Piece(None, found[first].start_ns, found[last].end_ns)]
+    return found
+
+
+def attributed_sql(start_ns: int, end_ns: int, width_ns: int) -> str:
+    """Relation (key, t, wait_in, step_in): data wait and step time within [start, end), by the bucket they fall into.
+
+    A wait of 20 s is spread over the buckets it covers instead of landing in the one it began in.
+    """
+    width = width_ns
+    first, last = start_ns // width, (end_ns - 1) // width
+    return f"""(
+      WITH s AS (
+        SELECT rank AS key, request_ns AS r, request_ns + coalesce(wait_ns, 0) AS d,
+               request_ns + coalesce(wait_ns, 0) + coalesce(step_ns, 0) AS e
+        FROM steps
+        WHERE counted = 1 AND request_ns >= {start_ns - LOOKBACK_NS} AND request_ns < {end_ns}
+          AND coalesce(wait_ns, 0) + coalesce(step_ns, 0) <= {LOOKBACK_NS}
+        UNION ALL
+        SELECT rank, request_ns, request_ns + wait_ns, request_ns + wait_ns + step_ns
+        FROM long_steps WHERE request_ns < {end_ns} AND request_ns + wait_ns + step_ns > {start_ns}
+      )
+      SELECT key, r // {width} * {width} AS t, (d - r)::DOUBLE AS wait_in, (e - d)::DOUBLE AS step_in
+      FROM s WHERE r // {width} = e // {width} AND r >= {start_ns} AND e <= {end_ns}
+      UNION ALL
+      SELECT key, b * {width},
+             greatest(0, least(d, (b + 1) * {width}, {end_ns}) - greatest(r, b * {width}, {start_ns}))::DOUBLE,
+             greatest(0, least(e, (b + 1) * {width}, {end_ns}) - greatest(d, b * {width}, {start_ns}))::DOUBLE
+      FROM (
+        SELECT key, r, d, e,
+               unnest(range(greatest(r // {width}, {first}), least(e // {width}, {last}) + 1)) AS b
+        FROM s WHERE e > {start_ns} AND (r // {width} <> e // {width} OR r < {start_ns} OR e > {end_ns})
+      )
+    )"""
+
+
+def _summed(measure: str) -> str:
+    return (
+        f"sum({measure}_n) AS {measure}_n, sum({measure}_sum) AS {measure}_sum, "
+        f"min({measure}_min) AS {measure}_min, max({measure}_max) AS {measure}_max"
+    )
+
+
+def _counted(measure: str, expression: str) -> str:
+    value = f"({expression})::DOUBLE"
+    return (
+        f"count({value}) AS {measure}_n, sum({value}) AS {measure}_sum, "
+        f"min({value}) AS {measure}_min, max({value}) AS {measure}_max"
+    )
+
+
+def from_rows_sql(source: Source, start_ns: int, end_ns: int, width_ns: int) -> str:
+    """A SELECT with the columns of ``rollup_columns``: the rows of [start, end) summed per key and bucket."""
+    where = f"({source.where}) AND {source.time} >= {start_ns} AND {source.time} < {end_ns}"
+    measures = ", ".join(_counted(m, expression) for m, expression in source.measures.items())
+    direct = (
+        f"SELECT {source.key} AS key, {source.time} // {width_ns} * {width_ns} AS t_ns, count(*) AS n, {measures} "
+        f"FROM {source.table} WHERE {where} GROUP BY ALL"
+    )
+    if not source.spans:
+        return direct
+    nothing = ", ".join("0, NULL::DOUBLE, NULL::DOUBLE, NULL::DOUBLE" for _ in source.measures)
+    sums = ", ".join(_summed(m) for m in source.measures)
+    return (
+        f"SELECT key, t_ns, sum(n) AS n, {sums}, sum(wait_in) AS wait_in, sum(step_in) AS step_in FROM ("
+        f"SELECT *, 0::DOUBLE AS wait_in, 0::DOUBLE AS step_in FROM ({direct}) UNION ALL "
+        f"SELECT key, t, 0, {nothing}, sum(wait_in), sum(step_in) "
+        f"FROM {attributed_sql(start_ns, end_ns, width_ns)} GROUP BY key, t) GROUP BY key, t_ns"
+    )
+
+
+def _from_level_sql(
+    source: Source, name: str, below: Level, start_ns: int, end_ns: int, width_ns: int
+) -> str:
+    sums = ", ".join(_summed(m) for m in source.measures)
+    if source.spans:
+        sums += ", sum(wait_in) AS wait_in, sum(step_in) AS step_in"
+    return (
+        f"SELECT key, t_ns // {width_ns} * {width_ns} AS t_ns, sum(n) AS n, {sums} FROM {below.table(name)} "
+        f"WHERE t_ns >= {start_ns} AND t_ns < {end_ns} GROUP BY ALL"
+    )
+
+
+def roll(
+    connection: duckdb.DuckDBPyConnection,
+    dirty: Dirty,
+    newest_ns: int,
+    rolled_until: dict[tuple[int, str], int],
+    max_buckets: int = 120,
+) -> int:
+    """Sum up closed dirty buckets, at most ``max_buckets`` of each level and source; returns how many.
+
+    One transaction per level and source. ``rolled_until`` says up to where rollup rows may already exist (so that old
+    ones must be deleted first) and is kept current.
+    """
+    done = 0
+    for index, level in enumerate(LEVELS):
+        for name, source in SOURCES.items():
+            here = dirty.get((index, name))
+            if not here:
+                continue
+            ready = sorted(t for t in here if t + level.ns + GRACE_NS <= newest_ns)
+            if index:
+                finer = dirty.get((index - 1, name), set())
+                blocked = {t // level.ns * level.ns for t in finer}
+                ready = [t for t in ready if t not in blocked]
+            ready = ready[:max_buckets]
+            if not ready:
+                continue
+            table = level.table(name)
+            columns = ", ".join(rollup_columns(source))
+            known_until = rolled_until.get((index, name), 0)
+            connection.execute("BEGIN")
+            for start, end in _runs(ready, level.ns):
+                if start < known_until:
+                    connection.execute(f"DELETE FROM {table} WHERE t_ns >= {start} AND t_ns < {end}")
+                if index == 0:
+                    select = from_rows_sql(source, start, end, level.ns)
+                else:
+                    select = _from_level_sql(source, name, LEVELS[index - 1], start, end, level.ns)
+                connection.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM ({select})")
+            listed = ", ".join(map(str, ready))
+            connection.execute(
+                f"DELETE FROM dirty WHERE level = {index} AND source = '{name}' AND t_ns IN ({listed})"
+            )
+            connection.execute("COMMIT")
+            here.difference_update(ready)
+            rolled_until[index, name] = max(known_until, ready[-1] + level.ns)
+            done += len(ready)
+    return done
+
+
+def load_dirty(connection: duckdb.DuckDBPyConnection) -> Dirty:
+    """The dirty buckets as the connection's transaction sees them."""
+    dirty: Dirty = {}
+    for level, source, t_ns in connection.execute("SELECT level, source, t_ns FROM dirty").fetchall():
+        dirty.setdefault((level, source), set()).add(t_ns)
+    return dirty
+
+
+def mark_dirty(touched: dict[str, set[int]], dirty: Dirty) -> list[tuple[int, str, int]]:
+    """The (level, source, bucket) that become dirty; ``dirty`` itself is not changed."""
+    fresh: list[tuple[int, str, int]] = []
+    for source, buckets in touched.items():
+        for index, level in enumerate(LEVELS):
+            wanted = {t // level.ns * level.ns for t in buckets}
+            wanted -= dirty.get((index, source), set())
+            fresh.extend((index, source, t) for t in sorted(wanted))
+    return fresh

@@ -1,0 +1,136 @@
+"""Envelopes of one run as arrays that can be inserted, and the time buckets they touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
+from loaderwatch.core.wire import Envelope
+from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
+from loaderwatch.server.store.metrics import LEVELS, SECOND_NS, SOURCES
+
+Arrays = dict[str, NDArray[Any]]
+
+LOOKBACK_NS: Final = 5 * SECOND_NS
+"""Steps longer than this are copied to ``long_steps``: a query that wants every step reaching into a bucket looks this
+far back, and into that small table."""
+
+MAX_TIME_NS: Final = 2**61
+MAX_STEP_NS: Final = 28 * 3600 * SECOND_NS
+"""A longer wait counts for its first 28 hours in charts over time; the row itself is stored as it came."""
+
+_DURATIONS: Final = {
+    name: [c.name for c in columns if c.dtype == "i8" and c.name.endswith("_ns")]
+    for name, columns in TABLES.items()
+}
+
+
+def gather(envelopes: Sequence[Envelope], facts: RunFacts) -> dict[str, Arrays]:
+    """Rows of all envelopes by table, with the columns the store derives. ``facts`` must have seen the envelopes."""
+    tables: dict[str, Arrays] = {}
+    for name, columns in TABLES.items():
+        parts = [(e.host.name, e.tables[name]) for e in envelopes if name in e.tables]
+        parts = [(host, part) for host, part in parts if part[columns[0].name]]
+        if not parts:
+            continue
+        arrays: Arrays = {
+            c.name: np.frombuffer(
+                b"".join([part[c.name] for _, part in parts]), dtype="<i8" if c.dtype == "i8" else "<f8"
+            )
+            for c in columns
+        }
+        for column in _DURATIONS[name]:
+            arrays[column] = _sane(arrays[column])
+        if name == "hosts":
+            arrays["host"] = np.array(
+                [host for host, part in parts for _ in range(len(part["t_ns"]) // 8)], dtype=object
+            )
+        if name in ("steps", "fetches", "gpu_waits", "epoch_begins", "epoch_ends"):
+            arrays["counted"] = _counted(arrays, facts)
+        if name == "steps":
+            arrays["advance"] = _advance(arrays, facts)
+        tables[name] = arrays
+    return tables
+
+
+def _sane(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A time or duration below zero or beyond any clock is not one: unknown, so that sums cannot overflow."""
+    mad = (values < 0) | (values > MAX_TIME_NS)
+    return np.where(mad, UNKNOWN, values) if mad.any() else values
+
+
+def _counted(arrays: Arrays, facts: RunFacts) -> NDArray[np.int64]:
+    counted = np.ones(len(arrays["rank"]), dtype=bool)
+    uncounted = facts.uncounted_loaders()
+    if len(uncounted):
+        counted &= ~np.isin(arrays["rank"] * LOADER_BASE + arrays["loader"], uncounted)
+    if "off_main_thread" in arrays:
+        counted &= arrays["off_main_thread"] != 1
+    return counted.astype(np.int64)
+
+
+def _advance(arrays: Arrays, facts: RunFacts) -> NDArray[np.int64]:
+    made = arrays["optimizer_steps"]
+    watched = np.isin(arrays["rank"], facts.optimizer_ranks()) & (made >= 0)
+    result: NDArray[np.int64] = np.where(watched, np.minimum(made, 1000), 1)
+    return result
+
+
+def long_steps(steps: Arrays) -> Arrays | None:
+    """The counted steps that are longer than LOOKBACK_NS; None when there is none."""
+    begin, wait, step = steps["request_ns"], _known(steps["wait_ns"]), _known(steps["step_ns"])
+    chosen = (wait + step > LOOKBACK_NS) & (begin != UNKNOWN) & (steps["counted"] == 1)
+    if not chosen.any():
+        return None
+    wait = np.minimum(wait[chosen], MAX_STEP_NS)
+    return {
+        "rank": steps["rank"][chosen],
+        "request_ns": begin[chosen],
+        "wait_ns": wait,
+        "step_ns": np.minimum(step[chosen], MAX_STEP_NS - wait),
+    }
+
+
+def _known(durations: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(durations == UNKNOWN, 0, durations)
+
+
+def first_time(envelope: Envelope) -> int:
+    """The oldest time in its rows that is within a week of ``made_ns``, else ``made_ns``."""
+    oldest = envelope.made_ns
+    floor = oldest - 7 * 86400 * SECOND_NS
+    for name, table in envelope.tables.items():
+        times = np.frombuffer(table[TIME_COLUMN[name]], dtype="<i8")
+        times = times[times > floor]
+        if len(times):
+            oldest = min(oldest, int(times.min()))
+    return oldest
+
+
+def touched_buckets(tables: dict[str, Arrays]) -> dict[str, set[int]]:
+    """By source, where the finest level's buckets begin that the rows fall into."""
+    width = LEVELS[0].ns
+    touched: dict[str, set[int]] = {}
+    for name, source in SOURCES.items():
+        arrays = tables.get(source.table)
+        if arrays is None:
+            continue
+        times = arrays[source.time]
+        known = times != UNKNOWN
+        firsts = times[known] // width
+        buckets = set(np.unique(firsts).tolist())
+        if source.spans:
+            reach = _known(arrays["wait_ns"]) + _known(arrays["step_ns"])
+            lasts = (times[known] + np.minimum(reach[known], MAX_STEP_NS)) // width
+            crossing = lasts != firsts
+            pairs: Iterable[tuple[int, int]] = set(
+                zip(firsts[crossing].tolist(), lasts[crossing].tolist(), strict=True)
+            )
+            for first, last in pairs:
+                buckets.update(range(first, last + 1))
+        touched[name] = {bucket * width for bucket in buckets}
+    return touched

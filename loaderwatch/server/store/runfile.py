@@ -1,0 +1,284 @@
+"""One run's open file: rows in, and a snapshot for each reader."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import Envelope
+from loaderwatch.server.store import rollup, rows, schema
+from loaderwatch.server.store.facts import RunFacts, pack_event, unpack_event
+from loaderwatch.server.store.metrics import LEVELS, SOURCES
+from loaderwatch.server.store.protocol import StoredRun
+from loaderwatch.server.store.sequence import SequenceSet
+
+SPANS_EVERY_NS: Final = 900_000_000
+"""Open spans are kept once a second per stream: enough for a replay at 1 Hz."""
+
+COMPACT_ACKED_ROWS: Final = 20_000
+CONNECTION: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "threads": 2,
+    "memory_limit": "1GB",
+    "preserve_insertion_order": "false",
+}
+
+
+class NotOurFile(Exception):
+    """The file is a database, but not a run's."""
+
+
+class RunFile:
+    """An open run. ``append``, ``roll`` and ``close`` exclude each other; readers see snapshots and never wait.
+
+    After an error in ``append`` what is held in memory may not match the file: drop the object and open it again.
+    """
+
+    def __init__(self, path: Path, run_id: str) -> None:
+        """Open or create.
+
+        Raises:
+            duckdb.Error: the file is damaged, locked, or the disk refuses.
+            NotOurFile: it holds other tables than a run's.
+        """
+        self.path = path
+        self.run_id = run_id
+        self.used_s = time.monotonic()
+        self.readers = 0
+        self.changed = False
+        self.lock = threading.RLock()
+        self._connection = duckdb.connect(str(path), config=CONNECTION)
+        try:
+            version = schema.version_of(self._connection)
+            if version is None or version > schema.SCHEMA_VERSION:
+                raise NotOurFile(f"schema version {version}")
+            self._connection.execute("BEGIN")
+            schema.create(self._connection)
+            self._connection.execute("COMMIT")
+            self._load()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _load(self) -> None:
+        run = self._connection.execute
+        self.facts = RunFacts()
+        for (body,) in run("SELECT body FROM events WHERE facts ORDER BY ordinal").fetchall():
+            self.facts.take(unpack_event(body))
+        last, lost = run("SELECT max(ordinal), sum(lost) FROM events").fetchall()[0]
+        self._ordinal = (last or 0) + 1
+        self.lost_records = int(lost or 0)
+        self._streams: dict[str, SequenceSet] = {}
+        acked = run("SELECT stream, low, high FROM acked ORDER BY stream, low").fetchall()
+        for stream, low, high in acked:
+            self._streams.setdefault(stream, SequenceSet()).add(low, high)
+        self._acked_rows = len(acked)
+        newest, received, first = run(
+            "SELECT max(made_ns), max(received_ns), min(first_ns) FROM acked"
+        ).fetchall()[0]
+        self.newest_ns = int(newest or 0)
+        self.received_ns = int(received or 0)
+        self.first_ns = int(first or 0)
+        self._dirty = rollup.load_dirty(self._connection)
+        self._rolled_until = {
+            (index, name): int(until or 0) + level.ns
+            for index, level in enumerate(LEVELS)
+            for name in SOURCES
+            for (until,) in run(f"SELECT max(t_ns) FROM {level.table(name)}").fetchall()
+        }
+        self._spans_made: dict[str, int] = {}
+
+    # -- writing
+
+    def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
+        """Store those that are new, in one transaction; returns them."""
+        with self.lock:
+            fresh = self._fresh(envelopes)
+            if not fresh:
+                return []
+            now = wall_ns()
+            events = [event for e in fresh if (event := self._event(e))]
+            tables = rows.gather(fresh, self.facts)
+            fresh_dirty = rollup.mark_dirty(rows.touched_buckets(tables), self._dirty)
+            firsts = [rows.first_time(e) for e in fresh]
+            run = self._connection.execute
+            run("BEGIN")
+            for name, arrays in tables.items():
+                self._insert(name, arrays)
+            if "steps" in tables and (long := rows.long_steps(tables["steps"])):
+                self._insert("long_steps", long)
+            self._insert(
+                "acked",
+                {
+                    "stream": _objects([e.stream for e in fresh]),
+                    "low": np.array([e.seq for e in fresh]),
+                    "high": np.array([e.seq for e in fresh]),
+                    "made_ns": np.array([e.made_ns for e in fresh]),
+                    "received_ns": np.full(len(fresh), now),
+                    "first_ns": np.array(firsts),
+                },
+            )
+            if events:
+                self._insert("events", _event_columns(events))
+            if fresh_dirty:
+                levels, sources, times = zip(*fresh_dirty, strict=True)
+                self._insert(
+                    "dirty",
+                    {"level": np.array(levels), "source": _objects(sources), "t_ns": np.array(times)},
+                )
+            run("COMMIT")
+            for index, name, t_ns in fresh_dirty:
+                self._dirty.setdefault((index, name), set()).add(t_ns)
+            self.newest_ns = max(self.newest_ns, *(e.made_ns for e in fresh))
+            self.first_ns = min(self.first_ns or firsts[0], *firsts)
+            self.received_ns = now
+            self._acked_rows += len(fresh)
+            self.used_s = time.monotonic()
+            self.changed = True
+            return fresh
+
+    def _fresh(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
+        fresh = []
+        for envelope in envelopes:
+            seen = self._streams.setdefault(envelope.stream, SequenceSet())
+            if envelope.seq not in seen:
+                seen.add(envelope.seq)
+                fresh.append(envelope)
+        return fresh
+
+    def _event(self, envelope: Envelope) -> tuple[int, int, bool, int, bytes] | None:
+        new = self.facts.take(envelope)
+        last = self._spans_made.get(envelope.stream)
+        spans = bool(envelope.spans) and (
+            last is None or not 0 <= envelope.made_ns - last < SPANS_EVERY_NS or envelope.final
+        )
+        lost = sum(loss.count for loss in envelope.losses)
+        if not (new or spans or envelope.stacks or envelope.losses):
+            return None
+        if spans:
+            self._spans_made[envelope.stream] = envelope.made_ns
+        self.lost_records += lost
+        self._ordinal += 1
+        body = pack_event(envelope, facts=new, spans=spans)
+        return (self._ordinal, envelope.made_ns, new, lost, body)
+
+    def _insert(self, table: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        names = ", ".join(f'"{name}"' for name in arrays)
+        values = ", ".join(
+            f'nullif("{name}", {UNKNOWN})' if array.dtype.kind == "i" else f'"{name}"'
+            for name, array in arrays.items()
+        )
+        self._connection.register("batch", dict(arrays))
+        self._connection.execute(f'INSERT INTO "{table}" ({names}) SELECT {values} FROM batch')
+        self._connection.unregister("batch")
+
+    def stored_seq(self, stream: str) -> int:
+        """The highest sequence number stored of a stream."""
+        seen = self._streams.get(stream)
+        return seen.highest if seen else 0
+
+    def roll(self) -> int:
+        """Bring rollups up to date; returns how many buckets were summed."""
+        with self.lock:
+            if self._acked_rows > COMPACT_ACKED_ROWS:
+                self._compact_acked()
+            return rollup.roll(self._connection, self._dirty, self.newest_ns, self._rolled_until)
+
+    def _compact_acked(self) -> None:
+        streams, lows, highs = [], [], []
+        for stream, seen in self._streams.items():
+            for low, high in seen.intervals():
+                streams.append(stream)
+                lows.append(low)
+                highs.append(high)
+        count = len(streams)
+        self._connection.execute("BEGIN")
+        self._connection.execute("DELETE FROM acked")
+        self._insert(
+            "acked",
+            {
+                "stream": _objects(streams),
+                "low": np.array(lows),
+                "high": np.array(highs),
+                "made_ns": np.full(count, self.newest_ns),
+                "received_ns": np.full(count, self.received_ns),
+                "first_ns": np.full(count, self.first_ns),
+            },
+        )
+        self._connection.execute("COMMIT")
+        self._acked_rows = count
+
+    def write(self, statements: Sequence[tuple[str, list[Any]]]) -> None:
+        """Run statements in one transaction."""
+        with self.lock:
+            self._connection.execute("BEGIN")
+            for sql, values in statements:
+                self._connection.execute(sql, values)
+            self._connection.execute("COMMIT")
+            self.used_s = time.monotonic()
+            self.changed = True
+
+    def close(self) -> None:
+        """Write everything into the one file and let go of it."""
+        with self.lock:
+            self._connection.close()
+
+    # -- reading
+
+    @contextmanager
+    def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection whose queries all see the same committed state."""
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute("BEGIN")
+            yield cursor
+        finally:
+            cursor.close()
+            self.used_s = time.monotonic()
+
+    def stored_run(self) -> StoredRun:
+        """What is known of the run without reading rows."""
+        facts = self.facts
+        wal = self.path.with_name(self.path.name + ".wal")
+        processes = dict(facts.processes)
+        return StoredRun(
+            run_id=self.run_id,
+            name=facts.name,
+            started_ns=facts.started_ns or self.first_ns,
+            last_seen_ns=self.newest_ns,
+            received_ns=self.received_ns,
+            world_size=facts.world_size,
+            hosts=list(facts.hosts.values()),
+            state=facts.state,
+            processes=[processes[rank] for rank in sorted(processes)],
+            rank_hosts=dict(facts.rank_hosts),
+            gpus=dict(facts.gpus),
+            lost_records=self.lost_records,
+            bytes=sum(p.stat().st_size for p in (self.path, wal) if p.exists()),
+        )
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _event_columns(events: Sequence[tuple[int, int, bool, int, bytes]]) -> dict[str, NDArray[Any]]:
+    ordinals, times, facts, lost, bodies = zip(*events, strict=True)
+    return {
+        "ordinal": np.array(ordinals),
+        "t_ns": np.array(times),
+        "facts": np.array(facts, dtype=bool),
+        "lost": np.array(lost),
+        "body": _objects(bodies),
+    }

@@ -1,0 +1,125 @@
+"""The tables of a run's file. Other programs may read them: names and units are those of ``core.records``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import duckdb
+
+from loaderwatch.core.records import TABLES, TIME_COLUMN
+from loaderwatch.server.store.metrics import LEVELS, SOURCES, Source
+
+SCHEMA_VERSION: Final = 1
+MARK: Final = "loaderwatch"
+
+DERIVED: Final[dict[str, tuple[str, ...]]] = {
+    # counted: 1 when the row belongs to a train loader and to the thread that trains; advance: optimizer steps made.
+    "steps": ("counted", "advance"),
+    "fetches": ("counted",),
+    "gpu_waits": ("counted",),
+    "epoch_begins": ("counted",),
+    "epoch_ends": ("counted",),
+}
+"""BIGINT columns that the store adds to a table of the wire."""
+
+_TYPES: Final = {"i8": "BIGINT", "f8": "DOUBLE"}
+
+
+def stored_columns(table: str) -> dict[str, str]:
+    """Column name to SQL type, in order."""
+    columns = {c.name: _TYPES[c.dtype] for c in TABLES[table]}
+    columns.update(dict.fromkeys(DERIVED.get(table, ()), "BIGINT"))
+    if table == "hosts":
+        columns["host"] = "VARCHAR"
+    return columns
+
+
+def rollup_columns(source: Source) -> dict[str, str]:
+    """Column name to SQL type of a source's rollups."""
+    columns = {"key": "VARCHAR" if source.key == "host" else "BIGINT", "t_ns": "BIGINT", "n": "BIGINT"}
+    for measure in source.measures:
+        columns[f"{measure}_n"] = "BIGINT"
+        columns.update({f"{measure}_{what}": "DOUBLE" for what in ("sum", "min", "max")})
+    if source.spans:
+        columns.update({"wait_in": "DOUBLE", "step_in": "DOUBLE"})
+    return columns
+
+
+_OTHERS: Final[dict[str, dict[str, str]]] = {
+    "about": {"mark": "VARCHAR", "version": "BIGINT"},
+    # Steps that took longer than the lookback of a query; copies, so that one need not search for them.
+    "long_steps": {"rank": "BIGINT", "request_ns": "BIGINT", "wait_ns": "BIGINT", "step_ns": "BIGINT"},
+    # Envelopes stored, as inclusive intervals of their sequence numbers.
+    "acked": {
+        "stream": "VARCHAR",
+        "low": "BIGINT",
+        "high": "BIGINT",
+        "made_ns": "BIGINT",
+        "received_ns": "BIGINT",
+        "first_ns": "BIGINT",
+    },
+    # What envelopes carry besides rows: zlib-compressed MessagePack envelopes.
+    "events": {
+        "ordinal": "BIGINT",
+        "t_ns": "BIGINT",
+        "facts": "BOOLEAN",
+        "lost": "BIGINT",
+        "body": "BLOB",
+    },
+    # Buckets whose rollup does not hold all rows.
+    "dirty": {"level": "BIGINT", "source": "VARCHAR", "t_ns": "BIGINT"},
+    "alerts": {
+        "id": "VARCHAR",
+        "finding": "VARCHAR",
+        "state": "VARCHAR",
+        "opened_ns": "BIGINT",
+        "updated_ns": "BIGINT",
+        "closed_ns": "BIGINT",
+        "silenced_until_ns": "BIGINT",
+    },
+}
+
+
+def all_tables() -> dict[str, dict[str, str]]:
+    """Every table of a run's file: its columns and their SQL types."""
+    tables = {name: stored_columns(name) for name in TABLES}
+    tables.update(_OTHERS)
+    for name, source in SOURCES.items():
+        for level in LEVELS:
+            tables[level.table(name)] = rollup_columns(source)
+    return tables
+
+
+def create(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make what is missing, columns included: a file of an older version is brought up to date."""
+    existing: dict[str, set[str]] = {}
+    for table, column in connection.execute(
+        "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'main'"
+    ).fetchall():
+        existing.setdefault(table, set()).add(column)
+    for table, columns in all_tables().items():
+        if table not in existing:
+            declared = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
+            connection.execute(f'CREATE TABLE "{table}" ({declared})')
+            continue
+        for name, kind in columns.items():
+            if name not in existing[table]:
+                connection.execute(f'ALTER TABLE "{table}" ADD COLUMN "{name}" {kind}')
+    if "about" not in existing:
+        connection.execute("INSERT INTO about VALUES (?, ?)", [MARK, SCHEMA_VERSION])
+
+
+def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
+    """The schema version of an open file: 0 when it is empty, None when it is not one of ours."""
+    names = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    if not names:
+        return 0
+    if "about" not in names:
+        return None
+    row = connection.execute("SELECT version FROM about WHERE mark = ?", [MARK]).fetchone()
+    return None if row is None else int(row[0])
+
+
+def time_column(table: str) -> str:
+    """The column that places a row in time."""
+    return TIME_COLUMN[table]
