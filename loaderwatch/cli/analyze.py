@@ -37,13 +37,20 @@ def prepare_parser(subparsers: Subparsers) -> None:
         metavar="DIR",
         help="where runs are kept (default LOADERWATCH_DIR)",
     )
+    parser.add_argument(
+        "--hang-after",
+        type=float,
+        default=None,
+        metavar="SECONDS",
+        help="as for serve; for a recorded run only, a live one is judged by its server",
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as the API gives them")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings, the worst first."""
-    found, title = _findings(args.which, args.data_dir)
+    found, title = _findings(args.which, args.data_dir, args.hang_after)
     if args.json:
         print(json.dumps(found, indent=2))
         return 0
@@ -56,14 +63,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _findings(which: str, data_dir: Path | None) -> tuple[list[dict[str, Any]], str]:
+def _findings(
+    which: str, data_dir: Path | None, hang_after_s: float | None
+) -> tuple[list[dict[str, Any]], str]:
     from loaderwatch.cli.client import find_server
 
     file = Path(which).expanduser()
     if which.endswith(".duckdb") or file.is_file():
         if not file.is_file():
             raise NoSuchRun(f"there is no file {file}")
-        return _from_files(file.absolute().parent, file.stem)
+        return _from_files(file.absolute().parent, file.stem, hang_after_s)
     client = find_server(data_dir)
     if client is not None:  # it has the files open
         row = _pick(client.runs(), which)
@@ -71,14 +80,15 @@ def _findings(which: str, data_dir: Path | None) -> tuple[list[dict[str, Any]], 
     runs_dir = (data_dir or load_settings().data_dir) / "runs"
     if not runs_dir.is_dir():
         raise NoSuchRun(f"no runs are kept in {runs_dir}; name another place with --data-dir")
-    return _from_files(runs_dir, which)
+    return _from_files(runs_dir, which, hang_after_s)
 
 
-def _from_files(runs_dir: Path, which: str) -> tuple[list[dict[str, Any]], str]:
+def _from_files(runs_dir: Path, which: str, hang_after_s: float | None) -> tuple[list[dict[str, Any]], str]:
     import time
 
     import msgspec
 
+    from loaderwatch.server.detector import detector
     from loaderwatch.server.reanalysis import reanalyse
     from loaderwatch.server.snapshots import stored_row
     from loaderwatch.server.store.duckdb import DuckDBStore
@@ -86,7 +96,7 @@ def _from_files(runs_dir: Path, which: str) -> tuple[list[dict[str, Any]], str]:
     store = DuckDBStore(runs_dir, read_only=True)
     try:
         row = _pick([stored_row(run, store, time.time_ns()) for run in store.runs()], which)
-        found = reanalyse(store, str(row["run_id"]))
+        found = reanalyse(store, str(row["run_id"]), detector(hang_after_s))
     finally:
         store.close()
     plain: list[dict[str, Any]] = msgspec.to_builtins(found)

@@ -72,6 +72,13 @@ def prepare_parser(subparsers: Subparsers) -> None:
         metavar="N",
         help="delete runs that nobody has sent to for N days (default: keep)",
     )
+    parser.add_argument(
+        "--hang-after",
+        type=_seconds,
+        default=None,
+        metavar="SECONDS",
+        help="the least time without any progress that counts as a hang (default 30)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -91,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
         public_url=args.public_url.rstrip("/") if args.public_url else None,
         notify=tuple(args.notify),
         retain_days=args.retain_days,
+        hang_after_s=args.hang_after,
     )
     os.umask(0o077)  # runs hold paths and stacks of this user's code
     serve(options, say=lambda text: print(text, flush=True))
@@ -115,3 +123,13 @@ def _days(text: str) -> float:
     if not days > 0:
         raise argparse.ArgumentTypeError(f"{text} is not a number of days above 0")
     return days
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not seconds >= 1:
+        raise argparse.ArgumentTypeError(f"{text} s would call every hiccup a hang; use 1 or more")
+    return seconds

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from fastapi import FastAPI, Request
@@ -20,6 +21,7 @@ from loaderwatch.server import api, intake, read
 from loaderwatch.server.alerts import UnknownAlert
 from loaderwatch.server.answers import error_answer, json_answer
 from loaderwatch.server.auth import AllowedHosts, Tokens, allowed_hosts
+from loaderwatch.server.detector import detector
 from loaderwatch.server.events import Hub
 from loaderwatch.server.gate import Gate
 from loaderwatch.server.ingest import Busy, Ingest
@@ -82,12 +84,15 @@ def create_app(
     static = StaticFiles(find_web(), find_plotly())
     opened = DuckDBStore(options.runs_dir) if store is None else store
     hub = Hub()
+    make = make_live_run
+    if options.hang_after_s is not None:
+        make = partial(make_live_run, detector=detector(options.hang_after_s))
     parts = Parts(
         options=options,
         store=opened,
         ingest=Ingest(opened),
         hub=hub,
-        live=LiveRuns(opened, hub, notifier, lambda: url, make=make_live_run),
+        live=LiveRuns(opened, hub, notifier, lambda: url, make=make),
         notifier=notifier,
         static=static,
         url=url,

@@ -19,6 +19,7 @@ class ServeOptions:
     public_url: str | None = None
     notify: tuple[str, ...] = ()
     retain_days: float | None = None
+    hang_after_s: float | None = None  # None: the detectors' own limit
 
     @property
     def runs_dir(self) -> Path:

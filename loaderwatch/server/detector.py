@@ -1,0 +1,16 @@
+"""The detectors with the limits that were asked for."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from loaderwatch.detect.families import detect
+from loaderwatch.detect.limits import Limits
+from loaderwatch.server.live import Detector
+
+
+def detector(hang_after_s: float | None) -> Detector:
+    """All detectors; ``hang_after_s`` is the least age at which a phase may count as hung, None for the default."""
+    if hang_after_s is None:
+        return detect
+    return partial(detect, limits=Limits(hang_floor_s=hang_after_s))
