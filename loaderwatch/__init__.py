@@ -1,3 +1,97 @@
-"""Live diagnosis of PyTorch input-pipeline stalls: which rank, which worker, which sample, which stack."""
+"""Live diagnosis of PyTorch input-pipeline stalls: which rank, which worker, which sample, which stack.
+
+Everything behind these names is imported when it is first called: the agent needs torch, which a machine that only
+shows the page does not have, and a script that is not watched should not wait for it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+__all__ = ["__version__", "attach", "detach", "phase", "url"]
 
 __version__ = "0.1.0"
+
+L = TypeVar("L")
+
+
+def attach(
+    loader: L = None,  # type: ignore[assignment]
+    *,
+    name: str | None = None,
+    role: str = "train",
+    model: Any = None,
+    optimizer: Any = None,
+    run: str | None = None,
+    server: str | None = None,
+) -> L:
+    """Watch a loader from its next iteration on.
+
+    A PyTorch DataLoader is watched in place, so the call works as a statement. Any other iterable is returned in a
+    transparent wrapper that has to be used instead. Does nothing inside a DataLoader worker and with
+    LOADERWATCH_DISABLE=1. A fault of loaderwatch never reaches the training loop.
+
+    Args:
+        loader: a DataLoader or any iterable over batches. None watches every DataLoader.
+        name: what to call it on the page; its role if not given.
+        role: "train" or "eval".
+        model: the module that the loop calls; times forward and backward.
+        optimizer: times its steps and tells gradient accumulation.
+        run: the run's name, the same on all ranks; derived from the launcher's environment if not given.
+        server: URL of the server; a local one is started if neither this nor LOADERWATCH_SERVER is given.
+
+    Returns:
+        The loader, or its wrapper.
+
+    Raises:
+        TypeError: an argument is of the wrong type.
+        ValueError: an argument has a value that cannot be used.
+    """
+    if _disabled():
+        return loader
+    from loaderwatch.agent.attach import attach as attach_now
+
+    watched: L = attach_now(loader, name, role, model, optimizer, run, server)
+    return watched
+
+
+def detach(loader: L = None) -> L:  # type: ignore[assignment]
+    """Take the hooks out of a loader; of everything, if none is given.
+
+    Returns:
+        The loader; of a wrapper, the loader inside.
+    """
+    if _disabled():
+        return loader
+    from loaderwatch.agent.attach import detach as detach_now
+
+    plain: L = detach_now(loader)
+    return plain
+
+
+def phase(name: str) -> AbstractContextManager[None]:
+    """Name a part of the loop, such as "checkpoint"; use it with ``with``.
+
+    Raises:
+        TypeError: the name is not a string.
+    """
+    from loaderwatch.agent.phase import UserPhase
+
+    return UserPhase(name)
+
+
+def url() -> str:
+    """The page's address; waits up to 5 seconds for the server to come up, "" when there is none."""
+    if _disabled():
+        return ""
+    from loaderwatch.agent.attach import url as url_now
+
+    return url_now()
+
+
+def _disabled() -> bool:
+    return os.environ.get("LOADERWATCH_DISABLE", "") not in ("", "0")

@@ -1,0 +1,54 @@
+"""Checks of what people hand to ``attach``: a wrong argument raises at once and is named."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from loaderwatch.agent.identity import slugged
+
+ROLES: Final = ("train", "eval")
+
+
+def check_arguments(
+    loader: object, name: object, role: object, model: Any, optimizer: Any, run: object, server: object
+) -> None:
+    """Raise for the first argument that cannot be used.
+
+    Raises:
+        TypeError: an argument is of the wrong type.
+        ValueError: an argument has a value that cannot be used.
+    """
+    if loader is not None and (not hasattr(type(loader), "__iter__") or isinstance(loader, (str, bytes))):
+        raise TypeError(f"loader is {_shown(loader)}; pass a DataLoader or another iterable over batches")
+    if isinstance(loader, type):
+        raise TypeError(f"loader is the class {loader.__name__}; pass an object made of it")
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name is {_shown(name)}; use a string")
+    if name is not None and (not name.strip() or len(name) > 100):
+        raise ValueError(f"name is {name[:120]!r}; use 1 to 100 characters")
+    if role not in ROLES:
+        raise ValueError(f"role is {_shown(role)}; use 'train' or 'eval'")
+    if model is not None and not _is_module(model):
+        raise TypeError(f"model is {_shown(model)}; pass the torch.nn.Module that the loop calls")
+    if optimizer is not None and not callable(getattr(optimizer, "step", None)):
+        raise TypeError(f"optimizer is {_shown(optimizer)}; pass a torch.optim.Optimizer (it needs step())")
+    if run is not None and not isinstance(run, str):
+        raise TypeError(f"run is {_shown(run)}; use a string")
+    if run is not None and not slugged(run):
+        raise ValueError(f"run is {run!r}; use a name with letters or digits, such as 'resnet-lr3'")
+    if server is not None and not isinstance(server, str):
+        raise TypeError(f"server is {_shown(server)}; use a URL such as 'http://127.0.0.1:8790'")
+    if server is not None and not server.startswith(("http://", "https://")):
+        raise ValueError(f"server is {server!r}; use a URL such as 'http://127.0.0.1:8790'")
+
+
+def _is_module(model: Any) -> bool:
+    return all(
+        callable(getattr(model, name, None))
+        for name in ("register_forward_hook", "register_forward_pre_hook")
+    )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"

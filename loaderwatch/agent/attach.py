@@ -1,0 +1,149 @@
+"""``attach``, ``detach``, ``url``: what ``import loaderwatch`` offers, once it is called."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import multiprocessing
+import os
+import time
+from typing import Any, Final
+
+from torch.utils.data import get_worker_info
+
+from loaderwatch.agent import everything
+from loaderwatch.agent import loader as loaders
+from loaderwatch.agent.arguments import check_arguments
+from loaderwatch.agent.describe import describe_loader
+from loaderwatch.agent.guard import guard, shield
+from loaderwatch.agent.session import Session, current_session, open_session
+from loaderwatch.agent.watch import Watch
+from loaderwatch.agent.wrapped import is_wrapped, unwrapped, wrap_loader
+from loaderwatch.core.config import Settings, load_settings
+from loaderwatch.core.wire import LoaderInfo
+
+URL_WAIT_S: Final = 5.0
+
+_wrappers: Final[list[Any]] = []
+_server: str | None = None  # attach(server=)
+
+
+def attach(
+    loader: Any, name: str | None, role: str, model: Any, optimizer: Any, run: str | None, server: str | None
+) -> Any:
+    """See ``loaderwatch.attach``."""
+    check_arguments(loader, name, role, model, optimizer, run, server)
+    if guard.tripped or get_worker_info() is not None:
+        return loader
+    settings = _settings(server)
+    if is_being_spawned():
+        return loader  # this import of the main script may be for a DataLoader worker
+    session = open_session(settings, run)
+    if session is None:
+        return loader
+    watched = shield(_attach)(session, loader, name, role, model, optimizer)
+    return loader if watched is None else watched
+
+
+def _settings(server: str | None) -> Settings:
+    global _server
+    settings = load_settings()
+    if server is not None:
+        _server = server.rstrip("/")
+    return settings if _server is None else dataclasses.replace(settings, server=_server)
+
+
+def is_being_spawned() -> bool:
+    """Whether this process is just importing the main script again, before it knows what it is for."""
+    return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
+
+
+def _attach(session: Session, loader: Any, name: str | None, role: str, model: Any, optimizer: Any) -> Any:
+    if _close not in session.on_close:
+        session.on_close.append(_close)
+        guard.on_trip = _close
+        loaders.adopt = shield(lambda found: _watch(session, found, None, None))
+    if loader is None:
+        everything.watch_everything()
+        return None
+    return _watch(session, loader, name, role)
+
+
+def _watch(session: Session, loader: Any, name: str | None, role: str | None) -> Any:
+    if is_wrapped(loader) or loaders.watch_of(loader) is not None:
+        return loader
+    number = len(session.info.loaders)
+    if role is None:
+        role = everything.guess_role(loader, session.info.loaders)
+        name = name or type(getattr(loader, "dataset", loader)).__name__
+    label = _unique(name or role, session.info.loaders)
+    on_posix = os.name == "posix"
+    watch = Watch(
+        number,
+        label,
+        role,
+        session.recorder,
+        session.make_probe if on_posix else None,
+        session.make_fetch,
+        session.refresh,
+    )
+    session.add_loader(describe_loader(loader, number, label, role))
+    if loaders.is_dataloader(loader):
+        loaders.watch_loader(loader, watch)
+        return loader
+    wrapper = wrap_loader(loader, watch)
+    _wrappers.append(watch)
+    return wrapper
+
+
+def _unique(name: str, known: list[LoaderInfo]) -> str:
+    names = {info.name for info in known}
+    candidate, count = name, 1
+    while candidate in names:
+        count += 1
+        candidate = f"{name}-{count}"
+    return candidate
+
+
+def detach(loader: Any) -> Any:
+    """See ``loaderwatch.detach``."""
+    if loader is None:
+        _close()
+        return None
+    if is_wrapped(loader):
+        watch = object.__getattribute__(loader, "_watch")
+        watch.closed = True
+        return unwrapped(loader)
+    watch = loaders.watch_of(loader)
+    if watch is not None:
+        watch.closed = True
+        loaders.unwatch_iterators(watch)
+    loaders.unwatch_loader(loader)
+    return loader
+
+
+def _close() -> None:
+    """Take every hook out."""
+    everything.unwatch_everything()
+    loaders.adopt = None
+    for watch in _wrappers:
+        watch.closed = True
+    _wrappers.clear()
+    for loader in loaders.watched_loaders():
+        detach(loader)
+
+
+def url() -> str:
+    """See ``loaderwatch.url``."""
+    settings = _settings(None)
+    if settings.server is not None:
+        return settings.server
+    give_up_at = time.monotonic() + URL_WAIT_S
+    while True:
+        try:
+            said = json.loads(settings.server_path.read_bytes())
+            return str(said.get("viewer_url") or said["url"])
+        except (OSError, ValueError, KeyError, AttributeError):
+            if current_session() is None or time.monotonic() > give_up_at:
+                return ""
+        time.sleep(0.05)

@@ -1,0 +1,89 @@
+"""Reads how a loader is configured, without changing it and without running more of the user's code than needed."""
+
+from __future__ import annotations
+
+import multiprocessing
+from typing import Any
+
+from loaderwatch.agent.guard import ask
+from loaderwatch.core.wire import LoaderInfo
+
+
+def describe_loader(loader: Any, number: int, name: str, role: str) -> LoaderInfo:
+    """The loader's configuration; None where it has no such notion."""
+    dataset = getattr(loader, "dataset", None)
+    iterable = is_iterable_dataset(loader)
+    context = getattr(loader, "multiprocessing_context", None)
+    workers = _integer(getattr(loader, "num_workers", None))
+    return LoaderInfo(
+        loader=number,
+        name=name,
+        role=role,
+        class_name=type(loader).__name__,
+        dataset_class=type(dataset).__name__ if dataset is not None else None,
+        dataset_length=None if dataset is None or iterable else _integer(ask(lambda: len(dataset))),
+        batches=_batches(loader, iterable),
+        batch_size=_batch_size(loader),
+        num_workers=workers,
+        prefetch_factor=_integer(getattr(loader, "prefetch_factor", None)),
+        persistent_workers=_boolean(getattr(loader, "persistent_workers", None)),
+        pin_memory=_boolean(getattr(loader, "pin_memory", None)),
+        in_order=_boolean(getattr(loader, "in_order", None)),
+        drop_last=_boolean(getattr(loader, "drop_last", None)),
+        timeout_s=_number(getattr(loader, "timeout", None)),
+        start_method=_start_method(context) if workers else None,
+        iterable_dataset=iterable,
+    )
+
+
+def is_iterable_dataset(loader: Any) -> bool | None:
+    """Whether the loader reads an iterable dataset; None for loaders that are not PyTorch's."""
+    kind = getattr(loader, "_dataset_kind", None)
+    return None if kind is None else kind == 1  # _DatasetKind.Iterable
+
+
+def is_shuffled(loader: Any) -> bool:
+    """Whether its samples come in random order, as far as its sampler tells."""
+    sampler = getattr(loader, "sampler", None)
+    inner = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+    return any(
+        getattr(one, "shuffle", False) is True or "Random" in type(one).__name__
+        for one in (sampler, inner)
+        if one is not None
+    )
+
+
+def _batches(loader: Any, iterable: bool | None) -> int | None:
+    if iterable:
+        return None  # len() of such a loader switches on PyTorch's warnings about lengths
+    sampler = getattr(loader, "_index_sampler", None)
+    if sampler is not None and not type(sampler).__module__.startswith("torch."):
+        return None  # some batch samplers draw random numbers to count their batches
+    return _integer(ask(lambda: len(loader)))
+
+
+def _batch_size(loader: Any) -> int | None:
+    size = _integer(getattr(loader, "batch_size", None))
+    if size is None:
+        size = _integer(getattr(getattr(loader, "batch_sampler", None), "batch_size", None))
+    return size
+
+
+def _start_method(context: Any) -> str | None:
+    if context is not None:
+        method = ask(context.get_start_method)
+        return method if isinstance(method, str) else None
+    # Without allow_none the question itself would fix the default for the whole process.
+    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+
+
+def _integer(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _boolean(value: object) -> bool | None:
+    return value if type(value) is bool else None
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None

@@ -1,0 +1,315 @@
+"""One pass over a loader: what ``iter``, each ``next`` and the end tell the recorder.
+
+``request`` and ``deliver`` are the hot path: clocks, a few reads of the iterator, one slot, two spans.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import thread_time_ns
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from loaderwatch.agent.recorder import Recorder
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKind
+
+if TYPE_CHECKING:
+    from loaderwatch.agent.watch import Watch
+
+ENDING: Final = -2
+"""As the awaited worker: there is no batch left, so this ``next`` will tear the iterator down."""
+
+Reader = Callable[[Any], tuple[int, int, int]]
+"""Reads an iterator: batches ready, batches cached out of order, the worker whose batch must come next."""
+
+CPU_CLOCK_ABOVE_NS: Final = 100_000
+"""A wait longer than this makes the next one read the thread's CPU clock at its beginning too.
+
+The clock is a system call (about 400 ns, a tenth of what a hook may cost), and below this wait nobody asks where it
+went. So it is skipped while batches are ready and the wait before was short, and the CPU time is unknown then.
+"""
+
+_WAIT: Final = int(Phase.WAIT)
+_STEP: Final = int(Phase.STEP)
+_TEARDOWN: Final = int(Phase.TEARDOWN)
+
+
+class StepPhases(Protocol):
+    """Times the phases inside a step."""
+
+    def take(self) -> tuple[int, int, int, int, int]:
+        """h2d, forward, backward, optimizer in nanoseconds and the optimizer steps, since the last call."""
+
+    def step(self) -> int | None:
+        """Optimizer steps finished so far; None when no optimizer is watched."""
+
+
+class GpuClock(Protocol):
+    """Records events on the GPU's stream around each wait."""
+
+    def request(self) -> None:
+        """next(loader) was entered."""
+
+    def deliver(self, loader: int, epoch: int, batch: int, request_ns: int) -> None:
+        """A batch was delivered."""
+
+
+def nothing_to_read(iterator: Any) -> tuple[int, int, int]:
+    """The reader of an iterator that tells nothing."""
+    return UNKNOWN, UNKNOWN, UNKNOWN
+
+
+class Epoch:
+    """One pass over one watched loader."""
+
+    __slots__ = (
+        "_armed",
+        "_begun",
+        "_cpu_ns",
+        "_depth",
+        "_gpu",
+        "_phases",
+        "_read",
+        "_request_ns",
+        "_seen",
+        "_wait_cpu_ns",
+        "_wait_ns",
+        "_waited_before_ns",
+        "batch",
+        "delivered_ns",
+        "drained",
+        "ended",
+        "gap_ns",
+        "iter_cpu_ns",
+        "iter_ns",
+        "kind",
+        "loader",
+        "number",
+        "off_main_thread",
+        "recorder",
+        "request_ns",
+        "watch",
+        "workers",
+    )
+
+    def __init__(self, watch: Watch, recorder: Recorder, number: int) -> None:
+        self.watch = watch
+        self.recorder = recorder
+        self._phases: StepPhases | None = watch.phases
+        self._gpu: GpuClock | None = watch.gpu
+        self._read: Reader = nothing_to_read
+        self.loader = watch.loader
+        self.number = number
+        # iter(loader), filled in by the watch:
+        self.request_ns = monotonic_ns()
+        self.iter_ns = UNKNOWN
+        self.iter_cpu_ns = UNKNOWN
+        self.kind = IterKind.WRAPPED
+        self.workers = 0
+        self.drained = 0
+        self.gap_ns = UNKNOWN
+        # the batch at hand:
+        self.batch = -1
+        self.delivered_ns = 0  # 0: no step is open
+        self.off_main_thread = 0
+        self.ended: EndedBy | None = None
+        self._begun = False
+        self._armed = True
+        self._request_ns = 0
+        self._wait_ns = 0
+        self._cpu_ns = 0
+        self._wait_cpu_ns = UNKNOWN
+        self._waited_before_ns = 0
+        self._depth = 0
+        self._seen = (UNKNOWN, UNKNOWN, UNKNOWN)
+
+    def read_with(self, read: Reader) -> None:
+        """Read the iterator with this from now on."""
+        self._read = read
+
+    def step(self) -> int:
+        """The step's number: optimizer steps so far if an optimizer is watched, else batches of this loader."""
+        if self._phases is not None:
+            steps = self._phases.step()
+            if steps is not None:
+                return steps
+        return self.watch.batches
+
+    def request(self, iterator: Any) -> None:
+        """``next(loader)`` is entered: the step before ends, a wait begins."""
+        now = monotonic_ns()
+        recorder = self.recorder
+        if self.delivered_ns:
+            self._end_step(now)
+        if self.ended is not None:
+            if self.ended is not EndedBy.ERROR:
+                return  # exhausted: asking again tells nothing new
+            self.ended = None
+        seen = self._read(iterator)
+        self._seen = seen
+        self._request_ns = now
+        if threading.get_ident() == recorder.thread:
+            self.off_main_thread = 0
+            depth = recorder.depth
+            self._depth = depth
+            recorder.depth = depth + 1
+        else:
+            self.off_main_thread = 1
+            depth = 0
+        if not depth:
+            awaited = seen[2]
+            recorder.span(
+                _TEARDOWN if awaited == ENDING else _WAIT,
+                now,
+                self.loader,
+                self.number,
+                self.batch + 1,
+                self.step(),
+                awaited if awaited != ENDING else UNKNOWN,
+                UNKNOWN,
+                UNKNOWN,
+                recorder.batches,
+                recorder.steps,
+            )
+        if self._gpu is not None:
+            self._gpu.request()
+        # UNKNOWN is negative: "not known to be ready" reads the clock unless the wait before was short
+        if self._armed or seen[0] == 0:
+            self._cpu_ns = thread_time_ns()
+        else:
+            self._cpu_ns = 0
+
+    def deliver(self) -> None:
+        """The batch is there: the wait ends, a step begins."""
+        cpu = thread_time_ns() if self._cpu_ns else 0
+        now = monotonic_ns()
+        recorder = self.recorder
+        wait = now - self._request_ns
+        self._wait_ns = wait
+        self._wait_cpu_ns = cpu - self._cpu_ns if cpu else UNKNOWN
+        self._armed = wait > CPU_CLOCK_ABOVE_NS
+        self.batch += 1
+        self.watch.batches += 1
+        recorder.batches += 1
+        if not self._begun:
+            self._write_begin(wait)
+        depth = 0
+        if not self.off_main_thread:
+            depth = self._depth
+            recorder.depth = depth
+            if not depth:
+                recorder.waited_ns += wait
+        self._waited_before_ns = recorder.waited_ns
+        self.delivered_ns = now
+        if not depth:
+            recorder.span(
+                _STEP,
+                now,
+                self.loader,
+                self.number,
+                self.batch,
+                self.step(),
+                UNKNOWN,
+                UNKNOWN,
+                UNKNOWN,
+                recorder.batches,
+                recorder.steps,
+            )
+        if self._gpu is not None:
+            self._gpu.deliver(self.loader, self.number, self.batch, self._request_ns)
+
+    def fail(self, error: BaseException) -> None:
+        """``next`` raised: the epoch is exhausted, or the user's code failed."""
+        if self.ended is not None:
+            return
+        took = monotonic_ns() - self._request_ns
+        if not self.off_main_thread:
+            self.recorder.depth = self._depth
+            if not self._depth:
+                self.recorder.waited_ns += took
+        exhausted = isinstance(error, StopIteration)
+        self.end(EndedBy.EXHAUSTED if exhausted else EndedBy.ERROR, self._request_ns, took)
+
+    def end(self, ended_by: EndedBy, request_ns: int, teardown_ns: int) -> None:
+        """The epoch is over.
+
+        Args:
+            ended_by: how.
+            request_ns: when its end began.
+            teardown_ns: how long that took; ``UNKNOWN`` when nobody saw it.
+        """
+        if self.ended is not None:
+            return
+        recorder = self.recorder
+        if self.delivered_ns:
+            self._end_step(request_ns if teardown_ns != UNKNOWN else UNKNOWN)
+        if not self._begun:
+            self._write_begin(UNKNOWN)
+        self.ended = ended_by
+        now = monotonic_ns()
+        self.watch.ended_ns = now if teardown_ns != UNKNOWN else UNKNOWN
+        if self in recorder.open_steps:
+            recorder.open_steps.remove(self)
+        recorder.ring.append(
+            RecordKind.EPOCH_END,
+            self.loader,
+            self.number,
+            request_ns,
+            teardown_ns,
+            self.batch + 1,
+            ended_by,
+        )
+        recorder.publish_outer(now)
+
+    def _end_step(self, now: int) -> None:
+        recorder = self.recorder
+        delivered = self.delivered_ns
+        self.delivered_ns = 0
+        nested = recorder.waited_ns - self._waited_before_ns if not self.off_main_thread else 0
+        ready, cached, awaited = self._seen
+        phases = self._phases
+        if phases is None:
+            h2d = forward = backward = optimizer = optimizer_steps = UNKNOWN
+        else:
+            h2d, forward, backward, optimizer, optimizer_steps = phases.take()
+        recorder.ring.append_step(
+            self.loader,
+            self.number,
+            self.batch,
+            self.step(),
+            self._request_ns,
+            self._wait_ns,
+            self._wait_cpu_ns,
+            ready,
+            cached,
+            awaited,
+            now - delivered - nested if now != UNKNOWN else UNKNOWN,
+            h2d,
+            forward,
+            backward,
+            optimizer,
+            nested,
+            self.off_main_thread,
+            optimizer_steps,
+        )
+        if not recorder.counts_optimizer:
+            recorder.steps += 1
+
+    def _write_begin(self, first_wait_ns: int) -> None:
+        self._begun = True
+        self.recorder.open_steps.append(self)
+        self.recorder.ring.append(
+            RecordKind.EPOCH_BEGIN,
+            self.loader,
+            self.number,
+            self.request_ns,
+            self.iter_ns,
+            self.iter_cpu_ns,
+            self.watch.sampler_ns,
+            first_wait_ns,
+            self.kind,
+            self.workers,
+            self.drained,
+            self.gap_ns,
+        )

@@ -1,0 +1,241 @@
+"""Times one fetch: each sample, collating, CPU time, bytes. In a worker, or on the training thread with no workers.
+
+The fetcher object's class is swapped. The dataset stays untouched, and while ``dataset[index]`` runs, the only frame
+of ours on the stack is ``fetch`` itself: samples are noted by the list of indices, between its items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from time import thread_time_ns
+from typing import Any, Final
+
+from loaderwatch.agent.guard import guard, shield
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import UNKNOWN, Phase, RecordKind
+from loaderwatch.core.ring import RingWriter
+
+MAX_PARTS: Final = 64
+"""Parts of a batch that are measured; what is beyond is not counted."""
+MAX_DEPTH: Final = 4
+_MAX_INDEX: Final = 2**62
+_classes: Final[dict[Any, Any]] = {}
+
+
+class FetchClock:
+    """The clock of one fetching process. ``worker`` is -1 for the training thread, which keeps its own open span."""
+
+    def __init__(self, ring: RingWriter, loader: int, worker: int) -> None:
+        self.ring = ring
+        self.loader = loader
+        self.worker = worker
+        self.ordinal = 0
+        self.samples = 0  # of all fetches before
+        self.slow_index = UNKNOWN
+        self.slow_ns = UNKNOWN
+        self.count = 0  # samples of this fetch
+        self.sample_since_ns = 0
+        self.collate_since_ns = UNKNOWN
+        self._ended_ns = monotonic_ns()
+        self._began_ns = 0
+        self._began_cpu_ns = 0
+
+    def begin(self, fetcher: Any, indices: Any) -> Any:
+        """A fetch begins; returns what to hand to the fetcher instead of ``indices``."""
+        now = monotonic_ns()
+        self._began_ns = now
+        self.slow_index = self.slow_ns = UNKNOWN
+        self.count = 0
+        self.sample_since_ns = 0
+        self.collate_since_ns = UNKNOWN
+        handed = indices
+        index = UNKNOWN
+        ordinals = hasattr(fetcher, "dataset_iter")  # an iterable dataset has no indices: samples are counted
+        if not fetcher.auto_collation:
+            self.count = 1
+            index = self.samples if ordinals else plain_index(indices)
+            self.sample_since_ns = now
+            self.slow_index = index
+        elif type(indices) is list:
+            if getattr(fetcher.dataset, "__getitems__", None) and not ordinals:
+                self.count = len(indices)
+            else:
+                handed = TimedIndices(indices, self, ordinals)
+        if self.worker >= 0:
+            self.ring.set_span(
+                Phase.FETCH,
+                now,
+                self.loader,
+                sample_index=index,
+                sample_since_ns=now if index != UNKNOWN else UNKNOWN,
+                batches=self.ordinal,
+                samples=self.samples,
+            )
+        elif index != UNKNOWN:
+            self.ring.set_sample(index, now)
+        self._began_cpu_ns = thread_time_ns()
+        return handed
+
+    def collate(self) -> None:
+        """The samples are read; joining them begins."""
+        now = monotonic_ns()
+        if self.sample_since_ns and self.slow_ns == UNKNOWN:  # one sample without a list
+            self.slow_ns = now - self.sample_since_ns
+        self.collate_since_ns = now
+        if self.worker >= 0:
+            self.ring.set_span(
+                Phase.COLLATE,
+                now,
+                self.loader,
+                batches=self.ordinal,
+                samples=self.samples + self.count,
+            )
+        else:
+            self.ring.set_sample(UNKNOWN, UNKNOWN)
+
+    def end(self, batch: Any) -> None:
+        """The fetch ended with a batch."""
+        now = monotonic_ns()
+        cpu = thread_time_ns() - self._began_cpu_ns
+        self.ring.append(
+            RecordKind.FETCH,
+            self.loader,
+            self.worker,
+            self.ordinal,
+            self._began_ns,
+            now - self._began_ns,
+            now - self.collate_since_ns if self.collate_since_ns != UNKNOWN else UNKNOWN,
+            cpu,
+            self._began_ns - self._ended_ns,
+            self.count if self.count else UNKNOWN,
+            self.slow_index,
+            self.slow_ns,
+            batch_bytes(batch),
+        )
+        self.ordinal += 1
+        self.idle()
+
+    def idle(self) -> None:
+        """Nothing is being fetched: between fetches, after one that failed, or after a dataset was exhausted."""
+        now = monotonic_ns()
+        self.samples += self.count
+        self.count = 0
+        self._ended_ns = now
+        if self.worker >= 0:
+            self.ring.set_span(Phase.IDLE, now, self.loader, batches=self.ordinal, samples=self.samples)
+        else:
+            self.ring.set_sample(UNKNOWN, UNKNOWN)
+
+
+class TimedIndices(list[Any]):
+    """A batch's indices; going through them notes when each sample's reading begins."""
+
+    __slots__ = ("_clock", "_ordinals")
+
+    def __init__(self, indices: Sequence[Any], clock: FetchClock, ordinals: bool) -> None:
+        super().__init__(indices)
+        self._clock = clock
+        self._ordinals = ordinals
+
+    def __iter__(self) -> Iterator[Any]:
+        clock = self._clock
+        set_sample = clock.ring.set_sample
+        ordinals = self._ordinals
+        slow_ns, slow_index = UNKNOWN, UNKNOWN
+        since = monotonic_ns()
+        for count, index in enumerate(list.__iter__(self), 1):
+            named = clock.samples + count - 1 if ordinals else plain_index(index)
+            set_sample(named, since)
+            clock.sample_since_ns = since
+            yield index
+            now = monotonic_ns()
+            if now - since > slow_ns:
+                slow_ns, slow_index = now - since, named
+                clock.slow_ns, clock.slow_index = slow_ns, slow_index
+            since = now
+            clock.count = count
+
+
+def plain_index(index: Any) -> int:
+    """The index as a number; ``UNKNOWN`` for keys of another kind."""
+    if type(index) is int and -_MAX_INDEX < index < _MAX_INDEX:
+        return index
+    return UNKNOWN
+
+
+def batch_bytes(batch: Any) -> int:
+    """Bytes of the tensors and arrays in a batch, as far as a bounded look finds them; ``UNKNOWN`` if it finds none."""
+    total = 0
+    found = False
+    parts: list[tuple[Any, int]] = [(batch, 0)]
+    looked = 0
+    while parts and looked < MAX_PARTS:
+        part, depth = parts.pop()
+        looked += 1
+        size = getattr(part, "nbytes", None)
+        if type(size) is int:
+            total += size
+            found = True
+        elif depth < MAX_DEPTH:
+            if isinstance(part, dict):
+                parts.extend((value, depth + 1) for value in islice(part.values(), MAX_PARTS))
+            elif isinstance(part, (list, tuple)):
+                parts.extend((value, depth + 1) for value in part[:MAX_PARTS])
+    return total if found else UNKNOWN
+
+
+def watch_fetcher(fetcher: Any, clock: FetchClock) -> None:
+    """Swap the fetcher's class."""
+    base = type(fetcher)
+    fetcher._loaderwatch = clock
+    if base in _classes.values():
+        return
+    watched = _classes.get(base)
+    if watched is None:
+        namespace = {
+            "__module__": base.__module__,
+            "__qualname__": base.__qualname__,
+            "fetch": _timed_fetch(base.fetch),
+            "collate_fn": _noted_collate(),
+        }
+        metaclass: Any = type(base)
+        watched = _classes[base] = metaclass(base.__name__, (base,), namespace)
+    fetcher.__class__ = watched
+
+
+def _timed_fetch(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    begin = shield(FetchClock.begin)
+    end = shield(FetchClock.end)
+    idle = shield(FetchClock.idle)
+
+    def fetch(self: Any, possibly_batched_index: Any) -> Any:
+        clock = self._loaderwatch
+        if guard.tripped:
+            return call(self, possibly_batched_index)
+        handed = begin(clock, self, possibly_batched_index)
+        if handed is None:
+            handed = possibly_batched_index
+        try:
+            batch = call(self, handed)
+        except BaseException:
+            idle(clock)
+            raise
+        end(clock, batch)
+        return batch
+
+    return fetch
+
+
+def _noted_collate() -> property:
+    """``collate_fn`` is looked up right before it is called: that is when collating begins."""
+    collate = shield(FetchClock.collate)
+
+    def read(self: Any) -> Any:
+        collate(self._loaderwatch)
+        return self.__dict__["collate_fn"]
+
+    def write(self: Any, function: Any) -> None:
+        self.__dict__["collate_fn"] = function
+
+    return property(read, write)

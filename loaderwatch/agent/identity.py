@@ -1,0 +1,165 @@
+"""Who this process is in its run: rank, world size, and a run id on which all ranks agree without talking."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from loaderwatch.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Place in the run, as torchrun defines the words."""
+
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunName:
+    """The run: what machines and people call it."""
+
+    run_id: str
+    name: str
+
+
+def find_ranks(environ: Mapping[str, str] | None = None) -> Ranks:
+    """The place of this process: ``torch.distributed`` if initialized, else torchrun's, else Slurm's environment."""
+    env = os.environ if environ is None else environ
+    local = _number(env, "LOCAL_RANK")
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        rank = distributed.get_rank()
+        if local is None:
+            local = _number(env, "SLURM_LOCALID") if is_srun(env) else None
+        return Ranks(rank, rank if local is None else local, distributed.get_world_size())
+    rank, world = _number(env, "RANK"), _number(env, "WORLD_SIZE")
+    if rank is not None and world is not None:
+        return Ranks(rank, rank if local is None else local, world)
+    if is_srun(env):
+        rank = _number(env, "SLURM_PROCID")
+        world = _number(env, "SLURM_STEP_NUM_TASKS") or _number(env, "SLURM_NTASKS")
+        if rank is not None and world is not None:
+            return Ranks(rank, _number(env, "SLURM_LOCALID") or 0, world)
+    return Ranks()
+
+
+def is_srun(env: Mapping[str, str]) -> bool:
+    """Whether srun started this process; inside a batch script alone SLURM_PROCID says nothing."""
+    return "SLURM_JOB_ID" in env and "SLURM_STEP_ID" in env and "SLURM_PROCID" in env
+
+
+def find_run(name: str | None, environ: Mapping[str, str] | None = None) -> RunName:
+    """The run of this process.
+
+    Args:
+        name: the name that the user gave it; None derives one from what all ranks share and two runs do not.
+
+    Raises:
+        ConfigError: the name has no letter or digit.
+    """
+    env = os.environ if environ is None else environ
+    if name is not None:
+        slug = slugged(name)
+        if not slug:
+            raise ConfigError(f"run is {name!r}; use a name with letters or digits, such as 'resnet-lr3'")
+        return RunName(slug, name)
+    script = script_name()
+    mark = hashlib.sha256("\0".join(shared_facts(env)).encode()).hexdigest()[:8]
+    return RunName(f"{slugged(script)[:48] or 'run'}-{mark}", script)
+
+
+def shared_facts(env: Mapping[str, str]) -> list[str]:
+    """What every rank of this run sees alike, and the next run sees differently, as far as the environment tells.
+
+    A multi-node torchrun with a fixed ``--rdzv-id`` and endpoint looks the same every time: name such runs with
+    LOADERWATCH_RUN.
+    """
+    if "RANK" in env and "WORLD_SIZE" in env and "MASTER_ADDR" in env:
+        facts = [
+            "torchrun",
+            env.get("TORCHELASTIC_RUN_ID", ""),
+            env["MASTER_ADDR"],
+            env.get("MASTER_PORT", ""),
+            env.get("TORCHELASTIC_RESTART_COUNT", ""),
+            env.get("SLURM_JOB_ID", ""),
+        ]
+        if env.get("LOCAL_WORLD_SIZE", "") == env["WORLD_SIZE"]:
+            facts += parent_facts()
+        return facts
+    if is_srun(env):
+        return [
+            "slurm",
+            env["SLURM_JOB_ID"],
+            env["SLURM_STEP_ID"],
+            env.get("SLURM_RESTART_COUNT", ""),
+        ]
+    if multiprocessing.parent_process() is not None:
+        return ["spawn", *parent_facts()]
+    return ["single", socket.gethostname(), str(os.getpid()), start_time(os.getpid())]
+
+
+def parent_facts() -> list[str]:
+    """The launcher on this host, told apart from another process that once had its pid."""
+    parent = multiprocessing.parent_process()
+    pid = parent.pid if parent is not None and parent.pid is not None else os.getppid()
+    return [socket.gethostname(), str(pid), start_time(pid)]
+
+
+def start_time(pid: int) -> str:
+    """When a process started, in clock ticks since boot; "" where the system does not say."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+    return f"{boot} {stat.rpartition(')')[2].split()[19]}"
+
+
+def script_name() -> str:
+    """What is being run, for people: the script's or module's name."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name not in ("__main__", "__mp_main__"):
+        return str(spec.name).removesuffix(".__main__")
+    first = sys.argv[0] if sys.argv else ""
+    stem = Path(first).stem
+    if stem in ("", "-c", "-m", "-"):
+        return "python"
+    return "notebook" if stem in ("ipykernel_launcher", "colab_kernel_launcher") else stem
+
+
+def slugged(name: str) -> str:
+    """A run id made of a name: a-z 0-9 _ - beginning with a letter or digit, at most 64."""
+    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:64]
+
+
+def find_gpu_uuid(environ: Mapping[str, str] | None = None) -> str | None:
+    """UUID of this process's GPU; None when CUDA is not initialized here and the environment names none."""
+    env = os.environ if environ is None else environ
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is not None and cuda.is_available() and cuda.is_initialized():
+        uuid = getattr(cuda.get_device_properties(cuda.current_device()), "uuid", None)
+        if uuid is not None:
+            return f"GPU-{uuid}"
+    visible = env.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    local = _number(env, "LOCAL_RANK") or 0
+    if local < len(visible) and visible[local].strip().startswith(("GPU-", "MIG-")):
+        return visible[local].strip()
+    return None
+
+
+def _number(env: Mapping[str, str], name: str) -> int | None:
+    try:
+        return int(env[name])
+    except (KeyError, ValueError):
+        return None

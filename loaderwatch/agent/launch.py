@@ -1,0 +1,70 @@
+"""Starts the streamer: detached, and no child of the training process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import loaderwatch
+from loaderwatch.core.config import Settings
+
+NO_STREAMER: Final = "LOADERWATCH_NO_STREAMER"
+"""Internal: set by tests that read the rings themselves."""
+
+
+def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
+    """Start a streamer for this run; it exits by itself when another one already serves it.
+
+    The shell in between goes at once, so the streamer belongs to init: no zombie here, and a wait for any child in
+    the user's code never meets it.
+
+    Raises:
+        OSError: the log or the process cannot be made.
+    """
+    if os.environ.get(NO_STREAMER) or not sys.executable or os.name != "posix":
+        return
+    settings.logs_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (settings.logs_dir / f"streamer-{run_id}.log").open("ab") as log:
+        shell = subprocess.Popen(
+            [
+                "/bin/sh",
+                "-c",
+                '"$@" &',
+                "sh",
+                sys.executable,
+                "-m",
+                "loaderwatch.streamer",
+                "--run-id",
+                run_id,
+                "--run-name",
+                run_name,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            close_fds=True,
+            start_new_session=True,
+            cwd=settings.logs_dir,  # -m puts it on the path first: no module of the user's may stand there
+            env=_environment(settings),
+        )
+    shell.wait()
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    env = dict(os.environ)
+    env["LOADERWATCH_DIR"] = str(settings.data_dir)
+    for name, value in (
+        ("LOADERWATCH_SERVER", settings.server),
+        ("LOADERWATCH_TOKEN", settings.token),
+    ):
+        if value is not None:
+            env[name] = value
+    home = Path(loaderwatch.__file__).resolve().parent.parent
+    if home.name not in ("site-packages", "dist-packages"):  # run from a checkout
+        env["PYTHONPATH"] = os.pathsep.join(part for part in (env.get("PYTHONPATH"), str(home)) if part)
+    for name in ("OMP_NUM_THREADS", "PYTHONFAULTHANDLER", "PYTHONPROFILEIMPORTTIME"):
+        env.pop(name, None)
+    return env

@@ -1,0 +1,237 @@
+"""The watched DataLoader: the user's object with its class swapped for a subclass of its own class."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+from torch.utils.data import DataLoader
+
+from loaderwatch.agent.fetch import watch_fetcher
+from loaderwatch.agent.guard import guard, shield
+from loaderwatch.agent.iterator import (
+    WrappedIterator,
+    is_torch_iterator,
+    reader_of,
+    unwatch_iterator,
+    watch_iterator,
+)
+from loaderwatch.agent.sampler import TimedSampler
+from loaderwatch.agent.watch import Watch
+from loaderwatch.core.records import IterKind
+
+_classes: Final[dict[type, type]] = {}
+_watches: Final[dict[int, tuple[weakref.ref[Any], Watch]]] = {}
+_iterators: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+
+adopt: Callable[[Any], None] | None = None
+"""Set by the session: watches a loader that appears without ``attach``, e.g. one that a framework rebuilt."""
+
+
+def watch_of(loader: object) -> Watch | None:
+    """The watch of this loader, None if it has none."""
+    entry = _watches.get(id(loader))
+    return entry[1] if entry is not None and entry[0]() is loader else None
+
+
+def is_swapped(loader: object) -> bool:
+    """Whether its class is one of ours."""
+    return type(loader) in _classes.values()
+
+
+def watched_loaders() -> list[Any]:
+    """Every DataLoader that is watched now."""
+    return [loader for ref, _ in list(_watches.values()) if (loader := ref()) is not None]
+
+
+def watch_loader(loader: Any, watch: Watch) -> None:
+    """Swap the loader's class."""
+    key = id(loader)
+    if not is_swapped(loader):
+        loader.__class__ = watched_class(type(loader))
+    _watches[key] = (weakref.ref(loader, lambda _: _watches.pop(key, None)), watch)
+
+
+def unwatch_loader(loader: Any) -> None:
+    """Give the loader and its living iterators their own classes back."""
+    _watches.pop(id(loader), None)
+    if is_swapped(loader):
+        loader.__class__ = type(loader).__bases__[0]
+
+
+def unwatch_iterators(watch: Watch) -> None:
+    """Give the living iterators of a loader their own classes back."""
+    for iterator in list(_iterators):
+        epoch = getattr(iterator, "_loaderwatch", None)
+        if epoch is not None and epoch.watch is watch:
+            unwatch_iterator(iterator)
+            _iterators.discard(iterator)
+
+
+def watched_class(base: type) -> type:
+    """The subclass that times; one for each class of loader."""
+    watched = _classes.get(base)
+    if watched is None:
+        namespace: dict[str, Any] = {
+            "__module__": base.__module__,
+            "__qualname__": base.__qualname__,
+            "__doc__": base.__doc__,
+            "__iter__": _timed_iter(base.__iter__),  # type: ignore[attr-defined]
+            "__reduce_ex__": _plain_reduce(base),
+            "worker_init_fn": _probed_init(base),
+        }
+        if hasattr(base, "_get_iterator"):
+            namespace["_get_iterator"] = _building(base._get_iterator)
+        # torchdata's StatefulDataLoader asks its sampler for more than indices; leave that one alone.
+        if isinstance(getattr(base, "_index_sampler", None), property) and not hasattr(base, "state_dict"):
+            namespace["_index_sampler"] = _timed_sampler(base._index_sampler.fget)  # type: ignore[attr-defined]
+        watched = _classes[base] = type(base)(base.__name__, (base,), namespace)
+    return watched
+
+
+def _timed_iter(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    begin = shield(_begin)
+    begun = shield(_begun)
+    failed = shield(_failed)
+
+    def __iter__(self: Any) -> Any:
+        started = begin(self)
+        if started is None:
+            return call(self)
+        try:
+            iterator = call(self)
+        except BaseException:
+            failed(started)
+            raise
+        return begun(self, started, iterator) or iterator
+
+    return __iter__
+
+
+def _begin(loader: Any) -> Any:
+    if guard.tripped:
+        return None
+    watch = watch_of(loader)
+    if watch is None and adopt is not None:
+        adopt(loader)
+        watch = watch_of(loader)
+    if watch is None:
+        return None
+    reused = getattr(loader, "_iterator", None) if getattr(loader, "persistent_workers", False) else None
+    return watch, watch.begin(reused)
+
+
+def _begun(loader: Any, started: Any, iterator: Any) -> Any:
+    watch, epoch = started
+    epoch.workers = getattr(loader, "num_workers", 0)
+    if is_torch_iterator(iterator):
+        watched = iterator
+        _read(watch, epoch, iterator)
+        watch_iterator(iterator, epoch)
+    else:
+        # A generator of a subclass: its own loader's iterator is built inside the first next().
+        if epoch.kind is IterKind.WRAPPED and epoch.workers:
+            epoch.kind = IterKind.RESET
+        watched = WrappedIterator(iterator, epoch)
+        watch.inner = epoch
+    watch.begun(epoch)
+    _iterators.add(watched)
+    return watched
+
+
+def _failed(started: Any) -> None:
+    watch, epoch = started
+    watch.begin_failed(epoch)
+
+
+def _read(watch: Watch, epoch: Any, iterator: Any) -> None:
+    epoch.read_with(reader_of(iterator))
+    if hasattr(iterator, "_workers"):
+        if epoch.kind is not IterKind.RESET:
+            epoch.kind = IterKind.STARTED
+    elif hasattr(iterator, "_dataset_fetcher"):
+        epoch.kind = IterKind.IN_PROCESS
+        watch_fetcher(iterator._dataset_fetcher, watch.in_process_fetch())
+
+
+def _building(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    read_inner = shield(_read_inner)
+
+    def _get_iterator(self: Any) -> Any:
+        watch = watch_of(self)
+        if watch is None:
+            return call(self)
+        watch.building = True
+        try:
+            iterator = call(self)
+        finally:
+            watch.building = False
+        read_inner(watch, iterator)
+        return iterator
+
+    return _get_iterator
+
+
+def _read_inner(watch: Watch, iterator: Any) -> None:
+    """An iterator was built inside a generator's first ``next``."""
+    epoch = watch.inner
+    if epoch is not None and watch.began is None and epoch.ended is None:
+        epoch.kind = IterKind.WRAPPED
+        _read(watch, epoch, iterator)
+
+
+def _probed_init(base: type) -> property:
+    own = getattr(base, "worker_init_fn", None)
+
+    def read(self: Any) -> Any:
+        init = (
+            own.fget(self) if isinstance(own, property) and own.fget else self.__dict__.get("worker_init_fn")
+        )
+        watch = watch_of(self)
+        if watch is None or not watch.building or watch.make_probe is None:
+            return init
+        return shield(watch.make_probe)(watch.loader, init) or init
+
+    def write(self: Any, init: Any) -> None:
+        if isinstance(own, property) and own.fset:
+            own.fset(self, init)
+        else:
+            self.__dict__["worker_init_fn"] = init
+
+    return property(read, write)
+
+
+def _timed_sampler(own: Callable[[Any], Any]) -> property:
+    def read(self: Any) -> Any:
+        sampler = own(self)
+        watch = watch_of(self)
+        if watch is None or not watch.building:
+            return sampler
+        return TimedSampler(sampler, watch)
+
+    return property(read)
+
+
+def _plain_reduce(base: Any) -> Callable[[Any, Any], Any]:
+    """Pickles and copies are of the user's own class: a watch belongs to one object in one process."""
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        reduced = base.__reduce_ex__(self, protocol)
+        if not isinstance(reduced, tuple):
+            return reduced
+        watched = type(self)
+        own = watched.__bases__[0]
+        function, arguments, *rest = reduced
+        return (
+            own if function is watched else function,
+            tuple(own if argument is watched else argument for argument in arguments),
+            *rest,
+        )
+
+    return __reduce_ex__
+
+
+def is_dataloader(loader: object) -> bool:
+    """Whether its class can be swapped."""
+    return isinstance(loader, DataLoader)

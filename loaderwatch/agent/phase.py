@@ -1,0 +1,69 @@
+"""``loaderwatch.phase``: the user's own name for a part of the loop."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ContextDecorator
+from types import TracebackType
+
+from loaderwatch.agent.guard import guard, shield
+from loaderwatch.agent.session import Session, current_session
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import RecordKind
+
+
+class UserPhase(ContextDecorator):
+    """One named part; a context manager, or a decorator of a function. May be nested and entered again."""
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"name is {name!r} ({type(name).__name__}); use a string such as 'checkpoint'")
+        self._name = name
+        self._open: list[OpenPhase | None] = []
+
+    def __enter__(self) -> None:
+        session = None if guard.tripped else current_session()
+        self._open.append(_enter(session, self._name) if session is not None else None)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        opened = self._open.pop()
+        if opened is not None:
+            _leave(opened)
+
+
+class OpenPhase:
+    """A phase that was entered and not left."""
+
+    __slots__ = ("name", "on_training_thread", "session", "since_ns")
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.session = session
+        self.name = session.phase_name(name)
+        self.since_ns = monotonic_ns()
+        self.on_training_thread = threading.get_ident() == session.recorder.thread
+
+
+@shield
+def _enter(session: Session, name: str) -> OpenPhase:
+    opened = OpenPhase(session, name)
+    if opened.on_training_thread:
+        recorder = session.recorder
+        recorder.open_phases.append(opened)
+        recorder.publish_outer(opened.since_ns)
+    return opened
+
+
+@shield
+def _leave(opened: OpenPhase) -> None:
+    if opened.session is not current_session():
+        return  # detached, or forked, inside it
+    now = monotonic_ns()
+    recorder = opened.session.recorder
+    recorder.ring.append(
+        RecordKind.PHASE, opened.name, opened.since_ns, now - opened.since_ns, recorder.steps
+    )
+    if opened in recorder.open_phases:
+        recorder.open_phases.remove(opened)
+        recorder.publish_outer(now)

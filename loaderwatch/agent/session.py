@@ -1,0 +1,233 @@
+"""The session: this process's ring, its description for the streamer, and its end."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+
+from loaderwatch.agent.fetch import FetchClock
+from loaderwatch.agent.guard import guard, say, shield
+from loaderwatch.agent.identity import (
+    Ranks,
+    RunName,
+    find_gpu_uuid,
+    find_ranks,
+    find_run,
+    script_name,
+)
+from loaderwatch.agent.launch import start_streamer
+from loaderwatch.agent.recorder import Recorder
+from loaderwatch.agent.signals import free_signal, register_stacks
+from loaderwatch.agent.worker import WorkerProbe
+from loaderwatch.core.clock import monotonic_ns, wall_ns
+from loaderwatch.core.config import Settings
+from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.records import Phase
+from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
+from loaderwatch.core.wire import LoaderInfo, ProcessInfo
+
+MAX_PHASE_NAMES: Final = 256
+
+
+class Session:
+    """What one training process keeps while it is watched.
+
+    Raises:
+        OSError: its files cannot be made.
+    """
+
+    def __init__(self, settings: Settings, run: RunName) -> None:
+        self.settings = settings
+        self.run = run
+        self.pid = os.getpid()
+        self.folder = settings.rings_dir / run.run_id
+        self.on_close: list[Callable[[], None]] = []
+        settings.rings_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.mkdir(exist_ok=True, mode=0o700)
+        ring = RingWriter(
+            self._file("ring"),
+            RingIdentity(self.pid, self.pid, -1, -1, monotonic_ns()),
+            MAIN_CAPACITY,
+        )
+        self.recorder = Recorder(ring)
+        self.stack_signal = free_signal()
+        self._stacks: IO[bytes] | None = register_stacks(self._file("stack"), self.stack_signal)
+        if self._stacks is None:
+            self.stack_signal = 0
+        self._finished = False
+        self.info = self._describe(find_ranks())
+        self.write_info()
+        self.publish_status()
+        ring.set_span(Phase.OUTSIDE, monotonic_ns())
+
+    def _file(self, ending: str) -> Path:
+        return self.folder / f"main-{self.pid}.{ending}"
+
+    def _describe(self, ranks: Ranks) -> ProcessInfo:
+        torch = sys.modules.get("torch")
+        return ProcessInfo(
+            pid=self.pid,
+            rank=ranks.rank,
+            local_rank=ranks.local_rank,
+            world_size=ranks.world_size,
+            started_ns=wall_ns(),
+            name=script_name(),
+            argv=[argument[:1000] for argument in sys.argv[:100]],
+            cwd=str(Path.cwd()),
+            python=platform.python_version(),
+            torch=str(getattr(torch, "__version__", "")) or None,
+            gpu_uuid=find_gpu_uuid(),
+        )
+
+    def add_loader(self, info: LoaderInfo) -> None:
+        """Describe one more loader."""
+        self.change(loaders=[*self.info.loaders, info])
+
+    def phase_name(self, name: str) -> int:
+        """The number of a user phase's name; a run with endless names gets the last one for the rest."""
+        names = self.info.phase_names
+        try:
+            return names.index(name)
+        except ValueError:
+            if len(names) >= MAX_PHASE_NAMES:
+                return MAX_PHASE_NAMES - 1
+            self.change(phase_names=[*names, name[:200]])
+            return len(names)
+
+    def refresh(self) -> None:
+        """Look again who we are: ``init_process_group`` and CUDA often come after ``attach``."""
+        ranks = find_ranks()
+        now = (ranks.rank, ranks.local_rank, ranks.world_size)
+        cuda = sys.modules.get("torch.cuda")
+        on_gpu = bool(cuda is not None and cuda.is_initialized())
+        if now != (self.info.rank, self.info.local_rank, self.info.world_size) or on_gpu != self.info.cuda:
+            self.change(
+                rank=ranks.rank,
+                local_rank=ranks.local_rank,
+                world_size=ranks.world_size,
+                cuda=on_gpu,
+                gpu_uuid=find_gpu_uuid(),
+            )
+
+    def change(self, **facts: Any) -> None:
+        """Set facts of the process's description and publish it."""
+        self.info = msgspec.structs.replace(self.info, **facts)
+        self.write_info()
+
+    def write_info(self) -> None:
+        """Publish the description; a reader sees the old one or the new one, whole."""
+        path = self._file("json")
+        scratch = path.with_name(path.name + ".new")
+        scratch.write_bytes(msgspec.json.encode(self.info))
+        scratch.replace(path)
+
+    def publish_status(self) -> None:
+        """Publish the slowly changing facts."""
+        self.recorder.ring.set_status(
+            RingStatus(self._finished, self.stack_signal, guard.faults, guard.tripped)
+        )
+
+    def make_probe(self, loader: int, init: Callable[[int], None] | None) -> WorkerProbe:
+        """The ``worker_init_fn`` for workers of this loader."""
+        return WorkerProbe(str(self.folder), self.pid, loader, self.stack_signal, init)
+
+    def make_fetch(self, loader: int) -> FetchClock:
+        """The clock of fetches on the training thread."""
+        return FetchClock(self.recorder.ring, loader, -1)
+
+    def finish(self) -> None:
+        """The process ends; say how, if it was told."""
+        if os.getpid() != self.pid or self._finished:
+            return
+        failure = sys.exc_info()[1] or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        if isinstance(failure, SystemExit):
+            failed = failure.code not in (None, 0)
+            text = f"exit code {failure.code}"
+        else:
+            failed = failure is not None and not hasattr(sys, "ps1")
+            text = f"uncaught {type(failure).__name__}: {failure}"[:500]
+        if failed:
+            self.change(state="crashed", exit=text)
+        else:
+            self._finished = True
+            self.publish_status()
+
+
+_session: Session | None = None
+_exit_registered = False
+
+
+def current_session() -> Session | None:
+    """The open session of this process."""
+    return _session
+
+
+def open_session(settings: Settings, run: str | None) -> Session | None:
+    """The session of this process, opened and with a streamer started if there was none.
+
+    None, with one line on stderr, when its files cannot be made: training goes on unwatched.
+
+    Raises:
+        ConfigError: ``run`` names no run, or another one than the run that is already open.
+    """
+    global _session
+    if _session is not None:
+        if run is not None and find_run(run).run_id != _session.run.run_id:
+            raise ConfigError(f"run is {run!r}, but this process already records run {_session.run.run_id!r}")
+        return _session
+    name = find_run(run if run is not None else settings.run)
+    try:
+        session = Session(settings, name)
+    except OSError as error:
+        say(
+            f"cannot write to {error.filename or settings.rings_dir} ({error.strerror}); training goes on unwatched."
+            " Free some space there, or set LOADERWATCH_DIR to a writable directory"
+        )
+        return None
+    _session = session
+    guard.on_fault = session.publish_status
+    _register_exit()
+    try:
+        start_streamer(settings, name.run_id, name.name)
+    except OSError as error:
+        say(f"cannot start the streamer ({error}); this run is recorded in {session.folder} but not shown")
+    return session
+
+
+def close_session() -> None:
+    """Take every hook out and end the session; for tests, and after a fork."""
+    global _session
+    session, _session = _session, None
+    if session is None:
+        return
+    for close in reversed(session.on_close):
+        close()
+    if session.pid == os.getpid():
+        session.finish()
+
+
+def _register_exit() -> None:
+    global _exit_registered
+    if _exit_registered:
+        return
+    _exit_registered = True
+    atexit.register(_exit)
+    if multiprocessing.parent_process() is not None:
+        from multiprocessing.util import Finalize  # a multiprocessing child leaves without atexit
+
+        Finalize(None, _exit, exitpriority=-100)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=shield(close_session))
+
+
+def _exit() -> None:
+    if _session is not None:
+        shield(_session.finish)()

@@ -1,0 +1,55 @@
+"""Stacks on demand: ``faulthandler`` on a real-time signal that nobody else uses."""
+
+from __future__ import annotations
+
+import faulthandler
+import signal
+from pathlib import Path
+from typing import IO, Final
+
+from loaderwatch.agent.guard import say
+
+_FIRST: Final = 7
+_LAST: Final = 20
+"""Offsets from SIGRTMIN that are tried: the lowest ones are what other libraries pick first."""
+
+
+def free_signal() -> int:
+    """A real-time signal without a handler in this process; 0 where there are none.
+
+    What C code handles shows in the mask of caught signals, not in Python's own table.
+    """
+    first = getattr(signal, "SIGRTMIN", None)
+    last = getattr(signal, "SIGRTMAX", None)
+    if first is None or last is None or not hasattr(faulthandler, "register"):
+        return 0
+    taken = _taken_signals()
+    for number in range(first + _FIRST, min(first + _LAST, last)):
+        if number not in taken and signal.getsignal(number) in (signal.SIG_DFL, None):
+            return int(number)
+    return 0
+
+
+def _taken_signals() -> set[int]:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return set()
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigCgt:", "SigIgn:", "SigBlk:"))]
+    return {number for number in range(1, 65) for mask in masks if mask >> (number - 1) & 1}
+
+
+def register_stacks(path: Path, number: int) -> IO[bytes] | None:
+    """On this signal, append the stacks of all threads to the file.
+
+    Returns the file, which has to stay open; None when there is no signal or no file.
+    """
+    if not number:
+        return None
+    try:
+        file = path.open("ab", buffering=0)
+    except OSError as error:
+        say(f"cannot write {path} ({error.strerror}); there will be no stacks of this process")
+        return None
+    faulthandler.register(number, file=file, all_threads=True, chain=False)
+    return file

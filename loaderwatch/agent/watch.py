@@ -1,0 +1,116 @@
+"""What we know of one watched loader, and how its epochs begin."""
+
+from __future__ import annotations
+
+from time import thread_time_ns
+from typing import TYPE_CHECKING, Any, Protocol
+
+from loaderwatch.agent.epoch import Epoch, GpuClock, StepPhases
+from loaderwatch.agent.recorder import Recorder
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from loaderwatch.agent.fetch import FetchClock
+
+
+class WorkerProbeMaker(Protocol):
+    """Makes the ``worker_init_fn`` that watches a worker."""
+
+    def __call__(self, loader: int, init: Callable[[int], None] | None) -> Callable[[int], None]:
+        """A picklable probe for workers of this loader; it calls ``init`` as the user's own."""
+
+
+class Watch:
+    """One watched loader: its number, its settings, its counters."""
+
+    def __init__(
+        self,
+        loader: int,
+        name: str,
+        role: str,
+        recorder: Recorder,
+        make_probe: WorkerProbeMaker | None,
+        make_fetch: Callable[[int], FetchClock],
+        refresh: Callable[[], None],
+    ) -> None:
+        self.loader = loader
+        self.name = name
+        self.role = role
+        self.recorder = recorder
+        self.phases: StepPhases | None = None
+        self.gpu: GpuClock | None = None
+        self.make_probe = make_probe
+        self._make_fetch = make_fetch
+        self._fetch: FetchClock | None = None
+        self.closed = False  # detached
+        self.epochs = 0
+        self.batches = 0
+        self.ended_ns = UNKNOWN  # end of the epoch before
+        self.sampler_ns = UNKNOWN
+        self.building = False  # inside the loader's own iterator construction
+        self.began: Epoch | None = None  # between begin() and begun()
+        self.inner: Epoch | None = None  # of a generator, whose own iterator is built inside its first next()
+        self._iter_cpu_ns = 0
+        self._refresh = refresh  # looks again who we are: init_process_group may come after attach
+
+    def begin(self, persistent: Any) -> Epoch:
+        """``iter(loader)`` is entered.
+
+        Args:
+            persistent: the iterator that ``iter`` is going to reset, None when a new one is made.
+        """
+        self._refresh()
+        epoch = Epoch(self, self.recorder, self.epochs)
+        self.epochs += 1
+        if persistent is not None:
+            earlier = getattr(persistent, "_loaderwatch", None)
+            if isinstance(earlier, Epoch) and earlier.ended is None:
+                # Persistent workers keep the iterator alive after a break: when the loop left it, nobody saw.
+                earlier.end(EndedBy.BREAK, epoch.request_ns, UNKNOWN)
+            outstanding = getattr(persistent, "_task_info", None)
+            epoch.drained = len(outstanding) if isinstance(outstanding, dict) else UNKNOWN
+            epoch.kind = IterKind.RESET
+        if self.ended_ns != UNKNOWN:
+            epoch.gap_ns = epoch.request_ns - self.ended_ns
+        self.sampler_ns = UNKNOWN
+        self.began = epoch
+        recorder = self.recorder
+        if not recorder.depth:
+            recorder.span(
+                Phase.ITER,
+                epoch.request_ns,
+                self.loader,
+                epoch.number,
+                batches=recorder.batches,
+                steps=recorder.steps,
+            )
+        self._iter_cpu_ns = thread_time_ns()
+        return epoch
+
+    def begin_fresh(self) -> Epoch:
+        """``begin`` for a loader that resets nothing."""
+        return self.begin(None)
+
+    def in_process_fetch(self) -> FetchClock:
+        """The clock of fetches on the training thread; its ordinals count on over the epochs."""
+        if self._fetch is None:
+            self._fetch = self._make_fetch(self.loader)
+        return self._fetch
+
+    def begun(self, epoch: Epoch) -> None:
+        """``iter(loader)`` returned."""
+        now = monotonic_ns()
+        epoch.iter_ns = now - epoch.request_ns
+        epoch.iter_cpu_ns = thread_time_ns() - self._iter_cpu_ns
+        self.began = None
+        if not self.recorder.depth:
+            self.recorder.waited_ns += epoch.iter_ns
+            self.recorder.publish_outer(now)
+
+    def begin_failed(self, epoch: Epoch) -> None:
+        """``iter(loader)`` raised."""
+        self.begun(epoch)
+        epoch.end(EndedBy.ERROR, epoch.request_ns, epoch.iter_ns)

@@ -1,0 +1,131 @@
+"""The worker probe: a ``worker_init_fn`` that watches its DataLoader worker from inside.
+
+Pickled to spawned workers, so it carries plain values only. It runs the user's own ``worker_init_fn`` as the last
+thing it does, so that whatever that raises is raised as before.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from multiprocessing.util import Finalize
+from pathlib import Path
+from types import CodeType, TracebackType
+from typing import IO, Any, Final
+
+from torch.utils import data as torch_data
+
+from loaderwatch.agent.fetch import FetchClock, watch_fetcher
+from loaderwatch.agent.guard import guard, say, shield
+from loaderwatch.agent.signals import register_stacks
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import Phase
+from loaderwatch.core.ring import WORKER_CAPACITY, RingIdentity, RingStatus, RingWriter
+
+MAX_WORKER_RINGS: Final = 1024
+"""Worker rings in a run's folder (94 kB each) beyond which new workers go unwatched."""
+
+_OURS: Final = str(Path(__file__).parent)
+
+
+class WorkerProbe:
+    """Watches the worker it is called in."""
+
+    def __init__(
+        self, folder: str, parent_pid: int, loader: int, stack_signal: int, init: Callable[[int], None] | None
+    ) -> None:
+        self.folder = folder
+        self.parent_pid = parent_pid
+        self.loader = loader
+        self.stack_signal = stack_signal
+        self.init = init
+
+    def __call__(self, worker_id: int) -> None:
+        if os.getpid() != self.parent_pid:  # a worker may also be a thread of the training process
+            shield(watch_worker)(self, worker_id)
+        if self.init is not None:
+            self.init(worker_id)
+
+
+_stacks: IO[bytes] | None = None  # stays open as long as the worker
+
+
+def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
+    """Open this worker's ring and time every fetch from now on."""
+    global _stacks
+    folder = Path(probe.folder)
+    pid = os.getpid()
+    name = f"worker-{probe.parent_pid}-{probe.loader}-{worker_id}-{pid}"
+    try:
+        with os.scandir(folder) as files:
+            rings = sum(file.name.startswith("worker-") and file.name.endswith(".ring") for file in files)
+        if rings >= MAX_WORKER_RINGS:
+            return
+        ring = RingWriter(
+            folder / f"{name}.ring",
+            RingIdentity(pid, probe.parent_pid, probe.loader, worker_id, monotonic_ns()),
+            WORKER_CAPACITY,
+        )
+    except OSError as error:
+        say(f"cannot record DataLoader worker {worker_id} in {folder} ({error.strerror}); it works unwatched")
+        return
+    ring.set_span(Phase.STARTING, monotonic_ns(), probe.loader)
+    _stacks = register_stacks(folder / f"{name}.stack", probe.stack_signal)
+    stack_signal = probe.stack_signal if _stacks is not None else 0
+    ring.set_status(RingStatus(False, stack_signal, 0, False))
+    Finalize(None, _finish, args=(ring, stack_signal), exitpriority=-100)  # a worker leaves without atexit
+    time_fetchers(FetchClock(ring, probe.loader, worker_id))
+    trim_tracebacks()
+
+
+def _finish(ring: RingWriter, stack_signal: int) -> None:
+    """The worker was told to end and ends."""
+    ring.set_status(RingStatus(True, stack_signal, guard.faults, guard.tripped))
+
+
+def time_fetchers(clock: FetchClock) -> None:
+    """Time every fetcher that this process makes from now on."""
+    kind: Any = torch_data._DatasetKind
+    create = kind.create_fetcher
+    watch = shield(watch_fetcher)
+    idle = shield(clock.idle)
+
+    def create_fetcher(*args: Any, **kwargs: Any) -> Any:
+        fetcher = create(*args, **kwargs)
+        watch(fetcher, clock)
+        idle()
+        return fetcher
+
+    kind.create_fetcher = staticmethod(create_fetcher)
+
+
+def trim_tracebacks() -> None:
+    """Keep our frames out of what the training process is told of an error in this worker.
+
+    People compare that text with and without us, and tools match on it.
+    """
+    torch_worker: Any = torch_data._utils.worker
+    wrap = torch_worker.ExceptionWrapper
+    trim = shield(trim_frames)
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        trim(sys.exc_info()[2])
+        return wrap(*args, **kwargs)
+
+    torch_worker.ExceptionWrapper = wrapped
+
+
+def trim_frames(traceback: TracebackType | None) -> None:
+    """Take the frames of this package out of a traceback, in place."""
+    while traceback is not None:
+        inner = traceback.tb_next
+        while inner is not None and is_ours(inner.tb_frame.f_code):
+            inner = inner.tb_next
+        traceback.tb_next = inner
+        traceback = inner
+
+
+def is_ours(code: CodeType) -> bool:
+    """Whether a frame's code lies in this package."""
+    return code.co_filename.startswith(_OURS)
