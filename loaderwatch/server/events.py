@@ -98,8 +98,10 @@ class Hub:
                     return
                 latest = self._latest.get(run_id)
                 if latest is not None and latest.number != seen:
-                    yield self._event(name, latest, findings_seen)
+                    event = self._event(name, latest, findings_seen)
+                    # Before the yield: it lasts as long as the client is slow, and `latest` moves on meanwhile.
                     seen, findings_seen, name = latest.number, latest.findings_number, "tick"
+                    yield event
                     continue
                 changed.clear()
                 try:
