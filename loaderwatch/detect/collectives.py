@@ -1,13 +1,394 @@
-"""Hangs across ranks: everybody waits for somebody. S44 S45 S46, and a lone process that stands still."""
+"""Hangs across ranks: everybody waits for somebody. S44 S45 S46 S47, and S26 for a lone process that stands still."""
 
 from __future__ import annotations
 
-from loaderwatch.detect.finding import Finding
+from dataclasses import dataclass
+
+import msgspec
+
+from loaderwatch.core.wire import StackDump
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.gpu_evidence import spins_in_collective
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.progress import Stuck
-from loaderwatch.detect.window import RunWindow
+from loaderwatch.detect.phrases import duration, listing, ranks_phrase
+from loaderwatch.detect.progress import Stuck, cpu_ratio, stack_of
+from loaderwatch.detect.stacktext import Frame, collective, compiling, main_frames, user_frame
+from loaderwatch.detect.window import RankWindow, RunWindow
+
+CODE = "hung"
+STALE_NS = 10_000_000_000  # a host that has not been heard of for so long says nothing about its ranks
+BUSY_CPU_RATIO = 0.3  # a process outside any loader that computes this much is at work
+IDLE_CPU_RATIO = 0.05
+ALONE_FACTOR = 10.0  # a lone process that stands still is reported at the limit, but alerts only at this many
+_TERMINAL = ("n_tty_read", "tty_read")  # input(), or a person at a prompt
+_SAVING = ("torch/serialization.py", "distributed/checkpoint", "safetensors")
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where one rank stands while the run stands still."""
+
+    rank: RankWindow
+    place: str  # "stuck" | "outside" | "moving" | "ended" | "crashed" | "unknown"
+    frames: list[Frame]
+    dump: StackDump | None
+    collective: str | None
+    age_s: float
+    epoch: int | None
+    batches: int | None  # of that epoch, so far
+
+    @property
+    def number(self) -> int:
+        """The rank's number."""
+        return self.rank.rank
+
+    @property
+    def stands(self) -> str:
+        """Where it stands, in words."""
+        if self.collective:
+            return {"backward": "backward", "buffer sync": "the forward pass's buffer sync"}.get(
+                self.collective, self.collective
+            )
+        where = user_frame(self.frames)
+        phase = self.rank.span.phase if self.rank.span else "?"
+        return str(where) if where else {"outside": "code outside the loop"}.get(phase, f"its {phase}")
 
 
 def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Finding]:
     """At most one finding about ranks that are stuck outside their loaders."""
-    return []
+    found = [item for item in found if not _excused(item)]
+    world = max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())])
+    if world == 1:
+        return [_alone(found[0])] if found else []
+    seats = _seats(window, found, limits)
+    if any(seat.place == "moving" for seat in seats):
+        return []  # somebody works, the others wait for it: slow, not hung
+    stuck = [seat for seat in seats if seat.place == "stuck"]
+    outside = [seat for seat in seats if seat.place in ("outside", "ended")]
+    if not stuck:
+        waiting = [seat for seat in outside if seat.collective and seat.age_s >= limits.hang_floor_s]
+        return [_desync(waiting)] if len(waiting) > 1 and _differ(waiting) else []
+    finding = (
+        _unequal(stuck, outside, same_epoch=True)
+        or (_desync(stuck + outside) if _in_buffer_sync(stuck + outside) else None)
+        or _unequal(stuck, outside, same_epoch=False)
+        or _crashed(stuck, seats)
+        or _busy_elsewhere(stuck, outside)
+        or _desync(stuck + outside)
+    )
+    return [_with_gpu(finding, stuck)]
+
+
+def _excused(item: Stuck) -> bool:
+    """Slow on purpose: building kernels, saving, a person at the terminal, or simply computing."""
+    frames = main_frames(stack_of(item.rank, -1, None))
+    if compiling(frames) or (item.span.wchan or "") in _TERMINAL:
+        return True
+    if any(mark in frame.file for frame in frames for mark in _SAVING):
+        return True
+    if collective(frames):
+        return False
+    working = cpu_ratio(item.rank, item.span.pid, item.span.since_ns + int(item.age_s * 5e8))
+    return working > IDLE_CPU_RATIO or item.reading
+
+
+def _seats(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Seat]:
+    stuck = {item.rank.rank: item for item in found}
+    return [_seat(window, rank, stuck.get(rank.rank), limits) for rank in window.ranks.values()]
+
+
+def _seat(window: RunWindow, rank: RankWindow, item: Stuck | None, limits: Limits) -> Seat:
+    dump = stack_of(rank, -1, None)
+    frames = main_frames(dump)
+    span = rank.span
+    age_s = (rank.made_ns - span.since_ns) / 1e9 if span else 0.0
+    name = collective(frames) if dump is not None and span and dump.taken_ns >= span.since_ns else None
+    epoch, batches = _position(rank)
+    if rank.process.state == "crashed":
+        place = "crashed"
+    elif rank.process.state == "finished":
+        place = "ended"
+    elif item is not None:
+        place = "stuck"
+    elif window.now_ns - rank.made_ns > STALE_NS or span is None:
+        place = "unknown"
+    elif span.phase in ("outside", "teardown"):
+        working = cpu_ratio(rank, span.pid, rank.made_ns - 5_000_000_000) > BUSY_CPU_RATIO
+        patience = working and name is None and age_s < limits.first_factor * limits.hang_floor_s
+        place = "moving" if patience else "outside"
+    else:
+        place = "moving"
+    return Seat(rank, place, frames, dump, name, age_s, epoch, batches)
+
+
+def _position(rank: RankWindow) -> tuple[int | None, int | None]:
+    """Epoch of the training loader and batches delivered in it: of the open span, else of the epoch that ended last."""
+    training = {loader.loader for loader in rank.process.loaders if loader.role == "train"}
+    span = rank.span
+    if span is not None and span.phase not in ("outside", "teardown") and span.loader in training:
+        return span.epoch, None if span.batch is None else span.batch + 1
+    ends = rank.table("epoch_ends")
+    for row in range(ends["epoch"].size - 1, -1, -1):
+        if int(ends["loader"][row]) in training:
+            return int(ends["epoch"][row]), int(ends["batches"][row])
+    return None, None
+
+
+def _unequal(stuck: list[Seat], outside: list[Seat], *, same_epoch: bool) -> Finding | None:
+    """S44: some ranks have left the epoch, others still have batches and wait for a partner that will not come."""
+    for left in outside:
+        for waiting in stuck:
+            if _more_batches(left, waiting, same_epoch=same_epoch):
+                return _unequal_finding(left, waiting, stuck, outside)
+    return None
+
+
+def _more_batches(left: Seat, waiting: Seat, *, same_epoch: bool) -> bool:
+    if None in (left.batches, waiting.batches, left.epoch, waiting.epoch):
+        return False
+    assert left.batches is not None and waiting.batches is not None
+    if same_epoch:
+        return left.epoch == waiting.epoch and waiting.batches > left.batches
+    spans = left.rank.span, waiting.rank.span
+    return spans[0] is not None and spans[1] is not None and spans[1].batches > spans[0].batches
+
+
+def _unequal_finding(left: Seat, waiting: Seat, stuck: list[Seat], outside: list[Seat]) -> Finding:
+    gone = [seat.number for seat in outside]
+    waits = [seat.number for seat in stuck]
+    odd = left if len(gone) < len(waits) else waiting
+    planned = _planned(waiting)
+    has = planned if planned is not None and planned > (left.batches or 0) else waiting.batches
+    partner = f"rank {left.number}, which has" if len(gone) == 1 else f"ranks {_numbers(gone)}, which have"
+    who = f"rank {waiting.number} waits" if len(waits) == 1 else f"ranks {_numbers(waits)} wait"
+    more = f"{has} or more batches" if has == waiting.batches else f"{has} batches"
+    return _finding(
+        scenario="S44",
+        confidence=0.95 if left.epoch == waiting.epoch else 0.7,
+        odd=odd,
+        seats=[*stuck, *outside],
+        age_s=max(seat.age_s for seat in stuck),
+        title=f"Rank {waiting.number} has {more} in epoch {waiting.epoch}, rank {left.number} has {left.batches}:"
+        f" {who} in {waiting.stands} for {partner} left the epoch.",
+        cause=f"Every step needs all ranks, but they do not have the same number of batches. Rank {waiting.number} is in batch"
+        f" {waiting.batches} of epoch {waiting.epoch}; rank {left.number} ended epoch {left.epoch} after {left.batches}"
+        f" and now stands at {left.stands}. Nobody will come until the collective times out.",
+        advice="Give every rank the same number of batches: DistributedSampler with drop_last=True, equal shards for an"
+        " IterableDataset, or wrap the loop in `with torch.distributed.algorithms.join.Join([model])`. Do not skip or"
+        " filter batches on one rank only.",
+        evidence=[
+            *(
+                Evidence(
+                    label=f"batches of rank {seat.number} in epoch {seat.epoch}",
+                    value=seat.batches,
+                    unit="count",
+                )
+                for seat in (waiting, left)
+            ),
+            Evidence(label=f"len(loader) of rank {waiting.number}", value=planned, unit="count"),
+            Evidence(label=f"len(loader) of rank {left.number}", value=_planned(left), unit="count"),
+        ],
+    )
+
+
+def _planned(seat: Seat) -> int | None:
+    sizes = [loader.batches for loader in seat.rank.process.loaders if loader.role == "train"]
+    return sizes[0] if sizes else None
+
+
+def _in_buffer_sync(seats: list[Seat]) -> bool:
+    names = {seat.collective for seat in seats if seat.dump is not None}
+    return "buffer sync" in names and len(names) > 1
+
+
+def _differ(seats: list[Seat]) -> bool:
+    return len({seat.collective for seat in seats}) > 1
+
+
+def _desync(seats: list[Seat]) -> Finding:
+    """S46 when one rank exchanges buffers and another does something else; S45 for other different collectives."""
+    groups: dict[str, list[int]] = {}
+    for seat in seats:
+        groups.setdefault(seat.stands, []).append(seat.number)
+    places = listing([f"{_ranks(numbers)} in {place}" for place, numbers in groups.items()])
+    smallest = min(groups.values(), key=len)
+    odd = next(seat for seat in seats if seat.number == smallest[0])
+    age_s = max(seat.age_s for seat in seats)
+    if _in_buffer_sync(seats):
+        return _finding(
+            scenario="S46",
+            confidence=0.9,
+            odd=next(seat for seat in seats if seat.collective == "buffer sync"),
+            seats=seats,
+            age_s=age_s,
+            title=f"The ranks wait for each other in different places: {places}, for {duration(age_s)}.",
+            cause="DistributedDataParallel copies rank 0's buffers (BatchNorm statistics) to all ranks in every forward pass that"
+            " follows one with gradients. The ranks did not run the same number of those forward passes, which happens when"
+            " validation goes through the wrapped model on one rank only or with unequal batches.",
+            advice="In validation call model.module(x) instead of model(x), under torch.no_grad(), and on all ranks or on none."
+            f" {_buffer_option(odd)} turns the copies off altogether.",
+            evidence=[],
+        )
+    if len(groups) > 1 and any(seat.collective for seat in seats):
+        title = f"The ranks wait for each other in different places: {places}, for {duration(age_s)}."
+        cause = (
+            "The ranks took different ways through the code, so their collectives do not match: a batch skipped on one rank, a"
+            " branch that depends on local data, or a metric that only one rank reduces."
+        )
+        confidence = 0.75
+    else:
+        who = ranks_phrase([seat.number for seat in seats], len(seats))
+        title = f"{who} have stood still in {next(iter(groups))} for {duration(age_s)}."
+        cause = "A collective does not complete although all ranks are in it: the network between them, or a partner that died."
+        confidence = 0.5
+    return _finding(
+        scenario="S45",
+        confidence=confidence,
+        odd=odd,
+        seats=seats,
+        age_s=age_s,
+        title=title,
+        cause=cause,
+        advice="Make such decisions on all ranks together (all_reduce a flag), and set TORCH_DISTRIBUTED_DEBUG=DETAIL to see which"
+        " collective differs.",
+        evidence=[],
+    )
+
+
+def _buffer_option(seat: Seat) -> str:
+    version = (seat.rank.process.torch or "").split("+")[0].split(".")[:2]
+    try:
+        new = (int(version[0]), int(version[1])) >= (2, 13)
+    except (IndexError, ValueError):
+        new = True
+    return "forward_sync_buffers=False" if new else "broadcast_buffers=False"
+
+
+def _crashed(stuck: list[Seat], seats: list[Seat]) -> Finding | None:
+    dead = [seat for seat in seats if seat.place == "crashed"]
+    if not dead:
+        return None
+    how = f" ({dead[0].rank.process.exit})" if dead[0].rank.process.exit else ""
+    one = len(stuck) == 1
+    return _finding(
+        scenario="S45",
+        confidence=0.9,
+        odd=dead[0],
+        seats=[*dead, *stuck],
+        age_s=max(seat.age_s for seat in stuck),
+        title=f"{_ranks([seat.number for seat in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].stands} for"
+        f" rank {dead[0].number}, which crashed{how}.",
+        cause=f"Rank {dead[0].number} is gone; the others sit in a collective with it until that times out.",
+        advice=f"Find out why rank {dead[0].number} on {dead[0].rank.host} died; its last steps are on its page. Stop the job:"
+        " it cannot go on.",
+        evidence=[],
+    )
+
+
+def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
+    """S47: one rank does something long outside any collective while the others wait in one."""
+    waiting = [seat for seat in stuck if seat.collective]
+    away = [seat for seat in [*stuck, *outside] if seat.collective is None and seat.dump is not None]
+    if not waiting or len(away) != 1 or away[0].place == "ended":
+        return None
+    odd = away[0]
+    return _finding(
+        scenario="S47",
+        confidence=0.6,
+        odd=odd,
+        seats=[*waiting, odd],
+        age_s=max(seat.age_s for seat in waiting),
+        title=f"{_ranks([seat.number for seat in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in"
+        f" {waiting[0].stands} for rank {odd.number}, which has been at {odd.stands} for {duration(odd.age_s)}.",
+        cause=f"Rank {odd.number} does something the others do not, while they wait for it in a collective; after its timeout"
+        " (10 minutes with NCCL, 30 with gloo) the job dies.",
+        advice="Do long work of a single rank before training, asynchronously, or raise the timeout of init_process_group.",
+        evidence=[],
+    )
+
+
+def _alone(item: Stuck) -> Finding:
+    """S26: a process that stands still in its own code, with no loader and no partner to blame."""
+    rank, dump = item.rank, stack_of(item.rank, -1, None)
+    where = user_frame(main_frames(dump))
+    at = f" at {where}" if where else f" in its {item.span.phase}"
+    return Finding(
+        key=f"{CODE}:rank{rank.rank}",
+        code=CODE,
+        scenario="S26",
+        severity="warning" if item.age_s >= ALONE_FACTOR * item.limit_s else "info",
+        confidence=0.5,
+        began_ns=item.span.since_ns,
+        title=f"Training has stood still{at} for {duration(item.age_s)}; the data loader is not the cause.",
+        cause="The training process waits for something in its own code and uses no CPU.",
+        advice="Look at the stack: a request without a timeout, a full disk or pipe, a lock. If it is meant to take long, put it in"
+        ' `with loaderwatch.phase("…")`.',
+        evidence=[
+            Evidence(label="no progress for", value=item.age_s, unit="s"),
+            Evidence(label="limit learned for this phase", value=item.limit_s, unit="s"),
+        ],
+        rank=rank.rank,
+        host=rank.host,
+        pid=item.span.pid,
+        lost_s=item.age_s,
+        stacks=[dump] if dump else [],
+    )
+
+
+def _finding(
+    *,
+    scenario: str,
+    confidence: float,
+    odd: Seat,
+    seats: list[Seat],
+    age_s: float,
+    title: str,
+    cause: str,
+    advice: str,
+    evidence: list[Evidence],
+) -> Finding:
+    ordered = sorted(
+        {seat.number: seat for seat in seats}.values(), key=lambda seat: seat.number != odd.number
+    )
+    stands = [
+        Evidence(label=f"rank {seat.number} stands in", value=seat.stands, unit="text")
+        for seat in ordered[:16]
+    ]
+    return Finding(
+        key=f"{CODE}:collective",
+        code=CODE,
+        scenario=scenario,
+        severity="critical",
+        confidence=confidence,
+        began_ns=max(seat.rank.made_ns - int(seat.age_s * 1e9) for seat in seats if seat.age_s <= age_s),
+        title=title,
+        cause=cause,
+        advice=advice,
+        evidence=[
+            Evidence(label="no progress for", value=age_s, unit="s"),
+            *(item for item in evidence if item.value is not None),
+            *stands,
+        ],
+        rank=odd.number,
+        host=odd.rank.host,
+        pid=odd.rank.process.pid,
+        lost_s=age_s,
+        stacks=[seat.dump for seat in ordered[:8] if seat.dump is not None],
+    )
+
+
+def _with_gpu(finding: Finding, stuck: list[Seat]) -> Finding:
+    for seat in stuck:
+        span = seat.rank.span
+        said = spins_in_collective(seat.rank, span.since_ns) if span else None
+        if said:
+            return msgspec.structs.replace(finding, cause=f"{finding.cause} {said}")
+    return finding
+
+
+def _ranks(numbers: list[int]) -> str:
+    return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {_numbers(numbers)}"
+
+
+def _numbers(numbers: list[int]) -> str:
+    return listing([str(number) for number in sorted(numbers)])
