@@ -26,7 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not RUN_ID_PATTERN.match(options.run_id):
         parser.error(f"--run-id is {options.run_id!r}; use 1 to 64 of a-z 0-9 _ -")
     logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s streamer[%(process)d] %(levelname)s %(message)s", stream=sys.stderr
+        level=logging.INFO,
+        format="%(asctime)s streamer[%(process)d] %(levelname)s %(message)s",
+        stream=sys.stderr,
     )
     for name in ("SIGHUP", "SIGPIPE"):
         if hasattr(signal, name):
@@ -48,7 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from loaderwatch.streamer.loop import Streamer  # not at import: a standby needs none of it
 
     try:
-        return Streamer(settings, options.run_id, options.run_name or options.run_id, adopting=options.adopt).run()
+        return Streamer(
+            settings, options.run_id, options.run_name or options.run_id, adopting=options.adopt
+        ).run()
     finally:
         lock.release()
 

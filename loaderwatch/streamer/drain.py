@@ -54,7 +54,9 @@ class Drain:
     def take(self, now_utc_ns: int) -> tuple[dict[str, dict[str, bytes]], list[Loss]]:
         """Everything read so far, as columns, and start anew."""
         tables = {name: pack_table(name, rows) for name, rows in self.rows.items() if rows}
-        losses = [Loss(what=what, rank=rank, count=n, t_ns=now_utc_ns) for (what, rank), n in self._losses.items()]
+        losses = [
+            Loss(what=what, rank=rank, count=n, t_ns=now_utc_ns) for (what, rank), n in self._losses.items()
+        ]
         self.rows, self.count = {}, 0
         self._losses = Counter()
         return tables, losses

@@ -50,7 +50,9 @@ class ServerFinder:
     def find(self) -> Target | None:
         """The server to send to, or None for now. Blocks while a local server starts."""
         if self._settings.server:
-            return Target(self._settings.server, self._settings.token or self._local_token(), self._settings.server)
+            return Target(
+                self._settings.server, self._settings.token or self._local_token(), self._settings.server
+            )
         return self._running() or (self._start() if self._may_start else None)
 
     def _local_token(self) -> str | None:

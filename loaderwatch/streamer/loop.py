@@ -78,7 +78,9 @@ class Streamer:
 
     def run(self) -> int:
         """Stream until the run has ended on this host and everything is sent."""
-        log.info("streaming run %s as %s from envelope %d", self._run_id, self._state.stream, self._outbox.next_seq)
+        log.info(
+            "streaming run %s as %s from envelope %d", self._run_id, self._state.stream, self._outbox.next_seq
+        )
         self._uploader.start()
         self._gpus.start()
         if not self._adopting:
@@ -295,11 +297,7 @@ class Streamer:
 
     def _linger(self) -> bool:
         """Wait until everything is sent; False if the run goes on here after all (an elastic restart)."""
-        for ring in list(self._rings.rings.values()):
-            if ring.is_main:
-                continue
-            self._rings.forget(ring)
-        self._roster.workers.clear()
+        self._roster.drop_workers()
         deadline = time.monotonic() + LINGER_S
         while len(self._outbox) and time.monotonic() < deadline:
             self._roster.refresh(monotonic_ns())
@@ -308,7 +306,10 @@ class Streamer:
             self._hear()
             time.sleep(0.1)
         if len(self._outbox):
-            log.warning("%d envelopes could not be sent; the next streamer on this host tries again", len(self._outbox))
+            log.warning(
+                "%d envelopes could not be sent; the next streamer on this host tries again",
+                len(self._outbox),
+            )
         return True
 
 
@@ -318,7 +319,7 @@ def outbox_limit() -> int:
     try:
         return max(int(text), 1) if text else DEFAULT_MAX_BYTES
     except ValueError:
-        log.warning("LOADERWATCH_OUTBOX_BYTES is %r; use a number of bytes. Using %d", text, DEFAULT_MAX_BYTES)
+        log.warning(
+            "LOADERWATCH_OUTBOX_BYTES is %r; use a number of bytes. Using %d", text, DEFAULT_MAX_BYTES
+        )
         return DEFAULT_MAX_BYTES
-
-

@@ -6,6 +6,7 @@ streamer takes over finds the first unsent record of every ring, and the numbers
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import struct
 import threading
@@ -242,10 +243,8 @@ class Outbox:
             if not self._write_failing:
                 log.warning("%s cannot be written (%s); envelopes are kept in memory", path, error)
             self._write_failing = True
-            try:
+            with contextlib.suppress(OSError):
                 scratch.unlink(missing_ok=True)
-            except OSError:
-                pass
             return False
         self._write_failing = False
         return True
@@ -261,7 +260,12 @@ class Outbox:
             payload = whole[1] if whole else b""
         lost = count_rows(payload)
         self._lost.update(lost)
-        log.warning("outbox is full (%d bytes): dropped envelope %d with %d rows", self._bytes, entry.seq, lost.total())
+        log.warning(
+            "outbox is full (%d bytes): dropped envelope %d with %d rows",
+            self._bytes,
+            entry.seq,
+            lost.total(),
+        )
         self._settle(entry)
 
     def _settle(self, entry: _Waiting) -> None:

@@ -137,6 +137,12 @@ class Roster:
                 self._drop(main)
                 del self.mains[pid]
 
+    def drop_workers(self) -> None:
+        """Let go of all workers: every training process has ended."""
+        for worker in self.workers:
+            self._drop(worker)
+        self.workers.clear()
+
     def close(self) -> None:
         """Close the files of /proc."""
         for member in self.members():

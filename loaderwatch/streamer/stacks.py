@@ -30,7 +30,16 @@ ANSWER_NS: Final = SECOND
 MAX_FILE_BYTES: Final = 2**20
 MAX_TEXT_PER_ENVELOPE: Final = 2 * 2**20
 WATCHED: Final = frozenset(
-    {Phase.ITER, Phase.WAIT, Phase.STEP, Phase.H2D, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.TEARDOWN}
+    {
+        Phase.ITER,
+        Phase.WAIT,
+        Phase.STEP,
+        Phase.H2D,
+        Phase.FORWARD,
+        Phase.BACKWARD,
+        Phase.OPTIMIZER,
+        Phase.TEARDOWN,
+    }
 )
 
 
@@ -59,7 +68,9 @@ class StackCollector:
         self._done: list[tuple[int, StackDump]] = []  # with the monotonic time
         self._levels: dict[int, _Level] = {}  # by pid of the training process
         self._worker_asked_ns: dict[int, int] = {}  # by rank
-        self._samples_seen: dict[int, int] = {}  # by pid of the worker: the begin of the sample that was dumped
+        self._samples_seen: dict[
+            int, int
+        ] = {}  # by pid of the worker: the begin of the sample that was dumped
 
     @property
     def busy(self) -> bool:
@@ -154,7 +165,9 @@ class StackCollector:
             if now_ns - pending.asked_ns > ANSWER_NS:
                 wchan = member.files.wchan() or "unknown"
                 self._give_up(
-                    pending, now_ns, f"process is in an uninterruptible wait (state D, {wchan}): it cannot answer"
+                    pending,
+                    now_ns,
+                    f"process is in an uninterruptible wait (state D, {wchan}): it cannot answer",
                 )
         elif not _listens(member, number):
             self._give_up(pending, now_ns, f"process has no handler for signal {number}: none was sent")

@@ -96,11 +96,15 @@ class Receiver:
 
     def lost(self, what: str) -> int:
         """The losses that were reported."""
-        return sum(loss.count for envelope in self.in_order() for loss in envelope.losses if loss.what == what)
+        return sum(
+            loss.count for envelope in self.in_order() for loss in envelope.losses if loss.what == what
+        )
 
     def wait_for(self, condition: Callable[[], object], timeout_s: float = 20.0) -> None:
         """Wait until it holds, or fail."""
         deadline = time.monotonic() + timeout_s
         while not condition():
-            assert time.monotonic() < deadline, f"{len(self.envelopes)} envelopes came, but not what was awaited"
+            assert time.monotonic() < deadline, (
+                f"{len(self.envelopes)} envelopes came, but not what was awaited"
+            )
             time.sleep(0.05)

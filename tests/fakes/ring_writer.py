@@ -33,7 +33,9 @@ def open_rings(folder: Path, rank: int, workers: int, pid: int | None = None) ->
         world_size=1,
         started_ns=time.time_ns(),
         name="train.py",
-        loaders=[LoaderInfo(loader=0, name="train", role="train", class_name="DataLoader", num_workers=workers)],
+        loaders=[
+            LoaderInfo(loader=0, name="train", role="train", class_name="DataLoader", num_workers=workers)
+        ],
     )
     scratch = folder / f"main-{pid}.json.new"
     scratch.write_bytes(msgspec.json.encode(info))
@@ -51,7 +53,9 @@ def write_step(ring: RingWriter, batch: int, wait_ns: int = 1_000_000, step_ns: 
     fields = dict.fromkeys(RECORD_FIELDS[RecordKind.STEP], 0)
     fields.update(batch=batch, step=batch, request_ns=now, wait_ns=wait_ns, step_ns=step_ns)
     ring.append(RecordKind.STEP, *fields.values())
-    ring.set_span(Phase.STEP, now, loader=0, epoch=0, batch=batch, step=batch, batches=batch + 1, steps=batch + 1)
+    ring.set_span(
+        Phase.STEP, now, loader=0, epoch=0, batch=batch, step=batch, batches=batch + 1, steps=batch + 1
+    )
 
 
 def blocked_here(seconds: float) -> None:

@@ -1,9 +1,170 @@
-"""stub"""
+"""GPUs through NVML, ten times a second, in a thread of their own: a driver that hangs never stops the draining.
+
+Every field degrades by itself: what one GPU or driver cannot tell is None there, and the rest goes on.
+"""
+
 from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from loaderwatch.core.wire import GpuInfo
+from loaderwatch.streamer.samplers.nvml import (
+    SIMULATED_PREFIX,
+    Device,
+    NvmlMissing,
+    list_devices,
+    open_nvml,
+    same_uuid,
+)
+
+log = logging.getLogger(__name__)
+
+Row = tuple[float | int | None, ...]
+
+PERIOD_S: Final = 0.1
+SLOW_EVERY: Final = 5  # ticks: memory, memory clock, temperature, throttle reasons
+UNUSED_EVERY: Final = 10  # ticks: GPUs that no rank of ours uses
+RESOLVE_EVERY_S: Final = 5.0
+OPEN_AGAIN_S: Final = 60.0
+MAX_ROWS: Final = 20_000
+OFF: Final = "GPU charts are off; waits are measured in the training loop"
+
+
 class GpuSampler:
-    status = "stub"
-    def start(self): pass
-    def stop(self): pass
-    def follow(self, x): pass
-    def take_rows(self, off): return []
-    def infos(self): return []
+    """``start`` it, tell it with ``follow`` which processes matter, and ``take_rows`` of the table "gpus"."""
+
+    def __init__(self) -> None:
+        self.status = ""
+        self._lock = threading.Lock()
+        self._rows: deque[tuple[int | None, int, int, Row]] = deque(maxlen=MAX_ROWS)
+        self._infos: list[GpuInfo] = []
+        self._followed: dict[int, tuple[int, str | None]] = {}
+        self._stop_asked = threading.Event()
+        self._devices: list[Device] = []
+        self._ranks: dict[int, int] = {}  # index of the device: rank
+        self._pcie_turn = 0
+        self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
+
+    def start(self) -> None:
+        """Begin to sample."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End soon; a call that hangs in the driver is not waited for."""
+        self._stop_asked.set()
+
+    def follow(self, processes: Mapping[int, tuple[int, str | None]]) -> None:
+        """The training processes now: rank to (pid, UUID of its GPU if it said so)."""
+        with self._lock:
+            self._followed = dict(processes)
+
+    def infos(self) -> list[GpuInfo]:
+        """The GPUs; a row's ``gpu`` is the index into this list."""
+        with self._lock:
+            return list(self._infos)
+
+    def take_rows(self, wall_offset_ns: int) -> list[Row]:
+        """The rows since the last call."""
+        with self._lock:
+            taken = list(self._rows)
+            self._rows.clear()
+        return [(rank, gpu, at_ns + wall_offset_ns, *values) for rank, gpu, at_ns, values in taken]
+
+    def _run(self) -> None:
+        while not self._stop_asked.is_set():
+            try:
+                open_nvml()
+            except NvmlMissing as missing:
+                self.status = f"{missing}: {OFF}"
+                if missing.forever:
+                    return
+                self._stop_asked.wait(OPEN_AGAIN_S)
+                continue
+            self.status = ""
+            self._sample_until_stopped()
+
+    def _sample_until_stopped(self) -> None:
+        deadline = time.monotonic()
+        resolve_at = deadline
+        tick = 0
+        while not self._stop_asked.is_set():
+            if time.monotonic() >= resolve_at:
+                self._resolve()
+                resolve_at = time.monotonic() + RESOLVE_EVERY_S
+            self._read(tick)
+            tick += 1
+            deadline += PERIOD_S
+            late_s = time.monotonic() - deadline
+            if late_s > 1.0:
+                deadline += late_s  # suspended, or the driver took its time: no running to catch up
+            elif late_s < 0:
+                self._stop_asked.wait(-late_s)
+
+    def _resolve(self) -> None:
+        """Find the GPUs and whose they are."""
+        devices = list_devices(self._devices)
+        with self._lock:
+            followed = dict(self._followed)
+        ranks: dict[int, int] = {}
+        for device in devices:
+            device.read_rarely()
+        for rank, (pid, uuid) in followed.items():
+            index = _find(devices, pid, uuid)
+            if index is not None:
+                ranks[index] = min(rank, ranks.get(index, rank))
+        ours = {pid for pid, _ in followed.values()}
+        for device in devices:
+            device.count_others(ours)
+        self._devices, self._ranks = devices, ranks
+        if not devices:
+            self.status = f"the NVIDIA driver shows no GPU to this process: {OFF}"
+        elif all(device.lost for device in devices):
+            self.status = f"{devices[0].trouble or 'the GPU does not answer'}: {OFF}"
+        else:
+            self.status = ""
+        with self._lock:
+            self._infos = [
+                GpuInfo(
+                    gpu=index,
+                    uuid=device.uuid,
+                    name=device.name,
+                    rank=ranks.get(index),
+                    simulated=device.name.startswith(SIMULATED_PREFIX),
+                )
+                for index, device in enumerate(devices)
+            ]
+
+    def _read(self, tick: int) -> None:
+        devices = self._devices
+        used = [index for index in range(len(devices)) if index in self._ranks]
+        if used:
+            # One call a tick: each takes the driver 20 ms of counting.
+            calls = max(len(used) * 2, int(1.0 / PERIOD_S))
+            self._pcie_turn = (self._pcie_turn + 1) % calls
+            if self._pcie_turn < len(used) * 2:
+                devices[used[self._pcie_turn // 2]].read_pcie(receive=self._pcie_turn % 2 == 0)
+        for index, device in enumerate(devices):
+            mine = index in self._ranks
+            if not mine and tick % UNUSED_EVERY:
+                continue
+            device.read_fast()
+            if tick % SLOW_EVERY == 0 or not mine:
+                device.read_slow()
+            values = device.values()
+            if any(value is not None for value in values):
+                with self._lock:
+                    self._rows.append((self._ranks.get(index), index, time.monotonic_ns(), values))
+
+
+def _find(devices: list[Device], pid: int, uuid: str | None) -> int | None:
+    """The device of a process: by the UUID it named, else by NVML's list of running processes."""
+    if uuid is not None:
+        for index, device in enumerate(devices):
+            if same_uuid(device.uuid, uuid):
+                return index
+    return next((index for index, device in enumerate(devices) if pid in device.pids), None)

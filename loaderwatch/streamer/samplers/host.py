@@ -1,6 +1,247 @@
-"""stub"""
+"""The host, once a second: the rows of the table "hosts"."""
+
 from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
 from loaderwatch.core.wire import HostInfo
+from loaderwatch.streamer.samplers.cgroup import find_cpu_groups, read_cpu_limit
+from loaderwatch.streamer.samplers.process import affinity_count
+from loaderwatch.streamer.samplers.procfs import CLOCK_TICKS, PROC, ProcessFiles
+
+Row = tuple[float | int | None, ...]
+
+SECTOR_BYTES: Final = 512  # of /proc/diskstats, whatever the disk's own
+LOOK_AGAIN_NS: Final = 30_000_000_000
+VIRTUAL_DISKS: Final = ("loop", "ram", "zram", "dm-", "md", "nbd", "fd", "sr")
+
+
+@dataclass(slots=True)
+class _Rates:
+    """Growing counters and when they were last read."""
+
+    past: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    def per_s(self, name: str, value: float | None, now_ns: int) -> float | None:
+        """Growth per second since the last call; None at first, and when a counter began anew."""
+        old = self.past.pop(name, None)
+        if value is None:
+            return None
+        self.past[name] = (value, now_ns)
+        if old is None or now_ns <= old[1] or value < old[0]:
+            return None
+        return (value - old[0]) * 1e9 / (now_ns - old[1])
+
+
 class HostSampler:
-    def sample(self, pid, now): return (None,)*19
-    def info(self, gpu_status): return HostInfo(name="x", cpus=1)
+    """Reads the host as the training process sees it: its control group, affinity and network.
+
+    ``proc_root`` and ``fs_root`` are other folders in tests.
+    """
+
+    def __init__(self, proc_root: Path = PROC, fs_root: Path = Path("/")) -> None:
+        self._proc = proc_root
+        self._root = fs_root
+        self._rates = _Rates()
+        self._own = ProcessFiles(os.getpid(), proc_root)
+        self._groups: tuple[int, list[Path]] = (0, [])  # of which pid
+        self._disks: frozenset[str] = frozenset()
+        self._looked_ns: int | None = None
+        self._throttled: tuple[int, int] | None = None
+        self._usable_cpus: float | None = None
+        self._static = HostInfo(
+            name=socket.gethostname(),
+            cpus=os.cpu_count() or 1,
+            memory_bytes=self._memory()[1],
+            shm_bytes=self._shm()[0],
+            boot_id=self._text("sys/kernel/random/boot_id"),
+        )
+
+    def info(self, gpu_status: str) -> HostInfo:
+        """What does not change about the host."""
+        static = self._static
+        return HostInfo(
+            name=static.name,
+            cpus=static.cpus,
+            usable_cpus=self._usable_cpus,
+            memory_bytes=static.memory_bytes,
+            shm_bytes=static.shm_bytes,
+            boot_id=static.boot_id,
+            gpu_status=gpu_status,
+        )
+
+    def sample(self, training_pid: int, now_ns: int) -> Row:
+        """The row's floats, from cpu_ratio on; None for each that cannot be read."""
+        if not self._proc.is_dir():
+            return _sample_elsewhere()
+        if self._looked_ns is None or now_ns - self._looked_ns > LOOK_AGAIN_NS:
+            self._looked_ns = now_ns
+            self._disks = self._list_disks()
+            self._groups = (0, [])
+        if self._groups[0] != training_pid:
+            self._groups = (training_pid, find_cpu_groups(training_pid, self._proc, self._root))
+        quota, throttled_ratio = self._quota()
+        affinity = affinity_count(training_pid)
+        limits = [float(value) for value in (affinity, quota) if value is not None]
+        self._usable_cpus = min(limits) if limits else None
+        available, total = self._memory()
+        shm_total, shm_used = self._shm()
+        disk_read, disk_written = self._disk()
+        own = self._own.stat()
+        per_s = self._rates.per_s
+        own_cpu_s = None if own is None else own.cpu_ns / 1e9
+        return (
+            self._cpu_ratio(now_ns),
+            self._usable_cpus,
+            quota,
+            throttled_ratio,
+            self._load1(),
+            available,
+            total,
+            *(
+                self._pressure(kind, which, now_ns)
+                for kind, which in (
+                    ("cpu", "some"),
+                    ("io", "some"),
+                    ("io", "full"),
+                    ("memory", "some"),
+                    ("memory", "full"),
+                )
+            ),
+            shm_total,
+            shm_used,
+            per_s("disk read", disk_read, now_ns),
+            per_s("disk write", disk_written, now_ns),
+            per_s("network", self._network(training_pid), now_ns),
+            per_s("own cpu", own_cpu_s, now_ns),
+            None if own is None else own.rss_bytes,
+        )
+
+    def _text(self, name: str) -> str | None:
+        try:
+            return (self._proc / name).read_text("ascii", "replace").strip()
+        except OSError:
+            return None
+
+    def _cpu_ratio(self, now_ns: int) -> float | None:
+        text = self._text("stat")
+        if text is None:
+            return None
+        try:
+            ticks = [int(value) for value in text.partition("\n")[0].split()[1:9]]
+            idle = ticks[3] + ticks[4]
+        except (ValueError, IndexError):
+            return None
+        busy_per_s = self._rates.per_s("cpu busy", (sum(ticks) - idle) / CLOCK_TICKS, now_ns)
+        all_per_s = self._rates.per_s("cpu all", sum(ticks) / CLOCK_TICKS, now_ns)
+        if busy_per_s is None or not all_per_s:
+            return None
+        return min(busy_per_s / all_per_s, 1.0)
+
+    def _quota(self) -> tuple[float | None, float | None]:
+        """The quota in CPUs, and the share of periods since the last look in which it stopped us."""
+        limit = read_cpu_limit(self._groups[1])
+        if limit is None:
+            self._throttled = None
+            return None, None
+        if limit.periods is None or limit.throttled_periods is None:
+            return limit.quota_cpus, None
+        old, self._throttled = self._throttled, (limit.periods, limit.throttled_periods)
+        if old is None or limit.periods < old[0]:
+            return limit.quota_cpus, None
+        periods = limit.periods - old[0]
+        # No period passed: nothing ran that could have been stopped.
+        return limit.quota_cpus, min((limit.throttled_periods - old[1]) / periods, 1.0) if periods else 0.0
+
+    def _load1(self) -> float | None:
+        text = self._text("loadavg")
+        try:
+            return float(text.split()[0]) if text else None
+        except (ValueError, IndexError):
+            return None
+
+    def _memory(self) -> tuple[int | None, int | None]:
+        """Available and total bytes."""
+        found: dict[str, int] = {}
+        for line in (self._text("meminfo") or "").splitlines():
+            name, _, rest = line.partition(":")
+            if name in ("MemAvailable", "MemTotal"):
+                value = rest.split()[0] if rest.split() else ""
+                if value.isdecimal():
+                    found[name] = int(value) * 1024
+        return found.get("MemAvailable"), found.get("MemTotal")
+
+    def _pressure(self, kind: str, which: str, now_ns: int) -> float | None:
+        """Share of the time since the last sample; from the totals, since avg10 lags by seconds."""
+        for line in (self._text(f"pressure/{kind}") or "").splitlines():
+            if line.startswith(which + " "):
+                total = line.rpartition("total=")[2]
+                if total.isdecimal():
+                    stalled = self._rates.per_s(f"psi {kind} {which}", int(total) / 1e6, now_ns)
+                    return None if stalled is None else min(stalled, 1.0)
+        return None
+
+    def _shm(self) -> tuple[int | None, int | None]:
+        """Total and used bytes of /dev/shm."""
+        try:
+            space = os.statvfs(self._root / "dev/shm")
+        except (OSError, AttributeError):
+            return None, None
+        return space.f_blocks * space.f_frsize, (space.f_blocks - space.f_bfree) * space.f_frsize
+
+    def _list_disks(self) -> frozenset[str]:
+        try:
+            names = [path.name for path in (self._root / "sys/block").iterdir()]
+        except OSError:
+            return frozenset()
+        return frozenset(name for name in names if not name.startswith(VIRTUAL_DISKS))
+
+    def _disk(self) -> tuple[int | None, int | None]:
+        """Bytes read from and written to the host's disks so far."""
+        if not self._disks:
+            return None, None
+        read = written = 0
+        for line in (self._text("diskstats") or "").splitlines():
+            fields = line.split()
+            if (
+                len(fields) > 9
+                and fields[2] in self._disks
+                and fields[5].isdecimal()
+                and fields[9].isdecimal()
+            ):
+                read += int(fields[5]) * SECTOR_BYTES
+                written += int(fields[9]) * SECTOR_BYTES
+        return read, written
+
+    def _network(self, training_pid: int) -> int | None:
+        """Bytes received so far by the interfaces the training process sees, loopback excluded."""
+        text = self._text(f"{training_pid}/net/dev")
+        if text is None:
+            return None
+        received = 0
+        for line in text.splitlines()[2:]:
+            name, _, rest = line.partition(":")
+            first = rest.split()[0] if rest.split() else ""
+            if name.strip() != "lo" and first.isdecimal():
+                received += int(first)
+        return received
+
+
+def _sample_elsewhere() -> Row:
+    import psutil  # Linux does not need it
+
+    memory = psutil.virtual_memory()
+    return (
+        psutil.cpu_percent() / 100,
+        None,
+        None,
+        None,
+        psutil.getloadavg()[0],
+        memory.available,
+        memory.total,
+        *(None,) * 12,
+    )

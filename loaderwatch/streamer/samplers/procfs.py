@@ -131,7 +131,7 @@ class ProcessFiles:
     def count_fds(self) -> int | None:
         """Open file descriptors."""
         try:
-            return len(os.listdir(self._folder + "fd"))
+            return len(os.listdir(self._folder + "fd"))  # noqa: PTH208 - no Path per descriptor
         except OSError:
             return None
 

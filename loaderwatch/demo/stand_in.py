@@ -1,0 +1,151 @@
+"""Simulated GPUs: builds the stand-in for NVIDIA's library, writes its script, and marks when a GPU is busy.
+
+Standard library only: a training script imports it beside torch. ``nvml_stand_in.c`` describes the script's statements.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+LIBRARY_NAME: Final = "libnvidia-ml.so.1"
+SCRIPT_VARIABLE: Final = "LOADERWATCH_NVML_SCRIPT"
+SOURCE: Final = Path(__file__).with_name("nvml_stand_in.c")
+_BUSY_BYTES: Final = 24
+_COMPILE_WITHIN_S: Final = 120
+
+
+class NoCompiler(RuntimeError):
+    """The stand-in cannot be built here; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class SimulatedGpu:
+    """One GPU of the script. ``busy`` and ``util_percent`` are two ways to say how busy it is; neither: idle."""
+
+    uuid: str
+    name: str = "loaderwatch simulated GPU"  # the page labels names that begin so
+    busy: Path | None = None  # a BusyFile's
+    util_percent: int | None = None
+    pids: Sequence[int] = ()
+    memory_used: int = 11 * 2**30
+    memory_total: int = 80 * 2**30
+    power_idle_w: float = 62.0
+    power_max_w: float = 350.0
+    clock_idle_mhz: int = 345
+    clock_max_mhz: int = 1980
+    memory_clock_mhz: int = 2619
+    migs: Sequence[str] = ()
+    errors: Sequence[tuple[str, str]] = ()  # (function, name of the NVML error)
+    slow_ms: Sequence[tuple[str, int]] = ()
+
+
+def build(folder: Path) -> Path:
+    """Compile the library into ``folder`` and return its path; put the folder into ``LD_LIBRARY_PATH``.
+
+    Raises:
+        NoCompiler: there is no C compiler, it failed, or the system is not Linux or macOS.
+    """
+    compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise NoCompiler("no C compiler (cc, gcc or clang) on PATH: install one to see simulated GPUs")
+    folder.mkdir(parents=True, exist_ok=True)
+    library = folder / LIBRARY_NAME
+    scratch = folder / f"{LIBRARY_NAME}.{os.getpid()}"
+    command = [compiler, "-O2", "-fPIC", "-shared", "-pthread", "-o", str(scratch), str(SOURCE)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_WITHIN_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoCompiler(f"{compiler} cannot build the simulated GPU: {error}") from error
+    if done.returncode:
+        scratch.unlink(missing_ok=True)
+        raise NoCompiler(f"{compiler} cannot build the simulated GPU: {done.stderr.strip()[-500:]}")
+    scratch.replace(library)
+    return library
+
+
+def write_script(path: Path, gpus: Iterable[SimulatedGpu], errors: Sequence[tuple[str, str]] = ()) -> None:
+    """Write what the library shall show; a running one takes the change over at its next call.
+
+    ``errors`` are (function, NVML error name) for all GPUs, e.g. ``("nvmlInit", "NVML_ERROR_DRIVER_NOT_LOADED")``.
+    """
+    lines = [f"error {function} {name}" for function, name in errors]
+    for gpu in gpus:
+        lines += [
+            "gpu",
+            f"uuid {gpu.uuid}",
+            f"name {gpu.name}",
+            f"memory {gpu.memory_used} {gpu.memory_total}",
+            f"power {gpu.power_idle_w} {gpu.power_max_w}",
+            f"clock {gpu.clock_idle_mhz} {gpu.clock_max_mhz}",
+            f"memory_clock {gpu.memory_clock_mhz}",
+        ]
+        if gpu.busy is not None:
+            lines.append(f"busy {gpu.busy}")
+        if gpu.util_percent is not None:
+            lines.append(f"util {gpu.util_percent}")
+        if gpu.pids:
+            lines.append("pids " + " ".join(str(pid) for pid in gpu.pids))
+        lines += [f"mig {uuid}" for uuid in gpu.migs]
+        lines += [f"error {function} {name}" for function, name in gpu.errors]
+        lines += [f"slow {function} {milliseconds}" for function, milliseconds in gpu.slow_ms]
+    scratch = path.with_name(path.name + ".new")
+    scratch.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    scratch.replace(path)
+
+
+def environment(library: Path, script: Path) -> dict[str, str]:
+    """The variables under which a process sees the simulated GPUs instead of real ones."""
+    older = os.environ.get("LD_LIBRARY_PATH")
+    folders = [str(library.parent), older] if older else [str(library.parent)]
+    return {"LD_LIBRARY_PATH": os.pathsep.join(folders), SCRIPT_VARIABLE: str(script)}
+
+
+class BusyFile:
+    """Tells a simulated GPU when its training process computes. ``begin``/``end``, or ``with``.
+
+    Opening it makes this process the one that NVML names as running on the GPU.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            os.ftruncate(fd, _BUSY_BYTES)
+            self._map = mmap.mmap(fd, _BUSY_BYTES)
+        finally:
+            os.close(fd)
+        # Each a single aligned store, so that the library never sees half a number.
+        self._busy_ns = ctypes.c_int64.from_buffer(self._map, 0)
+        self._since_ns = ctypes.c_int64.from_buffer(self._map, 8)
+        self._pid = ctypes.c_int64.from_buffer(self._map, 16)
+        self._since_ns.value = 0
+        self._pid.value = os.getpid()
+
+    def begin(self) -> None:
+        """The GPU is busy from now on."""
+        self._since_ns.value = time.monotonic_ns()
+
+    def end(self) -> None:
+        """The GPU is idle from now on."""
+        since = self._since_ns.value
+        if since:
+            self._since_ns.value = (
+                0  # first, so that a reader in between counts too little for a moment, never too much
+            )
+            self._busy_ns.value += time.monotonic_ns() - since
+
+    def __enter__(self) -> BusyFile:
+        self.begin()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.end()

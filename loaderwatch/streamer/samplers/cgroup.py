@@ -1,0 +1,126 @@
+"""CPU limits of a process's control groups, v1 and v2.
+
+A container's limit is invisible to ``os.cpu_count`` and to the affinity mask, yet the kernel stops every thread of the
+group for the rest of each period once the quota is used up (Documentation/scheduler/sched-bwc.rst of Linux).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class CpuLimit:
+    """The tightest CPU quota over a process."""
+
+    quota_cpus: float
+    periods: int | None  # so far
+    throttled_periods: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    version: int
+    root: str  # the part of the hierarchy that is mounted
+    point: Path
+
+
+def find_cpu_groups(pid: int, proc_root: Path, fs_root: Path) -> list[Path]:
+    """The folders of the control groups that may limit a process's CPU, innermost first.
+
+    Each ancestor's quota holds too. ``fs_root`` is where mount points are looked up, "/" but in tests.
+    """
+    try:
+        memberships = (proc_root / str(pid) / "cgroup").read_text("utf-8", "replace")
+        mounts = _cpu_mounts((proc_root / str(pid) / "mountinfo").read_text("utf-8", "replace"), fs_root)
+    except OSError:
+        return []
+    folders: list[Path] = []
+    for line in memberships.splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        version = 2 if number == "0" and not controllers else 1
+        if version == 1 and "cpu" not in controllers.split(","):
+            continue
+        for mount in mounts:
+            if mount.version == version:
+                folders += _levels(mount, path)
+                break
+    return folders
+
+
+def read_cpu_limit(folders: list[Path]) -> CpuLimit | None:
+    """The tightest quota of the folders; None where none sets one."""
+    tightest: tuple[float, Path] | None = None
+    for folder in folders:
+        quota = _quota(folder)
+        if quota is not None and (tightest is None or quota < tightest[0]):
+            tightest = quota, folder
+    if tightest is None:
+        return None
+    counts = _counts(tightest[1])
+    return CpuLimit(tightest[0], counts.get("nr_periods"), counts.get("nr_throttled"))
+
+
+def _cpu_mounts(mountinfo: str, fs_root: Path) -> list[_Mount]:
+    mounts = []
+    for line in mountinfo.splitlines():
+        before, separator, after = line.partition(" - ")
+        fields, tail = before.split(), after.split()
+        if not separator or len(fields) < 5 or len(tail) < 3:
+            continue
+        point = fs_root / _unescape(fields[4]).lstrip("/")
+        if tail[0] == "cgroup2":
+            mounts.append(_Mount(2, _unescape(fields[3]), point))
+        elif tail[0] == "cgroup" and "cpu" in tail[2].split(","):
+            mounts.append(_Mount(1, _unescape(fields[3]), point))
+    return mounts
+
+
+def _unescape(text: str) -> str:
+    return text.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+
+
+def _levels(mount: _Mount, path: str) -> list[Path]:
+    """The group and its ancestors, as far as they are mounted here."""
+    root = mount.root.rstrip("/")
+    if root and (path == root or path.startswith(root + "/")):
+        path = path[len(root) :]
+    folder = mount.point.joinpath(*[part for part in path.split("/") if part not in ("", "..", ".")])
+    if not folder.is_dir():
+        folder = mount.point  # a container whose own group is all that is mounted
+    levels = [folder]
+    while levels[-1] != mount.point:
+        levels.append(levels[-1].parent)
+    return levels
+
+
+def _quota(folder: Path) -> float | None:
+    try:
+        limit, _, period = (folder / "cpu.max").read_text("ascii").partition(" ")
+        return None if limit == "max" else _ratio(limit, period)
+    except (OSError, UnicodeDecodeError):
+        pass
+    try:
+        limit = (folder / "cpu.cfs_quota_us").read_text("ascii")
+        return _ratio(limit, (folder / "cpu.cfs_period_us").read_text("ascii"))
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _ratio(limit: str, period: str) -> float | None:
+    try:
+        quota_us, period_us = int(limit), int(period)
+    except ValueError:
+        return None
+    return quota_us / period_us if quota_us > 0 and period_us > 0 else None
+
+
+def _counts(folder: Path) -> dict[str, int]:
+    try:
+        lines = (folder / "cpu.stat").read_text("ascii").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    pairs = (line.split() for line in lines)
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}

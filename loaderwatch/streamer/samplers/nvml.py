@@ -1,0 +1,219 @@
+"""One GPU through pynvml, field by field. The only module that knows NVML's calls and units."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import pynvml
+
+log = logging.getLogger(__name__)
+
+SIMULATED_PREFIX: Final = "loaderwatch simulated"
+TRY_AGAIN_S: Final = 60.0
+"""How long a field that this GPU or driver does not support is left alone."""
+UNSUPPORTED: Final = frozenset(
+    {
+        pynvml.NVML_ERROR_NOT_SUPPORTED,
+        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+        pynvml.NVML_ERROR_NO_PERMISSION,
+        pynvml.NVML_ERROR_INVALID_ARGUMENT,
+    }
+)
+GONE: Final = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED})
+
+
+class NvmlMissing(Exception):
+    """NVML cannot be used; the text says why. ``forever``: nothing will change while this process lives."""
+
+    def __init__(self, why: str, *, forever: bool) -> None:
+        super().__init__(why)
+        self.forever = forever
+
+
+def open_nvml() -> None:
+    """Load and initialize NVML.
+
+    Raises:
+        NvmlMissing: there is no library, no driver, or they do not fit together.
+    """
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+            raise NvmlMissing("no NVIDIA driver on this host", forever=True) from error
+        raise NvmlMissing(f"the NVIDIA driver does not work ({error})", forever=False) from error
+
+
+def same_uuid(nvml_uuid: str, other: str) -> bool:
+    """Whether two spellings name one GPU: CUDA and torch leave out the prefix GPU- or MIG-."""
+    return _bare(nvml_uuid) == _bare(other)
+
+
+def _bare(uuid: str) -> str:
+    lowered = uuid.lower()
+    for prefix in ("gpu-", "mig-"):
+        lowered = lowered.removeprefix(prefix)
+    return lowered
+
+
+def list_devices(known: list[Device]) -> list[Device]:
+    """The GPUs in NVML's order, then the MIG slices of those that are cut; devices already known are kept."""
+    by_uuid = {device.uuid: device for device in known}
+    whole: list[Device] = []
+    slices: list[Device] = []
+    for index in range(_ask(pynvml.nvmlDeviceGetCount) or 0):
+        handle = _ask(pynvml.nvmlDeviceGetHandleByIndex, index)
+        uuid = _ask(pynvml.nvmlDeviceGetUUID, handle) if handle is not None else None
+        if uuid is None:
+            if index < len(known):
+                whole.append(known[index])  # it fell off the bus: keep its place, and say so
+                known[index].lost = True
+            continue
+        whole.append(by_uuid.get(uuid) or Device(handle, handle, uuid))
+        whole[-1].handle = whole[-1].own = handle
+        slices += _slices(handle, by_uuid)
+    return whole + slices
+
+
+def _slices(parent: Any, by_uuid: dict[str, Device]) -> list[Device]:
+    mode = _ask(pynvml.nvmlDeviceGetMigMode, parent)
+    if not mode or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+        return []
+    found = []
+    for index in range(_ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0):
+        own = _ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, index)
+        uuid = _ask(pynvml.nvmlDeviceGetUUID, own) if own is not None else None
+        if uuid is not None:
+            found.append(by_uuid.get(uuid) or Device(parent, own, uuid))
+    return found
+
+
+def _ask(call: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except pynvml.NVMLError:
+        return None
+
+
+class Device:
+    """One GPU, or one MIG slice: memory and processes are the slice's own, power and clocks its GPU's."""
+
+    def __init__(self, handle: Any, own: Any, uuid: str) -> None:
+        self.handle = handle
+        self.own = own
+        self.uuid = uuid
+        self.name: str = str(
+            _ask(pynvml.nvmlDeviceGetName, own) or _ask(pynvml.nvmlDeviceGetName, handle) or "GPU"
+        )
+        self.pids: frozenset[int] = frozenset()
+        self.lost = False
+        self.trouble = ""
+        self._retry_at: dict[str, float] = {}
+        self._utilization: float | None = None
+        self._memory_utilization: float | None = None
+        self._memory_used: float | None = None
+        self._memory_total: float | None = None
+        self._power_w: float | None = None
+        self._power_limit_w: float | None = None
+        self._sm_clock_hz: float | None = None
+        self._memory_clock_hz: float | None = None
+        self._pcie_rx: float | None = None
+        self._pcie_tx: float | None = None
+        self._temperature_c: float | None = None
+        self._throttle_reasons: int | None = None
+        self._others: int | None = None
+
+    def read_fast(self) -> None:
+        """Utilization, power and SM clock."""
+        rates = self._field("utilization", pynvml.nvmlDeviceGetUtilizationRates, self.own)
+        self._utilization = None if rates is None else rates.gpu / 100
+        self._memory_utilization = None if rates is None else rates.memory / 100
+        self._power_w = _scaled(self._field("power", pynvml.nvmlDeviceGetPowerUsage, self.handle), 1e-3)
+        clock = self._field("SM clock", pynvml.nvmlDeviceGetClockInfo, self.handle, pynvml.NVML_CLOCK_SM)
+        self._sm_clock_hz = _scaled(clock, 1e6)
+
+    def read_slow(self) -> None:
+        """Memory, memory clock, temperature and throttle reasons."""
+        memory = self._field("memory", pynvml.nvmlDeviceGetMemoryInfo, self.own)
+        self._memory_used = None if memory is None else float(memory.used)
+        self._memory_total = None if memory is None else float(memory.total)
+        clock = self._field("memory clock", pynvml.nvmlDeviceGetClockInfo, self.handle, pynvml.NVML_CLOCK_MEM)
+        self._memory_clock_hz = _scaled(clock, 1e6)
+        sensor = pynvml.NVML_TEMPERATURE_GPU
+        self._temperature_c = _scaled(
+            self._field("temperature", pynvml.nvmlDeviceGetTemperature, self.handle, sensor), 1.0
+        )
+        reasons = self._field("event reasons", pynvml.nvmlDeviceGetCurrentClocksEventReasons, self.handle)
+        if reasons is None:  # the name before driver 535
+            reasons = self._field("reasons", pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, self.handle)
+        self._throttle_reasons = None if reasons is None else int(reasons)
+
+    def read_pcie(self, *, receive: bool) -> None:
+        """One direction's throughput; the driver counts for 20 ms."""
+        name, counter = (
+            ("PCIe receive", pynvml.NVML_PCIE_UTIL_RX_BYTES)
+            if receive
+            else ("PCIe send", pynvml.NVML_PCIE_UTIL_TX_BYTES)
+        )
+        rate = _scaled(self._field(name, pynvml.nvmlDeviceGetPcieThroughput, self.handle, counter), 1024.0)
+        if receive:
+            self._pcie_rx = rate
+        else:
+            self._pcie_tx = rate
+
+    def read_rarely(self) -> None:
+        """Power limit and the processes that use it."""
+        limit = self._field("power limit", pynvml.nvmlDeviceGetEnforcedPowerLimit, self.handle)
+        self._power_limit_w = _scaled(limit, 1e-3)
+        running = self._field("processes", pynvml.nvmlDeviceGetComputeRunningProcesses, self.own)
+        self.pids = frozenset(process.pid for process in running or ())
+
+    def count_others(self, ours: set[int]) -> None:
+        """Processes that are not of this run; unknown where NVML names none of ours (another pid namespace)."""
+        self._others = len(self.pids - ours) if self.pids & ours else None
+
+    def values(self) -> tuple[float | int | None, ...]:
+        """The row's values, from utilization_ratio on."""
+        if self.lost:
+            return (None,) * 13
+        return (
+            self._utilization,
+            self._memory_utilization,
+            self._memory_used,
+            self._memory_total,
+            self._power_w,
+            self._power_limit_w,
+            self._sm_clock_hz,
+            self._memory_clock_hz,
+            self._pcie_rx,
+            self._pcie_tx,
+            self._temperature_c,
+            self._throttle_reasons,
+            self._others,
+        )
+
+    def _field(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        retry_at = self._retry_at.get(name)
+        if retry_at is not None and time.monotonic() < retry_at:
+            return None
+        try:
+            value = call(*arguments)
+        except pynvml.NVMLError as error:
+            if error.value in GONE:
+                if not self.lost:
+                    log.warning("GPU %s: %s", self.uuid, error)
+                self.lost, self.trouble = True, f"GPU {self.uuid}: {error}"
+            elif error.value in UNSUPPORTED:
+                if retry_at is None:
+                    log.info("GPU %s does not tell its %s: %s", self.uuid, name, error)
+                self._retry_at[name] = time.monotonic() + TRY_AGAIN_S
+            return None
+        self.lost = False
+        return value
+
+
+def _scaled(value: Any, factor: float) -> float | None:
+    return None if value is None else float(value) * factor
