@@ -144,9 +144,8 @@ def _unequal(stuck: list[Seat], outside: list[Seat], *, same_epoch: bool) -> Fin
 
 
 def _more_batches(left: Seat, waiting: Seat, *, same_epoch: bool) -> bool:
-    if None in (left.batches, waiting.batches, left.epoch, waiting.epoch):
+    if left.batches is None or waiting.batches is None or left.epoch is None or waiting.epoch is None:
         return False
-    assert left.batches is not None and waiting.batches is not None
     if same_epoch:
         return left.epoch == waiting.epoch and waiting.batches > left.batches
     spans = left.rank.span, waiting.rank.span
