@@ -107,4 +107,4 @@ def _shortened(act: Act) -> Act:
         case "epoch-restart":
             return replace(act, epochs=2)
         case _:
-            return replace(act, epochs=1, repeats=2, hang_s=12.0)
+            return replace(act, epochs=1, repeats=2, hang_s=12.0, what=act.what.replace("20 s", "12 s"))

@@ -4,7 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What the training's environment needs for simulated GPUs, and what to tell the person."""
+
+    environ: Mapping[str, str]
+    notice: str
+
+
+def prepare(folder: Path, ranks: int) -> Simulation:
+    """Build the stand-in."""
+    return Simulation({}, "GPU charts are off")
+
+
+def registered_pids(folder: Path) -> list[int]:
+    """The ranks that have marked themselves."""
+    return []
 
 
 class BusyMarker:
