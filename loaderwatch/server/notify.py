@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -94,7 +95,12 @@ class _Channel:
     def __init__(self, url: str, first_backoff_s: float) -> None:
         self._label = _without_secrets(url)
         self._target = apprise.Apprise()
-        if not self._target.add(url):
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # of the plugins, which are loaded here: not ours to mend
+            known = self._target.add(url)
+        if not known:
             raise ConfigError(
                 f"--notify {self._label!r} is not an address Apprise knows; "
                 "see https://github.com/caronc/apprise/wiki for their forms, e.g. json://host/path for a webhook"

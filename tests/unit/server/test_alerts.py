@@ -1,0 +1,189 @@
+"""The life of an alert."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from loaderwatch.core.wire import StackDump
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.tracker import Tracker
+from loaderwatch.server.alerts import AlertBook, UnknownAlert, run_of, shape
+from loaderwatch.server.answers import encode_json
+
+SECOND = 10**9
+T0 = 1_790_000_000 * SECOND
+
+
+def finding(**more: Any) -> Finding:
+    facts: dict[str, Any] = {
+        "key": "hung:0",
+        "code": "hung",
+        "scenario": "S36",
+        "severity": "critical",
+        "confidence": 0.9,
+        "began_ns": T0 - 30 * SECOND,
+        "title": "Rank 0 hangs.",
+        "cause": "Worker 1 is stuck.",
+        "advice": "Look at sample 7. Then more.",
+        "rank": 0,
+    }
+    return Finding(**(facts | more))
+
+
+class Run:
+    """A book with a real tracker, driven second by second."""
+
+    def __init__(self, book: AlertBook | None = None) -> None:
+        self.book = book or AlertBook("run-1")
+        self.tracker = Tracker("run-1")
+        self.tracker.restore(self.book.open_incidents())
+        self.now_ns = T0
+        self.told: list[tuple[str, bool]] = []
+
+    def see(self, *findings: Finding, seconds: int = 1) -> None:
+        for _ in range(seconds):
+            self.now_ns += SECOND
+            changes = self.tracker.update(list(findings), self.now_ns)
+            told = self.book.apply(changes, self.now_ns)
+            self.told += [(a.alert.finding.key, a.resolved) for a in told]
+
+
+def test_one_announcement_when_it_fires_and_one_when_it_resolves() -> None:
+    run = Run()
+    run.see(finding(), seconds=20)
+    assert run.told == [("hung:0", False)]
+    (alert,) = run.book.newest_first()
+    assert (alert.state, alert.closed_ns) == ("firing", None)
+    assert run_of(alert.id) == "run-1"
+    run.see(seconds=10)
+    assert run.told == [("hung:0", False), ("hung:0", True)]
+    assert alert.state == "resolved"
+    assert alert.closed_ns is not None
+    assert alert.finding.ended_ns is not None
+    assert run.book.open_alerts() == []
+    run.see(finding(), seconds=2)
+    assert len(run.book) == 2, "its return is a new incident"
+    assert run.told[2:] == [("hung:0", False)]
+
+
+def test_a_remark_is_listed_and_never_announced() -> None:
+    run = Run()
+    run.see(finding(severity="info"), seconds=5)
+    run.see(seconds=5)
+    assert run.told == []
+    (alert,) = run.book.newest_first()
+    assert alert.state == "resolved"
+
+
+def test_a_remark_that_becomes_a_warning_is_announced_then() -> None:
+    run = Run()
+    run.see(finding(severity="info"), seconds=5)
+    run.see(finding(severity="warning"), seconds=5)
+    assert run.told == [("hung:0", False)]
+
+
+def test_acknowledged_stays_quiet_until_it_resolves() -> None:
+    run = Run()
+    run.see(finding())
+    (alert,) = run.book.newest_first()
+    run.book.acknowledge(alert.id, run.now_ns)
+    run.see(finding(lost_s=99.0), seconds=5)
+    assert alert.state == "acknowledged"
+    assert alert.finding.lost_s == 99.0
+    run.see(seconds=5)
+    assert alert.state == "resolved"
+    run.book.acknowledge(alert.id, run.now_ns)
+    assert alert.state == "resolved", "what is over cannot be taken on"
+
+
+def test_silenced_says_nothing_and_speaks_up_after() -> None:
+    run = Run()
+    run.see(finding())
+    (alert,) = run.book.newest_first()
+    run.book.silence(alert.id, 60, run.now_ns)
+    assert alert.state == "silenced"
+    run.see(seconds=5)
+    assert alert.state == "resolved"
+    run.see(finding(), seconds=3)
+    back = run.book.newest_first()[0]
+    assert back is not alert
+    assert back.state == "silenced", "the silence is about the cause, not about one incident"
+    assert run.told == [("hung:0", False)]
+    run.see(finding(), seconds=60)
+    assert back.state == "firing"
+    assert run.told == [("hung:0", False), ("hung:0", False)]
+
+
+def test_silence_and_state_survive_the_store() -> None:
+    run = Run()
+    run.see(finding(), finding(key="other:0", code="hung"))
+    alert = run.book.by_key("hung:0")
+    assert alert is not None
+    run.book.silence(alert.id, 3600, run.now_ns)
+    stored = run.book.take_unsaved()
+    assert {a.id for a in stored} == {a.id for a in run.book.newest_first()}
+    assert run.book.take_unsaved() == []
+
+    after = Run(AlertBook("run-1", stored))
+    after.now_ns = run.now_ns
+    after.see(finding(), finding(key="other:0", code="hung"), seconds=3)
+    assert after.told == [], "people were told before the restart"
+    assert len(after.book) == 2
+    assert after.book.get(alert.id).state == "silenced"
+    after.see(seconds=5)
+    assert after.told == [("other:0", True)]
+    assert after.book.open_alerts() == []
+
+
+def test_stacks_seen_once_stay() -> None:
+    run = Run()
+    stack = StackDump(rank=0, worker=1, pid=42, taken_ns=T0, text="File x")
+    run.see(finding(stacks=[stack]))
+    run.see(finding(stacks=[]))
+    (alert,) = run.book.newest_first()
+    assert alert.finding.stacks == [stack]
+    assert shape(alert)["stacks"][0]["text"] == "File x"
+    assert shape(alert, stack_texts=False)["stacks"][0]["text"] == ""
+
+
+def test_unsaved_come_back_when_the_store_refused() -> None:
+    run = Run()
+    run.see(finding())
+    refused = run.book.take_unsaved()
+    assert not run.book.urgent
+    run.book.put_back(refused)
+    assert run.book.urgent
+    assert run.book.take_unsaved() == refused
+
+
+def test_growing_numbers_alone_are_not_urgent() -> None:
+    run = Run()
+    run.see(finding(lost_s=1.0))
+    assert run.book.urgent
+    run.book.take_unsaved()
+    run.see(finding(lost_s=2.0))
+    assert not run.book.urgent
+    assert [a.id for a in run.book.take_unsaved()]
+
+
+def test_an_unknown_alert_is_named() -> None:
+    with pytest.raises(UnknownAlert, match="nonsense"):
+        AlertBook("run-1").acknowledge("nonsense", T0)
+
+
+def test_the_shape_is_the_apis() -> None:
+    run = Run()
+    run.see(finding(evidence=[Evidence(label="age", value=float("nan"), unit="s")], sample_indices=[7]))
+    (alert,) = run.book.newest_first()
+    shaped = msgspec.json.decode(encode_json(shape(alert)))
+    fields = (
+        "id key code scenario severity state confidence rank host worker pid sample_indices began_at ended_at title "
+        "cause advice evidence lost_s gain_ceiling_ratio stacks silenced_until"
+    )
+    assert set(shaped) == set(fields.split(" "))
+    assert shaped["evidence"] == [{"label": "age", "value": None, "unit": "s"}]
+    assert shaped["began_at"] == (T0 - 30 * SECOND) / 1e9
+    assert shaped["state"] == "firing"

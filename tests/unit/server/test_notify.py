@@ -1,0 +1,78 @@
+"""Messages through the real Apprise to a real webhook on loopback."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from loaderwatch.core.errors import ConfigError
+from loaderwatch.server.notify import Message, Notifier
+from tests.fakes.webhook import Webhook
+
+
+@contextmanager
+def started(*urls: str) -> Iterator[Notifier]:
+    notifier = Notifier(urls, first_backoff_s=0.05)
+    notifier.start()
+    try:
+        yield notifier
+    finally:
+        notifier.close()
+
+
+def test_title_and_body_arrive_once_at_every_address() -> None:
+    with Webhook() as first, Webhook() as second, started(first.url, second.url) as notifier:
+        notifier.post(Message("critical", "Rank 0 hangs", "Cause: a <b>lock</b>\n\nhttp://x/#/runs/r"))
+        for hook in (first, second):
+            (message,) = hook.wait_for(1)
+            assert message["title"] == "Rank 0 hangs"
+            assert message["message"] == "Cause: a <b>lock</b>\n\nhttp://x/#/runs/r"
+            assert message["type"] == "failure"
+        notifier.post(Message("resolved", "Resolved", "It lasted 3 s."))
+        assert first.wait_for(2)[1]["type"] == "success"
+        second.wait_for(2)
+
+
+def test_a_refused_message_is_tried_again_and_sends_nothing_twice_elsewhere() -> None:
+    with Webhook(fail_first=2) as shaky, Webhook() as steady, started(shaky.url, steady.url) as notifier:
+        notifier.post(Message("warning", "t", "b"))
+        shaky.wait_for(1)
+        assert shaky.refused == 2
+        assert len(steady.wait_for(1)) == 1
+
+
+def test_a_dead_address_is_given_up_counted_and_does_not_delay_others() -> None:
+    with socket.socket() as taken:  # bound, not listening: refuses
+        taken.bind(("127.0.0.1", 0))
+        dead = f"json://127.0.0.1:{taken.getsockname()[1]}/"
+        with Webhook() as alive, started(dead, alive.url) as notifier:
+            notifier.post(Message("warning", "t", "b"))
+            alive.wait_for(1)
+            deadline = time.monotonic() + 20
+            while notifier.counts().failed < 1:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            assert notifier.counts().sent == 1
+
+
+@pytest.mark.parametrize("url", ["nonsense", "", "nosuchservice://x", "http://127.0.0.1/"])
+def test_an_address_apprise_does_not_know_is_named(url: str) -> None:
+    with pytest.raises(ConfigError, match="--notify"):
+        Notifier([url])
+
+
+def test_an_error_shows_no_secrets() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Notifier(["nosuchservice://user:password@host/token"])
+    assert "password" not in str(caught.value)
+    assert "token" not in str(caught.value)
+
+
+def test_without_addresses_nothing_happens() -> None:
+    with started() as notifier:
+        notifier.post(Message("warning", "t", "b"))
+        assert notifier.counts().sent == 0
