@@ -1,0 +1,334 @@
+"""A server that speaks docs/http-api.md from formulas, for states of the page that a real run reaches rarely or slowly.
+
+Tests change its attributes while it runs (``unauthorized``, ``down``, ``delay_s``, ``gone``); by hand:
+``python -m tests.fakes.page_server 8799`` and open the printed address.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.fakes.page_data import HANG_STACK, MAIN_STACK, FakeRun, Json, make_runs
+
+WEB = Path(__file__).parents[2] / "web"
+TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+OK_VERDICT = {
+    "severity": "ok",
+    "title": "Nothing is wrong: data is ready when the loop asks for it",
+    "advice": "Data wait is 2 % of step time.",
+    "finding_id": None,
+}
+
+
+def summary(run: FakeRun, wall: float) -> Json:
+    """The summary of one run at ``wall``."""
+    now = run.now(wall)
+    live = run.state in ("live", "hung")
+    ranks: list[Json] = []
+    for rank in range(run.ranks):
+        parts = run.parts(rank, now)
+        share = run.value("data_wait_ratio", rank, now)
+        stuck = run.state == "hung"
+        ranks.append(
+            {"rank": rank, "host": run.hosts[rank * len(run.hosts) // run.ranks], "pid": 4711 + rank,
+             "state": {"live": "live", "hung": "hung" if rank == 1 else "live"}.get(run.state, run.state),
+             "exit": run.exit, "step": int((now - run.t0) * 9.7), "epoch": int((now - run.t0) // run.epoch_s),
+             "batch": int((now - run.t0) % run.epoch_s * 9.7), "phase": "wait" if stuck else "forward",
+             "phase_age_s": wall - now if stuck else 0.02, "steps_per_s": 0.0 if stuck else run.value("steps_per_s", rank, now),
+             "data_wait_ratio": 1.0 if stuck else share, "step_s": run.value("step_s", rank, now), "wait_s": parts["wait_s"],
+             "ready_batches": 0 if stuck else run.value("ready_batches", rank, now), "gpu": None if run.gpu == "none" else rank % 8,
+             "gpu_utilization_ratio": run.value("gpu_utilization_ratio", rank, now), "seen_at": now}
+        )  # fmt: skip
+    shares = [r["data_wait_ratio"] for r in ranks]
+    mean = sum(shares) / len(shares)
+    firing = [f for f in run.findings if f["state"] in ("firing", "acknowledged") and f["severity"] != "info"]
+    verdict = OK_VERDICT
+    if firing:
+        top = firing[0]
+        verdict = {k: top[k] for k in ("severity", "title", "advice")} | {"finding_id": top["id"]}
+    elif run.state == "crashed":
+        verdict = {"severity": "critical", "title": "Rank 0 was killed (SIGKILL) after 21 min", "finding_id": None,
+                   "advice": "Look at the kernel log for the out-of-memory killer."}  # fmt: skip
+    gpu = run.value("gpu_utilization_ratio", 0, now)
+    return {
+        "run_id": run.run_id, "name": run.name, "state": run.state, "started_at": run.t0, "last_seen_at": wall if live else now,
+        "now": wall, "world_size": run.ranks,
+        "hosts": [{"name": h, "cpus": 16, "usable_cpus": 8.0,
+                   "gpu_status": "No NVIDIA driver on this machine (libnvidia-ml.so.1 not found)" if run.gpu == "none" else ""}
+                  for h in run.hosts],
+        "steps": int((now - run.t0) * 9.7), "steps_per_s": ranks[0]["steps_per_s"], "data_wait_ratio": mean,
+        "gpu_utilization_ratio": gpu, "gpu_starved_ratio": None, "compute_duty_ratio": 1 - mean,
+        "goodput_ratio": 1 - mean * 0.9, "lost_s": sum(f["lost_s"] or 0 for f in run.findings), "lost_records": run.lost_records,
+        "simulated_gpu": run.gpu == "simulated", "epochs": int((now - run.t0) // run.epoch_s) + 1, "verdict": verdict,
+        "loaders": [{"rank": 0, "loader": 0, "name": "train_loader", "role": "train", "class_name": "DataLoader",
+                     "dataset_class": "ImageFolder", "dataset_length": 60000, "batches": 938, "batch_size": 64,
+                     "num_workers": run.workers, "prefetch_factor": 2, "persistent_workers": False, "pin_memory": True}],
+        "ranks": ranks,
+    }  # fmt: skip
+
+
+def row(run: FakeRun, wall: float) -> Json:
+    """The run as the list of runs shows it."""
+    s = summary(run, wall)
+    keys = ("run_id", "name", "state", "started_at", "last_seen_at", "world_size")
+    return {k: s[k] for k in keys} | {
+        "hosts": run.hosts, "verdict": s["verdict"]["title"], "severity": s["verdict"]["severity"],
+    }  # fmt: skip
+
+
+def buckets(run: FakeRun, q: dict[str, str], wall: float) -> tuple[float, list[float]]:
+    """Width and start times of the buckets that a query asks for."""
+    end = min(float(q.get("end", wall)), run.now(wall))
+    start = max(float(q.get("start", run.t0)), run.t0)
+    width = next(w for w in (1, 2, 5, 10, 30, 60, 300, 3600) if (end - start) / w <= int(q.get("points", 300)))
+    first = math.floor(start / width) * width
+    return float(width), [first + i * width for i in range(max(0, math.ceil((end - first) / width)))]
+
+
+def series(run: FakeRun, q: dict[str, str], wall: float) -> Json:
+    """One metric over time."""
+    width, ts = buckets(run, q, wall)
+    rank = q.get("rank")
+    out: dict[str, list[float | None]] = {"min": [], "mean": [], "max": []}
+    for t in ts:
+        seen = [run.value(q["metric"], int(rank or 0), t + width * k / 3) for k in range(3)]
+        known = [v for v in seen if v is not None]
+        out["min"].append(min(known, default=None))
+        out["max"].append(max(known, default=None))
+        out["mean"].append(sum(known) / len(known) if known else None)
+    return {"metric": q["metric"], "rank": None if rank is None else int(rank), "bucket_s": width, "t": ts, **out}
+
+
+def heatmap(run: FakeRun, q: dict[str, str], wall: float) -> Json:
+    """One metric, rank by time."""
+    width, ts = buckets(run, q, wall)
+    rows = [[run.value(q["metric"], rank, t) for t in ts] for rank in range(run.ranks)]
+    return {"metric": q["metric"], "bucket_s": width, "ranks": list(range(run.ranks)), "t": ts, "values": rows}
+
+
+def epochs(run: FakeRun, wall: float) -> list[Json]:
+    """The epochs so far."""
+    out: list[Json] = []
+    for n in range(int((run.now(wall) - run.t0) // run.epoch_s) + 1):
+        began = run.t0 + n * run.epoch_s
+        out.append(
+            {"rank": 0, "loader": 0, "epoch": n, "began_at": began, "iter_s": 0.4, "sampler_s": 0.01, "first_wait_s": 0.98,
+             "iter_kind": "started", "workers": run.workers, "drained": 0, "gap_s": 0.2,
+             "ended_at": began + run.epoch_s - 1, "teardown_s": 0.1, "batches": 938, "ended_by": "exhausted"}
+        )  # fmt: skip
+    return out
+
+
+def fetches(run: FakeRun, q: dict[str, str], wall: float) -> Json:
+    """Back-to-back fetches of each worker within the range."""
+    end = min(float(q.get("end", wall)), run.now(wall))
+    start = max(float(q.get("start", end - 300)), run.t0)
+    rows: list[tuple[float, int, float, int, float]] = []
+    for worker in range(run.workers):
+        t, n = math.floor(start), 0
+        clock = float(t)
+        while clock < end:
+            rng = random.Random(f"{worker}/{int(clock * 50)}")
+            slow = rng.random() > 0.985
+            took = 0.5 + 0.3 * rng.random() + (2.2 if slow else 0)
+            rows.append((clock, worker, min(took, end - clock), rng.randrange(60000), took * 0.8 if slow else 0.03))
+            clock += took + 0.15 * rng.random()
+            n += 1
+    rows = sorted(rows)[-int(q.get("limit", 2000)) :]
+    return {
+        "loader": [0 for _ in rows], "worker": [r[1] for r in rows], "began_at": [r[0] for r in rows],
+        "fetch_s": [r[2] for r in rows], "collate_s": [r[2] * 0.12 for r in rows], "cpu_s": [r[2] * 0.6 for r in rows],
+        "samples": [64 for _ in rows], "slow_index": [r[3] for r in rows], "slow_s": [r[4] for r in rows],
+        "bytes": [9633792 for _ in rows],
+    }  # fmt: skip
+
+
+def workers(run: FakeRun, rank: int, wall: float) -> list[Json]:
+    """What each process of a rank is doing now."""
+    stuck = run.state == "hung" and rank == 1
+    age = wall - run.now(wall)
+    base: Json = {"rank": rank, "loader": 0, "sample_index": None, "sample_age_s": None, "alive": True, "fds": 41}
+    main = base | {"worker": -1, "pid": 4711 + rank, "phase": "wait" if stuck else "forward", "phase_age_s": age if stuck else 0.01,
+                   "os_state": "S" if stuck else "R", "wchan": "ep_poll" if stuck else None, "cpu_ratio": 0.02 if stuck else 0.97,
+                   "rss_bytes": 2.41e9, "threads": 28, "batches": int((run.now(wall) - run.t0) * 9.7)}  # fmt: skip
+    out = [main]
+    for worker in range(run.workers):
+        hit = stuck and worker == 2
+        out.append(
+            base | {"worker": worker, "pid": 31875 + worker, "phase": "fetch" if hit or not stuck else "idle",
+                    "phase_age_s": age + 1 if hit else 0.2 + 0.1 * worker, "sample_index": 18432 if hit else 512 + worker * 31,
+                    "sample_age_s": age if hit else 0.03, "os_state": "S" if stuck else "R", "wchan": "sk_wait_data" if hit else None,
+                    "cpu_ratio": 0.0 if stuck else 0.55 + 0.1 * worker, "rss_bytes": 3.2e8 + worker * 1e7, "threads": 3,
+                    "batches": 310 + worker}
+        )  # fmt: skip
+    return out
+
+
+class PageServer(ThreadingHTTPServer):
+    """The fake server and the switches a test may turn."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.runs = make_runs(time.time())
+        self.unauthorized = False
+        self.down = False  # every request fails and open streams end
+        self.delay_s = 0.0
+        self.gone: set[str] = set()
+        self.posts: list[str] = []
+        self.tick_s = 1.0
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        return f"http://127.0.0.1:{self.server_address[1]}/"
+
+    def start(self) -> threading.Thread:
+        """Serve from a thread."""
+        thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        return thread
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that leaves in the middle of an answer is no news."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        split = urlsplit(self.path)
+        path = unquote(split.path)
+        if not path.startswith("/api/"):
+            return self._file(path)
+        if not self._open():
+            return None
+        q = {k: v[0] for k, v in parse_qs(split.query).items()}
+        return self._api(path.removeprefix("/api/v1/").split("/"), q, time.time())
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if not self._open():
+            return None
+        self.server.posts.append(self.path)
+        parts = self.path.removeprefix("/api/v1/").split("/")
+        if parts[-1] == "stacks" or "/stacks?" in self.path:
+            return self._json({"requested": True})
+        found = next((f for r in self.server.runs for f in r.findings if f["id"] == parts[1]), None)
+        if found is None:
+            return self._json({"error": f"there is no alert {parts[1]}", "field": None}, 404)
+        found["state"] = {"ack": "acknowledged", "silence": "silenced"}[parts[2]]
+        if parts[2] == "silence":
+            found["silenced_until"] = time.time() + 3600
+        return self._json(found)
+
+    def _open(self) -> bool:
+        if self.server.down:
+            self.close_connection = True
+            return False
+        if self.server.unauthorized:
+            self._json({"error": "no token", "field": None}, 401)
+            return False
+        time.sleep(self.server.delay_s)
+        return True
+
+    def _api(self, parts: list[str], q: dict[str, str], wall: float) -> None:
+        if parts == ["runs"]:
+            return self._json([row(r, wall) for r in self.server.runs if r.run_id not in self.server.gone])
+        run = next((r for r in self.server.runs if r.run_id == parts[1]), None)
+        if run is None or run.run_id in self.server.gone:
+            return self._json({"error": f"there is no run {parts[1]}", "field": None}, 404)
+        rank = int(q.get("rank", 0))
+        if parts[2] == "events":
+            return self._events(run)
+        stack = {"rank": rank, "taken_at": wall - 9, "why": "requested"}
+        answers = {
+            "summary": lambda: summary(run, wall),
+            "series": lambda: series(run, q, wall),
+            "heatmap": lambda: heatmap(run, q, wall),
+            "findings": lambda: run.findings,
+            "epochs": lambda: epochs(run, wall),
+            "fetches": lambda: fetches(run, q, wall),
+            "slow-samples": lambda: [
+                {"rank": rank, "loader": 0, "worker": n % run.workers, "index": 1204 + n * 311, "slow_s": 1.9 / (n + 1),
+                 "fetch_s": 2.4 / (n + 1), "at": run.now(wall) - 40 * n} for n in range(8)],
+            "workers": lambda: workers(run, rank, wall),
+            "stacks": lambda: [stack | {"worker": -1, "pid": 31820, "text": MAIN_STACK},
+                               stack | {"worker": 2, "pid": 31877, "text": HANG_STACK}],
+        }  # fmt: skip
+        return self._json(answers[parts[2]]())
+
+    def _events(self, run: FakeRun) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        kind, number, shown = "snapshot", 0, ""
+        while not self.server.down:
+            wall = time.time()
+            if run.run_id in self.server.gone:
+                self._send_event("gone", number, {})
+                return
+            bare = [f | {"stacks": [s | {"text": ""} for s in f["stacks"]]} for f in run.findings]
+            changed = json.dumps(bare) != shown
+            shown = json.dumps(bare)
+            data = {"summary": summary(run, wall), "findings": bare if changed else None, "findings_changed": changed,
+                    "newest_at": run.now(wall)}  # fmt: skip
+            self._send_event(kind, number, data)
+            kind, number = "tick", number + 1
+            time.sleep(self.server.tick_s)
+
+    def _send_event(self, kind: str, number: int, data: Json) -> None:
+        self.wfile.write(f"id: {number}\nevent: {kind}\ndata: {json.dumps(data)}\n\n".encode())
+        self.wfile.flush()
+
+    def _json(self, body: Any, status: int = 200) -> None:
+        self._send(status, json.dumps(body).encode(), "application/json")
+
+    def _file(self, path: str) -> None:
+        if path == "/plotly.min.js":
+            data = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+            return self._send(200, data, "text/javascript")
+        file = (WEB / ("index.html" if path == "/" else path.lstrip("/"))).resolve()
+        if not file.is_relative_to(WEB.resolve()) or not file.is_file():
+            return self._send(404, b"not found", "text/plain")
+        return self._send(200, file.read_bytes(), TYPES.get(file.suffix, "application/octet-stream"))
+
+    def _send(self, status: int, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", CSP)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(body)
+
+
+if __name__ == "__main__":
+    server = PageServer(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    print(server.url, flush=True)
+    server.serve_forever()

@@ -1,0 +1,65 @@
+// Every call to the server, and the one kind of error they fail with.
+
+/** @typedef {import("./types.js").Range} Range */
+
+export class ApiError extends Error {
+  /** @param {number} status - 0 when the server could not be reached @param {string} message */
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const ROOT = "/api/v1";
+
+/**
+ * @param {string} path
+ * @param {{method?: string, body?: unknown, signal?: AbortSignal}} [options]
+ * @returns {Promise<any>}
+ * @throws {ApiError} with the server's own sentence; an aborted call rejects with the browser's AbortError
+ */
+export async function call(path, options = {}) {
+  let response;
+  try {
+    response = await fetch(ROOT + path, {
+      method: options.method ?? "GET",
+      headers: options.body === undefined ? {} : { "Content-Type": "application/json" },
+      body: options.body === undefined ? undefined : JSON.stringify(options.body),
+      signal: options.signal,
+      cache: "no-store",
+    });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new ApiError(0, "the server does not answer");
+  }
+  if (response.ok) return response.json();
+  let message = `the server answered ${response.status}`;
+  try {
+    message = (await response.json()).error ?? message;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error; // not JSON: the status alone has to do
+  }
+  throw new ApiError(response.status, message);
+}
+
+/** @param {string} path @param {Record<string, string|number|null|undefined>} query */
+export function withQuery(path, query) {
+  const parts = Object.entries(query)
+    .filter(([, v]) => v !== null && v !== undefined)
+    .map(([k, v]) => `${k}=${encodeURIComponent(String(v))}`);
+  return parts.length > 0 ? `${path}?${parts.join("&")}` : path;
+}
+
+/** @param {string} run */
+export const runPath = (run) => `/runs/${encodeURIComponent(run)}`;
+
+/** @param {string} id */
+export const acknowledge = (id) => call(`/alerts/${encodeURIComponent(id)}/ack`, { method: "POST", body: {} });
+
+/** @param {string} id @param {number} seconds */
+export const silence = (id, seconds) =>
+  call(`/alerts/${encodeURIComponent(id)}/silence`, { method: "POST", body: { seconds } });
+
+/** @param {string} run @param {number} rank */
+export const takeStacks = (run, rank) =>
+  call(withQuery(`${runPath(run)}/stacks`, { rank }), { method: "POST", body: {} });

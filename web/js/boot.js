@@ -1,0 +1,5 @@
+// Runs before the first paint so that a saved theme does not flash. Everything else is a module and waits.
+(() => {
+  const saved = localStorage.getItem("loaderwatch.theme");
+  if (saved === "light" || saved === "dark") document.documentElement.dataset.theme = saved;
+})();

@@ -1,0 +1,149 @@
+// Which data each card of each page asks for.
+
+import { call, runPath, withQuery } from "./api.js";
+import { COUNTERS } from "./charts/small.js";
+import { PARTS } from "./charts/steps.js";
+import { hangNow } from "./panels/alerts.js";
+import { shownRange, shownRank } from "./store.js";
+
+/**
+ * @typedef {import("./types.js").State} State
+ * @typedef {import("./types.js").Range} Range
+ * @typedef {object} Source
+ * @property {string} id
+ * @property {"always"|"seen"} when - "seen": only while the card is on the screen
+ * @property {(state: State) => string|null} asks - what is asked for apart from time; a change asks at once; null: nothing
+ * @property {(state: State, range: Range, points: number, signal: AbortSignal) => Promise<any>} load
+ * @property {boolean} [timed] - asks for the shown range of time
+ * @property {boolean} [settled] - asked again only when `asks` changes, not with every tick
+ */
+
+/** @param {State} state */
+const base = (state) => runPath(state.route.run ?? "");
+
+/**
+ * Several series side by side, as one object by metric.
+ * @param {string[]} metrics
+ * @returns {Source["load"]}
+ */
+function seriesOf(metrics) {
+  return async (state, range, points, signal) => {
+    const rank = shownRank(state);
+    const answers = await Promise.all(
+      metrics.map((metric) => call(withQuery(`${base(state)}/series`, { metric, rank, start: range.start, end: range.end, points }), { signal })),
+    );
+    return Object.fromEntries(metrics.map((metric, i) => [metric, answers[i]]));
+  };
+}
+
+/** @param {State} state */
+const rankKey = (state) => {
+  const rank = shownRank(state);
+  return rank === null ? null : `rank ${rank}`;
+};
+
+/** @type {Source} */
+const STEPS = { id: "steps", when: "seen", timed: true, asks: rankKey, load: seriesOf(PARTS.map((p) => p.metric)) };
+
+/** @type {Source} */
+const GPU = {
+  id: "gpu",
+  when: "seen",
+  timed: true,
+  asks: (state) => (state.summary === null ? null : `${rankKey(state)} ${hasGpu(state)}`),
+  load: (state, range, points, signal) =>
+    seriesOf(hasGpu(state) ? ["gpu_utilization_ratio", "gpu_power_w"] : ["compute_duty_ratio"])(state, range, points, signal),
+};
+
+/** @param {State} state */
+export function hasGpu(state) {
+  const s = state.summary;
+  return s !== null && (s.gpu_utilization_ratio !== null || s.ranks.some((r) => r.gpu !== null));
+}
+
+/** @type {Source} */
+const EPOCHS = {
+  id: "epochs",
+  when: "always",
+  asks: (state) => (state.summary === null ? null : `${rankKey(state)} ${state.summary.epochs}`),
+  settled: true,
+  load: async (state, _range, _points, signal) => call(withQuery(`${base(state)}/epochs`, { rank: shownRank(state) }), { signal }),
+};
+
+/** @type {Source} */
+const HEATMAP = {
+  id: "heatmap",
+  when: "seen",
+  timed: true,
+  asks: () => "all",
+  load: (state, range, points, signal) =>
+    call(withQuery(`${base(state)}/heatmap`, { metric: "data_wait_ratio", start: range.start, end: range.end, points }), { signal }),
+};
+
+/** The stream leaves stack texts out; they are asked for when findings changed. @type {Source} */
+const FINDINGS = {
+  id: "findings",
+  when: "always",
+  settled: true,
+  asks: (state) => (state.findings.some((f) => f.stacks.length > 0) ? `version ${state.findings_version}` : null),
+  load: async (state, _range, _points, signal) => ({ findings: await call(`${base(state)}/findings`, { signal }) }),
+};
+
+/** @type {Source} */
+const HANG_WORKERS = {
+  id: "hang_workers",
+  when: "always",
+  asks: (state) => {
+    const hang = hangNow(state);
+    return hang === null || hang.rank === null ? null : `rank ${hang.rank}`;
+  },
+  load: async (state, _range, _points, signal) => ({
+    workers: await call(withQuery(`${base(state)}/workers`, { rank: hangNow(state)?.rank }), { signal }),
+  }),
+};
+
+/** @type {Source} */
+const LANES = {
+  id: "lanes",
+  when: "seen",
+  timed: true,
+  asks: rankKey,
+  load: async (state, range, _points, signal) => {
+    const rank = shownRank(state);
+    const [fetches, workers] = await Promise.all([
+      call(withQuery(`${base(state)}/fetches`, { rank, start: range.start, end: range.end, limit: LANES_LIMIT }), { signal }),
+      call(withQuery(`${base(state)}/workers`, { rank }), { signal }),
+    ]);
+    return { fetches, workers, at: state.clock + state.offset };
+  },
+};
+export const LANES_LIMIT = 2000;
+
+/** @type {Source} */
+const READY = { id: "ready", when: "seen", timed: true, asks: rankKey, load: seriesOf(["ready_batches", "cached_batches"]) };
+
+/** @type {Source[]} */
+const SMALL = COUNTERS.map((c) => ({ id: `small-${c.metric}`, when: "seen", timed: true, asks: rankKey, load: seriesOf([c.metric]) }));
+
+/** @param {string} id @param {string} path @param {Record<string, number>} [more] @returns {Source} */
+function ofRank(id, path, more = {}) {
+  return {
+    id,
+    when: "seen",
+    asks: rankKey,
+    load: (state, _range, _points, signal) => call(withQuery(`${base(state)}/${path}`, { rank: shownRank(state), ...more }), { signal }),
+  };
+}
+
+/** @param {State} state @returns {Source[]} */
+export function sourcesOf(state) {
+  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, GPU, HEATMAP];
+  if (state.route.page === "rank")
+    return [EPOCHS, FINDINGS, STEPS, LANES, READY, GPU, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), ...SMALL];
+  return [];
+}
+
+/** @param {State} state @param {Source} source @returns {Range|null} */
+export function rangeFor(state, source) {
+  return source.timed ? shownRange(state) : { start: 0, end: 0 };
+}

@@ -1,0 +1,164 @@
+// What all charts on the time axis share: margins, range, bands of alerts, marks of epochs.
+
+/**
+ * @typedef {import("../types.js").Palette} Palette
+ * @typedef {import("../types.js").Range} Range
+ * @typedef {import("../types.js").Finding} Finding
+ * @typedef {import("../types.js").Epoch} Epoch
+ * @typedef {{data: any[], layout: any}} Figure
+ */
+
+/** Equal on every chart, so that one moment lies at one x everywhere. */
+export const MARGIN = { l: 56, r: 52, t: 10, b: 24 };
+const MOST_BANDS = 40;
+const MOST_MARKS = 60;
+
+/** UTC seconds → the axis. Plotly draws dates as UTC, the reader lives in local time. @param {number} t */
+export function toAxis(t) {
+  return t * 1000 - new Date(t * 1000).getTimezoneOffset() * 60_000;
+}
+
+/** What Plotly says about its axis ("2026-01-01 12:00:00.5" or milliseconds) → UTC seconds. @param {string|number} value */
+export function fromAxis(value) {
+  const ms = typeof value === "number" ? value : Date.parse(`${value.replace(" ", "T")}Z`);
+  return (ms + new Date(ms).getTimezoneOffset() * 60_000) / 1000;
+}
+
+/** @param {Palette} palette @param {number} height @param {Range} range @returns {any} */
+export function timeLayout(palette, height, range) {
+  return {
+    height,
+    margin: { ...MARGIN },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: FONT, size: 11, color: palette.muted },
+    showlegend: false,
+    dragmode: "zoom",
+    hovermode: "x unified",
+    hoverlabel: {
+      bgcolor: palette.panel,
+      bordercolor: palette.grid,
+      font: { family: FONT, size: 12, color: palette.text },
+      align: "left",
+    },
+    xaxis: {
+      type: "date",
+      range: [toAxis(range.start), toAxis(range.end)],
+      gridcolor: palette.grid,
+      griddash: "dot",
+      zeroline: false,
+      showline: false,
+      ticks: "",
+      nticks: 8,
+      tickformat: range.end - range.start > 86_400 ? "%b %d %H:%M" : range.end - range.start > 3_600 ? "%H:%M" : "%H:%M:%S",
+      hoverformat: "%H:%M:%S",
+      showspikes: true,
+      spikemode: "across",
+      spikethickness: 1,
+      spikedash: "solid",
+      spikecolor: palette.muted,
+      fixedrange: false,
+    },
+  };
+}
+
+export const FONT =
+  '"Inter", "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "Liberation Sans", Arial, sans-serif';
+
+/** @param {Palette} palette @param {Record<string, any>} [more] @returns {any} */
+export function valueAxis(palette, more = {}) {
+  return {
+    gridcolor: palette.grid,
+    zeroline: false,
+    showline: false,
+    ticks: "",
+    fixedrange: true,
+    rangemode: "tozero",
+    nticks: 5,
+    automargin: false,
+    ...more,
+  };
+}
+
+/** @param {string} color - #rrggbb @param {number} alpha */
+export function fade(color, alpha) {
+  const n = Number.parseInt(color.trim().slice(1), 16);
+  return `rgba(${n >> 16},${(n >> 8) & 255},${n & 255},${alpha})`;
+}
+
+/** Alerts as bands and epochs as marks behind the data. @param {Finding[]} findings @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @returns {any[]} */
+export function marks(findings, epochs, range, palette) {
+  return [...bands(findings, range, palette), ...epochMarks(epochs, range, palette)];
+}
+
+/** @param {Finding[]} findings @param {Range} range @param {Palette} palette @returns {any[]} */
+export function bands(findings, range, palette) {
+  return findings
+    .filter((f) => f.severity !== "info" && f.began_at < range.end && (f.ended_at ?? range.end) > range.start)
+    .slice(0, MOST_BANDS)
+    .flatMap((f) => {
+      const color = f.severity === "critical" ? palette.critical : palette.warning;
+      const x0 = toAxis(Math.max(f.began_at, range.start));
+      const x1 = toAxis(Math.min(f.ended_at ?? range.end, range.end));
+      const open = f.state === "firing";
+      const base = { type: "rect", xref: "x", yref: "paper", x0, x1, line: { width: 0 }, layer: "below" };
+      return [
+        { ...base, y0: 0, y1: 1, fillcolor: fade(color, open ? 0.1 : 0.06) },
+        { ...base, y0: 1, y1: 1.018, fillcolor: fade(color, open ? 1 : 0.55) }, // a bar on top: seen without the tint
+      ];
+    });
+}
+
+/** @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @returns {any[]} */
+export function epochMarks(epochs, range, palette) {
+  const seen = epochs.filter((e) => e.began_at >= range.start && e.began_at <= range.end);
+  const every = Math.ceil(seen.length / MOST_MARKS);
+  return seen
+    .filter((_, i) => i % every === 0)
+    .map((e) => ({
+      type: "line",
+      xref: "x",
+      yref: "paper",
+      x0: toAxis(e.began_at),
+      x1: toAxis(e.began_at),
+      y0: 0,
+      y1: 1,
+      layer: "above",
+      line: { color: fade(palette.text, 0.38), width: 1, dash: "2px,3px" },
+    }));
+}
+
+/** Names of the epochs above the plot, as many as fit. @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
+export function epochNames(epochs, range, palette, width) {
+  const seen = epochs.filter((e) => e.began_at >= range.start && e.began_at <= range.end);
+  const fit = Math.max(1, Math.floor((width - MARGIN.l - MARGIN.r) / 64));
+  const every = Math.ceil(seen.length / fit);
+  return seen
+    .filter((_, i) => i % every === 0)
+    .map((e) => ({
+      x: toAxis(e.began_at),
+      xref: "x",
+      y: 1,
+      yref: "paper",
+      xanchor: "left",
+      yanchor: "bottom",
+      yshift: 2,
+      xshift: -2,
+      text: `epoch ${e.epoch}`,
+      showarrow: false,
+      font: { size: 10, color: palette.muted },
+    }));
+}
+
+/** Shown inside an empty plot. @param {string} text @param {Palette} palette @returns {any} */
+export function message(text, palette) {
+  return {
+    text,
+    xref: "paper",
+    yref: "paper",
+    x: 0.5,
+    y: 0.5,
+    showarrow: false,
+    font: { size: 12, color: palette.muted },
+  };
+}

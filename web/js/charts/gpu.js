@@ -1,0 +1,56 @@
+// GPU utilization with power on its own axis; compute duty where there is no GPU. Gaps stay gaps.
+
+import { fade, marks, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { isEmpty } from "./steps.js";
+
+/** @typedef {import("../types.js").Series} Series */
+
+/**
+ * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], findings: import("../types.js").Finding[],
+ *   range: import("../types.js").Range}} input
+ * @param {import("../types.js").Palette} palette
+ * @returns {import("./axis.js").Figure}
+ */
+export function gpuFigure(input, palette) {
+  const layout = timeLayout(palette, 170, input.range);
+  layout.yaxis = valueAxis(palette, { range: [0, 104], ticksuffix: " %", tickvals: [0, 25, 50, 75, 100] });
+  layout.shapes = marks(input.findings, input.epochs, input.range, palette);
+  const main = isEmpty(input.data.gpu_utilization_ratio) ? input.data.compute_duty_ratio : input.data.gpu_utilization_ratio;
+  /** @type {any[]} */
+  const data = [];
+  if (main !== undefined && !isEmpty(main)) {
+    const gpu = main === input.data.gpu_utilization_ratio;
+    data.push({
+      ...line(main, 100),
+      name: gpu ? "utilization" : "compute duty",
+      line: { color: palette.gpu, width: 1.5, shape: "hvh" },
+      fill: "tozeroy",
+      fillcolor: fade(palette.gpu, 0.14),
+      hovertemplate: "%{y:.0f} %",
+    });
+  }
+  const power = input.data.gpu_power_w;
+  if (power !== undefined && !isEmpty(power)) {
+    layout.yaxis2 = valueAxis(palette, { overlaying: "y", side: "right", ticksuffix: " W", showgrid: false, nticks: 4 });
+    data.push({
+      ...line(power, 1),
+      name: "power",
+      yaxis: "y2",
+      line: { color: palette.power, width: 1.5, dash: "4px,2px" }, // dashed: told apart without colour
+      hovertemplate: "%{y:.0f} W",
+    });
+  }
+  return { data, layout };
+}
+
+/** A line of bucket means. @param {Series} series @param {number} scale @returns {any} */
+export function line(series, scale) {
+  const half = series.bucket_s / 2;
+  return {
+    type: "scatter",
+    mode: "lines",
+    x: series.t.map((t) => toAxis(t + half)),
+    y: series.mean.map((v) => (v === null ? null : v * scale)),
+    connectgaps: false,
+  };
+}

@@ -1,0 +1,49 @@
+// Rank × time: which ranks wait for data, and when.
+
+import { MARGIN, epochMarks, timeLayout, toAxis, valueAxis } from "./axis.js";
+
+/** Height of the chart: rows people can click while there are few, a fixed picture when there are many. @param {number} ranks */
+export function heatmapHeight(ranks) {
+  const rows = ranks === 1 ? 22 : Math.min(360, Math.max(ranks * 22, Math.min(ranks * 8, 240)));
+  return rows + MARGIN.t + MARGIN.b;
+}
+
+/**
+ * @param {{data: import("../types.js").Heatmap, epochs: import("../types.js").Epoch[], range: import("../types.js").Range}} input
+ * @param {import("../types.js").Palette} palette
+ * @returns {import("./axis.js").Figure}
+ */
+export function heatmapFigure(input, palette) {
+  const { ranks, t, values, bucket_s } = input.data;
+  const layout = timeLayout(palette, heatmapHeight(ranks.length), input.range);
+  layout.hovermode = "closest";
+  layout.xaxis.showgrid = false;
+  layout.xaxis.showspikes = false;
+  const every = Math.ceil(ranks.length / 16);
+  layout.yaxis = valueAxis(palette, {
+    range: [ranks.length - 0.5, -0.5], // rank 0 on top
+    tickvals: ranks.map((_, i) => i).filter((i) => i % every === 0),
+    ticktext: ranks.filter((_, i) => i % every === 0).map((r) => `rank ${r}`),
+    showgrid: false,
+  });
+  layout.shapes = epochMarks(input.epochs, input.range, palette);
+  const last = palette.heat.length - 1;
+  const data = [
+    {
+      type: "heatmap",
+      x: t.map((s) => toAxis(s + bucket_s / 2)),
+      y: ranks.map((_, i) => i),
+      z: values.map((row) => row.map((v) => (v === null ? null : v * 100))),
+      customdata: ranks,
+      text: values.map((row, i) => row.map(() => `rank ${ranks[i]}`)),
+      zmin: 0,
+      zmax: 100,
+      colorscale: palette.heat.map((color, i) => [i / last, color]),
+      showscale: false,
+      hoverongaps: false,
+      ygap: ranks.length <= 24 ? 2 : 0,
+      hovertemplate: "%{text} · %{x|%H:%M:%S}<br>data wait %{z:.0f} %<extra></extra>",
+    },
+  ];
+  return { data, layout };
+}

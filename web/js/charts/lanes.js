@@ -1,0 +1,113 @@
+// One lane per worker: each fetch a bar, collate its darker tail, slow samples outlined, the open fetch growing.
+
+import { duration } from "../format.js";
+import { MARGIN, epochMarks, fade, timeLayout, toAxis, valueAxis } from "./axis.js";
+
+/**
+ * @typedef {import("../types.js").Fetches} Fetches
+ * @typedef {import("../types.js").Worker} Worker
+ */
+
+/** A sample that takes this many times the median fetch of the view, and at least half of its own fetch, is outlined. */
+const SLOW_FACTOR = 2;
+
+/** @param {Fetches} f @returns {boolean[]} which fetches were held up by one slow sample */
+export function slowOnes(f) {
+  const took = [...f.fetch_s].sort((a, b) => a - b);
+  const median = took[Math.floor(took.length / 2)] ?? 0;
+  return f.fetch_s.map((s, i) => s > SLOW_FACTOR * median && (f.slow_s[i] ?? 0) > s / 2);
+}
+
+/** Lanes in order: all workers seen in fetches or alive now. @param {Fetches} f @param {Worker[]} workers @returns {number[]} */
+export function laneWorkers(f, workers) {
+  const all = new Set([...f.worker, ...workers.filter((w) => w.worker >= 0 && w.alive).map((w) => w.worker)]);
+  return [...all].sort((a, b) => a - b);
+}
+
+/**
+ * @param {{fetches: Fetches, workers: Worker[], epochs: import("../types.js").Epoch[], range: import("../types.js").Range,
+ *   now: number}} input
+ * @param {import("../types.js").Palette} palette
+ * @returns {import("./axis.js").Figure}
+ */
+export function lanesFigure(input, palette) {
+  const f = input.fetches;
+  const lanes = laneWorkers(f, input.workers);
+  const thick = lanes.length > 16 ? 8 : lanes.length > 8 ? 12 : 18;
+  const layout = timeLayout(palette, Math.max(1, lanes.length) * (thick + 8) + MARGIN.t + MARGIN.b, input.range);
+  layout.hovermode = "closest";
+  layout.xaxis.showspikes = false;
+  layout.yaxis = valueAxis(palette, {
+    range: [lanes.length - 0.5, -0.5],
+    tickvals: lanes.map((_, i) => i),
+    ticktext: lanes.map((w) => (w < 0 ? "main" : `worker ${w}`)),
+    showgrid: false,
+  });
+  layout.shapes = epochMarks(input.epochs, input.range, palette);
+  const slow = slowOnes(f);
+  const lane = new Map(lanes.map((w, i) => [w, i]));
+  const fetches = [segments(), segments()];
+  const collates = segments();
+  const outlines = segments();
+  /** @type {Map<number, number>} */
+  const seen = new Map();
+  f.worker.forEach((worker, i) => {
+    const began = /** @type {number} */ (f.began_at[i]);
+    const took = /** @type {number} */ (f.fetch_s[i]);
+    const collate = f.collate_s[i] ?? 0;
+    const y = lane.get(worker) ?? 0;
+    const turn = (seen.get(worker) ?? 0) % 2; // neighbours alternate in shade so that back-to-back fetches stay countable
+    seen.set(worker, turn + 1);
+    const text = [
+      `worker ${worker} · ${duration(took)}`,
+      f.slow_index[i] === null ? "" : `slowest sample ${f.slow_index[i]}: ${duration(f.slow_s[i])}`,
+      collate > 0 ? `collate ${duration(collate)}` : "",
+    ];
+    const label = text.filter(Boolean).join("<br>");
+    if (slow[i]) add(outlines, began, began + took, y, label);
+    add(/** @type {Segments} */ (fetches[turn]), began, began + took - collate, y, label);
+    if (collate > 0) add(collates, began + took - collate, began + took, y, label);
+  });
+  const open = segments();
+  for (const w of input.workers) {
+    if (w.worker < 0 || !w.alive || w.phase_age_s === null || (w.phase !== "fetch" && w.phase !== "collate")) continue;
+    const sample = w.sample_index === null ? "" : `<br>sample ${w.sample_index} for ${duration(w.sample_age_s)}`;
+    add(open, input.now - w.phase_age_s, input.now, lane.get(w.worker) ?? 0, `worker ${w.worker} · fetching for ${duration(w.phase_age_s)}${sample}`);
+  }
+  const data = [
+    trace(outlines, palette.wait, thick + 5, "slow sample"),
+    trace(outlines, palette.panel, thick + 1, ""),
+    trace(/** @type {Segments} */ (fetches[0]), palette.forward, thick, "fetch"),
+    trace(/** @type {Segments} */ (fetches[1]), fade(palette.forward, 0.72), thick, "fetch"),
+    trace(collates, palette.backward, thick, "collate"),
+    trace(open, palette.warning, thick, "open fetch"),
+  ].filter((t) => t.x.length > 0);
+  return { data, layout };
+}
+
+/** @typedef {{x: (number|null)[], y: (number|null)[], text: string[]}} Segments */
+
+/** @returns {Segments} */
+function segments() {
+  return { x: [], y: [], text: [] };
+}
+
+/** The middle point is there to be hovered over. @param {Segments} s @param {number} from @param {number} to @param {number} y @param {string} text */
+function add(s, from, to, y, text) {
+  s.x.push(toAxis(from), toAxis((from + to) / 2), toAxis(to), null);
+  s.y.push(y, y, y, null);
+  s.text.push(text, text, text, "");
+}
+
+/** All bars of one look are one path: thousands of fetches stay cheap. @param {Segments} s @param {string} color @param {number} width @param {string} name @returns {any} */
+function trace(s, color, width, name) {
+  return {
+    type: "scatter",
+    mode: "lines",
+    name,
+    ...s,
+    line: { color, width, simplify: false },
+    hoverinfo: name === "" ? "skip" : "text",
+    connectgaps: false,
+  };
+}

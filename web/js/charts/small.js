@@ -1,0 +1,110 @@
+// Small multiples on the shared time axis: one quantity each, with the range it moved in.
+
+import { bytes, percent, number } from "../format.js";
+import { fade, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { line } from "./gpu.js";
+
+/**
+ * @typedef {import("../types.js").Series} Series
+ * @typedef {{metric: string, name: string, unit: "ratio"|"bytes"|"bytes_per_s"|"count", about: string}} Counter
+ */
+
+/** @type {Counter[]} */
+export const COUNTERS = [
+  { metric: "host_cpu_ratio", name: "Host CPU", unit: "ratio", about: "busy share of all CPUs" },
+  { metric: "process_cpu_ratio", name: "Training process CPU", unit: "ratio", about: "of one core" },
+  { metric: "worker_cpu_ratio", name: "Worker CPU", unit: "ratio", about: "mean of one core per worker" },
+  { metric: "host_throttled_ratio", name: "CPU throttled", unit: "ratio", about: "share of cgroup periods cut short" },
+  { metric: "host_psi_cpu_ratio", name: "Pressure: CPU", unit: "ratio", about: "time some task waited for a CPU" },
+  { metric: "host_psi_io_ratio", name: "Pressure: I/O", unit: "ratio", about: "time some task waited for storage" },
+  { metric: "host_psi_memory_ratio", name: "Pressure: memory", unit: "ratio", about: "time some task waited for memory" },
+  { metric: "host_shm_used_ratio", name: "/dev/shm used", unit: "ratio", about: "where workers hand batches over" },
+  { metric: "host_disk_read_bytes_per_s", name: "Disk read", unit: "bytes_per_s", about: "all devices of the host" },
+  { metric: "host_memory_available_bytes", name: "Memory available", unit: "bytes", about: "on the host" },
+  { metric: "worker_rss_bytes", name: "Worker memory", unit: "bytes", about: "resident, mean per worker" },
+  { metric: "process_rss_bytes", name: "Training process memory", unit: "bytes", about: "resident" },
+];
+
+/** @param {number|null|undefined} v @param {Counter["unit"]} unit */
+export function inUnit(v, unit) {
+  if (unit === "ratio") return percent(v);
+  if (unit === "bytes") return bytes(v);
+  return unit === "bytes_per_s" ? (v === null || v === undefined ? "–" : `${bytes(v)}/s`) : number(v);
+}
+
+/** The newest known value. @param {Series|undefined} series */
+export function latest(series) {
+  if (series === undefined) return null;
+  for (let i = series.mean.length - 1; i >= 0; i -= 1) if (series.mean[i] !== null) return series.mean[i] ?? null;
+  return null;
+}
+
+/** Round top for a value axis, so that it does not jump with every sample. @param {number} top */
+export function niceTop(top) {
+  if (!(top > 0)) return 1;
+  const unit = 10 ** Math.floor(Math.log10(top));
+  return (/** @type {number} */ ([1, 2, 5, 10].find((k) => k * unit >= top))) * unit;
+}
+
+/**
+ * @param {{series: Series, counter: Counter, range: import("../types.js").Range}} input
+ * @param {import("../types.js").Palette} palette
+ * @returns {import("./axis.js").Figure}
+ */
+export function counterFigure(input, palette) {
+  const { series, counter } = input;
+  const highest = Math.max(0, ...series.max.map((v) => v ?? 0));
+  const top = counter.unit === "ratio" ? Math.max(1, niceTop(highest)) : niceTop(highest);
+  const layout = timeLayout(palette, 92, input.range);
+  layout.margin = { l: 8, r: 8, t: 6, b: 6 };
+  layout.xaxis.showticklabels = false;
+  layout.xaxis.showgrid = false;
+  layout.yaxis = valueAxis(palette, { range: [0, top * 1.05], tickvals: [0, top], showticklabels: false });
+  layout.hovermode = "x";
+  const text = series.mean.map((v) => inUnit(v, counter.unit));
+  return {
+    data: [
+      {
+        ...line(series, 1),
+        text,
+        line: { color: palette.line, width: 1.5 },
+        fill: "tozeroy",
+        fillcolor: fade(palette.line, 0.12),
+        hovertemplate: "%{x|%H:%M:%S}<br>%{text}<extra></extra>",
+      },
+    ],
+    layout,
+  };
+}
+
+/**
+ * Batches ready and unread when the loop asked: the band is what they moved within.
+ * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], range: import("../types.js").Range, capacity: number|null}} input
+ * @param {import("../types.js").Palette} palette
+ * @returns {import("./axis.js").Figure}
+ */
+export function readyFigure(input, palette) {
+  const layout = timeLayout(palette, 150, input.range);
+  layout.yaxis = valueAxis(palette, { dtick: undefined, nticks: 4 });
+  layout.shapes = [];
+  /** @type {any[]} */
+  const data = [];
+  const ready = input.data.ready_batches;
+  if (ready !== undefined) {
+    const x = ready.t.map((t) => toAxis(t + ready.bucket_s / 2));
+    data.push(
+      { type: "scatter", mode: "lines", x, y: ready.min, line: { width: 0 }, hoverinfo: "skip", name: "" },
+      { type: "scatter", mode: "lines", x, y: ready.max, line: { width: 0 }, fill: "tonexty", fillcolor: fade(palette.gpu, 0.16), hoverinfo: "skip", name: "" },
+      { ...line(ready, 1), name: "ready", line: { color: palette.gpu, width: 1.5 }, hovertemplate: "%{y:.1f} batches" },
+    );
+  }
+  const cached = input.data.cached_batches;
+  if (cached !== undefined && cached.mean.some((v) => (v ?? 0) > 0))
+    data.push({ ...line(cached, 1), name: "out of order", line: { color: palette.h2d, width: 1.5, dash: "4px,2px" }, hovertemplate: "%{y:.1f} batches" });
+  if (input.capacity !== null && input.capacity > 0)
+    layout.shapes.push({
+      type: "line", xref: "paper", x0: 0, x1: 1, y0: input.capacity, y1: input.capacity,
+      line: { color: fade(palette.text, 0.35), width: 1, dash: "dot" },
+    });
+  return { data, layout };
+}

@@ -1,0 +1,55 @@
+// From the state to the figure of each chart card. Pure: no document, no Plotly.
+
+import { gpuFigure } from "./charts/gpu.js";
+import { heatmapFigure } from "./charts/heatmap.js";
+import { lanesFigure } from "./charts/lanes.js";
+import { COUNTERS, counterFigure, readyFigure } from "./charts/small.js";
+import { stepsFigure } from "./charts/steps.js";
+
+/**
+ * @typedef {import("./types.js").State} State
+ * @typedef {import("./types.js").Palette} Palette
+ * @typedef {import("./charts/axis.js").Figure} Figure
+ */
+
+/** @param {State} state @param {string} id @param {Palette} palette @param {number} width @returns {Figure|null} null: nothing to draw */
+export function figureOf(state, id, palette, width) {
+  const held = state.cards[id];
+  if (held === undefined || held.data === null || held.range === null) return null;
+  const range = state.view.kind === "fixed" ? { start: state.view.start, end: state.view.end } : held.range;
+  const epochs = epochsOf(state);
+  const rank = state.route.page === "rank" ? state.route.rank : null;
+  // On the page of a rank only what concerns it is a band.
+  const findings = rank === null ? state.findings : state.findings.filter((f) => f.rank === null || f.rank === rank);
+  const { data } = held;
+  switch (id) {
+    case "steps":
+      return stepsFigure({ data, epochs, findings, range, width }, palette);
+    case "gpu":
+      return gpuFigure({ data, epochs, findings, range }, palette);
+    case "heatmap":
+      return heatmapFigure({ data, epochs, range }, palette);
+    case "lanes":
+      return lanesFigure({ fetches: data.fetches, workers: data.workers, epochs, range, now: data.at }, palette);
+    case "ready":
+      return readyFigure({ data, epochs, range, capacity: capacityOf(state) }, palette);
+    default: {
+      const counter = COUNTERS.find((c) => id === `small-${c.metric}`);
+      return counter === undefined ? null : counterFigure({ series: data[counter.metric], counter, range }, palette);
+    }
+  }
+}
+
+/** The marks follow the training loader; an evaluation pass is not an epoch to the reader. @param {State} state @returns {import("./types.js").Epoch[]} */
+export function epochsOf(state) {
+  /** @type {import("./types.js").Epoch[]} */
+  const all = state.cards.epochs?.data ?? [];
+  const train = state.summary?.loaders.filter((l) => l.role !== "eval").map((l) => l.loader);
+  return train === undefined || train.length === 0 ? all : all.filter((e) => train.includes(e.loader));
+}
+
+/** Most batches that can be ready: num_workers × prefetch_factor. @param {State} state */
+export function capacityOf(state) {
+  const loader = state.summary?.loaders.find((l) => l.role === "train");
+  return loader?.num_workers && loader.prefetch_factor ? loader.num_workers * loader.prefetch_factor : null;
+}

@@ -1,0 +1,125 @@
+// Numbers and times as a reader sees them. Pure; unknown is a dash, never a zero.
+
+export const UNKNOWN = "–";
+const THIN = "\u202f"; // between number and unit: keeps them on one line
+
+/** @param {number|null|undefined} v @returns {v is number} */
+function known(v) {
+  return v !== null && v !== undefined && Number.isFinite(v);
+}
+
+/** 0.541 → "54 %"; small shares keep a digit: 0.034 → "3.4 %". @param {number|null|undefined} ratio */
+export function percent(ratio) {
+  if (!known(ratio)) return UNKNOWN;
+  const v = ratio * 100;
+  const digits = Math.abs(v) >= 9.95 || v === 0 ? 0 : 1;
+  return `${v.toFixed(digits)}${THIN}%`;
+}
+
+/** Three significant digits, grouped thousands: 9.73, 97.3, 973, 12,345. @param {number|null|undefined} v */
+export function number(v) {
+  if (!known(v)) return UNKNOWN;
+  const a = Math.abs(v);
+  if (Number.isInteger(v) || a >= 100) return group(Math.round(v));
+  return a >= 10 ? v.toFixed(1) : a >= 0.01 || v === 0 ? v.toFixed(2) : v.toPrecision(2);
+}
+
+/** Whole numbers with thin separators: 18,204. @param {number|null|undefined} v */
+export function count(v) {
+  return known(v) ? group(Math.round(v)) : UNKNOWN;
+}
+
+/** @param {number} v */
+function group(v) {
+  return String(v).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+}
+
+/** A duration in the unit that fits: 850 µs, 45 ms, 1.4 s, 71 s, 12 min, 3 h 05 min. @param {number|null|undefined} s */
+export function duration(s) {
+  if (!known(s)) return UNKNOWN;
+  if (s < 0) return `-${duration(-s)}`;
+  if (s === 0) return `0${THIN}s`;
+  if (s < 0.0009995) return `${Math.max(1, Math.round(s * 1e6))}${THIN}µs`;
+  if (s < 0.00995) return `${(s * 1e3).toFixed(1)}${THIN}ms`;
+  if (s < 0.9995) return `${Math.round(s * 1e3)}${THIN}ms`;
+  if (s < 9.95) return `${s.toFixed(1)}${THIN}s`;
+  if (s < 119.5) return `${Math.round(s)}${THIN}s`;
+  const minutes = Math.round(s / 60);
+  if (minutes < 120) return `${minutes}${THIN}min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours}${THIN}h ${String(minutes % 60).padStart(2, "0")}${THIN}min`;
+  return `${Math.round(hours / 24)}${THIN}days`;
+}
+
+/** How long ago, coarse so that it does not flicker. @param {number|null|undefined} s */
+export function ago(s) {
+  if (!known(s)) return UNKNOWN;
+  if (s < 5) return "just now";
+  if (s < 60) return `${Math.floor(s / 5) * 5}${THIN}s ago`;
+  if (s < 3600) return `${Math.floor(s / 60)}${THIN}min ago`;
+  if (s < 48 * 3600) return `${Math.floor(s / 3600)}${THIN}h ago`;
+  return `${Math.floor(s / 86400)}${THIN}days ago`;
+}
+
+/** Bytes in binary units: 296 MiB. @param {number|null|undefined} v */
+export function bytes(v) {
+  if (!known(v)) return UNKNOWN;
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let n = v;
+  let unit = 0;
+  while (Math.abs(n) >= 1023.5 && unit < units.length - 1) {
+    n /= 1024;
+    unit += 1;
+  }
+  return `${n >= 99.5 || unit === 0 ? Math.round(n) : n.toFixed(1)}${THIN}${units[unit]}`;
+}
+
+/** Local wall time: "14:03:22", with the day when it is not today. @param {number|null|undefined} t @param {number} now */
+export function clock(t, now) {
+  if (!known(t)) return UNKNOWN;
+  const at = new Date(t * 1000);
+  const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map((v) => String(v).padStart(2, "0")).join(":");
+  if (at.toDateString() === new Date(now * 1000).toDateString()) return time;
+  return `${at.toLocaleDateString(undefined, { month: "short", day: "numeric" })}, ${time.slice(0, 5)}`;
+}
+
+/** A number of evidence in its unit. @param {import("./types.js").Evidence} e */
+export function evidence(e) {
+  if (e.value === null || e.value === undefined) return UNKNOWN;
+  if (typeof e.value === "string") return e.value;
+  switch (e.unit) {
+    case "ratio":
+      return percent(e.value);
+    case "s":
+      return duration(e.value);
+    case "bytes":
+      return bytes(e.value);
+    case "per_s":
+      return `${number(e.value)}/s`;
+    case "index":
+      return String(e.value);
+    default:
+      return number(e.value);
+  }
+}
+
+/** "1 rank", "2 ranks". @param {number} n @param {string} noun */
+export function plural(n, noun) {
+  return `${count(n)}\u00a0${noun}${n === 1 ? "" : "s"}`;
+}
+
+/** Names, as many as are readable: "node00, node01 and 30 more". @param {string[]} names @param {number} [most] */
+export function listed(names, most = 2) {
+  if (names.length <= most + 1) return names.join(", ");
+  return `${names.slice(0, most).join(", ")} and ${names.length - most} more`;
+}
+
+/** What a rank, worker and sample of a finding are called. @param {import("./types.js").Finding} f @returns {string[]} */
+export function scope(f) {
+  const out = [];
+  if (f.rank !== null) out.push(`rank ${f.rank}`);
+  if (f.worker !== null) out.push(f.worker < 0 ? "main process" : `worker ${f.worker}`);
+  if (f.sample_indices.length > 0)
+    out.push(f.sample_indices.length === 1 ? `sample ${f.sample_indices[0]}` : plural(f.sample_indices.length, "sample"));
+  return out;
+}

@@ -1,0 +1,72 @@
+// The keyboard. Says what a key means; main.js does it.
+
+import { parentHash, routeHash } from "./store.js";
+
+/**
+ * @typedef {import("./types.js").State} State
+ * @typedef {import("./main.js").Actions} Actions
+ */
+
+/** @param {() => State} state @param {Actions} act */
+export function listenKeys(state, act) {
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = /** @type {HTMLElement} */ (event.target);
+    if (/^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
+    if (press(event.key, state(), act, target)) event.preventDefault();
+  });
+}
+
+/** @param {string} key @param {State} state @param {Actions} act @param {HTMLElement} target @returns {boolean} whether the key meant something */
+function press(key, state, act, target) {
+  const { route } = state;
+  if (state.help && key !== "?" && key !== "Escape") return false;
+  switch (key) {
+    case "?":
+      act.toggleHelp();
+      return true;
+    case "t":
+      act.nextTheme();
+      return true;
+    case "j":
+    case "ArrowDown":
+      return move(1, key === "j" ? null : target);
+    case "k":
+    case "ArrowUp":
+      return move(-1, key === "k" ? null : target);
+    case "Escape":
+    case "Backspace":
+      if (state.help) act.toggleHelp();
+      else if (key === "Escape" && state.view.kind === "fixed") act.resetZoom();
+      else if (route.page === "runs") return false;
+      else act.go(parentHash(route));
+      return true;
+  }
+  if (route.page === "runs") return false;
+  if (key === " " && target.tagName !== "BUTTON" && target.tagName !== "A") {
+    act.togglePause();
+    return true;
+  }
+  const spans = [300, 900, 3600];
+  if (/^[1-3]$/.test(key)) act.view({ kind: "last", span_s: spans[Number(key) - 1] ?? 300 });
+  else if (key === "4") act.view({ kind: "all" });
+  else if (key === "a") route.page === "run" ? act.toAlerts() : act.go(routeHash({ run: route.run }));
+  else if (key === "[" || key === "]") act.neighbour(key === "[" ? -1 : 1);
+  else return false;
+  return true;
+}
+
+/**
+ * Focus the next thing in the page's lists. Arrow keys do so only from within a list: elsewhere they scroll.
+ * @param {number} by @param {HTMLElement|null} within
+ */
+function move(by, within) {
+  const items = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-nav]")]);
+  if (items.length === 0) return false;
+  const at = items.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+  if (at < 0 && within !== null && within !== document.body) return false;
+  const next = items[at < 0 ? (by > 0 ? 0 : items.length - 1) : Math.max(0, Math.min(items.length - 1, at + by))];
+  next?.focus();
+  next?.scrollIntoView({ block: "nearest" });
+  return true;
+}

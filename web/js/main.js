@@ -1,0 +1,340 @@
+// Knows everyone: routes, the live stream, the refresher, drawing. At most four drawings a second.
+
+import { acknowledge, call, silence, takeStacks } from "./api.js";
+import { h, render } from "./dom.js";
+import { figureOf } from "./figures.js";
+import { listenKeys } from "./keys.js";
+import { blocked, helpDialog, topBar } from "./panels/frame.js";
+import { rankPage, runPage } from "./panels/pages.js";
+import { runsPage } from "./panels/runs.js";
+import { draw as drawChart, load as loadPlotly, purge } from "./plotly.js";
+import { Refresher } from "./refresh.js";
+import { Store, active, aged, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
+import { Stream, failure } from "./stream.js";
+import { applyTheme, readPalette, savedTheme } from "./theme.js";
+
+/**
+ * What a reader can do.
+ * @typedef {typeof actions} Actions
+ * @typedef {import("./types.js").State} State
+ */
+
+const DRAW_EVERY_MS = 250;
+const RUNS_EVERY_MS = 2000;
+
+const store = new Store();
+const app = /** @type {HTMLElement} */ (document.getElementById("app"));
+const announcer = /** @type {HTMLElement} */ (document.getElementById("announcer"));
+const now = () => Date.now() / 1000;
+
+/** Cards on the screen. @type {Set<string>} */
+const seen = new Set();
+const watcher = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries) {
+      const id = /** @type {HTMLElement} */ (entry.target).dataset.card ?? "";
+      if (entry.isIntersecting) seen.add(id);
+      else seen.delete(id);
+    }
+    refresher.step();
+    schedule();
+  },
+  { rootMargin: "120px" },
+);
+/** @type {Set<Element>} */
+const watched = new Set();
+
+const refresher = new Refresher({
+  state: () => store.state,
+  put: (id, card) => store.set({ cards: { ...store.state.cards, [id]: card } }),
+  seen: (id) => seen.has(id),
+  points: () => Math.max(80, Math.min(300, Math.round((app.clientWidth - 160) / 3))),
+});
+
+/** @type {Stream|null} */
+let stream = null;
+/** @type {string} */
+let announced = "";
+/** @type {number|undefined} */
+let noteTimer = undefined;
+
+const actions = {
+  go: (/** @type {string} */ hash) => {
+    location.hash = hash;
+  },
+  view: (/** @type {import("./types.js").View} */ view) => {
+    store.set({ view });
+    refresher.restart();
+    refresher.step();
+  },
+  resetZoom: () => {
+    const going = store.state.summary?.state === "live" || store.state.summary?.state === "hung";
+    actions.view(beforeZoom ?? (going ? { kind: "last", span_s: 300 } : { kind: "all" }));
+  },
+  rank: (/** @type {number} */ rank) => store.set({ rank }),
+  neighbour: (/** @type {number} */ by) => {
+    const { summary, route } = store.state;
+    const shown = shownRank(store.state);
+    const at = summary?.ranks.findIndex((r) => r.rank === shown) ?? -1;
+    const next = summary?.ranks[at + by];
+    if (next === undefined) return;
+    if (route.page === "rank") actions.go(routeHash({ run: route.run, rank: next.rank }));
+    else actions.rank(next.rank);
+  },
+  togglePause: () => {
+    store.set({ paused: !store.state.paused });
+    if (!store.state.paused) refresher.restart();
+  },
+  nextTheme: () => {
+    const order = /** @type {const} */ (["auto", "light", "dark"]);
+    const theme = order[(order.indexOf(store.state.theme) + 1) % 3] ?? "auto";
+    applyTheme(theme);
+    store.set({ theme });
+    actions.tell(`Theme: ${theme === "auto" ? "as the system" : theme}`);
+  },
+  toggleHelp: () => store.set({ help: !store.state.help }),
+  toggle: (/** @type {string} */ id) => actions.open(id, !(store.state.open[id] ?? false)),
+  open: (/** @type {string} */ id, /** @type {boolean} */ on) => store.set({ open: { ...store.state.open, [id]: on } }),
+  sort: (/** @type {string} */ by) => {
+    const { sort } = store.state;
+    store.set({ sort: sort.by === by ? { by, down: !sort.down } : { by, down: !["rank", "state", "phase"].includes(by) } });
+  },
+  toAlerts: () => {
+    const first = active(store.state.findings)[0];
+    document.getElementById("alerts")?.scrollIntoView({ block: "start", behavior: "smooth" });
+    if (first !== undefined) /** @type {HTMLElement|null} */ (document.querySelector(`[id="finding-${CSS.escape(first.id)}"] [data-nav]`))?.focus({ preventScroll: true });
+  },
+  acknowledge: (/** @type {string} */ id) => change(acknowledge(id), "Acknowledged"),
+  silence: (/** @type {string} */ id, /** @type {number} */ seconds) => change(silence(id, seconds), "Silenced for an hour"),
+  takeStacks: () => {
+    const { run, rank } = store.state.route;
+    if (run !== null && rank !== null) void report(takeStacks(run, rank), "Stacks asked for; they arrive within a second or two");
+  },
+  tell: (/** @type {string} */ note) => {
+    store.set({ note });
+    clearTimeout(noteTimer);
+    noteTimer = setTimeout(() => store.set({ note: "" }), 4000);
+  },
+};
+
+/** @param {Promise<import("./types.js").Finding>} answer @param {string} note */
+async function change(answer, note) {
+  const finding = await report(answer, note);
+  if (finding !== null) store.set({ findings: store.state.findings.map((f) => (f.id === finding.id ? { ...f, ...finding, stacks: f.stacks } : f)) });
+}
+
+/** @template T @param {Promise<T>} answer @param {string} note @returns {Promise<T|null>} */
+async function report(answer, note) {
+  try {
+    const value = await answer;
+    actions.tell(note);
+    return value;
+  } catch (error) {
+    actions.tell(`Not done: ${error instanceof Error ? error.message : error}`);
+    return null;
+  }
+}
+
+/** The view before the first zoom, for the way back. @type {import("./types.js").View|null} */
+let beforeZoom = null;
+
+const reactions = {
+  zoom: (/** @type {number} */ a, /** @type {number} */ b) => {
+    const view = zoomed(a, b);
+    if (view === null) return redraw();
+    if (store.state.view.kind !== "fixed") beforeZoom = store.state.view;
+    actions.view(view);
+  },
+  reset: () => actions.resetZoom(),
+  click: (/** @type {string} */ id, /** @type {number} */ y) => {
+    if (id !== "plot-heatmap") return;
+    const rank = store.state.cards.heatmap?.data?.ranks[Math.round(y)];
+    if (rank !== undefined) actions.go(routeHash({ run: store.state.route.run, rank }));
+  },
+};
+
+// ---- drawing ------------------------------------------------------------------------------------------------------
+
+let scheduled = false;
+let drawn_at = 0;
+/** What each chart was last drawn from. @type {Map<string, unknown[]>} */
+let inputs = new Map();
+/** @type {Map<string, HTMLElement>} */
+const plots = new Map();
+
+function schedule() {
+  if (scheduled) return;
+  scheduled = true;
+  const wait = Math.max(0, DRAW_EVERY_MS - (performance.now() - drawn_at));
+  setTimeout(() => requestAnimationFrame(paint), wait);
+}
+
+/** Draw without waiting: the reader did something. */
+function redraw() {
+  inputs = new Map();
+  drawn_at = 0;
+  schedule();
+}
+
+function paint() {
+  scheduled = false;
+  drawn_at = performance.now();
+  const { state } = store;
+  const { route } = state;
+  const page =
+    state.link === "unauthorized" ? h("div", { class: "page", key: "blocked" }, blocked(state, actions))
+    : route.page === "runs" ? runsPage(state, actions)
+    : route.page === "run" ? runPage(state, actions)
+    : rankPage(state, actions);
+  render(app, [
+    topBar(state, actions),
+    h("main", { id: "content", tabindex: "-1" }, page),
+    state.help && helpDialog(actions),
+    state.note !== "" && h("div", { class: "note", key: "note", role: "status" }, state.note),
+  ]);
+  document.title = title(state);
+  announce(state);
+  watchCards();
+  paintCharts();
+}
+
+function paintCharts() {
+  const { state } = store;
+  /** @type {import("./types.js").Palette|null} */
+  let palette = null;
+  for (const [id, element] of plots) if (!element.isConnected) plots.delete(id), void purge(element);
+  for (const element of /** @type {NodeListOf<HTMLElement>} */ (app.querySelectorAll(".plot"))) {
+    const id = element.id.slice("plot-".length);
+    if (!seen.has(id)) continue;
+    const wanted = [element, state.cards[id]?.data, state.view, state.findings_version, state.cards.epochs?.data, state.theme, element.clientWidth, themeTurn];
+    const before = inputs.get(id);
+    if (before !== undefined && before.every((v, i) => v === wanted[i])) continue;
+    palette ??= readPalette(state.theme);
+    const figure = figureOf(state, id, palette, element.clientWidth);
+    if (figure === null) continue;
+    inputs.set(id, wanted);
+    plots.set(id, element);
+    drawChart(element, figure, reactions).catch((error) => {
+      inputs.delete(id);
+      actions.tell(String(error.message ?? error));
+    });
+  }
+}
+
+/** Follow which cards are on the screen. */
+function watchCards() {
+  const cards = new Set(app.querySelectorAll("[data-card]"));
+  for (const element of watched)
+    if (!cards.has(element)) {
+      watcher.unobserve(element);
+      watched.delete(element);
+      seen.delete(/** @type {HTMLElement} */ (element).dataset.card ?? "");
+    }
+  for (const element of cards)
+    if (!watched.has(element)) {
+      watched.add(element);
+      watcher.observe(element);
+    }
+}
+
+/** @param {State} state */
+function title(state) {
+  const name = state.summary?.name ?? state.route.run;
+  if (name === null || name === undefined) return "loaderwatch";
+  const open = active(state.findings).filter((f) => f.state === "firing").length;
+  return `${open > 0 ? `(${open}) ` : ""}${state.route.rank === null ? name : `rank ${state.route.rank} · ${name}`} · loaderwatch`;
+}
+
+/** Tell screen readers of a new alert, once. @param {State} state */
+function announce(state) {
+  const first = active(state.findings).find((f) => f.state === "firing");
+  const text = first === undefined ? "" : `${first.severity} alert: ${first.title}`;
+  const which = first?.id ?? "";
+  if (which !== announced) {
+    announced = which;
+    announcer.textContent = text;
+  }
+}
+
+// ---- where we are -------------------------------------------------------------------------------------------------
+
+function navigate() {
+  const before = store.state.route;
+  const route = parseRoute(location.hash);
+  if (before.run !== route.run || before.page !== route.page || before.rank !== route.rank) {
+    refresher.clear();
+    inputs = new Map();
+    window.scrollTo(0, 0);
+  }
+  if (before.run !== route.run) {
+    stream?.close();
+    stream = null;
+    beforeZoom = null;
+  }
+  store.set(navigated(store.state, route));
+  if (route.run === null) void loadRuns();
+  else if (stream === null) {
+    stream = new Stream(route.run, { message: onMessage, link: (link) => store.set({ link }) });
+    // Let the first paint happen before the browser parses 4.8 MB of charts.
+    requestAnimationFrame(() => setTimeout(() => loadPlotly().catch((error) => actions.tell(error.message)), 0));
+  }
+  drawn_at = 0;
+  schedule();
+  if (route.finding !== null) showFinding(route.finding);
+}
+
+/** @param {any} message */
+function onMessage(message) {
+  const first = store.state.summary === null;
+  store.set(streamed(store.state, message, now()));
+  refresher.touch();
+  refresher.step();
+  const { finding } = store.state.route;
+  if (first && finding !== null) showFinding(finding);
+}
+
+/** Unfold a finding and bring it into view once it is drawn. @param {string} id */
+function showFinding(id) {
+  actions.open(id, true);
+  setTimeout(() => {
+    const element = document.getElementById(`finding-${id}`);
+    element?.scrollIntoView({ block: "start", behavior: "smooth" });
+    /** @type {HTMLElement|null} */ (element?.querySelector("[data-nav]") ?? null)?.focus({ preventScroll: true });
+  }, DRAW_EVERY_MS + 100);
+}
+
+async function loadRuns() {
+  try {
+    const runs = await call("/runs");
+    store.set({ runs, runs_error: null, clock: now(), link: "live" });
+  } catch (error) {
+    const link = failure(error);
+    store.set({ runs_error: error instanceof Error ? error.message : String(error), link: link === "gone" ? "stale" : link });
+  }
+}
+
+let themeTurn = 0;
+
+function start() {
+  store.set({ theme: savedTheme(), clock: now() });
+  store.subscribe(schedule);
+  window.addEventListener("hashchange", navigate);
+  document.addEventListener("visibilitychange", () => refresher.step());
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    themeTurn += 1;
+    schedule();
+  });
+  new ResizeObserver(schedule).observe(app);
+  listenKeys(() => store.state, actions);
+  setInterval(() => {
+    if (document.hidden) return;
+    store.set(aged(store.state, now()));
+    refresher.step();
+  }, 1000);
+  setInterval(() => {
+    if (store.state.route.run === null && !document.hidden) void loadRuns();
+  }, RUNS_EVERY_MS);
+  navigate();
+}
+
+start();

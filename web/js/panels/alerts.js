@@ -1,0 +1,187 @@
+// Alerts: one line each, unfolding to cause, advice, evidence and stacks; and the card of four facts for a hang.
+
+import { h } from "../dom.js";
+import { ago, clock, duration, evidence, percent, scope } from "../format.js";
+import { icon, severityIcon } from "../icons.js";
+import { routeHash, serverNow } from "../store.js";
+import { button, copyButton } from "./parts.js";
+import { ownFrame, stackView } from "./stacks.js";
+
+/**
+ * @typedef {import("../types.js").State} State
+ * @typedef {import("../types.js").Finding} Finding
+ * @typedef {import("../types.js").Worker} Worker
+ * @typedef {import("../main.js").Actions} Actions
+ */
+
+const WORDS = { firing: "Firing", acknowledged: "Acknowledged", silenced: "Silenced", resolved: "Resolved" };
+
+/** Findings with the stack texts that the stream leaves out. @param {State} state @returns {Finding[]} */
+export function withStacks(state) {
+  /** @type {Finding[]|undefined} */
+  const full = state.cards.findings?.data?.findings;
+  if (full === undefined) return state.findings;
+  const stacks = new Map(full.map((f) => [f.id, f.stacks]));
+  return state.findings.map((f) => ({ ...f, stacks: stacks.get(f.id) ?? f.stacks }));
+}
+
+/** @param {State} state @param {Actions} act */
+export function alertsPanel(state, act) {
+  const order = { firing: 0, acknowledged: 1, silenced: 2, resolved: 3 };
+  const all = withStacks(state);
+  const list = [...all].sort(
+    (a, b) => (order[/** @type {"firing"} */ (a.state)] ?? 4) - (order[/** @type {"firing"} */ (b.state)] ?? 4) || b.began_at - a.began_at,
+  );
+  const firing = list.filter((f) => f.state === "firing" && f.severity !== "info").length;
+  return h(
+    "section",
+    { class: "card flush", id: "alerts", key: "alerts", "aria-label": "Alerts" },
+    h(
+      "header",
+      { class: "card-head" },
+      h("h2", {}, "Alerts"),
+      h("p", { class: "card-about" }, list.length === 0 ? "" : firing === 0 ? `${list.length}, none firing` : `${firing} firing, ${list.length} in all`),
+    ),
+    list.length === 0
+      ? h("p", { class: "quiet" }, icon("ok", "sev-ok"), "No detector has found anything in this run.")
+      : h("div", { role: "list" }, list.map((f) => alertRow(f, state, act))),
+  );
+}
+
+/** @param {Finding} f @param {State} state @param {Actions} act */
+function alertRow(f, state, act) {
+  const now = serverNow(state);
+  const open = state.open[f.id] ?? false;
+  const ended = f.ended_at !== null && f.state === "resolved";
+  return h(
+    "div",
+    { class: `alert is-${f.state} tone-${f.severity}${open ? " is-open" : ""}`, role: "listitem", key: f.id, id: `finding-${f.id}` },
+    h(
+      "button",
+      { type: "button", class: "alert-head", "aria-expanded": String(open), "data-nav": true, onclick: () => act.toggle(f.id) },
+      icon("right", "chevron"),
+      severityIcon(ended ? "ok" : f.severity),
+      h("span", { class: "alert-title" }, f.title),
+      h("span", { class: "alert-scope" }, scope(f).map((s) => h("span", { class: "chip" }, s))),
+      h("span", { class: "alert-lost" }, f.lost_s === null ? "" : [h("b", {}, duration(f.lost_s)), " lost"]),
+      h("span", { class: "alert-when", title: clock(f.began_at, now) }, ended ? `lasted ${duration((f.ended_at ?? now) - f.began_at)}` : ago(now - f.began_at)),
+      h("span", { class: `pill pill-${f.state}` }, WORDS[/** @type {"firing"} */ (f.state)] ?? f.state),
+    ),
+    open && alertBody(f, state, act),
+  );
+}
+
+/** @param {Finding} f @param {State} state @param {Actions} act */
+function alertBody(f, state, act) {
+  const now = serverNow(state);
+  const facts = [
+    `began ${clock(f.began_at, now)}`,
+    f.ended_at !== null ? `ended ${clock(f.ended_at, now)}` : "",
+    f.host ?? "",
+    f.pid !== null ? `pid ${f.pid}` : "",
+    `${f.code}${f.scenario === "" ? "" : ` · ${f.scenario}`}`,
+    `confidence ${percent(f.confidence)}`,
+    f.silenced_until !== null && f.state === "silenced" ? `silent until ${clock(f.silenced_until, now)}` : "",
+  ];
+  const closed = f.state === "resolved";
+  return h(
+    "div",
+    { class: "alert-body" },
+    h(
+      "div",
+      { class: "alert-words" },
+      h("h3", {}, "Why"),
+      h("p", {}, f.cause),
+      h("h3", {}, "What to do"),
+      h("p", { class: "advice" }, f.advice),
+      f.gain_ceiling_ratio !== null && h("p", { class: "gain" }, "Mending it can give back at most ", h("b", {}, percent(f.gain_ceiling_ratio)), " of the run's time."),
+      h("p", { class: "facts" }, facts.filter(Boolean).map((t) => h("span", {}, t))),
+      h(
+        "div",
+        { class: "actions" },
+        !closed && f.state !== "acknowledged" && button("Acknowledge", () => act.acknowledge(f.id)),
+        !closed && f.state !== "silenced" && button("Silence for 1 h", () => act.silence(f.id, 3600), {}, icon("bell")),
+        f.rank !== null && h("a", { class: "button", href: routeHash({ run: state.route.run, rank: f.rank }) }, h("span", {}, `Open rank ${f.rank}`), icon("right")),
+      ),
+    ),
+    f.evidence.length > 0 &&
+      h(
+        "table",
+        { class: "evidence" },
+        h("caption", {}, "Evidence"),
+        h("tbody", {}, f.evidence.map((e) => h("tr", {}, h("th", { scope: "row" }, e.label), h("td", {}, evidence(e))))),
+      ),
+    f.stacks.length > 0 && h("div", { class: "alert-stacks" }, h("h3", {}, "Stacks"), stackList(f, state, act)),
+  );
+}
+
+/** @param {Finding} f @param {State} state @param {Actions} act */
+function stackList(f, state, act) {
+  return f.stacks.map((s, i) => {
+    const id = `${f.id}/${s.rank}/${s.worker}`;
+    const open = state.open[id] ?? i === 0;
+    return stackView(s, open, (on) => act.open(id, on), serverNow(state));
+  });
+}
+
+/** The hang that goes on now, if any. @param {State} state */
+export function hangNow(state) {
+  return withStacks(state).find((f) => f.code.startsWith("hung") && (f.state === "firing" || f.state === "acknowledged")) ?? null;
+}
+
+/** Which rank, which worker, which sample, which stack. @param {Finding} f @param {State} state @param {Actions} act */
+export function hangCard(f, state, act) {
+  const now = serverNow(state);
+  /** @type {Worker[]} */
+  const workers = state.cards.hang_workers?.data?.workers ?? [];
+  const worker = workers.find((w) => w.worker === (f.worker ?? -1));
+  const stack = f.stacks.find((s) => s.worker === (f.worker ?? -1) && s.rank === (f.rank ?? s.rank)) ?? f.stacks[0];
+  const loader = state.summary?.loaders.find((l) => l.rank === f.rank && l.loader === (worker?.loader ?? l.loader));
+  const sample = f.sample_indices[0];
+  const own = stack === undefined ? null : ownFrame(stack.text);
+  const process = [
+    worker?.os_state ? `state ${worker.os_state}` : "",
+    worker?.wchan ? `in ${worker.wchan}` : "",
+    worker?.alive === false ? "not alive" : "",
+  ];
+  return h(
+    "section",
+    { class: "card hang", key: "hang", "aria-label": "What is frozen" },
+    h(
+      "header",
+      { class: "card-head" },
+      h("h2", {}, "Frozen"),
+      h("p", { class: "card-about" }, `no progress since ${clock(f.began_at, now)}, `, h("b", {}, duration(now - f.began_at))),
+    ),
+    h(
+      "div",
+      { class: "facts-row" },
+      fact("Rank", f.rank === null ? "–" : String(f.rank), f.host ?? "", f.rank === null ? null : h("a", { href: routeHash({ run: state.route.run, rank: f.rank }) }, "open")),
+      fact(
+        f.worker === null ? "Process" : "Worker",
+        f.worker === null ? "main" : String(f.worker),
+        [f.pid === null ? "" : `pid ${f.pid}`, ...process].filter(Boolean).join(" · "),
+        f.pid === null ? null : copyButton(String(f.pid), act.tell),
+      ),
+      fact(
+        "Sample",
+        sample === undefined ? "–" : `dataset[${sample}]`,
+        sample === undefined ? "no sample is being read" : loader?.dataset_class ? `${loader.dataset_class}, ${loader.name}` : "load it alone to see it again",
+        sample === undefined ? null : copyButton(`dataset[${sample}]`, act.tell),
+      ),
+      fact("Stuck at", own === null ? "–" : `${own.file.split("/").pop()}:${own.line}`, own === null ? "no stack yet" : `in ${own.name}`, null),
+    ),
+    stack !== undefined && h("div", { class: "hang-stack" }, stackView(stack, state.open.hang ?? true, (on) => act.open("hang", on), now)),
+  );
+}
+
+/** @param {string} label @param {string} value @param {string} sub @param {import("../dom.js").Child} more */
+function fact(label, value, sub, more) {
+  return h(
+    "div",
+    { class: "fact", key: label },
+    h("p", { class: "tile-label" }, label),
+    h("p", { class: "fact-value" }, h("span", {}, value), more),
+    h("p", { class: "tile-sub" }, sub),
+  );
+}

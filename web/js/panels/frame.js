@@ -1,0 +1,218 @@
+// What is around the pages: top bar, range bar, chart cards with their states, keyboard help.
+
+import { h } from "../dom.js";
+import { clock, duration } from "../format.js";
+import { icon, logo } from "../icons.js";
+import { active, routeHash, serverNow } from "../store.js";
+import { button, empty, skeleton } from "./parts.js";
+
+/**
+ * @typedef {import("../types.js").State} State
+ * @typedef {import("../types.js").CardData} CardData
+ * @typedef {import("../main.js").Actions} Actions
+ * @typedef {import("../dom.js").Child} Child
+ * @typedef {{name: string, color: string, value?: string, dash?: boolean}} LegendItem
+ */
+
+/** @param {State} state @param {Actions} act */
+export function topBar(state, act) {
+  const { route, summary } = state;
+  return h(
+    "header",
+    { class: "top" },
+    h("a", { class: "brand", href: "#/", "aria-label": "loaderwatch, all runs" }, logo(), h("span", {}, "loaderwatch")),
+    h(
+      "nav",
+      { class: "crumbs", "aria-label": "Where you are" },
+      route.run !== null && [h("a", { href: "#/" }, "Runs"), h("span", { class: "sep", "aria-hidden": "true" }, "/")],
+      route.run !== null &&
+        (route.rank === null
+          ? h("span", { class: "here" }, summary?.name ?? route.run)
+          : [h("a", { href: routeHash({ run: route.run }) }, summary?.name ?? route.run), h("span", { class: "sep", "aria-hidden": "true" }, "/"), h("span", { class: "here" }, `rank ${route.rank}`)]),
+    ),
+    route.run !== null && linkPill(state, act),
+    h(
+      "button",
+      { type: "button", class: "icon-button", title: `Theme: ${state.theme} (t)`, "aria-label": `Theme: ${state.theme}. Change`, onclick: act.nextTheme },
+      icon(state.theme === "auto" ? "auto" : state.theme === "dark" ? "moon" : "sun"),
+    ),
+    h("button", { type: "button", class: "icon-button", title: "Keyboard (?)", "aria-label": "Keyboard shortcuts", "aria-expanded": String(state.help), onclick: act.toggleHelp }, icon("help")),
+  );
+}
+
+/** How fresh the page is, in a word. @param {State} state */
+export function freshness(state) {
+  const running = state.summary?.state === "live" || state.summary?.state === "hung";
+  const age = state.ticked_at === null ? null : Math.max(0, state.clock - state.ticked_at);
+  if (state.link === "gone") return { tone: "gone", text: "Run deleted" };
+  if (state.link === "unauthorized") return { tone: "gone", text: "Signed out" };
+  if (state.link === "stale") return { tone: "stale", text: age === null ? "No connection" : `Stale, ${duration(Math.round(age))} old` };
+  if (state.link === "connecting") return { tone: "connecting", text: "Connecting" };
+  if (state.paused) return { tone: "paused", text: "Paused" };
+  return running ? { tone: "live", text: "Live" } : { tone: "done", text: "Up to date" };
+}
+
+/** @param {State} state @param {Actions} act */
+function linkPill(state, act) {
+  const { tone, text } = freshness(state);
+  const pausable = tone === "live" || tone === "paused";
+  return h(
+    "button",
+    {
+      type: "button",
+      class: `link-pill link-${tone}`,
+      disabled: !pausable,
+      title: pausable ? (state.paused ? "Resume (space)" : "Pause (space)") : text,
+      onclick: act.togglePause,
+    },
+    tone === "paused" ? icon("play") : h("i", { class: "dot", "aria-hidden": "true" }),
+    h("span", {}, text),
+  );
+}
+
+/** @type {{label: string, short: string, span: number|null}[]} */
+const SPANS = [
+  { label: "5 min", short: "5 min", span: 300 },
+  { label: "15 min", short: "15 min", span: 900 },
+  { label: "1 h", short: "1 h", span: 3600 },
+  { label: "All", short: "All", span: null },
+];
+
+/** @param {State} state @param {Actions} act */
+export function rangeBar(state, act) {
+  const s = state.summary;
+  if (s === null) return null;
+  const { view } = state;
+  const now = serverNow(state);
+  const running = s.state === "live" || s.state === "hung";
+  const alerts = active(state.findings).length;
+  return h(
+    "div",
+    { class: "range-bar", key: "range", role: "toolbar", "aria-label": "Time range of all charts" },
+    h("span", { class: "range-label" }, running ? "Last" : "Show last"),
+    h(
+      "div",
+      { class: "segments" },
+      SPANS.map((o) => {
+        const on = o.span === null ? view.kind === "all" : view.kind === "last" && view.span_s === o.span;
+        return h("button", { type: "button", key: o.label, class: on ? "on" : "", "aria-pressed": String(on), onclick: () => act.view(o.span === null ? { kind: "all" } : { kind: "last", span_s: o.span }) }, o.label);
+      }),
+    ),
+    view.kind === "fixed" &&
+      h(
+        "button",
+        { type: "button", class: "chip zoom", onclick: act.resetZoom, title: "Back (double click a chart)" },
+        `${clock(view.start, now)} – ${clock(view.end, now)}`,
+        icon("close"),
+      ),
+    state.route.page === "run" && s.ranks.length > 1 && rankSelect(state, act),
+    h("span", { class: "range-hint" }, "Drag over a chart to zoom all"),
+    state.route.page === "run" && h("button", { type: "button", class: "button to-alerts", onclick: act.toAlerts }, h("span", {}, alerts === 0 ? "No open alerts" : `${alerts} open alert${alerts === 1 ? "" : "s"}`)),
+  );
+}
+
+/** @param {State} state @param {Actions} act */
+function rankSelect(state, act) {
+  return h(
+    "label",
+    { class: "select" },
+    h("span", {}, "Charts of"),
+    h(
+      "select",
+      { value: state.rank ?? "", onchange: (/** @type {any} */ e) => act.rank(Number(e.target.value)) },
+      state.summary?.ranks.map((r) => h("option", { key: r.rank, value: r.rank, selected: r.rank === state.rank }, `rank ${r.rank}`)),
+    ),
+  );
+}
+
+/**
+ * A card around a chart or table: what it is, and which of its states it is in.
+ * @param {State} state
+ * @param {{id: string, title: string, about: Child, legend?: LegendItem[], body: Child, height: string, empty?: Child|null,
+ *   extra?: Child, flush?: boolean, badge?: string}} card
+ */
+export function card(state, card) {
+  const held = state.cards[card.id];
+  const waiting = held === undefined || (held.data === null && held.error === null);
+  const failed = held !== undefined && held.data === null && held.error !== null;
+  const old = state.link === "stale" || (held?.data && held.error !== null);
+  const mode = state.link === "gone" ? "gone" : waiting ? "loading" : failed ? "failed" : old ? "stale" : "live";
+  return h(
+    "section",
+    { class: `card is-${mode}${card.flush ? " flush" : ""}`, key: card.id, "data-card": card.id, "aria-label": card.title, "aria-busy": waiting ? "true" : null },
+    h(
+      "header",
+      { class: "card-head" },
+      h("h2", {}, card.title),
+      card.badge ? h("span", { class: "badge simulated" }, card.badge) : null,
+      h("p", { class: "card-about" }, card.about),
+      mode === "stale" && h("span", { class: "card-state", role: "status" }, staleText(state, held)),
+      mode === "gone" && h("span", { class: "card-state" }, "gone"),
+      card.extra,
+    ),
+    card.legend && card.legend.length > 0 && !waiting && !failed && legend(card.legend),
+    failed ? empty("Could not be loaded", `${held?.error}. Trying again.`) : waiting ? skeleton(card.height) : card.empty ? card.empty : card.body,
+  );
+}
+
+/** @param {State} state @param {CardData|undefined} held */
+function staleText(state, held) {
+  if (held === undefined) return "stale";
+  return `stale, ${duration(Math.max(1, Math.round(state.clock - held.loaded_at)))}`;
+}
+
+/** @param {LegendItem[]} items */
+function legend(items) {
+  return h(
+    "ul",
+    { class: "legend" },
+    items.map((item) =>
+      h("li", { key: item.name }, h("i", { class: item.dash ? "dash" : "", style: { "--swatch": `var(--${item.color})` }, "aria-hidden": "true" }), item.name, item.value !== undefined && h("b", {}, item.value)),
+    ),
+  );
+}
+
+/** The element a chart draws into. @param {string} id @param {string} height @param {string} label */
+export function plot(id, height, label) {
+  return h("div", { class: "plot", id: `plot-${id}`, key: id, opaque: true, style: { height }, role: "img", "aria-label": label });
+}
+
+const KEYS = [
+  ["j / k or ↓ / ↑", "next, previous in a list"],
+  ["Enter", "open"],
+  ["Esc or Backspace", "one page up"],
+  ["[ / ]", "previous, next rank"],
+  ["1 2 3 4", "last 5 min, 15 min, 1 h, all"],
+  ["Space", "pause, resume"],
+  ["a", "to the alerts"],
+  ["t", "theme: system, light, dark"],
+  ["?", "this list"],
+];
+
+/** @param {Actions} act */
+export function helpDialog(act) {
+  return h(
+    "div",
+    { class: "overlay", key: "help", onclick: act.toggleHelp },
+    h(
+      "div",
+      { class: "dialog", role: "dialog", "aria-modal": "true", "aria-label": "Keyboard shortcuts", tabindex: "-1", onclick: (/** @type {Event} */ e) => e.stopPropagation() },
+      h("header", { class: "card-head" }, h("h2", {}, "Keyboard"), h("button", { type: "button", class: "icon-button", "aria-label": "Close", onclick: act.toggleHelp }, icon("close"))),
+      h("dl", { class: "keys" }, KEYS.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key ?? "")), h("dd", {}, what)))),
+    ),
+  );
+}
+
+/** A page that can show nothing. @param {State} state @param {Actions} act */
+export function blocked(state, act) {
+  if (state.link === "unauthorized")
+    return empty(
+      "Sign in to see this page",
+      "Open the address that loaderwatch printed in the terminal; it carries the token. Once opened, this browser stays signed in.",
+    );
+  return empty(
+    "This run is gone",
+    "It was deleted or has outlived the retention of the server.",
+    button("All runs", () => act.go("#/"), { class: "button primary" }),
+  );
+}

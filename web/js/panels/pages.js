@@ -1,0 +1,241 @@
+// The page of a run and the page of a rank: the answer, then the evidence in the order a person would check it.
+
+import { LANES_LIMIT, hasGpu } from "../cards.js";
+import { heatmapHeight } from "../charts/heatmap.js";
+import { laneWorkers, slowOnes } from "../charts/lanes.js";
+import { COUNTERS, inUnit, latest } from "../charts/small.js";
+import { isEmpty, knownParts } from "../charts/steps.js";
+import { h } from "../dom.js";
+import { clock, duration, number, percent, plural } from "../format.js";
+import { capacityOf } from "../figures.js";
+import { icon } from "../icons.js";
+import { routeHash, serverNow } from "../store.js";
+import { alertsPanel, hangCard, hangNow } from "./alerts.js";
+import { blocked, card, plot, rangeBar } from "./frame.js";
+import { button, empty, skeleton, stateBadge } from "./parts.js";
+import { stackView } from "./stacks.js";
+import { ranksTable, samplesTable, workersTable } from "./tables.js";
+import { gpuStatus, rankTiles, runHead, runTiles, verdictBanner } from "./verdict.js";
+
+/**
+ * @typedef {import("../types.js").State} State
+ * @typedef {import("../types.js").Summary} Summary
+ * @typedef {import("../main.js").Actions} Actions
+ */
+
+/** @param {State} state @param {Actions} act */
+export function runPage(state, act) {
+  const s = state.summary;
+  if (s === null) return waiting(state, act);
+  const hang = hangNow(state);
+  return h(
+    "div",
+    { class: `page link-${state.link}`, key: `run ${state.route.run}` },
+    state.link === "gone" && h("p", { class: "notice warning", role: "status" }, "This run was deleted on the server. What you see is its last picture."),
+    runHead(s, state),
+    verdictBanner(s),
+    hang !== null && hangCard(hang, state, act),
+    runTiles(s),
+    rangeBar(state, act),
+    stepsCard(state),
+    gpuCard(state, s),
+    heatmapCard(state, s),
+    alertsPanel(state, act),
+    ranksTable(state, act),
+  );
+}
+
+/** @param {State} state @param {Actions} act */
+export function rankPage(state, act) {
+  const s = state.summary;
+  if (s === null) return waiting(state, act);
+  const row = s.ranks.find((r) => r.rank === state.route.rank);
+  if (row === undefined)
+    return h(
+      "div",
+      { class: "page", key: "no rank" },
+      empty(`There is no rank ${state.route.rank}`, `This run has ${plural(s.ranks.length, "rank")}.`, h("a", { class: "button primary", href: routeHash({ run: s.run_id }) }, "Back to the run")),
+    );
+  const now = serverNow(state);
+  return h(
+    "div",
+    { class: `page link-${state.link}`, key: `rank ${row.rank}` },
+    h(
+      "div",
+      { class: "page-head" },
+      h("h1", {}, `Rank ${row.rank}`),
+      stateBadge(row.state),
+      h("p", { class: "page-meta" }, [`${row.host}, pid ${row.pid}`, row.epoch === null ? "" : `epoch ${row.epoch}, batch ${row.batch ?? "–"}`, row.exit ?? "", `seen ${clock(row.seen_at, now)}`].filter(Boolean).map((t) => h("span", {}, t))),
+      s.ranks.length > 1 && rankNeighbours(s, row.rank),
+    ),
+    rankTiles(row, s),
+    rangeBar(state, act),
+    stepsCard(state),
+    lanesCard(state),
+    readyCard(state),
+    hasGpu(state) ? gpuCard(state, s) : null,
+    card(state, {
+      id: "workers", title: "Processes now", about: "the training process and its DataLoader workers", height: "160px", flush: true,
+      body: workersTable(state.cards.workers?.data ?? null),
+      empty: state.cards.workers?.data?.length === 0 ? empty("No process is known", "The streamer has not reported this rank's processes yet.") : null,
+    }),
+    card(state, {
+      id: "samples", title: "Slowest samples", about: "over the whole run, one row per index", height: "160px", flush: true,
+      body: samplesTable(state.cards.samples?.data ?? null, state, act),
+      empty: state.cards.samples?.data?.length === 0 ? empty("No samples timed yet", "Iterable datasets and wrapped loaders have no index to name.") : null,
+    }),
+    h("section", { key: "small", class: "smalls", "aria-label": "Hardware counters" }, h("h2", { class: "section-title" }, "Machine and processes"), h("div", { class: "small-grid" }, COUNTERS.map((c) => smallCard(state, c)))),
+    stacksCard(state, act),
+  );
+}
+
+/** @param {State} state @param {Actions} act */
+function waiting(state, act) {
+  if (state.link === "gone" || state.link === "unauthorized") return h("div", { class: "page", key: "blocked" }, blocked(state, act));
+  return h(
+    "div",
+    { class: "page", key: "waiting", "aria-busy": "true" },
+    state.link === "stale" && h("p", { class: "notice warning", role: "status" }, "The server does not answer. Trying again every few seconds."),
+    h("div", { class: "page-head" }, skeleton("28px")),
+    skeleton("88px"),
+    h("div", { class: "tiles" }, [0, 1, 2, 3, 4, 5].map((i) => h("div", { class: "tile", key: i }, skeleton("64px")))),
+    h("div", { class: "card" }, skeleton("260px")),
+  );
+}
+
+/** @param {State} state */
+function stepsCard(state) {
+  /** @type {Record<string, import("../types.js").Series>|null} */
+  const data = state.cards.steps?.data ?? null;
+  const parts = data === null ? [] : knownParts(data);
+  const bucket = data?.wait_s?.bucket_s;
+  const split = parts.length > 2;
+  return card(state, {
+    id: "steps",
+    title: "Where a step's time goes",
+    about: `mean per step${state.route.page === "run" && (state.summary?.ranks.length ?? 0) > 1 ? ` of rank ${state.rank}` : ""}${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}${data !== null && parts.length > 0 && !split ? " · pass model= and optimizer= to attach() to see forward, backward and optimizer" : ""}`,
+    legend: parts.map((p) => ({ name: p.name, color: `c-${p.color}`, value: duration(latest(data?.[p.metric])) })),
+    height: "260px",
+    body: plot("steps", "260px", "Stacked bars over time: data wait, H2D copy, forward, backward, optimizer, other"),
+    empty: data !== null && parts.length === 0 ? empty("No steps in this range", "Choose a longer range, or All.") : null,
+  });
+}
+
+/** @param {State} state @param {Summary} s */
+function gpuCard(state, s) {
+  /** @type {Record<string, import("../types.js").Series>|null} */
+  const data = state.cards.gpu?.data ?? null;
+  const gpu = hasGpu(state);
+  const legend = [];
+  if (data !== null && !isEmpty(data.gpu_utilization_ratio)) legend.push({ name: "utilization", color: "c-gpu", value: percent(latest(data.gpu_utilization_ratio)) });
+  if (data !== null && !isEmpty(data.compute_duty_ratio)) legend.push({ name: "compute duty", color: "c-gpu", value: percent(latest(data.compute_duty_ratio)) });
+  if (data !== null && !isEmpty(data.gpu_power_w)) legend.push({ name: "power", color: "c-power", value: `${number(latest(data.gpu_power_w))}\u202fW`, dash: true });
+  return card(state, {
+    id: "gpu",
+    title: gpu ? "GPU utilization" : "Compute duty",
+    badge: gpu && s.simulated_gpu ? "simulated GPU" : undefined,
+    about: gpu ? (s.simulated_gpu ? "follows the training process; not a real device" : "share of time a kernel ran, and power") : gpuStatus(s) || "share of time spent in the step, not waiting",
+    legend,
+    height: "170px",
+    body: plot("gpu", "170px", gpu ? "GPU utilization and power over time" : "Compute duty over time"),
+    empty: data !== null && legend.length === 0 ? empty("No readings in this range", gpuStatus(s) || "Gaps in the readings stay gaps.") : null,
+  });
+}
+
+/** @param {State} state @param {Summary} s */
+function heatmapCard(state, s) {
+  const height = `${heatmapHeight(Math.max(1, state.cards.heatmap?.data?.ranks.length ?? s.ranks.length))}px`;
+  return card(state, {
+    id: "heatmap",
+    title: "Who waits, and when",
+    about: s.ranks.length > 1 ? "share of time in data wait, by rank; click a row to open the rank" : "share of time in data wait",
+    extra: h("div", { class: "scale", "aria-hidden": "true" }, h("span", {}, "0"), h("i", {}), h("span", {}, "100\u202f% wait")),
+    height,
+    body: plot("heatmap", height, "Heat map of data wait by rank and time"),
+    empty: state.cards.heatmap?.data?.t.length === 0 ? empty("Nothing in this range", "Choose a longer range, or All.") : null,
+  });
+}
+
+/** @param {State} state */
+function lanesCard(state) {
+  /** @type {{fetches: import("../types.js").Fetches, workers: import("../types.js").Worker[]}|null} */
+  const data = state.cards.lanes?.data ?? null;
+  const lanes = data === null ? 4 : Math.max(1, laneWorkers(data.fetches, data.workers).length);
+  const slow = data === null ? 0 : slowOnes(data.fetches).filter(Boolean).length;
+  const full = (data?.fetches.worker.length ?? 0) >= LANES_LIMIT;
+  const thick = lanes > 16 ? 8 : lanes > 8 ? 12 : 18;
+  const height = `${lanes * (thick + 8) + 34}px`;
+  return card(state, {
+    id: "lanes",
+    title: "Worker lanes",
+    about: `each bar is one fetch${full ? `; the newest ${LANES_LIMIT} are shown` : ""}`,
+    legend: [
+      { name: "fetch", color: "c-forward" },
+      { name: "collate", color: "c-backward" },
+      { name: "held up by one sample", color: "c-wait", value: slow > 0 ? String(slow) : undefined },
+      { name: "open now", color: "warning" },
+    ],
+    height,
+    body: plot("lanes", height, "One lane per worker, one bar per fetch"),
+    empty: data !== null && data.fetches.worker.length === 0 && data.workers.every((w) => w.worker < 0) ? empty("No fetches in this range", "Workers report when they fetch; wrapped loaders have none.") : null,
+  });
+}
+
+/** @param {State} state */
+function readyCard(state) {
+  const data = state.cards.ready?.data ?? null;
+  const capacity = capacityOf(state);
+  const none = data !== null && isEmpty(data.ready_batches);
+  return card(state, {
+    id: "ready",
+    title: "Ready batches",
+    about: `waiting unread when the loop asks for one${capacity === null ? "" : `; the dotted line is the most there can be (${capacity})`}`,
+    legend: none ? [] : [{ name: "ready", color: "c-gpu", value: number(latest(data?.ready_batches)) }, { name: "out of order", color: "c-h2d", value: number(latest(data?.cached_batches)), dash: true }],
+    height: "150px",
+    body: plot("ready", "150px", "Ready batches over time"),
+    empty: none ? empty("Not known for this loader", "Loaders without worker processes have no queue to look into.") : null,
+  });
+}
+
+/** @param {State} state @param {import("../charts/small.js").Counter} c */
+function smallCard(state, c) {
+  const held = state.cards[`small-${c.metric}`];
+  const series = held?.data?.[c.metric];
+  return h(
+    "div",
+    { class: `small${held === undefined ? " is-loading" : ""}`, key: c.metric, "data-card": `small-${c.metric}` },
+    h("p", { class: "small-head", title: c.about }, h("span", {}, c.name), h("b", {}, inUnit(latest(series), c.unit))),
+    held === undefined ? skeleton("92px") : held.data === null ? h("p", { class: "small-none" }, "Could not be loaded") : isEmpty(series) ? h("p", { class: "small-none" }, "Not offered by this system") : plot(`small-${c.metric}`, "92px", c.name),
+    h("p", { class: "small-about" }, c.about),
+  );
+}
+
+/** @param {State} state @param {Actions} act */
+function stacksCard(state, act) {
+  /** @type {import("../types.js").Stack[]|null} */
+  const stacks = state.cards.stacks?.data ?? null;
+  const now = serverNow(state);
+  return card(state, {
+    id: "stacks",
+    title: "Stacks",
+    about: stacks === null || stacks.length === 0 ? "of the training process and its workers" : `newest of each process, taken ${clock(Math.max(...stacks.map((s) => s.taken_at)), now)}`,
+    extra: button("Take stacks now", act.takeStacks, { class: "button primary" }, icon("camera")),
+    height: "120px",
+    flush: true,
+    body: h("div", { class: "stack-list" }, (stacks ?? []).map((s) => stackView(s, state.open[`stack/${s.worker}`] ?? s.worker < 0, (on) => act.open(`stack/${s.worker}`, on), now))),
+    empty: stacks?.length === 0 ? empty("No stacks taken yet", "They are taken by themselves when something is stuck; or take them now, training does not stop.") : null,
+  });
+}
+
+/** @param {Summary} s @param {number} rank */
+function rankNeighbours(s, rank) {
+  const at = s.ranks.findIndex((r) => r.rank === rank);
+  const before = s.ranks[at - 1];
+  const after = s.ranks[at + 1];
+  return h(
+    "div",
+    { class: "neighbours" },
+    before !== undefined && h("a", { class: "button", key: "before", href: routeHash({ run: s.run_id, rank: before.rank }), title: "Previous rank ([)" }, icon("back"), h("span", {}, `rank ${before.rank}`)),
+    after !== undefined && h("a", { class: "button", key: "after", href: routeHash({ run: s.run_id, rank: after.rank }), title: "Next rank (])" }, h("span", {}, `rank ${after.rank}`), icon("right")),
+  );
+}

@@ -1,0 +1,86 @@
+// Small pieces that several panels are made of.
+
+import { h } from "../dom.js";
+import { icon } from "../icons.js";
+
+/** @typedef {import("../dom.js").Child} Child */
+
+const STATES = {
+  live: "Live",
+  finished: "Finished",
+  hung: "Hung",
+  crashed: "Crashed",
+  lost: "Lost contact",
+};
+
+/** State of a run or rank: a shape and a word, so that colour is not needed. @param {string} state */
+export function stateBadge(state) {
+  const word = STATES[/** @type {"live"} */ (state)] ?? state;
+  return h("span", { class: `badge state-${state}` }, h("i", { class: "dot", "aria-hidden": "true" }), word);
+}
+
+/** A share of one as a short bar. @param {number|null|undefined} ratio @param {string} tone */
+export function meter(ratio, tone) {
+  const known = ratio !== null && ratio !== undefined;
+  const width = known ? Math.max(0, Math.min(1, ratio)) * 100 : 0;
+  return h("span", { class: "meter", "aria-hidden": "true" }, h("i", { class: `fill ${tone}`, style: { width: `${width.toFixed(1)}%` } }));
+}
+
+/** How bad a share of data wait is. The line at 10 % is where the verdict starts to speak. @param {number|null|undefined} ratio */
+export function waitTone(ratio) {
+  if (ratio === null || ratio === undefined) return "none";
+  return ratio >= 0.3 ? "critical" : ratio >= 0.1 ? "warning" : "ok";
+}
+
+/** @param {string} label @param {() => void} onclick @param {Record<string, any>} [props] @param {Child} [lead] */
+export function button(label, onclick, props = {}, lead = null) {
+  return h("button", { type: "button", class: "button", onclick, ...props }, lead, h("span", {}, label));
+}
+
+/** Copies text, falling back to a selection where the clipboard is not allowed (plain http). @param {string} text @param {(note: string) => void} tell */
+export function copyButton(text, tell) {
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "icon-button",
+      title: `Copy ${text}`,
+      "aria-label": `Copy ${text}`,
+      onclick: async (/** @type {MouseEvent} */ event) => {
+        event.stopPropagation();
+        tell((await copy(text)) ? `Copied ${text}` : `Could not copy; select it by hand: ${text}`);
+      },
+    },
+    icon("copy"),
+  );
+}
+
+/** @param {string} text */
+async function copy(text) {
+  if (navigator.clipboard !== undefined) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch (error) {
+      if (!(error instanceof DOMException)) throw error; // refused: try the old way
+    }
+  }
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "visually-hidden";
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
+}
+
+/** @param {string} title @param {Child} text @param {Child} [more] */
+export function empty(title, text, more = null) {
+  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), h("p", { class: "empty-text" }, text), more);
+}
+
+/** @param {string} height */
+export function skeleton(height) {
+  return h("div", { class: "skeleton", style: { height }, "aria-label": "Loading", role: "img" });
+}

@@ -1,0 +1,152 @@
+// The answer first: one sentence, what to do, and the numbers behind it.
+
+import { h } from "../dom.js";
+import { clock, count, duration, listed, number, percent, plural, ago } from "../format.js";
+import { icon, severityIcon } from "../icons.js";
+import { routeHash, serverNow } from "../store.js";
+import { meter, stateBadge, waitTone } from "./parts.js";
+
+/**
+ * @typedef {import("../types.js").State} State
+ * @typedef {import("../types.js").Summary} Summary
+ * @typedef {import("../types.js").RankRow} RankRow
+ * @typedef {import("../dom.js").Child} Child
+ * @typedef {{label: string, value: string, sub: Child, meter?: number|null, tone?: string}} Tile
+ */
+
+/** Name, state and the facts that do not change. @param {Summary} s @param {State} state */
+export function runHead(s, state) {
+  const now = serverNow(state);
+  const going = s.state === "live" || s.state === "hung";
+  const loader = s.loaders.find((l) => l.role === "train") ?? s.loaders[0];
+  const facts = [
+    `${plural(s.world_size, "rank")} on ${listed(s.hosts.map((host) => host.name))}`,
+    going
+      ? `started ${clock(s.started_at, now)}, running for ${duration(now - s.started_at)}`
+      : `ran ${duration(s.last_seen_at - s.started_at)}, ended ${clock(s.last_seen_at, now)} (${ago(now - s.last_seen_at)})`,
+    loader === undefined ? "" : loaderFacts(loader),
+  ];
+  return h(
+    "div",
+    { class: "page-head" },
+    h("h1", { title: s.run_id }, s.name),
+    stateBadge(s.state),
+    s.lost_records > 0 &&
+      h(
+        "span",
+        { class: "badge lost-records", title: "These records fell out of a full buffer before they could be sent. Charts may have gaps; totals may be low." },
+        icon("gap"),
+        `${count(s.lost_records)} records lost`,
+      ),
+    h("p", { class: "page-meta" }, facts.filter(Boolean).map((fact) => h("span", {}, fact))),
+  );
+}
+
+/** @param {import("../types.js").Loader} l */
+function loaderFacts(l) {
+  const parts = [];
+  if (l.num_workers !== null && l.num_workers !== undefined) parts.push(l.num_workers === 0 ? "no workers" : plural(l.num_workers, "worker"));
+  if (l.batch_size) parts.push(`batch ${l.batch_size}`);
+  return parts.length > 0 ? `${l.name}: ${parts.join(", ")}` : l.name;
+}
+
+/** @param {Summary} s */
+export function verdictBanner(s) {
+  const { severity, title, advice, finding_id } = s.verdict;
+  const known = ["critical", "warning", "info"].includes(severity) ? severity : "ok";
+  return h(
+    "section",
+    { class: `verdict tone-${known}`, "aria-label": "Verdict" },
+    h("div", { class: "verdict-icon" }, severityIcon(severity)),
+    h(
+      "div",
+      { class: "verdict-text" },
+      h("p", { class: "verdict-title" }, title),
+      advice !== "" && h("p", { class: "verdict-advice" }, advice),
+    ),
+    finding_id !== null &&
+      h("a", { class: "button verdict-link", href: routeHash({ run: s.run_id, finding: finding_id }) }, h("span", {}, "See the evidence"), icon("right")),
+  );
+}
+
+/** Why there is no GPU chart, in the host's words. @param {Summary} s */
+export function gpuStatus(s) {
+  return s.hosts.find((host) => host.gpu_status !== "")?.gpu_status ?? "";
+}
+
+/** @param {Summary} s @returns {Tile} */
+function gpuTile(s) {
+  if (s.gpu_utilization_ratio !== null)
+    return {
+      label: s.simulated_gpu ? "Simulated GPU" : "GPU utilization",
+      value: percent(s.gpu_utilization_ratio),
+      sub: s.gpu_starved_ratio !== null ? `${percent(s.gpu_starved_ratio)} starved for data` : s.simulated_gpu ? "utilization, stand-in device" : "mean of all ranks, 30 s",
+      meter: s.gpu_utilization_ratio,
+      tone: "gpu",
+    };
+  return { label: "Compute duty", value: percent(s.compute_duty_ratio), sub: gpuStatus(s) || "share of time in the step", meter: s.compute_duty_ratio, tone: "gpu" };
+}
+
+/** @param {Summary} s */
+export function runTiles(s) {
+  /** @type {Tile[]} */
+  const tiles = [
+    { label: "Data wait", value: percent(s.data_wait_ratio), sub: "of step time, last 30 s", meter: s.data_wait_ratio, tone: waitTone(s.data_wait_ratio) },
+    { label: "Speed", value: number(s.steps_per_s), sub: `steps/s · ${count(s.steps)} so far` },
+    gpuTile(s),
+    { label: "Goodput", value: percent(s.goodput_ratio), sub: "of time spent on steps", meter: s.goodput_ratio, tone: "ok" },
+    { label: "Time lost", value: duration(s.lost_s), sub: lostShare(s) },
+    { label: "Epochs", value: count(s.epochs), sub: epochSub(s) },
+  ];
+  return tileRow(tiles);
+}
+
+/** @param {Summary} s */
+function lostShare(s) {
+  const ran = s.last_seen_at - s.started_at;
+  return s.lost_s === null || ran <= 0 ? "to data, whole run" : `${percent(Math.min(1, s.lost_s / ran))} of the run`;
+}
+
+/** @param {Summary} s */
+function epochSub(s) {
+  const batches = s.loaders.find((l) => l.role === "train")?.batches ?? null;
+  return batches === null ? "started so far" : `${count(batches)} batches each`;
+}
+
+/** @param {RankRow} r @param {Summary} s */
+export function rankTiles(r, s) {
+  /** @type {Tile[]} */
+  const tiles = [
+    { label: "Data wait", value: percent(r.data_wait_ratio), sub: "of step time, last 30 s", meter: r.data_wait_ratio, tone: waitTone(r.data_wait_ratio) },
+    { label: "Speed", value: number(r.steps_per_s), sub: r.step === null ? "steps/s" : `steps/s · step ${count(r.step)}` },
+    { label: "Step", value: duration(r.step_s), sub: `after waiting ${duration(r.wait_s)}` },
+    { label: "Ready batches", value: number(r.ready_batches), sub: "unread when the loop asks" },
+    { label: "Now in", value: r.phase ?? "–", sub: r.phase_age_s === null ? "" : `for ${duration(r.phase_age_s)}` },
+    {
+      label: s.simulated_gpu ? "Simulated GPU" : "GPU utilization",
+      value: percent(r.gpu_utilization_ratio),
+      sub: r.gpu === null ? gpuStatus(s) || "no GPU known" : `GPU ${r.gpu} on ${r.host}`,
+      meter: r.gpu_utilization_ratio,
+      tone: "gpu",
+    },
+  ];
+  return tileRow(tiles);
+}
+
+/** @param {Tile[]} tiles */
+function tileRow(tiles) {
+  return h(
+    "div",
+    { class: "tiles" },
+    tiles.map((t) =>
+      h(
+        "div",
+        { class: "tile", key: t.label },
+        h("p", { class: "tile-label" }, t.label),
+        h("p", { class: "tile-value" }, t.value),
+        t.meter !== undefined ? meter(t.meter, t.tone ?? "none") : h("span", { class: "meter-space" }),
+        h("p", { class: "tile-sub" }, t.sub),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,62 @@
+// The only module that touches Plotly. The library (4.8 MB) loads after the first paint, on the first chart drawn.
+
+import { fromAxis } from "./charts/axis.js";
+
+/**
+ * @typedef {import("./charts/axis.js").Figure} Figure
+ * @typedef {object} Reactions
+ * @property {(start: number, end: number) => void} zoom - the reader drew a range, UTC seconds
+ * @property {() => void} reset - double click
+ * @property {(id: string, y: number) => void} click - on a row of a chart
+ */
+
+const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, showTips: false, scrollZoom: false };
+
+/** @type {Promise<any>|null} */
+let loading = null;
+
+/** @returns {Promise<any>} the Plotly object @throws {Error} when the file cannot be loaded */
+export function load() {
+  loading ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = "/plotly.min.js";
+    script.async = true;
+    script.onload = () => resolve(/** @type {any} */ (window).Plotly);
+    script.onerror = () => {
+      loading = null;
+      script.remove();
+      reject(new Error("the chart library could not be loaded"));
+    };
+    document.head.append(script);
+  });
+  return loading;
+}
+
+/** Elements that already report to us. @type {WeakSet<Element>} */
+const wired = new WeakSet();
+
+/** @param {HTMLElement} element @param {Figure} figure @param {Reactions} reactions */
+export async function draw(element, figure, reactions) {
+  const Plotly = await load();
+  if (!element.isConnected) return;
+  figure.layout.width = element.clientWidth;
+  await Plotly.react(element, figure.data, figure.layout, CONFIG);
+  if (wired.has(element)) return;
+  wired.add(element);
+  const plot = /** @type {any} */ (element);
+  plot.on("plotly_relayout", (/** @type {any} */ change) => {
+    const from = change["xaxis.range[0]"];
+    const to = change["xaxis.range[1]"];
+    if (from !== undefined && to !== undefined) reactions.zoom(fromAxis(from), fromAxis(to));
+  });
+  plot.on("plotly_doubleclick", () => reactions.reset());
+  plot.on("plotly_click", (/** @type {any} */ event) => {
+    const point = event.points?.[0];
+    if (point !== undefined) reactions.click(element.id, Number(point.y));
+  });
+}
+
+/** Free what Plotly holds for an element that goes away. @param {HTMLElement} element */
+export async function purge(element) {
+  if (loading !== null && wired.has(element)) (await loading).purge(element);
+}

@@ -1,0 +1,108 @@
+// Asks for the data of the cards on the screen: at most once a second each, one request in flight per card, none for what
+// nobody sees.
+
+import { rangeFor, sourcesOf } from "./cards.js";
+import { refreshAfter } from "./store.js";
+
+/**
+ * @typedef {import("./types.js").State} State
+ * @typedef {import("./types.js").CardData} CardData
+ * @typedef {import("./cards.js").Source} Source
+ * @typedef {{asked: string, due_at: number, stale: boolean, retry: boolean, abort: AbortController|null}} Progress
+ */
+
+export class Refresher {
+  /**
+   * @param {{state: () => State, put: (id: string, card: CardData) => void, seen: (id: string) => boolean, points: () => number}} page
+   */
+  constructor(page) {
+    this.page = page;
+    /** @type {Map<string, Progress>} */
+    this.progress = new Map();
+  }
+
+  /** New data has arrived at the server. */
+  touch() {
+    for (const p of this.progress.values()) p.stale = true;
+  }
+
+  /** The reader wants something else now: give up what is in flight and ask again. */
+  restart() {
+    for (const p of this.progress.values()) {
+      p.abort?.abort();
+      p.abort = null;
+      p.due_at = 0;
+      p.stale = true;
+    }
+  }
+
+  /** Another page: forget everything. */
+  clear() {
+    for (const p of this.progress.values()) p.abort?.abort();
+    this.progress.clear();
+  }
+
+  /** Ask for whatever is due. Called often; does nothing most of the time. */
+  step() {
+    const state = this.page.state();
+    if (document.hidden || state.link === "gone" || state.link === "unauthorized") return;
+    const now = performance.now() / 1000;
+    for (const source of sourcesOf(state)) {
+      const asks = source.asks(state);
+      if (asks === null || (source.when === "seen" && !this.page.seen(source.id))) continue;
+      let p = this.progress.get(source.id);
+      if (p === undefined) {
+        p = { asked: "", due_at: 0, stale: true, retry: false, abort: null };
+        this.progress.set(source.id, p);
+      }
+      const changed = asks !== p.asked;
+      if (changed && p.abort !== null) {
+        p.abort.abort();
+        p.abort = null;
+      }
+      const held = state.paused && p.due_at > 0; // restart() sets it to 0: a new range is shown even while paused
+      const wanted = changed || p.retry || (p.stale && !source.settled && !held);
+      if (p.abort !== null || !wanted || (now < p.due_at && !changed)) continue;
+      void this.ask(source, p, asks, state);
+    }
+  }
+
+  /** @param {Source} source @param {Progress} p @param {string} asks @param {State} state */
+  async ask(source, p, asks, state) {
+    const range = rangeFor(state, source);
+    if (range === null) return;
+    const abort = new AbortController();
+    p.abort = abort;
+    p.asked = asks;
+    p.stale = false;
+    p.retry = false;
+    const began = performance.now() / 1000;
+    let bucket = 0;
+    try {
+      const data = await source.load(state, range, this.page.points(), abort.signal);
+      bucket = bucketOf(data);
+      if (p.abort === abort) this.page.put(source.id, { data, range, error: null, loaded_at: Date.now() / 1000 });
+    } catch (error) {
+      if (abort.signal.aborted) return;
+      const before = this.page.state().cards[source.id];
+      const message = error instanceof Error ? error.message : String(error);
+      this.page.put(source.id, { data: before?.data ?? null, range: before?.range ?? null, error: message, loaded_at: before?.loaded_at ?? 0 });
+      p.retry = true;
+      bucket = 4; // wait two seconds
+    } finally {
+      if (p.abort === abort) {
+        const now = performance.now() / 1000;
+        p.abort = null;
+        p.due_at = now + refreshAfter(bucket, now - began);
+      }
+    }
+  }
+}
+
+/** Width of the buckets in an answer, 0 when it has none. @param {any} data @returns {number} */
+export function bucketOf(data) {
+  if (data === null || typeof data !== "object") return 0;
+  if (typeof data.bucket_s === "number") return data.bucket_s;
+  const [first] = Object.values(data);
+  return first !== null && typeof first === "object" && typeof first.bucket_s === "number" ? first.bucket_s : 0;
+}

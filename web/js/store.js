@@ -1,0 +1,228 @@
+// The page's state and the pure functions that move it. Nothing here knows the document, the network or Plotly.
+
+/**
+ * @typedef {import("./types.js").State} State
+ * @typedef {import("./types.js").Route} Route
+ * @typedef {import("./types.js").View} View
+ * @typedef {import("./types.js").Range} Range
+ * @typedef {import("./types.js").Summary} Summary
+ * @typedef {import("./types.js").Finding} Finding
+ */
+
+/** Without a word from the server for this long, what is shown is called stale. */
+export const STALE_AFTER_S = 6;
+
+/** @returns {State} */
+export function initialState() {
+  return {
+    route: { page: "runs", run: null, rank: null, finding: null },
+    theme: "auto",
+    link: "connecting",
+    clock: 0,
+    offset: 0,
+    ticked_at: null,
+    runs: null,
+    runs_error: null,
+    summary: null,
+    findings: [],
+    findings_version: 0,
+    newest_at: null,
+    view: { kind: "last", span_s: 300 },
+    paused: false,
+    rank: null,
+    cards: {},
+    open: {},
+    sort: { by: "rank", down: false },
+    help: false,
+    note: "",
+  };
+}
+
+export class Store {
+  constructor() {
+    this.state = initialState();
+    /** @type {Set<(state: State) => void>} */
+    this.listeners = new Set();
+  }
+
+  /** @param {Partial<State>} patch */
+  set(patch) {
+    this.state = { ...this.state, ...patch };
+    for (const listener of this.listeners) listener(this.state);
+  }
+
+  /** @param {(state: State) => void} listener */
+  subscribe(listener) {
+    this.listeners.add(listener);
+  }
+}
+
+/** Routes live behind the `#`, so that the server only knows one page. @param {string} hash @returns {Route} */
+export function parseRoute(hash) {
+  const parts = hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
+  const run = parts[0] === "runs" && parts[1] ? parts[1] : null;
+  if (run === null) return { page: "runs", run: null, rank: null, finding: null };
+  if (parts[2] === "ranks" && /^\d+$/.test(parts[3] ?? ""))
+    return { page: "rank", run, rank: Number(parts[3]), finding: null };
+  return { page: "run", run, rank: null, finding: parts[2] === "findings" ? (parts[3] ?? null) : null };
+}
+
+/** @param {string} part */
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch (error) {
+    if (error instanceof URIError) return part;
+    throw error;
+  }
+}
+
+/** @param {Partial<Route>} route */
+export function routeHash(route) {
+  if (!route.run) return "#/";
+  const run = `#/runs/${encodeURIComponent(route.run)}`;
+  if (route.rank !== null && route.rank !== undefined) return `${run}/ranks/${route.rank}`;
+  return route.finding ? `${run}/findings/${encodeURIComponent(route.finding)}` : run;
+}
+
+/** One page up. @param {Route} route */
+export function parentHash(route) {
+  return route.page === "rank" ? routeHash({ run: route.run }) : "#/";
+}
+
+/** What a change of page keeps and drops. @param {State} state @param {Route} route @returns {State} */
+export function navigated(state, route) {
+  const sameRun = state.route.run === route.run;
+  const kept = sameRun && state.route.page === route.page && state.route.rank === route.rank;
+  const fresh = initialState();
+  return {
+    ...state,
+    route,
+    cards: kept ? state.cards : {},
+    ...(sameRun
+      ? {}
+      : {
+          summary: null,
+          findings: [],
+          newest_at: null,
+          ticked_at: null,
+          rank: null,
+          view: fresh.view,
+          paused: false,
+          open: {},
+          sort: fresh.sort,
+          link: fresh.link,
+        }),
+  };
+}
+
+/**
+ * A message of the live stream. A snapshot replaces, a tick moves on; findings stay when a tick says nothing of them.
+ * @param {State} state
+ * @param {{summary: Summary, findings: Finding[]|null, findings_changed: boolean, newest_at: number|null}} message
+ * @param {number} now - browser time, seconds
+ * @returns {State}
+ */
+export function streamed(state, message, now) {
+  const { summary } = message;
+  const first = state.summary === null;
+  if (state.paused && !first) {
+    // The picture stands still; alerts do not.
+    const findings = message.findings ?? state.findings;
+    return { ...state, link: "live", clock: now, ticked_at: now, findings };
+  }
+  const rank = state.rank ?? worstRank(summary);
+  const ended = summary.state !== "live" && summary.state !== "hung";
+  return {
+    ...state,
+    link: "live",
+    clock: now,
+    ticked_at: now,
+    offset: summary.now - now,
+    summary,
+    newest_at: message.newest_at ?? state.newest_at,
+    findings: message.findings ?? state.findings,
+    findings_version: state.findings_version + (message.findings === null ? 0 : 1),
+    rank,
+    view: first && ended ? { kind: "all" } : state.view, // nothing is going to arrive any more: show what there was
+    sort: first && summary.ranks.length > 16 ? { by: "data_wait_ratio", down: true } : state.sort,
+  };
+}
+
+/** A second passed. @param {State} state @param {number} now @returns {State} */
+export function aged(state, now) {
+  const quiet = state.ticked_at !== null && now - state.ticked_at > STALE_AFTER_S;
+  return { ...state, clock: now, link: state.link === "live" && quiet ? "stale" : state.link };
+}
+
+/** Server time now, as well as this browser knows it. @param {State} state */
+export function serverNow(state) {
+  return state.clock + state.offset;
+}
+
+/** The rank that waits most for data; the first one when no wait is known. @param {Summary} summary @returns {number|null} */
+export function worstRank(summary) {
+  let worst = summary.ranks[0] ?? null;
+  for (const row of summary.ranks)
+    if (worst !== null && (row.data_wait_ratio ?? -1) > (worst.data_wait_ratio ?? -1)) worst = row;
+  return worst === null ? null : worst.rank;
+}
+
+/** The rank whose charts the page shows. @param {State} state @returns {number|null} */
+export function shownRank(state) {
+  return state.route.page === "rank" ? state.route.rank : state.rank;
+}
+
+/** The time all charts show, or null before anything is known. @param {State} state @returns {Range|null} */
+export function shownRange(state) {
+  if (state.view.kind === "fixed") return { start: state.view.start, end: state.view.end };
+  if (state.summary === null) return null;
+  const end = state.newest_at ?? state.summary.last_seen_at;
+  const running = state.summary.state === "live" || state.summary.state === "hung";
+  // A run that is going on but silent (hung) keeps moving its axis: the growing empty stretch is the news.
+  const edge = running ? Math.max(end, state.summary.now - 1) : end;
+  if (state.view.kind === "last") return { start: edge - state.view.span_s, end: edge };
+  const start = state.summary.started_at;
+  return { start, end: Math.max(edge, start + 10) };
+}
+
+/** A range drawn with the mouse; slips below a second are taken for clicks. @param {number} a @param {number} b @returns {View|null} */
+export function zoomed(a, b) {
+  const [start, end] = a < b ? [a, b] : [b, a];
+  return end - start < 1 ? null : { kind: "fixed", start, end };
+}
+
+/**
+ * How long to wait before asking for a card's data again: never more than once a second, not faster than buckets fill,
+ * and a slow server is asked less often.
+ * @param {number} bucket_s @param {number} took_s
+ */
+export function refreshAfter(bucket_s, took_s) {
+  return Math.min(15, Math.max(1, bucket_s / 2, took_s * 4));
+}
+
+/** Sorted for a table; unknown last either way. @template T @param {T[]} rows @param {{by: string, down: boolean}} sort @returns {T[]} */
+export function sorted(rows, sort) {
+  const sign = sort.down ? -1 : 1;
+  /** @param {T} row */
+  const key = (row) => /** @type {any} */ (row)[sort.by];
+  return [...rows].sort((a, b) => {
+    const [x, y] = [key(a), key(b)];
+    if (x === y) return 0;
+    if (x === null || x === undefined) return 1;
+    if (y === null || y === undefined) return -1;
+    return x < y ? -sign : sign;
+  });
+}
+
+/** Findings that ask for attention, worst and newest first. @param {Finding[]} findings */
+export function active(findings) {
+  const weight = { critical: 0, warning: 1 };
+  return findings
+    .filter((f) => f.state !== "resolved" && f.severity !== "info")
+    .sort(
+      (a, b) =>
+        (weight[/** @type {"critical"} */ (a.severity)] ?? 2) - (weight[/** @type {"critical"} */ (b.severity)] ?? 2) ||
+        b.began_at - a.began_at,
+    );
+}

@@ -1,0 +1,81 @@
+// The live stream of one run: server-sent events, with reconnecting of our own because EventSource gives up on HTTP errors.
+
+import { ApiError, call, runPath } from "./api.js";
+
+/** Waits between attempts: 0.5, 1, 2, 4, then 8 s. @param {number} attempt */
+export function backoff(attempt) {
+  return Math.min(8, 0.5 * 2 ** attempt);
+}
+
+/**
+ * What a failed attempt means.
+ * @param {unknown} error
+ * @returns {"unauthorized"|"gone"|"stale"}
+ */
+export function failure(error) {
+  if (error instanceof ApiError && error.status === 401) return "unauthorized";
+  if (error instanceof ApiError && error.status === 404) return "gone";
+  return "stale";
+}
+
+/**
+ * @typedef {object} Listener
+ * @property {(message: any) => void} message
+ * @property {(link: "connecting"|"stale"|"gone"|"unauthorized") => void} link
+ */
+
+export class Stream {
+  /** @param {string} run @param {Listener} listener */
+  constructor(run, listener) {
+    this.run = run;
+    this.listener = listener;
+    this.attempt = 0;
+    this.closed = false;
+    /** @type {EventSource|null} */
+    this.source = null;
+    /** @type {number|undefined} */
+    this.timer = undefined;
+    this.open();
+  }
+
+  open() {
+    const source = new EventSource(`/api/v1${runPath(this.run)}/events`);
+    this.source = source;
+    /** @param {MessageEvent<string>} event */
+    const receive = (event) => {
+      this.attempt = 0;
+      this.listener.message(JSON.parse(event.data));
+    };
+    source.addEventListener("snapshot", receive);
+    source.addEventListener("tick", receive);
+    source.addEventListener("gone", () => {
+      this.close();
+      this.listener.link("gone");
+    });
+    source.onerror = () => this.failed();
+  }
+
+  failed() {
+    if (this.closed) return;
+    this.source?.close();
+    // EventSource does not tell a 401 from a server that is down; an ordinary call does.
+    call(`${runPath(this.run)}/summary`)
+      .then(() => this.retry("stale"))
+      .catch((error) => this.retry(failure(error)));
+  }
+
+  /** @param {"unauthorized"|"gone"|"stale"} link */
+  retry(link) {
+    if (this.closed) return;
+    this.listener.link(link);
+    if (link === "gone") return this.close();
+    this.timer = setTimeout(() => this.open(), backoff(this.attempt) * 1000);
+    this.attempt += 1;
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.source?.close();
+  }
+}
