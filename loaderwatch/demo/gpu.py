@@ -1,12 +1,24 @@
-"""The demo's simulated GPUs: the stand-in for NVIDIA's library, and the marks that tell it when a rank computes."""
+"""The demo's simulated GPUs: one for each rank, as busy as the rank is."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
+import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from loaderwatch.demo.stand_in import (
+    BusyFile,
+    NoCompiler,
+    SimulatedGpu,
+    build,
+    environment,
+    write_script,
+)
+
+FOLDER_VARIABLE = "LOADERWATCH_DEMO_GPUS"
+"""Where the ranks find their busy files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,22 +30,48 @@ class Simulation:
 
 
 def prepare(folder: Path, ranks: int) -> Simulation:
-    """Build the stand-in."""
-    return Simulation({}, "GPU charts are off")
+    """Build the stand-in for NVIDIA's library and its script in ``folder``; without a compiler, GPU charts stay off.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("rank*"):
+        old.unlink()
+    environ = {FOLDER_VARIABLE: str(folder)}
+    try:
+        library = build(folder)
+    except NoCompiler as error:
+        return Simulation(environ, f"GPU charts are off: {error}")
+    script = folder / "script"
+    write_script(
+        script,
+        [
+            SimulatedGpu(uuid=f"GPU-5eed0000-0000-0000-0000-{rank:012}", busy=_busy_path(folder, rank))
+            for rank in range(ranks)
+        ],
+    )
+    return Simulation(
+        {**environ, **environment(library, script)},
+        f"{ranks} simulated GPUs, one a rank, are busy when their rank computes",
+    )
+
+
+def busy_file(local_rank: int) -> BusyFile | None:
+    """Where this rank says that it computes: ``with`` it around the step; None outside the demo."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return BusyFile(_busy_path(Path(folder), local_rank)) if folder else None
 
 
 def registered_pids(folder: Path) -> list[int]:
-    """The ranks that have marked themselves."""
-    return []
+    """The ranks that have opened their busy files."""
+    pids = []
+    for path in folder.glob("rank*"):
+        content = path.read_bytes()
+        if len(content) >= 24 and (pid := struct.unpack_from("=q", content, 16)[0]):
+            pids.append(pid)
+    return pids
 
 
-class BusyMarker:
-    """Marks when this rank computes, so that the simulated GPU's utilization is the rank's true duty."""
-
-    def __init__(self, local_rank: int) -> None:
-        self.path = os.environ.get("LOADERWATCH_DEMO_BUSY")
-
-    @contextlib.contextmanager
-    def busy(self) -> Iterator[None]:
-        """The GPU is busy inside the block."""
-        yield
+def _busy_path(folder: Path, rank: int) -> Path:
+    return folder / f"rank{rank}"

@@ -13,6 +13,7 @@ import json
 import os
 import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 import loaderwatch
 from loaderwatch.demo.acts import ACTS, Act, acts_to_play
-from loaderwatch.demo.gpu import BusyMarker
+from loaderwatch.demo.gpu import busy_file
 
 BATCH_SIZE = 32
 SLOW_INDEX = 1690
@@ -111,18 +112,23 @@ def make_loader(folder: Path, act: Act) -> DataLoader[tuple[Tensor, int]]:
     )
 
 
-def train(act: Act, folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> float:
+def train(
+    act: Act,
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    gpu: AbstractContextManager[object],
+) -> float:
     """Train through one act and return the share of digits that were classified right in its last epoch."""
     loader = make_loader(folder, act)
     loaderwatch.attach(loader, name=act.key, model=model, optimizer=optimizer)
-    gpu = BusyMarker(int(os.environ["LOCAL_RANK"]))
     right = seen = 0
     for epoch in range(act.epochs):
         assert isinstance(loader.sampler, DistributedSampler)
         loader.sampler.set_epoch(epoch)
         right = seen = 0
         for images, labels in loader:
-            with gpu.busy():
+            with gpu:
                 optimizer.zero_grad()
                 logits = model(images)
                 loss = nn.functional.cross_entropy(logits, labels)
@@ -146,6 +152,7 @@ def main() -> None:
     torch.manual_seed(0)
     model = DistributedDataParallel(SmallCnn())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    gpu = busy_file(int(os.environ["LOCAL_RANK"])) or nullcontext()
     acts = acts_to_play(options.acts, fast=options.fast)
     for number, act in enumerate(acts, start=1):
         began_at = time.time()
@@ -153,7 +160,7 @@ def main() -> None:
             print(
                 f"\n[{number}/{len(acts)}] {act.title}: {act.what}.\n      Look at: {act.look}.", flush=True
             )
-        accuracy = train(act, options.images, model, optimizer)
+        accuracy = train(act, options.images, model, optimizer, gpu)
         if dist.get_rank() == 0:
             print(f"      {time.time() - began_at:.0f} s; {accuracy:.0%} of the digits right", flush=True)
             if options.report:
