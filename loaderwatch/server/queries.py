@@ -12,9 +12,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
+from loaderwatch.server.replay import rebuild
 from loaderwatch.server.store.metrics import METRICS, SECOND_NS
 from loaderwatch.server.store.protocol import Store
+from loaderwatch.server.summary import state_now, summary_of
 
 DEFAULT_POINTS: Final = 300
 MAX_POINTS: Final = 2000
@@ -140,6 +143,19 @@ def slow_samples(store: Store, run_id: str, rank: int | None = None, limit: int 
     ]
 
 
+def stored_summary(store: Store, run_id: str, verdict: dict[str, Any] | None = None) -> dict[str, Any]:
+    """``GET /runs/{run}/summary`` of a run that is not live: its last half minute, rebuilt, and its totals."""
+    run = store.run(run_id)
+    builder = rebuild(store, run_id)
+    return summary_of(
+        builder.window(),
+        builder.totals(),
+        state=state_now(run, wall_ns()),
+        verdict=verdict,
+        last_seen_ns=run.last_seen_ns,
+    )
+
+
 # -- checks
 
 
@@ -202,8 +218,3 @@ def _name(kind: type[IterKind] | type[EndedBy], value: int | None) -> str | None
         return kind(value).name.lower()
     except ValueError:
         return None  # a newer agent's code
-
-
-def stored_summary(store: Store, run_id: str, verdict: dict[str, Any] | None = None) -> dict[str, Any]:
-    """``GET /runs/{run}/summary`` of a run that is not live: its last minute, rebuilt."""
-    raise NotImplementedError

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from loaderwatch.server.store.protocol import Store
-from loaderwatch.server.windows import WindowBuilder
+from loaderwatch.server.replay import rebuild
 
-
-def rebuild(store: Store, run_id: str) -> WindowBuilder:
-    """A builder that holds the run's last minutes."""
-    raise NotImplementedError
+__all__ = ["rebuild"]

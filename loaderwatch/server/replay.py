@@ -1,13 +1,127 @@
-"""A stored run as windows in time order, for ``loaderwatch analyze``."""
+"""A stored run as windows: all of them in time order for ``loaderwatch analyze``, or the newest for a restarted server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Final
 
-from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.store.protocol import Store
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
+from loaderwatch.detect.window import WINDOW_S, Columns, RunWindow
+from loaderwatch.server.rowbuffer import block_of_arrays
+from loaderwatch.server.store.protocol import Store, StoredEvent
+from loaderwatch.server.windows import WindowBuilder
+
+CHUNK_NS: Final = 20 * 10**9
+LONGEST_ROW_NS: Final = 24 * 3600 * 10**9
+
+ENDS_AFTER: Final[dict[str, tuple[str, ...]]] = {
+    "steps": ("wait_ns", "step_ns"),
+    "epoch_begins": ("iter_ns", "first_wait_ns"),
+    "epoch_ends": ("teardown_ns",),
+    "phases": ("duration_ns",),
+    "fetches": ("fetch_ns",),
+    "gpu_waits": ("starved_ns", "gpu_step_ns"),
+}
+"""What lies between a row's time and the moment it was recorded: before, the live server could not know of it."""
+
+_Arrays = dict[str, NDArray[Any]]
 
 
 def windows(store: Store, run_id: str, every_s: float = 1.0) -> Iterator[RunWindow]:
-    """Windows as the live server would have seen them, one for each ``every_s`` of the run's own time."""
-    raise NotImplementedError
+    """Windows as the live server would have seen them, one for each ``every_s`` of the run's own time.
+
+    Rows appear when what they tell of had ended; open spans are those of the newest envelope kept, one a second.
+
+    Raises:
+        UnknownRun, StoreError: see ``Store``.
+    """
+    first_ns, last_ns = store.bounds(run_id)
+    every_ns = max(1, int(every_s * 1e9))
+    builder = WindowBuilder(run_id)
+    rows = _Arrivals(store, run_id, first_ns, last_ns)
+    events = store.events(run_id, 0, 2**62)
+    event = next(events, None)
+    now_ns = first_ns
+    while now_ns < last_ns:
+        now_ns = min(now_ns + every_ns, last_ns)
+        while event is not None and event.t_ns <= now_ns:
+            builder.add_facts(event.body)
+            event = next(events, None)
+        for table, columns in rows.until(now_ns):
+            _feed(builder, table, columns, count=True)
+        yield builder.window(now_ns)
+
+
+def rebuild(store: Store, run_id: str) -> WindowBuilder:
+    """A builder that holds the run's last minutes and its totals: a restarted server goes on where the last one stopped.
+
+    Envelopes that the store held at that moment may be added again; the builder knows them.
+    """
+    since_ns = store.run(run_id).last_seen_ns - int((WINDOW_S + 10) * 1e9)
+    recall = store.recall(run_id, since_ns)
+    builder = WindowBuilder(run_id)
+    builder.seed(recall.run, recall.totals, recall.sequences)
+    _add_events(builder, recall.events)
+    for table, columns in recall.tables.items():
+        _feed(builder, table, columns, count=False)
+    return builder
+
+
+def _add_events(builder: WindowBuilder, events: list[StoredEvent]) -> None:
+    for event in events:
+        builder.add_facts(event.body, count=False)
+
+
+def _feed(builder: WindowBuilder, table: str, columns: Columns, *, count: bool) -> None:
+    if not len(columns[TIME_COLUMN[table]]):
+        return
+    if table != "hosts":
+        builder.add_rows(table, block_of_arrays(table, columns), "", count=count)
+        return
+    names = columns["host"]
+    for name in dict.fromkeys(names.tolist()):
+        mine = {column.name: columns[column.name][names == name] for column in TABLES[table]}
+        builder.add_rows(table, block_of_arrays(table, mine), name, count=count)
+
+
+class _Arrivals:
+    """Rows in the order in which they were recorded, read from the store a stretch at a time."""
+
+    def __init__(self, store: Store, run_id: str, first_ns: int, last_ns: int) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._read_until = first_ns
+        self._last_ns = last_ns
+        # Rows of before the first envelope, an hour back at most: processes started before anybody looked.
+        self._waiting: dict[str, _Arrays] = {
+            table: dict(store.scan(run_id, table, first_ns - 3600 * 10**9, first_ns)) for table in TABLES
+        }
+
+    def until(self, now_ns: int) -> Iterator[tuple[str, _Arrays]]:
+        """Rows recorded at or before ``now_ns`` that were not given yet."""
+        while self._read_until <= now_ns:
+            end = min(self._read_until + CHUNK_NS, self._last_ns + 1)
+            if end <= self._read_until:
+                break
+            for table in TABLES:
+                fresh = self._store.scan(self._run_id, table, self._read_until, end)
+                waiting = self._waiting[table]
+                self._waiting[table] = {
+                    name: np.concatenate([waiting[name], fresh[name]]) for name in waiting
+                }
+            self._read_until = end
+        for table, waiting in self._waiting.items():
+            there = _ended(table, waiting) <= now_ns
+            if there.any():
+                yield table, {name: column[there] for name, column in waiting.items()}
+                self._waiting[table] = {name: column[~there] for name, column in waiting.items()}
+
+
+def _ended(table: str, columns: _Arrays) -> NDArray[np.int64]:
+    ended: NDArray[np.int64] = columns[TIME_COLUMN[table]].copy()
+    for name in ENDS_AFTER.get(table, ()):
+        ended += np.where(columns[name] == UNKNOWN, 0, np.minimum(columns[name], LONGEST_ROW_NS))
+    return ended

@@ -3,18 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
-from loaderwatch.detect.window import RunWindow
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.window import RankWindow, RunWindow
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.windows import RunTotals
 
-LOST_AFTER_S = 15.0
+LOST_AFTER_S: Final = 15.0
+RECENT_S: Final = 30.0
+"""Ratios and means look back so far: long enough for slow steps, short enough to follow what happens."""
+
+_MOSTLY_WAITING: Final = 0.5
+_SOME_WAITING: Final = 0.1
 
 
 def state_now(run: StoredRun, now_ns: int) -> str:
-    """``live``, ``finished``, ``crashed``, or ``lost`` when a live run has not been heard of for 15 s. (``hung`` comes from findings.)"""
-    raise NotImplementedError
+    """``live``, ``finished``, ``crashed``, or ``lost`` when a live run has not been heard of for 15 s.
+
+    ``now_ns`` is this server's UTC clock. (``hung`` comes from findings.)
+    """
+    if run.state == "live" and now_ns - run.received_ns > LOST_AFTER_S * 1e9:
+        return "lost"
+    return run.state
+
+
+@dataclass(frozen=True)
+class _Recent:
+    """The last RECENT_S of a rank. None where nothing is known."""
+
+    covered_s: float
+    advance: int
+    wait_s: float  # data wait within the stretch, the open one included
+    busy_s: float  # step time within it
+    mean_wait_s: float | None
+    mean_step_s: float | None
+    ready: int | None
+    utilization: float | None
+    starved_s: float
+    gpu_step_s: float
+
+    @property
+    def wait_ratio(self) -> float | None:
+        return _ratio(self.wait_s, self.wait_s + self.busy_s)
 
 
 def summary_of(
@@ -29,6 +65,203 @@ def summary_of(
     """The JSON of ``GET /runs/{run}/summary``.
 
     ``verdict`` is ``{severity, title, advice, finding_id}``; without one, the share of data wait is said in words.
-    ``lost_s`` defaults to the data wait of the run so far.
+    ``lost_s`` defaults to the time a rank lost to data wait and epoch boundaries so far, the mean over ranks.
     """
-    raise NotImplementedError
+    recent = {number: _recent(rank) for number, rank in window.ranks.items()}
+    wait_s = sum(r.wait_s for r in recent.values())
+    busy_s = sum(r.busy_s for r in recent.values())
+    wait_ratio = _ratio(wait_s, wait_s + busy_s)
+    starved_s = sum(r.starved_s for r in recent.values())
+    gpu_step_s = sum(r.gpu_step_s for r in recent.values())
+    goodputs = [min(1.0, r.busy_s / r.covered_s) for r in recent.values() if r.covered_s > 0]
+    gpus = [gpu for host in window.hosts.values() for gpu in host.gpus]
+    if lost_s is None:
+        lost_s = _mean([totals.wait_s[r] + totals.boundary_s[r] for r in totals.wait_s]) or 0.0
+    return {
+        "run_id": window.run_id,
+        "name": window.run_name,
+        "state": state,
+        "started_at": window.started_ns / 1e9,
+        "last_seen_at": (last_seen_ns or window.now_ns) / 1e9,
+        "now": window.now_ns / 1e9,
+        "world_size": max([len(window.ranks), *(r.process.world_size for r in window.ranks.values())]),
+        "hosts": [
+            {
+                "name": host.info.name,
+                "cpus": host.info.cpus,
+                "usable_cpus": host.info.usable_cpus,
+                "gpu_status": host.info.gpu_status,
+            }
+            for host in window.hosts.values()
+        ],
+        "steps": max((_steps(window.ranks[r], totals) for r in window.ranks), default=0),
+        "steps_per_s": _mean([rate for r in recent.values() if (rate := _rate(r)) is not None]),
+        "data_wait_ratio": wait_ratio,
+        "gpu_utilization_ratio": _mean([r.utilization for r in recent.values() if r.utilization is not None]),
+        "gpu_starved_ratio": _ratio(starved_s, starved_s + gpu_step_s),
+        "compute_duty_ratio": None if wait_ratio is None else 1 - wait_ratio,
+        "goodput_ratio": _mean(goodputs),
+        "lost_s": lost_s,
+        "lost_records": totals.lost_records,
+        "simulated_gpu": any(gpu.simulated for gpu in gpus),
+        "epochs": max(totals.epochs.values(), default=0),
+        "verdict": dict(verdict) if verdict is not None else _plain_verdict(wait_ratio),
+        "loaders": [
+            {"rank": number, **msgspec.to_builtins(loader)}
+            for number, rank in window.ranks.items()
+            for loader in rank.process.loaders
+        ],
+        "ranks": [_rank_row(window, rank, recent[number], totals) for number, rank in window.ranks.items()],
+    }
+
+
+def _rank_row(window: RunWindow, rank: RankWindow, recent: _Recent, totals: RunTotals) -> dict[str, Any]:
+    span = rank.span
+    host = window.hosts.get(rank.host)
+    gpu = next((g.gpu for g in host.gpus if g.rank == rank.rank), None) if host is not None else None
+    return {
+        "rank": rank.rank,
+        "host": rank.host,
+        "pid": rank.process.pid,
+        "state": _rank_state(window, rank),
+        "exit": rank.process.exit,
+        "step": _steps(rank, totals),
+        "epoch": span.epoch if span is not None else None,
+        "batch": span.batch if span is not None else None,
+        "phase": (span.phase_name or span.phase) if span is not None else None,
+        "phase_age_s": max(0.0, (rank.made_ns - span.since_ns) / 1e9) if span is not None else None,
+        "steps_per_s": _rate(recent),
+        "data_wait_ratio": recent.wait_ratio,
+        "step_s": recent.mean_step_s,
+        "wait_s": recent.mean_wait_s,
+        "ready_batches": recent.ready,
+        "gpu": gpu,
+        "gpu_utilization_ratio": recent.utilization,
+        "seen_at": rank.made_ns / 1e9,
+    }
+
+
+def _rank_state(window: RunWindow, rank: RankWindow) -> str:
+    if rank.process.state == "live" and window.now_ns - rank.made_ns > LOST_AFTER_S * 1e9:
+        return "lost"
+    return rank.process.state
+
+
+def _steps(rank: RankWindow, totals: RunTotals) -> int:
+    """What the process itself counts, which includes steps whose records were lost."""
+    counted = totals.steps.get(rank.rank, 0)
+    return max(counted, rank.span.steps) if rank.span is not None else counted
+
+
+def _recent(rank: RankWindow) -> _Recent:
+    end = rank.made_ns
+    begin = end - int(RECENT_S * 1e9)
+    train = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
+    known_loaders = bool(rank.process.loaders)
+    steps = rank.table("steps")
+    request = steps["request_ns"]
+    first = int(np.searchsorted(request, begin))
+    first = max(0, first - 1)  # the one that was going on when the stretch began
+    chosen = steps["off_main_thread"][first:] != 1
+    if known_loaders:
+        chosen &= np.isin(steps["loader"][first:], train)
+    request = request[first:][chosen]
+    wait, step = steps["wait_ns"][first:][chosen], steps["step_ns"][first:][chosen]
+    delivered = request + _known(wait)
+    wait_s = _within(request, delivered, begin, end)
+    busy_s = _within(delivered, delivered + _known(step), begin, end)
+    span = rank.span
+    live = rank.process.state == "live" and span is not None and span.alive
+    if live and span is not None and span.phase == "wait" and (not known_loaders or span.loader in train):
+        wait_s += _within(np.array([span.since_ns]), np.array([end]), begin, end)
+    inside = request >= begin
+    advance = steps["optimizer_steps"][first:][chosen][inside]
+    watched = rank.process.has_optimizer & (advance != UNKNOWN)
+    ready = steps["ready"][first:][chosen]
+    ready = ready[ready != UNKNOWN]
+    since = max(begin, _began(rank))
+    starved_s, gpu_step_s = _gpu_waits(rank, begin)
+    return _Recent(
+        covered_s=max(0.0, (end - since) / 1e9),
+        advance=int(np.where(watched, advance, 1).sum()),
+        wait_s=wait_s,
+        busy_s=busy_s,
+        mean_wait_s=_mean_s(wait[inside]),
+        mean_step_s=_mean_s(step[inside]),
+        ready=int(ready[-1]) if len(ready) else None,
+        utilization=_utilization(rank, begin),
+        starved_s=starved_s,
+        gpu_step_s=gpu_step_s,
+    )
+
+
+def _began(rank: RankWindow) -> int:
+    """When this rank's first loader was first asked."""
+    firsts = [
+        int(times[0]) for table in ("epoch_begins", "steps") if len(times := rank.table(table)["request_ns"])
+    ]
+    if not firsts:
+        return rank.made_ns
+    return min(firsts)
+
+
+def _gpu_waits(rank: RankWindow, begin_ns: int) -> tuple[float, float]:
+    rows = rank.table("gpu_waits")
+    first = int(np.searchsorted(rows["request_ns"], begin_ns))
+    return _sum_s(rows["starved_ns"][first:]), _sum_s(rows["gpu_step_ns"][first:])
+
+
+def _utilization(rank: RankWindow, begin_ns: int) -> float | None:
+    rows = rank.table("gpus")
+    values = rows["utilization_ratio"][int(np.searchsorted(rows["t_ns"], begin_ns)) :]
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if len(values) else None
+
+
+def _within(starts: NDArray[np.int64], ends: NDArray[np.int64], begin: int, end: int) -> float:
+    overlap = np.minimum(ends, end) - np.maximum(starts, begin)
+    return float(np.maximum(overlap, 0).sum()) / 1e9
+
+
+def _known(durations: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(durations == UNKNOWN, 0, durations)
+
+
+def _sum_s(durations: NDArray[np.int64]) -> float:
+    return float(_known(durations).sum()) / 1e9
+
+
+def _mean_s(durations: NDArray[np.int64]) -> float | None:
+    known = durations[durations != UNKNOWN]
+    return float(known.mean()) / 1e9 if len(known) else None
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return min(1.0, part / whole) if whole > 0 else None
+
+
+def _rate(recent: _Recent) -> float | None:
+    """None before there was anything to count."""
+    return recent.advance / recent.covered_s if recent.covered_s > 0.5 else None
+
+
+def _plain_verdict(wait_ratio: float | None) -> dict[str, Any]:
+    if wait_ratio is None:
+        return {
+            "severity": "info",
+            "title": "No batch has been delivered yet.",
+            "advice": "Wait for the first steps.",
+            "finding_id": None,
+        }
+    percent = round(100 * wait_ratio)
+    if wait_ratio >= _MOSTLY_WAITING:
+        severity, title = "warning", f"Training waits for data {percent} % of the time."
+    elif wait_ratio >= _SOME_WAITING:
+        severity, title = "info", f"Data wait takes {percent} % of the time."
+    else:
+        severity, title = "ok", f"Healthy: {percent} % of the time goes to waiting for data."
+    return {"severity": severity, "title": title, "advice": "", "finding_id": None}

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
-from loaderwatch.core.wire import Envelope
-from loaderwatch.detect.window import RunWindow
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import TABLES, UNKNOWN
+from loaderwatch.core.wire import Envelope, SpanInfo, StackDump
+from loaderwatch.detect.window import WINDOW_S, HostWindow, RankWindow, RunWindow
+from loaderwatch.server.rowbuffer import LAYOUTS, Block, RowBuffer, Rows, block_of
+from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
+from loaderwatch.server.store.protocol import RankTotals, StoredRun
+from loaderwatch.server.store.sequence import SequenceSet
+
+_MANY_ROWS: Final = 2_000_000
+_RANK_TABLES: Final = tuple(name for name in TABLES if name != "hosts")
+_KEPT: Final = frozenset({"epoch_begins", "epoch_ends"})
+"""Tables that are not cut to the window: an epoch is often longer."""
+_KEPT_ROWS: Final = 10_000
+_HOST_ROWS: Final = 2_000
+_STACKS_PER_RANK: Final = 128
 
 
 @dataclass(frozen=True)
 class RunTotals:
-    """Sums over the run as far as this builder has seen it, by rank."""
+    """Sums over the run, by rank. ``boundary_s`` is time in iter(loader) and teardown; first waits are in ``wait_s``."""
 
     steps: dict[int, int]
     wait_s: dict[int, float]
@@ -20,20 +38,265 @@ class RunTotals:
     lost_records: int
 
 
+@dataclass
+class _Sums:
+    steps: int = 0
+    wait_ns: float = 0.0
+    step_ns: float = 0.0
+    epochs: int = 0
+    boundary_ns: float = 0.0
+
+
+@dataclass
+class _Rank:
+    buffers: dict[str, RowBuffer] = field(default_factory=dict)
+    sums: _Sums = field(default_factory=_Sums)
+    stacks: dict[int, StackDump] = field(default_factory=dict)  # by pid
+    span: SpanInfo | None = None
+    workers: list[SpanInfo] = field(default_factory=list)
+
+
+@dataclass
+class _Host:
+    buffer: RowBuffer
+    made_ns: int = 0
+    ranks: set[int] = field(default_factory=set)  # those its newest spans belong to
+
+
 class WindowBuilder:
     """Gathers envelopes of one run. Not thread-safe; the windows it gives may be read from any thread."""
 
     def __init__(self, run_id: str) -> None:
-        raise NotImplementedError
+        self.run_id = run_id
+        self.facts = RunFacts()
+        self._ranks: dict[int, _Rank] = {}
+        self._hosts: dict[str, _Host] = {}
+        self._seen: dict[str, SequenceSet] = {}
+        self._first_ns = 0
+        self._lost_records = 0
+
+    # -- in
 
     def add(self, envelope: Envelope) -> None:
-        """Take in an envelope, each once, in any order."""
-        raise NotImplementedError
+        """Take in an envelope, in any order; one seen before changes nothing."""
+        seen = self._seen.setdefault(envelope.stream, SequenceSet())
+        if envelope.seq in seen:
+            return
+        seen.add(envelope.seq)
+        self.add_facts(envelope)
+        for name, columns in envelope.tables.items():
+            self.add_rows(name, block_of(name, columns), envelope.host.name)
 
-    def window(self, now_ns: int | None = None) -> RunWindow:
-        """The last ten minutes; ``now_ns`` (UTC) defaults to the newest envelope's ``made_ns``."""
-        raise NotImplementedError
+    def add_facts(self, envelope: Envelope, *, count: bool = True) -> None:
+        """Take in what an envelope carries besides rows."""
+        self.facts.take(envelope)
+        self._first_ns = min(self._first_ns or envelope.made_ns, envelope.made_ns)
+        host = self._host(envelope.host.name)
+        if envelope.made_ns >= host.made_ns:
+            host.made_ns = envelope.made_ns
+            self._take_spans(host, envelope.spans)
+        for stack in envelope.stacks:
+            self._take_stack(stack)
+        if count:
+            self._lost_records += sum(loss.count for loss in envelope.losses)
+
+    def add_rows(self, table: str, block: Block, host: str, *, count: bool = True) -> None:
+        """Take in rows of a table. ``count`` false: they are in the totals already."""
+        times = block[LAYOUTS[table].time]
+        if len(times) and times.min() < 0:
+            block = block[:, times >= 0]
+        if not block.shape[1]:
+            return
+        if table == "hosts":
+            self._host(host).buffer.extend(block)
+            return
+        ranks = block[0]
+        if ranks[0] < 0 or bool((ranks != ranks[0]).any()):
+            order = np.argsort(ranks, kind="stable")
+            order = order[int(np.searchsorted(ranks[order], 0)) :]  # a GPU nobody here uses has no rank
+            block = block[:, order]
+            ranks = block[0]
+            if not len(ranks):
+                return
+        firsts = np.flatnonzero(np.concatenate(([True], ranks[1:] != ranks[:-1])))
+        lasts = [*firsts[1:].tolist(), len(ranks)]
+        if count:
+            self._count(table, block, firsts)
+        for first, last in zip(firsts.tolist(), lasts, strict=True):
+            buffers = self._rank(int(ranks[first])).buffers
+            buffer = buffers.get(table)
+            if buffer is None:
+                buffer = buffers[table] = RowBuffer(table, self._limit(table))
+            buffer.extend(block[:, first:last])
+
+    def seed(
+        self,
+        run: StoredRun,
+        totals: Mapping[int, RankTotals],
+        sequences: Mapping[str, Iterable[tuple[int, int]]],
+    ) -> None:
+        """Begin with what a store knows; rows it holds are then added with ``count=False``."""
+        self.facts = RunFacts(
+            name=run.name,
+            hosts={host.name: host for host in run.hosts},
+            gpus=dict(run.gpus),
+            processes={process.rank: process for process in run.processes},
+            rank_hosts=dict(run.rank_hosts),
+        )
+        self._first_ns = run.started_ns
+        self._lost_records = run.lost_records
+        for rank, total in totals.items():
+            self._rank(rank).sums = _Sums(
+                steps=total.steps,
+                wait_ns=total.wait_s * 1e9,
+                step_ns=total.step_s * 1e9,
+                epochs=total.epochs,
+                boundary_ns=total.boundary_s * 1e9,
+            )
+        for stream, intervals in sequences.items():
+            seen = self._seen.setdefault(stream, SequenceSet())
+            for low, high in intervals:
+                seen.add(low, high)
+
+    def _rank(self, rank: int) -> _Rank:
+        found = self._ranks.get(rank)
+        if found is None:
+            found = self._ranks[rank] = _Rank()
+        return found
+
+    def _host(self, name: str) -> _Host:
+        found = self._hosts.get(name)
+        if found is None:
+            found = self._hosts[name] = _Host(RowBuffer("hosts", _HOST_ROWS))
+        return found
+
+    def _limit(self, table: str) -> int:
+        if table in _KEPT:
+            return _KEPT_ROWS
+        return min(20_000, max(1_000, _MANY_ROWS // max(1, self.facts.world_size)))
+
+    def _take_spans(self, host: _Host, spans: list[SpanInfo]) -> None:
+        for number in host.ranks:
+            rank = self._rank(number)
+            rank.span, rank.workers = None, []
+        host.ranks = {span.rank for span in spans}
+        for span in spans:
+            rank = self._rank(span.rank)
+            if span.worker < 0:
+                rank.span = span
+            else:
+                rank.workers.append(span)
+
+    def _take_stack(self, stack: StackDump) -> None:
+        stacks = self._rank(stack.rank).stacks
+        known = stacks.get(stack.pid)
+        if known is not None and known.taken_ns > stack.taken_ns:
+            return
+        stacks.pop(stack.pid, None)
+        stacks[stack.pid] = stack
+        while len(stacks) > _STACKS_PER_RANK:
+            del stacks[next(iter(stacks))]
+
+    # -- totals
+
+    def _count(self, table: str, block: Block, firsts: NDArray[np.int64]) -> None:
+        if table not in ("steps", "epoch_begins", "epoch_ends"):
+            return
+        at = LAYOUTS[table].index
+        counted = np.ones(block.shape[1], dtype=bool)
+        uncounted = self.facts.uncounted_loaders()
+        if len(uncounted):
+            counted &= ~np.isin(block[0] * LOADER_BASE + block[at["loader"]], uncounted)
+        if table == "steps":
+            counted &= block[at["off_main_thread"]] != 1
+            made = block[at["optimizer_steps"]]
+            watched = np.isin(block[0], self.facts.optimizer_ranks()) & (made >= 0)
+            advance = _sums(np.where(watched, made, 1), counted, firsts)
+            wait = _sums(block[at["wait_ns"]], counted, firsts)
+            step = _sums(block[at["step_ns"]], counted, firsts)
+        elif table == "epoch_begins":
+            epochs = _sums(np.ones(block.shape[1], dtype=np.int64), counted, firsts)
+            boundary = _sums(block[at["iter_ns"]], counted, firsts)
+        else:
+            boundary = _sums(block[at["teardown_ns"]], counted, firsts)
+        for i, first in enumerate(firsts.tolist()):
+            sums = self._rank(int(block[0, first])).sums
+            if table == "steps":
+                sums.steps += int(advance[i])
+                sums.wait_ns += float(wait[i])
+                sums.step_ns += float(step[i])
+                continue
+            sums.boundary_ns += float(boundary[i])
+            if table == "epoch_begins":
+                sums.epochs += int(epochs[i])
 
     def totals(self) -> RunTotals:
-        """Sums since the run began. After a server restart call ``seed(store.totals(run_id))`` first."""
-        raise NotImplementedError
+        """Sums since the run began, as far as this builder has seen it or was told by ``seed``."""
+        sums = {rank: each.sums for rank, each in sorted(self._ranks.items())}
+        return RunTotals(
+            steps={rank: s.steps for rank, s in sums.items()},
+            wait_s={rank: s.wait_ns / 1e9 for rank, s in sums.items()},
+            step_s={rank: s.step_ns / 1e9 for rank, s in sums.items()},
+            epochs={rank: s.epochs for rank, s in sums.items()},
+            boundary_s={rank: s.boundary_ns / 1e9 for rank, s in sums.items()},
+            lost_records=self._lost_records,
+        )
+
+    # -- out
+
+    def window(self, now_ns: int | None = None) -> RunWindow:
+        """The last ``WINDOW_S`` seconds; ``now_ns`` (UTC) defaults to the newest envelope's ``made_ns``."""
+        if now_ns is None:
+            now_ns = max((host.made_ns for host in self._hosts.values()), default=0)
+        after_ns = now_ns - int(WINDOW_S * 1e9)
+        ranks: dict[int, RankWindow] = {}
+        reach_ns = self._first_ns
+        for number, rank in sorted(self._ranks.items()):
+            process = self.facts.processes.get(number)
+            if process is None:
+                continue  # rows came before the process introduced itself
+            host = self.facts.rank_hosts[number]
+            tables: dict[str, Rows] = {
+                name: buffer.rows(None if name in _KEPT else after_ns)
+                for name, buffer in rank.buffers.items()
+            }
+            steps = rank.buffers.get("steps")
+            if steps is not None and steps.dropped:
+                reach_ns = max(reach_ns, steps.oldest_ns() or 0)
+            ranks[number] = RankWindow(
+                rank=number,
+                host=host,
+                made_ns=self._hosts[host].made_ns if host in self._hosts else now_ns,
+                process=process,
+                span=rank.span,
+                workers=list(rank.workers),
+                tables=tables,
+                stacks=list(rank.stacks.values()),
+            )
+        hosts = {
+            name: HostWindow(
+                info=self.facts.hosts[name],
+                made_ns=host.made_ns,
+                hosts=host.buffer.rows(after_ns),
+                gpus=list(self.facts.gpus.get(name, ())),
+            )
+            for name, host in self._hosts.items()
+            if name in self.facts.hosts
+        }
+        return RunWindow(
+            run_id=self.run_id,
+            run_name=self.facts.name,
+            now_ns=now_ns,
+            span_s=max(0.0, min(WINDOW_S, (now_ns - reach_ns) / 1e9)),
+            started_ns=self.facts.started_ns or self._first_ns,
+            ranks=ranks,
+            hosts=hosts,
+        )
+
+
+def _sums(
+    values: NDArray[np.int64], counted: NDArray[np.bool_], firsts: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    known = np.where(counted & (values != UNKNOWN), values, 0).astype(np.float64)
+    result: NDArray[np.float64] = np.add.reduceat(known, firsts)
+    return result

@@ -14,6 +14,7 @@ import duckdb
 import msgspec
 
 from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope, Loss
 from loaderwatch.detect.window import Columns
 from loaderwatch.server.store import lists, reads
@@ -22,6 +23,7 @@ from loaderwatch.server.store.metrics import METRICS, SOURCES
 from loaderwatch.server.store.protocol import (
     Grid,
     RankTotals,
+    Recall,
     Series,
     StoredAlert,
     StoredEvent,
@@ -38,6 +40,7 @@ MAX_OPEN: Final = 8
 IDLE_CLOSE_S: Final = 60.0
 SPARE_S: Final = 3600.0
 CARD_EVERY_S: Final = 10.0
+_END_NS: Final = 2**62
 
 
 class DuckDBStore:
@@ -47,9 +50,12 @@ class DuckDBStore:
     none of them. It is only believed when the file was closed in order (no write-ahead log is left).
     """
 
-    def __init__(self, runs_dir: Path) -> None:
+    def __init__(self, runs_dir: Path, *, read_only: bool = False) -> None:
+        """``read_only``: change nothing, set nothing aside; for looking at files of a server that is not running."""
         self._dir = runs_dir
-        self._dir.mkdir(parents=True, exist_ok=True)
+        self._read_only = read_only
+        if not read_only:
+            self._dir.mkdir(parents=True, exist_ok=True)
         self._lock = threading.RLock()  # over _files; never held while rows are written or read
         self._files: dict[str, RunFile] = {}
         self._cards: dict[str, tuple[float, StoredRun]] = {}  # by run: card's mtime, card
@@ -72,6 +78,7 @@ class DuckDBStore:
         with self._lock:
             if self._closed:
                 raise StoreError("the store is closed: the server is shutting down")
+            create = create and not self._read_only
             file = self._files.get(run_id)
             if file is None:
                 if not create and not path.exists():
@@ -90,8 +97,10 @@ class DuckDBStore:
 
     def _open_file(self, path: Path, run_id: str, create: bool) -> RunFile:
         try:
-            return RunFile(path, run_id)
+            return RunFile(path, run_id, self._read_only)
         except NotOurFile as error:
+            if self._read_only:
+                raise StoreError(f"{path} is not a run of this version: {error}") from error
             self._set_aside(path, str(error))
         except duckdb.Error as error:
             reason = str(error)
@@ -99,7 +108,7 @@ class DuckDBStore:
                 raise StoreError(
                     f"{path} is open in another process; stop that server or ask it instead ({reason})"
                 ) from error
-            if not path.exists() or not _looks_damaged(error):
+            if self._read_only or not path.exists() or not _looks_damaged(error):
                 raise StoreError(f"{path} cannot be opened: {reason}") from error
             self._set_aside(path, reason)
         if not create:
@@ -140,7 +149,7 @@ class DuckDBStore:
         except duckdb.Error as error:
             _log.error("%s did not close in order (%s); it is read again from its log", file.path, error)
             return
-        if card is not None:
+        if card is not None and not self._read_only:
             self._write_card(msgspec.structs.replace(card, bytes=file.path.stat().st_size))
 
     def _write_card(self, card: StoredRun) -> None:
@@ -392,12 +401,26 @@ class DuckDBStore:
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
         """What envelopes carried besides rows, ordered by time."""
         with self._open(run_id) as file, file.snapshot() as snapshot:
-            result = snapshot.execute(
-                f"SELECT t_ns, body FROM events WHERE t_ns >= {start_ns} AND t_ns < {end_ns} ORDER BY t_ns, ordinal"
+            yield from lists.events(snapshot, start_ns, end_ns)
+
+    def recall(self, run_id: str, since_ns: int) -> Recall:
+        """The run since a time (UTC), of epochs all, for a server that begins where another stopped."""
+
+        def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> Recall:
+            return Recall(
+                run=file.stored_run(),
+                totals=lists.totals(snapshot, (file.first_ns, file.newest_ns)),
+                sequences=lists.sequences(snapshot),
+                events=list(lists.events(snapshot, since_ns, _END_NS)),
+                tables={
+                    table: lists.scan(
+                        snapshot, table, 0 if table in ("epoch_begins", "epoch_ends") else since_ns, _END_NS
+                    )
+                    for table in TABLES
+                },
             )
-            while rows := result.fetchmany(200):
-                for t_ns, body in rows:
-                    yield StoredEvent(t_ns, unpack_event(body))
+
+        return self._read(run_id, question)
 
 
 def _looks_damaged(error: duckdb.Error) -> bool:

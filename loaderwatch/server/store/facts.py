@@ -26,6 +26,8 @@ class RunFacts:
     processes: dict[int, ProcessInfo] = field(default_factory=dict)  # by rank
     rank_hosts: dict[int, str] = field(default_factory=dict)
     final_hosts: set[str] = field(default_factory=set)
+    _uncounted: NDArray[np.int64] | None = field(default=None, repr=False)
+    _optimizer_ranks: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def take(self, envelope: Envelope) -> bool:
         """Take in an envelope; true when it said something new."""
@@ -57,6 +59,7 @@ class RunFacts:
             and process.state == "live"
         ):
             return False  # a late envelope from before its end
+        self._uncounted = self._optimizer_ranks = None
         self.processes[process.rank] = process
         self.rank_hosts[process.rank] = host
         return True
@@ -85,17 +88,22 @@ class RunFacts:
 
     def uncounted_loaders(self) -> NDArray[np.int64]:
         """Loaders that do not feed training, each as rank * LOADER_BASE + loader."""
-        keys = [
-            process.rank * LOADER_BASE + loader.loader
-            for process in self.processes.values()
-            for loader in process.loaders
-            if loader.role != "train"
-        ]
-        return np.array(keys, dtype=np.int64)
+        if self._uncounted is None:
+            keys = [
+                process.rank * LOADER_BASE + loader.loader
+                for process in self.processes.values()
+                for loader in process.loaders
+                if loader.role != "train"
+            ]
+            self._uncounted = np.array(keys, dtype=np.int64)
+        return self._uncounted
 
     def optimizer_ranks(self) -> NDArray[np.int64]:
         """Ranks whose optimizer is watched: their steps are optimizer steps, not batches."""
-        return np.array([p.rank for p in self.processes.values() if p.has_optimizer], dtype=np.int64)
+        if self._optimizer_ranks is None:
+            ranks = [process.rank for process in self.processes.values() if process.has_optimizer]
+            self._optimizer_ranks = np.array(ranks, dtype=np.int64)
+        return self._optimizer_ranks
 
 
 def pack_event(envelope: Envelope, *, facts: bool, spans: bool) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.detect.window import Columns
 from loaderwatch.server.store import reads, rollup
+from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.metrics import LEVELS
-from loaderwatch.server.store.protocol import RankTotals
+from loaderwatch.server.store.protocol import RankTotals, StoredEvent
 from loaderwatch.server.store.schema import time_column
+from loaderwatch.server.store.sequence import SequenceSet
 
 
 def _rows(snapshot: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
@@ -101,7 +104,7 @@ def totals(snapshot: duckdb.DuckDBPyConnection, bounds: tuple[int, int]) -> dict
     for rank, count, spent in snapshot.execute(
         """
         SELECT rank, sum(n), sum(spent) FROM (
-          SELECT rank, count(*) AS n, sum(coalesce(iter_ns, 0) + coalesce(first_wait_ns, 0))::DOUBLE AS spent
+          SELECT rank, count(*) AS n, sum(coalesce(iter_ns, 0))::DOUBLE AS spent
           FROM epoch_begins WHERE counted = 1 GROUP BY rank
           UNION ALL
           SELECT rank, 0, sum(coalesce(teardown_ns, 0))::DOUBLE FROM epoch_ends WHERE counted = 1 GROUP BY rank
@@ -133,6 +136,26 @@ def totals(snapshot: duckdb.DuckDBPyConnection, bounds: tuple[int, int]) -> dict
     for key, (epoch_count, spent) in boundary.items():
         result[key] = RankTotals(0, 0, 0.0, 0.0, epoch_count, spent / 1e9, bounds[0], bounds[0])
     return result
+
+
+def sequences(snapshot: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[int, int]]]:
+    """By stream, the sequence numbers stored, as inclusive intervals."""
+    found: dict[str, SequenceSet] = {}
+    for stream, low, high in snapshot.execute(
+        "SELECT stream, low, high FROM acked ORDER BY stream, low"
+    ).fetchall():
+        found.setdefault(stream, SequenceSet()).add(low, high)
+    return {stream: each.intervals() for stream, each in found.items()}
+
+
+def events(snapshot: duckdb.DuckDBPyConnection, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
+    """What envelopes carried besides rows, ordered by time."""
+    result = snapshot.execute(
+        f"SELECT t_ns, body FROM events WHERE t_ns >= {start_ns} AND t_ns < {end_ns} ORDER BY t_ns, ordinal"
+    )
+    while rows := result.fetchmany(200):
+        for t_ns, body in rows:
+            yield StoredEvent(t_ns, unpack_event(body))
 
 
 def scan(snapshot: duckdb.DuckDBPyConnection, table: str, start_ns: int, end_ns: int) -> Columns:

@@ -91,7 +91,7 @@ class RankTotals:
     wait_s: float
     step_s: float
     epochs: int
-    boundary_s: float  # iter(), first wait and teardown of every epoch
+    boundary_s: float  # iter() and teardown of every epoch; first waits are part of wait_s
     first_ns: int
     last_ns: int
 
@@ -105,6 +105,17 @@ class StoredEvent:
 
     t_ns: int
     body: Envelope
+
+
+@dataclass(frozen=True)
+class Recall:
+    """The recent past of a run, and what came before in sums; all of one moment."""
+
+    run: StoredRun
+    totals: dict[int, RankTotals]
+    sequences: dict[str, list[tuple[int, int]]]  # by stream: sequence numbers stored, as inclusive intervals
+    events: list[StoredEvent]
+    tables: dict[str, Columns]  # ``hosts`` with the extra column ``host``
 
 
 class Store(Protocol):
@@ -171,6 +182,9 @@ class Store(Protocol):
 
     def losses(self, run_id: str) -> list[Loss]:
         """Records that were lost before they reached the store."""
+
+    def recall(self, run_id: str, since_ns: int) -> Recall:
+        """The run since a time (UTC), of epochs all, for a server that begins where another stopped."""
 
     def scan(self, run_id: str, table: str, start_ns: int, end_ns: int) -> Columns:
         """Rows of a table with start <= time < end, ordered by time; ``hosts`` has an extra column ``host``."""

@@ -43,7 +43,7 @@ class RunFile:
     After an error in ``append`` what is held in memory may not match the file: drop the object and open it again.
     """
 
-    def __init__(self, path: Path, run_id: str) -> None:
+    def __init__(self, path: Path, run_id: str, read_only: bool = False) -> None:
         """Open or create.
 
         Raises:
@@ -56,14 +56,15 @@ class RunFile:
         self.readers = 0
         self.changed = False
         self.lock = threading.RLock()
-        self._connection = duckdb.connect(str(path), config=CONNECTION)
+        self._connection = duckdb.connect(str(path), read_only=read_only, config=CONNECTION)
         try:
             version = schema.version_of(self._connection)
             if version is None or version > schema.SCHEMA_VERSION:
                 raise NotOurFile(f"schema version {version}")
-            self._connection.execute("BEGIN")
-            schema.create(self._connection)
-            self._connection.execute("COMMIT")
+            if not read_only:
+                self._connection.execute("BEGIN")
+                schema.create(self._connection)
+                self._connection.execute("COMMIT")
             self._load()
         except BaseException:
             self._connection.close()

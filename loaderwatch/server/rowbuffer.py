@@ -1,0 +1,147 @@
+"""The newest rows of one table, appended in place and read as immutable slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import TABLES, TIME_COLUMN
+
+Block = NDArray[np.int64]
+"""Rows as int64, shape (columns, rows); float64 columns lie in it bit by bit."""
+
+_FIRST_CAPACITY: Final = 64
+_SLACK: Final = 1.5
+"""Capacity over limit: when it is full, the newest ``limit`` rows move to a new array."""
+
+
+class _Layout:
+    """Where the columns of a table lie."""
+
+    def __init__(self, table: str) -> None:
+        self.index = {c.name: i for i, c in enumerate(TABLES[table])}
+        self.is_float = {c.name: c.dtype == "f8" for c in TABLES[table]}
+        self.time = self.index[TIME_COLUMN[table]]
+        self.count = len(self.index)
+
+
+LAYOUTS: Final = {table: _Layout(table) for table in TABLES}
+
+
+def block_of(table: str, columns: Mapping[str, bytes]) -> Block:
+    """A checked table of the wire as a block."""
+    joined = b"".join([columns[name] for name in LAYOUTS[table].index])
+    block: Block = np.frombuffer(joined, dtype="<i8").reshape(LAYOUTS[table].count, -1)
+    return block
+
+
+def block_of_arrays(table: str, columns: Mapping[str, NDArray[Any]]) -> Block:
+    """Columns as a block."""
+    layout = LAYOUTS[table]
+    rows = len(columns[next(iter(layout.index))])
+    block: Block = np.empty((layout.count, rows), dtype=np.int64)
+    for name, at in layout.index.items():
+        block[at] = columns[name].view(np.int64)
+    return block
+
+
+class Rows(Mapping[str, NDArray[Any]]):
+    """Columns of some rows, ordered by time. Made when asked for: most readers want a few columns of a few tables."""
+
+    __slots__ = ("_after_ns", "_block", "_layout", "_ordered", "_settled")
+
+    def __init__(self, layout: _Layout, block: Block, ordered: bool, after_ns: int | None) -> None:
+        self._layout = layout
+        self._block = block
+        self._ordered = ordered
+        self._after_ns = after_ns
+        self._settled: Block | None = None
+
+    def _settle(self) -> Block:
+        """The rows in order (one that arrived late may lie behind younger ones) and cut to the time asked for."""
+        block = self._block
+        if not self._ordered:
+            block = block[:, np.argsort(block[self._layout.time], kind="stable")]
+        if self._after_ns is not None:
+            block = block[:, int(np.searchsorted(block[self._layout.time], self._after_ns)) :]
+        return block
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if self._settled is None:
+            self._settled = self._settle()  # two threads may both do it, with the same result
+        column: NDArray[Any] = self._settled[self._layout.index[name]]
+        return column.view(np.float64) if self._layout.is_float[name] else column
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layout.index)
+
+    def __len__(self) -> int:
+        return self._layout.count
+
+
+class RowBuffer:
+    """Rows of one table (of one rank), at least the newest ``limit`` of those appended."""
+
+    __slots__ = ("_block", "_disorder", "_layout", "_limit", "_newest_ns", "_used", "dropped")
+
+    def __init__(self, table: str, limit: int) -> None:
+        self._layout = LAYOUTS[table]
+        self._limit = limit
+        self._block: Block = np.empty((self._layout.count, 0), dtype=np.int64)
+        self._used = 0
+        self._newest_ns = 0
+        self._disorder = -1  # the last row that is older than one before it
+        self.dropped = False
+
+    def __len__(self) -> int:
+        return self._used
+
+    def extend(self, block: Block) -> None:
+        """Append rows. Rows that were handed out before stay as they are."""
+        count = block.shape[1]
+        if count > self._limit:
+            block, count = block[:, count - self._limit :], self._limit
+            self.dropped = True
+        if self._used + count > self._block.shape[1]:
+            self._make_room(count)
+        times = block[self._layout.time]
+        self._note_order(times)
+        self._block[:, self._used : self._used + count] = block
+        self._used += count
+
+    def _note_order(self, times: NDArray[np.int64]) -> None:
+        if len(times) == 1 or bool((times[1:] >= times[:-1]).all()):
+            if times[0] < self._newest_ns:
+                late = int(np.searchsorted(times, self._newest_ns))
+                self._disorder = self._used + late - 1
+            self._newest_ns = max(self._newest_ns, int(times[-1]))
+        else:
+            self._disorder = self._used + len(times) - 1
+            self._newest_ns = max(self._newest_ns, int(times.max()))
+
+    def _make_room(self, count: int) -> None:
+        """A new array: larger while below the limit, else with the newest rows only."""
+        keep = self._used
+        capacity = max(_FIRST_CAPACITY, 2 * (keep + count))
+        most = int(self._limit * _SLACK) + count
+        if capacity > most:
+            capacity = most
+            keep = min(keep, max(0, self._limit - count))
+        first = self._used - keep
+        self.dropped = self.dropped or first > 0
+        block = np.empty((self._layout.count, capacity), dtype=np.int64)
+        block[:, :keep] = self._block[:, first : self._used]
+        self._block, self._used = block, keep
+        self._disorder = self._disorder - first if self._disorder >= first else -1
+
+    def rows(self, after_ns: int | None = None) -> Rows:
+        """The rows, those at or after a time (UTC) when one is given."""
+        first = max(0, self._used - self._limit)
+        return Rows(self._layout, self._block[:, first : self._used], self._disorder < first, after_ns)
+
+    def oldest_ns(self) -> int | None:
+        """Time of the first row held."""
+        return int(self._block[self._layout.time, 0]) if self._used else None
