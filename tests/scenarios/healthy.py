@@ -1,0 +1,12 @@
+"""Healthy: workers keep up, epochs are long, the loader is as it should be."""
+
+from torch.utils.data import DataLoader
+
+import loaderwatch
+from tests.scenarios.training import SlowDataset, sleep_read, train
+
+loader = DataLoader(
+    SlowDataset(1600, sleep_read(0.002)), batch_size=8, num_workers=2, persistent_workers=True
+)
+loaderwatch.attach(loader)
+train(loader, step_s=0.05, seconds=14)

@@ -1,0 +1,15 @@
+"""S07: decoding costs more CPU than this process may use."""
+
+import os
+
+from torch.utils.data import DataLoader
+
+import loaderwatch
+from tests.scenarios.training import SlowDataset, burn, train
+
+os.sched_setaffinity(
+    0, sorted(os.sched_getaffinity(0))[:1]
+)  # one CPU is soon full, and leaves the others alone
+loader = DataLoader(SlowDataset(100_000, lambda index: burn(0.008)), batch_size=8, num_workers=2)
+loaderwatch.attach(loader)
+train(loader, step_s=0.02, seconds=20)

@@ -1,0 +1,23 @@
+"""S30: epochs left early with persistent workers that have eight slow batches each in hand."""
+
+import time
+
+from torch.utils.data import DataLoader
+
+import loaderwatch
+from tests.scenarios.training import SlowDataset, sleep_read
+
+loader = DataLoader(
+    SlowDataset(10_000, sleep_read(0.025)),
+    batch_size=8,
+    num_workers=2,
+    prefetch_factor=6,
+    persistent_workers=True,
+)
+loaderwatch.attach(loader)
+deadline = time.monotonic() + 30
+while time.monotonic() < deadline:
+    for number, _ in enumerate(loader):
+        time.sleep(0.12)
+        if number == 11:
+            break

@@ -1,0 +1,35 @@
+"""S35: a thread of the training process holds a lock while workers are forked; in them nobody will release it."""
+
+import threading
+import time
+import warnings
+
+from torch.utils.data import DataLoader
+
+import loaderwatch
+from tests.scenarios.training import SlowDataset
+
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of exactly this
+LOG_LOCK = threading.Lock()
+
+
+def read(index: int) -> None:
+    """Writes a log line."""
+    with LOG_LOCK:
+        pass
+
+
+def hold() -> None:
+    """A logger that is just writing."""
+    with LOG_LOCK:
+        time.sleep(2.0)
+
+
+loader = DataLoader(SlowDataset(240, read), batch_size=8, num_workers=2)
+loaderwatch.attach(loader)
+for epoch in range(3):
+    if epoch == 1:
+        threading.Thread(target=hold, daemon=True).start()
+        time.sleep(0.2)
+    for _ in loader:
+        time.sleep(0.05)

@@ -1,0 +1,21 @@
+"""S36: somebody stops a worker."""
+
+import os
+import signal
+import sys
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+import loaderwatch
+from tests.scenarios.training import SlowDataset, sleep_read
+
+loader = DataLoader(SlowDataset(100_000, sleep_read(0.002)), batch_size=8, num_workers=2)
+loaderwatch.attach(loader)
+batches: Any = iter(loader)
+for number, _ in enumerate(batches):
+    sleep_read(0.05)(0)
+    if number == 40:
+        worker = batches._workers[1].pid
+        print(f"stopping {worker}", file=sys.stderr)
+        os.kill(worker, signal.SIGSTOP)

@@ -1,0 +1,35 @@
+"""S37: a worker is killed in the middle of handing over a batch, and nobody hears of it.
+
+PyTorch notices a killed worker by SIGCHLD; here, as in programs that reap children themselves, that is ignored. The
+training process has read half a message and waits for the rest.
+"""
+
+import os
+import signal
+from multiprocessing.connection import Connection
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+import loaderwatch
+from tests.scenarios.training import SlowDataset, sleep_read, train
+
+
+def die_while_sending(self: Any, data: Any, *more: Any) -> None:
+    """The out-of-memory killer strikes."""
+    os.write(self._handle, b"\0\0")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def read(index: int) -> None:
+    """From sample 333 on, this worker's next message is its last."""
+    sleep_read(0.002)(index)
+    if index == 333:
+        Connection._send_bytes = die_while_sending  # type: ignore[attr-defined]
+
+
+loader = DataLoader(SlowDataset(100_000, read), batch_size=8, num_workers=2)
+loaderwatch.attach(loader)
+batches = iter(loader)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+train(batches, step_s=0.05, seconds=60)

@@ -1,0 +1,31 @@
+"""S43 (two ranks): rank 1 reads ten times slower, and rank 0 waits for it in backward."""
+
+import os
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
+
+import loaderwatch
+from tests.scenarios.training import SlowDataset, sleep_read
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = int(os.environ["RANK"])
+model = DistributedDataParallel(nn.Linear(16, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = DataLoader(
+    SlowDataset(100_000, sleep_read(0.025 if rank == 1 else 0.001)), batch_size=8, num_workers=2
+)
+loaderwatch.attach(loader, model=model, optimizer=optimizer)
+for number, batch in enumerate(loader):
+    loss = model(batch).sum()
+    time.sleep(0.02)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if number > 200:
+        break

@@ -1,0 +1,34 @@
+"""S46 (two ranks): validation through the wrapped model with unequal batches; the next epoch never begins."""
+
+import os
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
+
+import loaderwatch
+from tests.scenarios.training import SlowDataset
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = int(os.environ["RANK"])
+model = DistributedDataParallel(nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8), nn.Linear(8, 4)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loader = DataLoader(SlowDataset(8 * 30), batch_size=8, num_workers=1)
+validation = DataLoader(SlowDataset(8 * (6 if rank == 0 else 4)), batch_size=8)
+loaderwatch.attach(loader)
+loaderwatch.attach(validation, role="eval")
+for _epoch in range(3):
+    model.train()  # type: ignore[no-untyped-call]
+    for batch in loader:
+        model(batch).sum().backward()
+        time.sleep(0.03)
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval()
+    for batch in validation:
+        model(batch)
+dist.barrier()

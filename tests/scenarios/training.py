@@ -1,0 +1,62 @@
+"""What the scripts share: a dataset that takes time, and a loop that stands for training."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+
+class SlowDataset(Dataset[Tensor]):
+    """``length`` samples; reading ``index`` takes what ``read`` does."""
+
+    def __init__(self, length: int, read: Callable[[int], object] = lambda index: None) -> None:
+        self.length = length
+        self.read = read
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> Tensor:
+        self.read(index)
+        return torch.full((16,), float(index))
+
+
+def sleep_read(seconds: float) -> Callable[[int], object]:
+    """A read that waits, as for storage."""
+    return lambda index: time.sleep(seconds)
+
+
+def burn(seconds: float) -> None:
+    """Compute for so long (CPU time)."""
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+def train(
+    loader: Iterable[Any],
+    step_s: float,
+    seconds: float,
+    *,
+    each_epoch: Callable[[int], object] = lambda epoch: None,
+    each_step: Callable[[int], object] = lambda step: None,
+) -> None:
+    """Epoch after epoch for ``seconds``; a step sleeps ``step_s``, as a loop does that waits for its GPU."""
+    deadline = time.monotonic() + seconds
+    epoch = step = 0
+    while time.monotonic() < deadline:
+        for _ in loader:
+            time.sleep(step_s)
+            each_step(step)
+            step += 1
+            if time.monotonic() > deadline:
+                break
+        each_epoch(epoch)
+        epoch += 1
+    print(f"trained {step} steps in {epoch} epochs", file=sys.stderr)
