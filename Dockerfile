@@ -1,0 +1,20 @@
+# The server and, with --build-arg EXTRA=demo, the demo's training job.
+FROM python:3.12-slim
+
+ARG EXTRA=""
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY loaderwatch loaderwatch
+COPY web web
+# torch from the index of CPU builds: the CUDA one is ten times as large and the demo needs no GPU
+RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu ".${EXTRA:+[$EXTRA]}"
+
+RUN useradd --create-home --uid 10001 loaderwatch \
+    && install -d -o loaderwatch -g loaderwatch /data
+USER loaderwatch
+WORKDIR /home/loaderwatch
+ENV LOADERWATCH_DIR=/data PYTHONUNBUFFERED=1
+VOLUME /data
+EXPOSE 8790
+ENTRYPOINT ["python", "-m", "loaderwatch"]
+CMD ["serve", "--host", "0.0.0.0", "--port", "8790"]

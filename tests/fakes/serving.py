@@ -1,0 +1,221 @@
+"""A real server for tests: the command in a process of its own, or the application in a thread."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from loaderwatch.core.wire import Envelope, encode
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.window import RunWindow
+from loaderwatch.server.app import create_app
+from loaderwatch.server.auth import Tokens
+from loaderwatch.server.live import LiveRun
+from loaderwatch.server.options import ServeOptions
+
+READY_S = 30.0
+
+
+@dataclass
+class Access:
+    """How to talk to a server."""
+
+    url: str
+    agent: str
+    viewer: str
+
+    def client(self, token: str | None = None, **more: Any) -> httpx.Client:
+        """A client with the viewer token, or another; "" for none."""
+        token = self.viewer if token is None else token
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False, **more)
+
+    def send(self, envelope: Envelope) -> dict[str, Any]:
+        """Ingest an envelope; returns the receipt."""
+        with self.client(self.agent) as client:
+            answer = client.post("/api/v1/ingest", content=encode(envelope))
+        assert answer.status_code == 200, answer.text
+        receipt: dict[str, Any] = answer.json()
+        return receipt
+
+    def get(self, path: str, **params: Any) -> Any:
+        """JSON of an API path."""
+        with self.client() as client:
+            answer = client.get(f"/api/v1{path}", params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+class ServeProcess:
+    """``python -m loaderwatch serve`` on a free port."""
+
+    def __init__(self, data_dir: Path, *args: str) -> None:
+        self.data_dir = data_dir
+        self._args = args
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self, wait: bool = True) -> Access:
+        """Start it and wait until it says where it is."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith("LOADERWATCH_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "loaderwatch", "serve", "--data-dir", str(self.data_dir), *self._args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=env,
+            start_new_session=True,
+        )
+        where = self.data_dir / "server.json"
+        deadline = time.monotonic() + READY_S
+        while not where.exists():
+            assert self.process.poll() is None, self.process.communicate()[0]
+            assert time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.05)
+        tokens = json.loads((self.data_dir / "token.json").read_text())
+        return Access(json.loads(where.read_text())["url"], tokens["agent"], tokens["viewer"])
+
+    def stop(self, sig: int = signal.SIGTERM, timeout_s: float = 20.0) -> tuple[int, str, float]:
+        """Signal it; returns exit code, what it printed, and how long it took."""
+        assert self.process is not None
+        began = time.monotonic()
+        self.process.send_signal(sig)
+        output, _ = self.process.communicate(timeout=timeout_s)
+        return self.process.returncode, output, time.monotonic() - began
+
+    def kill(self) -> None:
+        """End it in any case."""
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate(timeout=10)
+
+    def __enter__(self) -> ServeProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+class ScriptedDetector:
+    """Finds what a test says, from the moment it says so."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.windows: list[RunWindow] = []
+
+    def __call__(self, window: RunWindow) -> list[Finding]:
+        self.windows.append(window)
+        return self.findings
+
+
+@contextmanager
+def serving(
+    data_dir: Path, *, detector: ScriptedDetector | None = None, notify: tuple[str, ...] = ()
+) -> Iterator[Access]:
+    """The application in a thread, with detectors of the test's own."""
+    options = ServeOptions(data_dir=data_dir, notify=notify)
+    options.runs_dir.mkdir(parents=True, exist_ok=True)
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    tokens = Tokens("agent-token", "viewer-token")
+    make = LiveRun if detector is None else partial(LiveRun, detector=detector)
+    app = create_app(options, tokens=tokens, url=url, port=port, make_live_run=make)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        deadline = time.monotonic() + READY_S
+        while not server.started:
+            assert thread.is_alive(), "the server did not start"
+            assert time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.01)
+        yield Access(url, tokens.agent, tokens.viewer)
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listener.close()
+    assert not thread.is_alive(), "the server did not stop"
+
+
+def wait_until(what: str, condition: Any, timeout_s: float = 20.0) -> Any:
+    """The first true value of ``condition()``."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"{what}: not within {timeout_s:g} s"
+        time.sleep(0.05)
+
+
+class EventReader:
+    """Reads a run's server-sent events in a thread."""
+
+    def __init__(self, access: Access, run_id: str, last_event_id: str | None = None) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.comments = 0
+        self.ended = threading.Event()
+        self.status: int | None = None
+        self._client = access.client()
+        self._run_id = run_id
+        self._last_event_id = last_event_id
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        headers = {"last-event-id": self._last_event_id} if self._last_event_id else {}
+        try:
+            with self._client.stream("GET", f"/api/v1/runs/{self._run_id}/events", headers=headers) as answer:
+                self.status = answer.status_code
+                fields: dict[str, str] = {}
+                for line in answer.iter_lines():
+                    if line.startswith(":"):
+                        self.comments += 1
+                    elif line:
+                        name, _, value = line.partition(": ")
+                        fields[name] = value
+                    elif "event" in fields:
+                        data = json.loads(fields["data"])
+                        self.events.append({"event": fields["event"], "id": fields.get("id"), **data})
+                        fields = {}
+        except httpx.HTTPError:
+            pass  # closed by us or by the server's end
+        finally:
+            self.ended.set()
+
+    def wait(self, what: str, matches: Any, timeout_s: float = 20.0) -> dict[str, Any]:
+        """The first event for which ``matches(event)`` is true."""
+        found: dict[str, Any] = wait_until(
+            what, lambda: next((e for e in list(self.events) if matches(e)), None), timeout_s
+        )
+        return found
+
+    def close(self) -> None:
+        """Hang up."""
+        self._client.close()
+        self._thread.join(10)
+
+    def __enter__(self) -> EventReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,78 @@
+"""The command line's own manners."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loaderwatch import __version__
+from loaderwatch.cli import main
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"loaderwatch {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["nonsense"],
+        ["serve", "--port", "70000"],
+        ["serve", "--port", "x"],
+        ["serve", "--retain-days", "0"],
+        ["serve", "--nonsense"],
+        ["serve", "--token", "x", "--no-auth"],
+        ["analyze"],
+        ["runs", "extra"],
+    ],
+)
+def test_wrong_usage_exits_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    assert ended.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_a_bad_address_to_notify_is_wrong_usage(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--notify", "nosuchservice://x", "--port", "0"]) == 2
+    assert "--notify" in capsys.readouterr().err
+
+
+def test_a_bad_environment_is_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOADERWATCH_SERVER", "gpu01:8790")
+    assert main(["runs"]) == 2
+    assert "LOADERWATCH_SERVER" in capsys.readouterr().err
+
+
+def test_a_data_directory_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert main(["serve", "--data-dir", str(blocked / "data")]) == 1
+    error = capsys.readouterr().err
+    assert str(blocked) in error
+    assert "--data-dir" in error
+
+
+def test_an_address_that_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--data-dir", str(tmp_path), "--host", "192.0.2.1", "--port", "0"]) == 1
+    assert "192.0.2.1" in capsys.readouterr().err
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom loaderwatch.cli import build_parser\nbuild_parser().format_help()\n"
+        "print(sorted({'fastapi', 'duckdb', 'uvicorn', 'torch', 'numpy', 'apprise'} & set(sys.modules)))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert shown.stdout.strip() == "[]"

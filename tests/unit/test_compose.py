@@ -1,0 +1,42 @@
+"""docker-compose.yml says what the documents say. (No container engine is asked: this reads the file.)"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loaderwatch.cli import build_parser
+
+yaml = pytest.importorskip("yaml", reason="PyYAML reads the file")
+
+
+@pytest.fixture
+def services(repo_root: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((repo_root / "docker-compose.yml").read_text())
+    assert set(loaded["volumes"]) == {"data"}
+    services: dict[str, Any] = loaded["services"]
+    return services
+
+
+def test_the_server_has_a_volume_a_health_check_and_a_command_that_parses(services: dict[str, Any]) -> None:
+    server = services["server"]
+    assert "data:/data" in server["volumes"]
+    assert "healthcheck" in server
+    compile(server["healthcheck"]["test"][-1], "healthcheck", "exec")
+    args = build_parser().parse_args(server["command"])
+    assert (args.host, args.port) == ("0.0.0.0", 8790)
+    assert server["ports"] == ["127.0.0.1:8790:8790"]
+    assert "LOADERWATCH_TOKEN" in server["environment"]
+
+
+def test_the_trainer_uses_the_server_and_has_shared_memory(services: dict[str, Any]) -> None:
+    trainer = services["trainer"]
+    assert trainer["environment"]["LOADERWATCH_SERVER"] == "http://server:8790"
+    assert trainer["depends_on"]["server"]["condition"] == "service_healthy"
+    assert trainer["shm_size"] == "1gb"
+    words = shlex.split(trainer["command"][0])
+    compile(words[words.index("-c") + 1], "command", "exec")
+    assert "loaderwatch.demo.train" in words
