@@ -251,10 +251,9 @@ class WindowBuilder:
         after_ns = now_ns - int(WINDOW_S * 1e9)
         ranks: dict[int, RankWindow] = {}
         reach_ns = self._first_ns
-        for number, rank in sorted(self._ranks.items()):
-            process = self.facts.processes.get(number)
-            if process is None:
-                continue  # rows came before the process introduced itself
+        # Rows that came before their process introduced itself wait for it.
+        for number, process in sorted(self.facts.processes.items()):
+            rank = self._rank(number)
             host = self.facts.rank_hosts[number]
             tables: dict[str, Rows] = {
                 name: buffer.rows(None if name in _KEPT else after_ns)

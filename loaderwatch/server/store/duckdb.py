@@ -351,10 +351,10 @@ class DuckDBStore:
         def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> Series:
             keys: list[Any] | None = None if rank is None else [rank]
             if rank is not None and SOURCES[METRICS[metric].source].key == "host":
-                host = file.facts.rank_hosts.get(rank)
+                host = file.rank_hosts.get(rank)
                 keys = [] if host is None else [host]
             bounds = (file.first_ns, file.newest_ns)
-            known = max(1, len(file.facts.rank_hosts))
+            known = max(1, len(file.rank_hosts))
             return reads.series(snapshot, metric, keys, start_ns, end_ns, bounds, points, known)
 
         return self._read(run_id, question)
@@ -363,7 +363,7 @@ class DuckDBStore:
         """A metric over [start, end), a row per rank, in at most ``points`` buckets."""
 
         def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> Grid:
-            rank_hosts = dict(file.facts.rank_hosts)
+            rank_hosts = file.rank_hosts
             by_host = SOURCES[METRICS[metric].source].key == "host"
             keys: dict[int, Any] = {r: host if by_host else r for r, host in rank_hosts.items()}
             bounds = (file.first_ns, file.newest_ns)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -97,6 +98,7 @@ class RunFile:
             for (until,) in run(f"SELECT max(t_ns) FROM {level.table(name)}").fetchall()
         }
         self._spans_made: dict[str, int] = {}
+        self._card = self._draw_card()
 
     # -- writing
 
@@ -145,6 +147,8 @@ class RunFile:
             self._acked_rows += len(fresh)
             self.used_s = time.monotonic()
             self.changed = True
+            if any(facts for _, _, facts, _, _ in events):
+                self._card = self._draw_card()
             return fresh
 
     def _fresh(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
@@ -248,9 +252,23 @@ class RunFile:
 
     def stored_run(self) -> StoredRun:
         """What is known of the run without reading rows."""
-        facts = self.facts
         wal = self.path.with_name(self.path.name + ".wal")
-        processes = dict(facts.processes)
+        return msgspec.structs.replace(
+            self._card,
+            last_seen_ns=self.newest_ns,
+            received_ns=self.received_ns,
+            lost_records=self.lost_records,
+            bytes=sum(p.stat().st_size for p in (self.path, wal) if p.exists()),
+        )
+
+    @property
+    def rank_hosts(self) -> dict[int, str]:
+        """Which host each rank runs on; not to be changed."""
+        return self._card.rank_hosts
+
+    def _draw_card(self) -> StoredRun:
+        """The facts, frozen for readers of other threads; drawn anew when an envelope changed them."""
+        facts = self.facts
         return StoredRun(
             run_id=self.run_id,
             name=facts.name,
@@ -260,11 +278,9 @@ class RunFile:
             world_size=facts.world_size,
             hosts=list(facts.hosts.values()),
             state=facts.state,
-            processes=[processes[rank] for rank in sorted(processes)],
+            processes=[facts.processes[rank] for rank in sorted(facts.processes)],
             rank_hosts=dict(facts.rank_hosts),
             gpus=dict(facts.gpus),
-            lost_records=self.lost_records,
-            bytes=sum(p.stat().st_size for p in (self.path, wal) if p.exists()),
         )
 
 
