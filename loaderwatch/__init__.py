@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from loaderwatch.agent.phase import UserPhase
 
 __all__ = ["__version__", "attach", "detach", "phase", "url"]
 
@@ -73,15 +73,15 @@ def detach(loader: L = None) -> L:  # type: ignore[assignment]
     return plain
 
 
-def phase(name: str) -> AbstractContextManager[None]:
-    """Name a part of the loop, such as "checkpoint"; use it with ``with``.
+def phase(name: str) -> UserPhase:
+    """Name a part of the loop, such as "checkpoint": with ``with``, or as a decorator.
 
     Raises:
         TypeError: the name is not a string.
     """
-    from loaderwatch.agent.phase import UserPhase
+    from loaderwatch.agent.phase import UserPhase as Phase
 
-    return UserPhase(name)
+    return Phase(name)
 
 
 def url() -> str:

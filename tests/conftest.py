@@ -6,11 +6,23 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from loaderwatch.core.config import load_settings
+from loaderwatch.core.records import RECORD_FIELDS, RecordKind
+from loaderwatch.core.ring import OpenSpan, RingReader, RingStatus
+from loaderwatch.core.wire import ProcessInfo
+
+
+def close_agent() -> None:
+    """End the session that ``attach`` opened in this process, if any."""
+    session = sys.modules.get("loaderwatch.agent.session")
+    if session is not None:
+        session.close_session()
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +47,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     try:
         yield directory
     finally:
+        close_agent()
         shutil.rmtree(rings, ignore_errors=True)
 
 
@@ -60,11 +73,83 @@ def nothing_swallowed() -> Iterator[None]:
     A test that provokes a fault on purpose takes it out with ``loaderwatch.agent.guard.take_swallowed()``.
     """
     yield
-    session = sys.modules.get("loaderwatch.agent.session")
-    if session is not None:
-        session.close_session()
+    close_agent()
     guard = sys.modules.get("loaderwatch.agent.guard")
     if guard is not None:
         swallowed = guard.take_swallowed()
         if swallowed:
             raise swallowed[0]
+
+
+@dataclass(frozen=True)
+class RingContents:
+    """Everything one process wrote."""
+
+    path: Path
+    pid: int
+    loader: int
+    worker: int
+    span: OpenSpan | None
+    status: RingStatus
+    records: dict[RecordKind, list[dict[str, int]]] = field(default_factory=dict)
+    lost: int = 0
+
+    def of(self, kind: RecordKind) -> list[dict[str, int]]:
+        """Its records of one kind, by field name."""
+        return self.records.get(kind, [])
+
+
+@dataclass(frozen=True)
+class RingFolder:
+    """The shared memory of this test's data directory."""
+
+    directory: Path
+
+    def processes(self) -> list[ProcessInfo]:
+        """The training processes of all runs."""
+        return [
+            msgspec.json.decode(path.read_bytes(), type=ProcessInfo)
+            for path in sorted(self.directory.glob("*/main-*.json"))
+        ]
+
+    def mains(self) -> list[RingContents]:
+        """What training processes wrote."""
+        return [read_ring(path) for path in sorted(self.directory.glob("*/main-*.ring"))]
+
+    def main(self) -> RingContents:
+        """What the one training process wrote."""
+        (contents,) = self.mains()
+        return contents
+
+    def workers(self) -> list[RingContents]:
+        """What DataLoader workers wrote."""
+        return [read_ring(path) for path in sorted(self.directory.glob("*/worker-*.ring"))]
+
+
+def read_ring(path: Path) -> RingContents:
+    """Everything in one ring."""
+    reader = RingReader(path)
+    drained = reader.drain(0, final=True)
+    records = {
+        kind: [dict(zip(RECORD_FIELDS[kind], row, strict=True)) for row in rows]
+        for kind, rows in drained.records.items()
+    }
+    identity = reader.identity
+    contents = RingContents(
+        path,
+        identity.pid,
+        identity.loader,
+        identity.worker,
+        reader.span(),
+        reader.status(),
+        records,
+        drained.lost,
+    )
+    reader.close()
+    return contents
+
+
+@pytest.fixture
+def rings(data_dir: Path) -> RingFolder:
+    """Reads what the processes of this test wrote into shared memory."""
+    return RingFolder(load_settings().rings_dir)

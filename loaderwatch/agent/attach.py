@@ -17,6 +17,7 @@ from loaderwatch.agent.arguments import check_arguments
 from loaderwatch.agent.describe import describe_loader
 from loaderwatch.agent.guard import guard, shield
 from loaderwatch.agent.session import Session, current_session, open_session
+from loaderwatch.agent.steps import StepHooks
 from loaderwatch.agent.watch import Watch
 from loaderwatch.agent.wrapped import is_wrapped, unwrapped, wrap_loader
 from loaderwatch.core.config import Settings, load_settings
@@ -25,6 +26,8 @@ from loaderwatch.core.wire import LoaderInfo
 URL_WAIT_S: Final = 5.0
 
 _wrappers: Final[list[Any]] = []
+_everywhere: Final[list[StepHooks | None]] = []  # what attach() without a loader was given
+_hooks: StepHooks | None = None
 _server: str | None = None  # attach(server=)
 
 
@@ -62,15 +65,40 @@ def _attach(session: Session, loader: Any, name: str | None, role: str, model: A
     if _close not in session.on_close:
         session.on_close.append(_close)
         guard.on_trip = _close
-        loaders.adopt = shield(lambda found: _watch(session, found, None, None))
+    if loaders.adopt is None:
+        loaders.adopt = shield(lambda found: _adopt(session, found))
+    hooks = _step_hooks(session, model, optimizer)
     if loader is None:
+        _everywhere.append(hooks)
         everything.watch_everything()
         return None
-    return _watch(session, loader, name, role)
+    return _watch(session, loader, name, role, hooks)
 
 
-def _watch(session: Session, loader: Any, name: str | None, role: str | None) -> Any:
-    if is_wrapped(loader) or loaders.watch_of(loader) is not None:
+def _step_hooks(session: Session, model: Any, optimizer: Any) -> StepHooks | None:
+    global _hooks
+    if model is None and optimizer is None:
+        return None
+    if _hooks is None:
+        _hooks = StepHooks(session.recorder)
+    if model is not None:
+        _hooks.watch_model(model)
+    if optimizer is not None:
+        _hooks.watch_optimizer(optimizer)
+    session.change(has_model=_hooks.has_model, has_optimizer=_hooks.has_optimizer)
+    return _hooks
+
+
+def _adopt(session: Session, loader: Any) -> None:
+    hooks = next((hooks for hooks in _everywhere if hooks is not None), None)
+    _watch(session, loader, None, None, hooks)
+
+
+def _watch(session: Session, loader: Any, name: str | None, role: str | None, hooks: StepHooks | None) -> Any:
+    known = object.__getattribute__(loader, "_watch") if is_wrapped(loader) else loaders.watch_of(loader)
+    if known is not None:
+        if hooks is not None and known.role == "train":
+            known.phases = hooks
         return loader
     number = len(session.info.loaders)
     if role is None:
@@ -87,6 +115,8 @@ def _watch(session: Session, loader: Any, name: str | None, role: str | None) ->
         session.make_fetch,
         session.refresh,
     )
+    if role == "train":
+        watch.phases = hooks
     session.add_loader(describe_loader(loader, number, label, role))
     if loaders.is_dataloader(loader):
         loaders.watch_loader(loader, watch)
@@ -124,8 +154,14 @@ def detach(loader: Any) -> Any:
 
 def _close() -> None:
     """Take every hook out."""
+    global _hooks, _server
+    _server = None
     everything.unwatch_everything()
     loaders.adopt = None
+    if _hooks is not None:
+        _hooks.remove()
+        _hooks = None
+    _everywhere.clear()
     for watch in _wrappers:
         watch.closed = True
     _wrappers.clear()

@@ -172,7 +172,7 @@ class Epoch:
                 recorder.batches,
                 recorder.steps,
             )
-        if self._gpu is not None:
+        if self._gpu is not None and not depth and not self.off_main_thread:
             self._gpu.request()
         # UNKNOWN is negative: "not known to be ready" reads the clock unless the wait before was short
         if self._armed or seen[0] == 0:
@@ -182,6 +182,8 @@ class Epoch:
 
     def deliver(self) -> None:
         """The batch is there: the wait ends, a step begins."""
+        if self.ended is not None:
+            return  # detached while it waited
         cpu = thread_time_ns() if self._cpu_ns else 0
         now = monotonic_ns()
         recorder = self.recorder
@@ -216,7 +218,7 @@ class Epoch:
                 recorder.batches,
                 recorder.steps,
             )
-        if self._gpu is not None:
+        if self._gpu is not None and not depth and not self.off_main_thread:
             self._gpu.deliver(self.loader, self.number, self.batch, self._request_ns)
 
     def fail(self, error: BaseException) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from torch.utils.data import DataLoader
 
+from loaderwatch.agent.epoch import nothing_to_read
 from loaderwatch.agent.fetch import watch_fetcher
 from loaderwatch.agent.guard import guard, shield
 from loaderwatch.agent.iterator import (
@@ -19,7 +20,8 @@ from loaderwatch.agent.iterator import (
 )
 from loaderwatch.agent.sampler import TimedSampler
 from loaderwatch.agent.watch import Watch
-from loaderwatch.core.records import IterKind
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import EndedBy, IterKind
 
 _classes: Final[dict[type, type]] = {}
 _watches: Final[dict[int, tuple[weakref.ref[Any], Watch]]] = {}
@@ -65,6 +67,7 @@ def unwatch_iterators(watch: Watch) -> None:
     for iterator in list(_iterators):
         epoch = getattr(iterator, "_loaderwatch", None)
         if epoch is not None and epoch.watch is watch:
+            epoch.end(EndedBy.BREAK, monotonic_ns(), 0)
             unwatch_iterator(iterator)
             _iterators.discard(iterator)
 
@@ -104,7 +107,8 @@ def _timed_iter(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         except BaseException:
             failed(started)
             raise
-        return begun(self, started, iterator) or iterator
+        watched = begun(self, started, iterator)
+        return iterator if watched is None else watched
 
     return __iter__
 
@@ -127,7 +131,8 @@ def _begun(loader: Any, started: Any, iterator: Any) -> Any:
     epoch.workers = getattr(loader, "num_workers", 0)
     if is_torch_iterator(iterator):
         watched = iterator
-        _read(watch, epoch, iterator)
+        epoch.read_with(reader_of(iterator))
+        _note_kind(watch, epoch, iterator)
         watch_iterator(iterator, epoch)
     else:
         # A generator of a subclass: its own loader's iterator is built inside the first next().
@@ -145,8 +150,7 @@ def _failed(started: Any) -> None:
     watch.begin_failed(epoch)
 
 
-def _read(watch: Watch, epoch: Any, iterator: Any) -> None:
-    epoch.read_with(reader_of(iterator))
+def _note_kind(watch: Watch, epoch: Any, iterator: Any) -> None:
     if hasattr(iterator, "_workers"):
         if epoch.kind is not IterKind.RESET:
             epoch.kind = IterKind.STARTED
@@ -178,7 +182,9 @@ def _read_inner(watch: Watch, iterator: Any) -> None:
     epoch = watch.inner
     if epoch is not None and watch.began is None and epoch.ended is None:
         epoch.kind = IterKind.WRAPPED
-        _read(watch, epoch, iterator)
+        _note_kind(watch, epoch, iterator)
+        read, inner = reader_of(iterator), weakref.ref(iterator)
+        epoch.read_with(lambda _: read(built) if (built := inner()) is not None else nothing_to_read(None))
 
 
 def _probed_init(base: type) -> property:
@@ -223,11 +229,11 @@ def _plain_reduce(base: Any) -> Callable[[Any, Any], Any]:
         watched = type(self)
         own = watched.__bases__[0]
         function, arguments, *rest = reduced
-        return (
-            own if function is watched else function,
-            tuple(own if argument is watched else argument for argument in arguments),
-            *rest,
-        )
+        arguments = tuple(own if argument is watched else argument for argument in arguments)
+        if function.__name__ == "__newobj__":
+            # pickle insists that this one makes an object of the very class it was given
+            function = own.__new__
+        return (own if function is watched else function, arguments, *rest)
 
     return __reduce_ex__
 

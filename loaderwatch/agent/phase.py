@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import ContextDecorator
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from loaderwatch.agent.guard import guard, shield
-from loaderwatch.agent.session import Session, current_session
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import RecordKind
+
+if TYPE_CHECKING:
+    from loaderwatch.agent.session import Session
+
+
+def current_session() -> Session | None:
+    """The session of this process; None, and torch not imported, when nothing was ever attached."""
+    module = sys.modules.get("loaderwatch.agent.session")
+    session: Session | None = module.current_session() if module is not None else None
+    return session
 
 
 class UserPhase(ContextDecorator):

@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -155,7 +156,8 @@ class Session:
             failed = failure is not None and not hasattr(sys, "ps1")
             text = f"uncaught {type(failure).__name__}: {failure}"[:500]
         if failed:
-            self.change(state="crashed", exit=text)
+            with suppress(OSError):  # somebody removed the folder; what matters is that this process can end
+                self.change(state="crashed", exit=text)
         else:
             self._finished = True
             self.publish_status()
@@ -208,10 +210,11 @@ def close_session() -> None:
     session, _session = _session, None
     if session is None:
         return
+    if session.pid != os.getpid():
+        session.recorder.ring.mute()
     for close in reversed(session.on_close):
         close()
-    if session.pid == os.getpid():
-        session.finish()
+    session.finish()
 
 
 def _register_exit() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
+from loaderwatch.agent.cuda import cuda_clock
 from loaderwatch.agent.epoch import Epoch, GpuClock, StepPhases
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
@@ -63,6 +64,8 @@ class Watch:
             persistent: the iterator that ``iter`` is going to reset, None when a new one is made.
         """
         self._refresh()
+        if self.gpu is None and self.role == "train":
+            self.gpu = cuda_clock(self.recorder.ring)
         epoch = Epoch(self, self.recorder, self.epochs)
         self.epochs += 1
         if persistent is not None:

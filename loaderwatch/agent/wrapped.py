@@ -39,7 +39,12 @@ class WrappedLoader:
         return type(self._target)
 
     def __iter__(self) -> Any:
-        epoch = None if guard.tripped or self._watch.closed else _begin(self._watch)
+        under_way = self._loaderwatch
+        if guard.tripped or self._watch.closed or (under_way is not None and under_way.ended is None):
+            # An iterator that somebody has begun to read goes on: iter() of it begins nothing.
+            iterator = iter(self._target)
+            return self if iterator is self._target else iterator
+        epoch = _begin(self._watch)
         try:
             iterator = iter(self._target)
         except BaseException:

@@ -108,7 +108,7 @@ class RingWriter:
                     os.posix_fallocate(fd, 0, size)
                 else:
                     os.ftruncate(fd, size)
-                self._map = mmap.mmap(fd, size)
+                self._map: mmap.mmap | bytearray = mmap.mmap(fd, size)
             finally:
                 os.close(fd)
             _STATIC.pack_into(
@@ -254,9 +254,14 @@ class RingWriter:
             self._map, _STATUS_AT, status.finished, status.stack_signal, status.faults, status.tripped
         )
 
+    def mute(self) -> None:
+        """Write nowhere from now on: a forked child holds the same memory, and the ring has one writer."""
+        self._map = bytearray(HEADER_BYTES + self._capacity * SLOT_BYTES)
+
     def close(self) -> None:
         """Unmap the file; it stays for the reader."""
-        self._map.close()
+        if isinstance(self._map, mmap.mmap):
+            self._map.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,115 @@
+"""How long the GPU itself starved for each batch: CUDA events around the wait, read later, never waited for.
+
+An event recorded at the request completes when the GPU has finished what was queued before; one recorded at delivery
+completes at once if the GPU is idle by then. The time between the two is the GPU's own idle time for this batch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from loaderwatch.core.records import UNKNOWN, RecordKind
+from loaderwatch.core.ring import RingWriter
+
+MAX_PENDING: Final = 256
+"""Batches whose events the GPU has not reached yet; beyond that the oldest is given up."""
+
+
+class Event(Protocol):
+    """What we use of ``torch.cuda.Event``."""
+
+    def record(self) -> None:
+        """Put the event on the current stream."""
+
+    def query(self) -> bool:
+        """Whether the GPU has reached it."""
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """Milliseconds from this event to another."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """A batch between its request and the GPU's answer."""
+
+    requested: Event
+    delivered: Event | None = None
+    left: Event | None = None  # the next request
+    loader: int = UNKNOWN
+    epoch: int = UNKNOWN
+    number: int = UNKNOWN
+    request_ns: int = UNKNOWN
+
+
+class CudaClock:
+    """Events of one loader's batches."""
+
+    def __init__(
+        self, ring: RingWriter, make_event: Callable[[], Event], is_capturing: Callable[[], bool]
+    ) -> None:
+        self._ring = ring
+        self._make_event = make_event
+        self._is_capturing = is_capturing
+        self._pool: list[Event] = []
+        self._pending: deque[Batch] = deque()
+        self._current: Batch | None = None
+
+    def request(self) -> None:
+        """``next(loader)`` was entered."""
+        if self._is_capturing():  # an event would become part of the user's CUDA graph
+            self._current = None
+            return
+        event = self._record()
+        before = self._current
+        if before is not None and before.delivered is not None:
+            before.left = event
+            self._pending.append(before)
+            if len(self._pending) > MAX_PENDING:
+                self._pending.popleft()  # its events may still be ahead of the GPU: they are not used again
+        self._current = Batch(event)
+        self._collect()
+
+    def deliver(self, loader: int, epoch: int, batch: int, request_ns: int) -> None:
+        """A batch was delivered."""
+        current = self._current
+        if current is None or self._is_capturing():
+            return
+        current.delivered = self._record()
+        current.loader, current.epoch, current.number = loader, epoch, batch
+        current.request_ns = request_ns
+
+    def _record(self) -> Event:
+        event = self._pool.pop() if self._pool else self._make_event()
+        event.record()
+        return event
+
+    def _collect(self) -> None:
+        pending = self._pending
+        while pending:
+            batch = pending[0]
+            delivered, left = batch.delivered, batch.left
+            if delivered is None or left is None or not left.query():
+                return
+            pending.popleft()
+            self._ring.append(
+                RecordKind.GPU_WAIT,
+                batch.loader,
+                batch.epoch,
+                batch.number,
+                batch.request_ns,
+                int(batch.requested.elapsed_time(delivered) * 1e6),
+                int(delivered.elapsed_time(left) * 1e6),
+            )
+            self._pool += (batch.requested, delivered)  # ``left`` is the next batch's own
+
+
+def cuda_clock(ring: RingWriter) -> CudaClock | None:
+    """A clock for the current device; None while CUDA is not in use by this process."""
+    cuda: Any = sys.modules.get("torch.cuda")
+    if cuda is None or not cuda.is_initialized():
+        return None
+    return CudaClock(ring, lambda: cuda.Event(enable_timing=True), cuda.is_current_stream_capturing)

@@ -1,0 +1,186 @@
+"""Phases of a step, by PyTorch's public hooks on the model and the optimizer that ``attach`` was given.
+
+Forward is the outermost module's call with gradients enabled. Backward begins when the first gradient reaches the
+model's output (the loss's own part lies before that) and ends when the autograd engine calls back. Optimizer is
+``optimizer.step()`` less what a closure spends in the model.
+"""
+
+from __future__ import annotations
+
+import weakref
+from itertools import islice
+from typing import Any, Final
+
+import torch
+from torch.autograd import Variable
+
+from loaderwatch.agent.guard import ask, guard, shield
+from loaderwatch.agent.recorder import Recorder
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import UNKNOWN, Phase
+
+MAX_PARTS: Final = 32
+"""Parts of a model's output that are looked through for a tensor with a gradient."""
+
+
+class StepHooks:
+    """Times forward, backward and optimizer; adds up until ``take``."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._handles: list[Any] = []
+        self._hooked: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.has_model = False
+        self.has_optimizer = False
+        self.steps_finished = 0
+        self._saw_forward = False  # never, when the model runs compiled: hooks are not traced
+        self._blind_backward = False  # an output without a tensor that could tell of backward
+        self._forward_ns = 0
+        self._backward_ns = 0
+        self._optimizer_ns = 0
+        self._optimizer_steps = 0
+        self._forward_depth = 0
+        self._forward_since = 0
+        self._backward_since = 0
+        self._optimizer_since = 0
+        self._model_ns_before = 0
+        self._tensor_hook = shield(self._backward_began)
+        self._engine_callback = shield(self._backward_ended)
+
+    def watch_model(self, model: Any) -> None:
+        """Hook the outermost module; a second time is a no-op."""
+        if model in self._hooked:
+            return
+        self._hooked.add(model)
+        self._handles.append(model.register_forward_pre_hook(_untraced(self._forward_began)))
+        self._handles.append(model.register_forward_hook(_untraced(self._forward_ended)))
+        self.has_model = True
+
+    def watch_optimizer(self, optimizer: Any) -> None:
+        """Hook ``step`` of the optimizer, or of the one inside a framework's wrapper; a second time is a no-op."""
+        inner = optimizer
+        while not hasattr(inner, "register_step_pre_hook") and hasattr(inner, "optimizer"):
+            inner = inner.optimizer
+        if not hasattr(inner, "register_step_pre_hook") or inner in self._hooked:
+            return
+        self._hooked.add(inner)
+        self._handles.append(inner.register_step_pre_hook(shield(self._optimizer_began)))
+        self._handles.append(inner.register_step_post_hook(shield(self._optimizer_ended)))
+        self.has_optimizer = True
+        self._recorder.counts_optimizer = True
+
+    def remove(self) -> None:
+        """Take the hooks out."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._hooked.clear()
+        self._recorder.counts_optimizer = False
+
+    def step(self) -> int | None:
+        """Optimizer steps finished so far; None when no optimizer is watched."""
+        return self.steps_finished if self.has_optimizer else None
+
+    def take(self) -> tuple[int, int, int, int, int]:
+        """h2d, forward, backward, optimizer in nanoseconds and the optimizer steps, since the last call."""
+        modelled = self.has_model and self._saw_forward
+        taken = (
+            UNKNOWN,
+            self._forward_ns if modelled else UNKNOWN,
+            self._backward_ns if modelled and not self._blind_backward else UNKNOWN,
+            self._optimizer_ns if self.has_optimizer else UNKNOWN,
+            self._optimizer_steps if self.has_optimizer else UNKNOWN,
+        )
+        self._forward_ns = self._backward_ns = self._optimizer_ns = self._optimizer_steps = 0
+        # what an exception in the user's code left open
+        self._forward_depth = self._forward_since = self._backward_since = self._optimizer_since = 0
+        self._blind_backward = False
+        return taken
+
+    def _forward_began(self, module: Any, inputs: Any) -> None:
+        self._forward_depth += 1
+        if self._forward_depth == 1 and torch.is_grad_enabled() and not self._backward_since:
+            self._saw_forward = True
+            self._forward_since = self._recorder.publish_inner(Phase.FORWARD)
+
+    def _forward_ended(self, module: Any, inputs: Any, output: Any) -> None:
+        if self._forward_depth > 0:
+            self._forward_depth -= 1
+        since = self._forward_since
+        if self._forward_depth or not since:
+            return
+        now = monotonic_ns()
+        self._forward_since = 0
+        self._forward_ns += now - since
+        self._recorder.publish_outer(now)
+        tensor = output if type(output) is torch.Tensor else _first_tensor(output)
+        if tensor is not None and tensor.requires_grad:
+            tensor.register_hook(self._tensor_hook)
+        elif module.training:
+            self._blind_backward = True
+
+    def _backward_began(self, gradient: Any) -> None:
+        if self._backward_since:
+            return
+        # What DDP and FSDP use to act at the end of a backward pass.
+        Variable._execution_engine.queue_callback(self._engine_callback)
+        self._backward_since = self._recorder.publish_inner(Phase.BACKWARD)
+
+    def _backward_ended(self) -> None:
+        since = self._backward_since
+        if not since:
+            return
+        now = monotonic_ns()
+        self._backward_since = 0
+        self._backward_ns += now - since
+        self._recorder.publish_outer(now)
+
+    def _optimizer_began(self, *_: Any) -> None:
+        if not self._optimizer_since:
+            self._model_ns_before = self._forward_ns + self._backward_ns
+            self._optimizer_since = self._recorder.publish_inner(Phase.OPTIMIZER)
+
+    def _optimizer_ended(self, *_: Any) -> None:
+        since = self._optimizer_since
+        if not since:
+            return
+        now = monotonic_ns()
+        self._optimizer_since = 0
+        inside = self._forward_ns + self._backward_ns - self._model_ns_before  # a closure's
+        self._optimizer_ns += now - since - inside
+        self._optimizer_steps += 1
+        self.steps_finished += 1
+        self._recorder.steps += 1
+        self._recorder.publish_outer(now)
+
+
+def _untraced(hook: Any) -> Any:
+    """The hook, shielded, and invisible to torch.compile: tracing it would break the user's graph."""
+    guarded = shield(hook)
+    is_compiling = torch.compiler.is_compiling
+
+    def call(*args: Any) -> None:
+        if is_compiling() or guard.tripped:
+            return
+        guarded(*args)
+
+    return call
+
+
+def _first_tensor(output: Any) -> Any:
+    """The first tensor with a gradient in a model's output; None if a bounded look finds none."""
+    parts = [output]
+    for _ in range(MAX_PARTS):
+        if not parts:
+            break
+        part = parts.pop(0)
+        if isinstance(part, torch.Tensor):
+            if part.requires_grad:
+                return part
+        elif isinstance(part, dict):
+            parts.extend(islice(part.values(), MAX_PARTS))
+        elif isinstance(part, (list, tuple)):
+            parts.extend(part[:MAX_PARTS])
+        elif hasattr(part, "__dataclass_fields__"):
+            parts.extend(ask(lambda part=part: list(vars(part).values())) or ())  # type: ignore[misc]
+    return None
