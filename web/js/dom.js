@@ -3,7 +3,8 @@
 
 /**
  * @typedef {{tag: string, props: Record<string, any>, children: (VNode|string)[]}} VNode
- * @typedef {VNode|string|number|null|undefined|false|Child[]} Child
+ * @typedef {VNode|string|number|null|undefined|false} Leaf
+ * @typedef {Leaf|(Leaf|(Leaf|(Leaf|Leaf[])[])[])[]} Child
  */
 
 const SVG = "http://www.w3.org/2000/svg";

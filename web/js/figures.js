@@ -26,13 +26,13 @@ export function figureOf(state, id, palette, width) {
     case "steps":
       return stepsFigure({ data, epochs, findings, range, width }, palette);
     case "gpu":
-      return gpuFigure({ data, epochs, findings, range }, palette);
+      return gpuFigure({ data, epochs, findings, range, width }, palette);
     case "heatmap":
-      return heatmapFigure({ data, epochs, range }, palette);
+      return heatmapFigure({ data, epochs, findings, range, width }, palette);
     case "lanes":
-      return lanesFigure({ fetches: data.fetches, workers: data.workers, epochs, range, now: data.at }, palette);
+      return lanesFigure({ fetches: data.fetches, workers: data.workers, epochs, range, now: data.at, width }, palette);
     case "ready":
-      return readyFigure({ data, epochs, range, capacity: capacityOf(state) }, palette);
+      return readyFigure({ data, epochs, range, capacity: capacityOf(state), width }, palette);
     default: {
       const counter = COUNTERS.find((c) => id === `small-${c.metric}`);
       return counter === undefined ? null : counterFigure({ series: data[counter.metric], counter, range }, palette);

@@ -34,7 +34,7 @@ function group(v) {
   return String(v).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
-/** A duration in the unit that fits: 850 µs, 45 ms, 1.4 s, 71 s, 12 min, 3 h 05 min. @param {number|null|undefined} s */
+/** A duration in the unit that fits: 850 µs, 45 ms, 1.4 s, 71 s, 12 min, 3 h 05 min. @param {number|null|undefined} s @returns {string} */
 export function duration(s) {
   if (!known(s)) return UNKNOWN;
   if (s < 0) return `-${duration(-s)}`;

@@ -1,6 +1,6 @@
 // The keyboard. Says what a key means; main.js does it.
 
-import { parentHash, routeHash } from "./store.js";
+import { parentHash } from "./store.js";
 
 /**
  * @typedef {import("./types.js").State} State
@@ -50,7 +50,7 @@ function press(key, state, act, target) {
   const spans = [300, 900, 3600];
   if (/^[1-3]$/.test(key)) act.view({ kind: "last", span_s: spans[Number(key) - 1] ?? 300 });
   else if (key === "4") act.view({ kind: "all" });
-  else if (key === "a") route.page === "run" ? act.toAlerts() : act.go(routeHash({ run: route.run }));
+  else if (key === "a") act.toAlerts();
   else if (key === "[" || key === "]") act.neighbour(key === "[" ? -1 : 1);
   else return false;
   return true;

@@ -63,12 +63,12 @@ export class Refresher {
       const held = state.paused && p.due_at > 0; // restart() sets it to 0: a new range is shown even while paused
       const wanted = changed || p.retry || (p.stale && !source.settled && !held);
       if (p.abort !== null || !wanted || (now < p.due_at && !changed)) continue;
-      void this.ask(source, p, asks, state);
+      void this.ask(source, p, asks, state, now);
     }
   }
 
-  /** @param {Source} source @param {Progress} p @param {string} asks @param {State} state */
-  async ask(source, p, asks, state) {
+  /** @param {Source} source @param {Progress} p @param {string} asks @param {State} state @param {number} began */
+  async ask(source, p, asks, state, began) {
     const range = rangeFor(state, source);
     if (range === null) return;
     const abort = new AbortController();
@@ -76,7 +76,6 @@ export class Refresher {
     p.asked = asks;
     p.stale = false;
     p.retry = false;
-    const began = performance.now() / 1000;
     let bucket = 0;
     try {
       const data = await source.load(state, range, this.page.points(), abort.signal);
@@ -91,9 +90,9 @@ export class Refresher {
       bucket = 4; // wait two seconds
     } finally {
       if (p.abort === abort) {
-        const now = performance.now() / 1000;
         p.abort = null;
-        p.due_at = now + refreshAfter(bucket, now - began);
+        // Whole seconds bring cards back into step, so that all charts end at the same moment.
+        p.due_at = Math.ceil(began + refreshAfter(bucket, performance.now() / 1000 - began) - 0.5);
       }
     }
   }

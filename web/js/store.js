@@ -181,7 +181,12 @@ export function shownRange(state) {
   const running = state.summary.state === "live" || state.summary.state === "hung";
   // A run that is going on but silent (hung) keeps moving its axis: the growing empty stretch is the news.
   const edge = running ? Math.max(end, state.summary.now - 1) : end;
-  if (state.view.kind === "last") return { start: edge - state.view.span_s, end: edge };
+  if (state.view.kind === "last") {
+    const { span_s } = state.view;
+    // A hang older than the span would leave nothing but emptiness: keep what came before it in the picture.
+    const hang = running ? state.findings.find((f) => f.code.startsWith("hung") && f.state !== "resolved") : undefined;
+    return { start: Math.min(edge - span_s, (hang?.began_at ?? edge) - 0.4 * span_s), end: edge };
+  }
   const start = state.summary.started_at;
   return { start, end: Math.max(edge, start + 10) };
 }

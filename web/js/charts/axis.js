@@ -8,8 +8,14 @@
  * @typedef {{data: any[], layout: any}} Figure
  */
 
-/** Equal on every chart, so that one moment lies at one x everywhere. */
-export const MARGIN = { l: 56, r: 52, t: 10, b: 24 };
+/** Above and below a plot. */
+export const MARGIN = { t: 10, b: 24 };
+
+/** Equal on every chart of a page, so that one moment lies at one x everywhere. @param {number} width */
+export function sides(width) {
+  return width < 560 ? { l: 52, r: 42 } : { l: 64, r: 56 };
+}
+
 const MOST_BANDS = 40;
 const MOST_MARKS = 60;
 
@@ -24,11 +30,11 @@ export function fromAxis(value) {
   return (ms + new Date(ms).getTimezoneOffset() * 60_000) / 1000;
 }
 
-/** @param {Palette} palette @param {number} height @param {Range} range @returns {any} */
-export function timeLayout(palette, height, range) {
+/** @param {Palette} palette @param {number} height @param {Range} range @param {number} width @returns {any} */
+export function timeLayout(palette, height, range, width) {
   return {
     height,
-    margin: { ...MARGIN },
+    margin: { ...MARGIN, ...sides(width) },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: FONT, size: 11, color: palette.muted },
@@ -48,8 +54,10 @@ export function timeLayout(palette, height, range) {
       griddash: "dot",
       zeroline: false,
       showline: false,
-      ticks: "",
-      nticks: 8,
+      ticks: "outside",
+      ticklen: 4,
+      tickcolor: "rgba(0,0,0,0)",
+      nticks: width < 560 ? 4 : 8,
       tickformat: range.end - range.start > 86_400 ? "%b %d %H:%M" : range.end - range.start > 3_600 ? "%H:%M" : "%H:%M:%S",
       hoverformat: "%H:%M:%S",
       showspikes: true,
@@ -71,13 +79,23 @@ export function valueAxis(palette, more = {}) {
     gridcolor: palette.grid,
     zeroline: false,
     showline: false,
-    ticks: "",
+    ticks: "outside",
+    ticklen: 6,
+    tickcolor: "rgba(0,0,0,0)", // room between label and plot
+    tickmode: "auto",
     fixedrange: true,
     rangemode: "tozero",
     nticks: 5,
     automargin: false,
     ...more,
   };
+}
+
+/** Round top for a value axis, so that it does not jump with every sample. @param {number} top */
+export function niceTop(top) {
+  if (!(top > 0)) return 1;
+  const unit = 10 ** Math.floor(Math.log10(top));
+  return (/** @type {number} */ ([1, 2, 4, 5, 6, 8, 10].find((k) => k * unit >= top))) * unit;
 }
 
 /** @param {string} color - #rrggbb @param {number} alpha */
@@ -93,9 +111,7 @@ export function marks(findings, epochs, range, palette) {
 
 /** @param {Finding[]} findings @param {Range} range @param {Palette} palette @returns {any[]} */
 export function bands(findings, range, palette) {
-  return findings
-    .filter((f) => f.severity !== "info" && f.began_at < range.end && (f.ended_at ?? range.end) > range.start)
-    .slice(0, MOST_BANDS)
+  return visible(findings, range)
     .flatMap((f) => {
       const color = f.severity === "critical" ? palette.critical : palette.warning;
       const x0 = toAxis(Math.max(f.began_at, range.start));
@@ -104,9 +120,40 @@ export function bands(findings, range, palette) {
       const base = { type: "rect", xref: "x", yref: "paper", x0, x1, line: { width: 0 }, layer: "below" };
       return [
         { ...base, y0: 0, y1: 1, fillcolor: fade(color, open ? 0.1 : 0.06) },
-        { ...base, y0: 1, y1: 1.018, fillcolor: fade(color, open ? 1 : 0.55) }, // a bar on top: seen without the tint
+        // A bar of 3 px on top: seen without the tint.
+        { ...base, ysizemode: "pixel", yanchor: 1, y0: 0, y1: 3, fillcolor: fade(color, open ? 1 : 0.55) },
       ];
     });
+}
+
+/** What each band is, inside its top left corner where it is wide enough. @param {Finding[]} findings @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
+export function bandNames(findings, range, palette, width) {
+  const { l, r } = sides(width);
+  const perSecond = Math.max(1, width - l - r) / (range.end - range.start);
+  let free = -Infinity; // no label upon another
+  return visible(findings, range)
+    .sort((a, b) => a.began_at - b.began_at)
+    .flatMap((f) => {
+      const from = Math.max(f.began_at, range.start);
+      const room = (Math.min(f.ended_at ?? range.end, range.end) - Math.max(from, free)) * perSecond;
+      const needs = f.code.length * 6 + 16;
+      if (room < needs || from < free) return [];
+      free = from + needs / perSecond;
+      const color = f.severity === "critical" ? palette.critical : palette.warning;
+      return [{ ...label(f.code, toAxis(from), color), yanchor: "top", yshift: -4, xshift: 2 }];
+    });
+}
+
+/** @param {Finding[]} findings @param {Range} range */
+function visible(findings, range) {
+  return findings
+    .filter((f) => f.severity !== "info" && f.began_at < range.end && (f.ended_at ?? range.end) > range.start)
+    .slice(0, MOST_BANDS);
+}
+
+/** @param {string} text @param {number} x @param {string} color @returns {any} */
+function label(text, x, color) {
+  return { x, xref: "x", y: 1, yref: "paper", xanchor: "left", text, showarrow: false, font: { size: 10, color } };
 }
 
 /** @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @returns {any[]} */
@@ -131,34 +178,10 @@ export function epochMarks(epochs, range, palette) {
 /** Names of the epochs above the plot, as many as fit. @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
 export function epochNames(epochs, range, palette, width) {
   const seen = epochs.filter((e) => e.began_at >= range.start && e.began_at <= range.end);
-  const fit = Math.max(1, Math.floor((width - MARGIN.l - MARGIN.r) / 64));
+  const { l, r } = sides(width);
+  const fit = Math.max(1, Math.floor((width - l - r) / 64));
   const every = Math.ceil(seen.length / fit);
   return seen
     .filter((_, i) => i % every === 0)
-    .map((e) => ({
-      x: toAxis(e.began_at),
-      xref: "x",
-      y: 1,
-      yref: "paper",
-      xanchor: "left",
-      yanchor: "bottom",
-      yshift: 2,
-      xshift: -2,
-      text: `epoch ${e.epoch}`,
-      showarrow: false,
-      font: { size: 10, color: palette.muted },
-    }));
-}
-
-/** Shown inside an empty plot. @param {string} text @param {Palette} palette @returns {any} */
-export function message(text, palette) {
-  return {
-    text,
-    xref: "paper",
-    yref: "paper",
-    x: 0.5,
-    y: 0.5,
-    showarrow: false,
-    font: { size: 12, color: palette.muted },
-  };
+    .map((e) => ({ ...label(`epoch ${e.epoch}`, toAxis(e.began_at), palette.muted), yanchor: "bottom", yshift: 3, xshift: -2 }));
 }

@@ -1,37 +1,50 @@
 // GPU utilization with power on its own axis; compute duty where there is no GPU. Gaps stay gaps.
 
-import { fade, marks, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { fade, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
 import { isEmpty } from "./steps.js";
 
 /** @typedef {import("../types.js").Series} Series */
 
 /**
  * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], findings: import("../types.js").Finding[],
- *   range: import("../types.js").Range}} input
+ *   range: import("../types.js").Range, width: number}} input
  * @param {import("../types.js").Palette} palette
  * @returns {import("./axis.js").Figure}
  */
 export function gpuFigure(input, palette) {
-  const layout = timeLayout(palette, 170, input.range);
-  layout.yaxis = valueAxis(palette, { range: [0, 104], ticksuffix: " %", tickvals: [0, 25, 50, 75, 100] });
+  const layout = timeLayout(palette, 170, input.range, input.width);
+  layout.yaxis = valueAxis(palette, {
+    range: [0, 104],
+    tickmode: "array",
+    tickvals: [0, 25, 50, 75, 100],
+    ticktext: ["0 %", "", "50 %", "", "100 %"],
+  });
   layout.shapes = marks(input.findings, input.epochs, input.range, palette);
   const main = isEmpty(input.data.gpu_utilization_ratio) ? input.data.compute_duty_ratio : input.data.gpu_utilization_ratio;
   /** @type {any[]} */
   const data = [];
   if (main !== undefined && !isEmpty(main)) {
     const gpu = main === input.data.gpu_utilization_ratio;
+    data.push(ground(main, 100, fade(palette.gpu, 0.14)));
     data.push({
       ...line(main, 100),
       name: gpu ? "utilization" : "compute duty",
       line: { color: palette.gpu, width: 1.5, shape: "hvh" },
-      fill: "tozeroy",
-      fillcolor: fade(palette.gpu, 0.14),
       hovertemplate: "%{y:.0f} %",
     });
   }
   const power = input.data.gpu_power_w;
   if (power !== undefined && !isEmpty(power)) {
-    layout.yaxis2 = valueAxis(palette, { overlaying: "y", side: "right", ticksuffix: " W", showgrid: false, nticks: 4 });
+    const top = niceTop(Math.max(...power.mean.map((v) => v ?? 0)));
+    layout.yaxis2 = valueAxis(palette, {
+      overlaying: "y",
+      side: "right",
+      showgrid: false,
+      range: [0, top * 1.04], // so that its ticks lie on the grid of the left axis
+      tickmode: "array",
+      tickvals: [0, top / 2, top],
+      ticktext: [0, top / 2, top].map((v) => `${v} W`),
+    });
     data.push({
       ...line(power, 1),
       name: "power",
@@ -41,6 +54,20 @@ export function gpuFigure(input, palette) {
     });
   }
   return { data, layout };
+}
+
+/** The tint below a line. Plotly would fill across gaps, so this one falls to zero in them. @param {Series} series @param {number} scale @param {string} color @returns {any} */
+export function ground(series, scale, color) {
+  const flat = line(series, scale);
+  return {
+    ...flat,
+    y: flat.y.map((/** @type {number|null} */ v) => v ?? 0),
+    line: { width: 0, shape: "hvh" },
+    fill: "tozeroy",
+    fillcolor: color,
+    hoverinfo: "skip",
+    name: "",
+  };
 }
 
 /** A line of bucket means. @param {Series} series @param {number} scale @returns {any} */

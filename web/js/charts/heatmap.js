@@ -1,6 +1,6 @@
 // Rank × time: which ranks wait for data, and when.
 
-import { MARGIN, epochMarks, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { MARGIN, marks, timeLayout, toAxis, valueAxis } from "./axis.js";
 
 /** Height of the chart: rows people can click while there are few, a fixed picture when there are many. @param {number} ranks */
 export function heatmapHeight(ranks) {
@@ -9,24 +9,27 @@ export function heatmapHeight(ranks) {
 }
 
 /**
- * @param {{data: import("../types.js").Heatmap, epochs: import("../types.js").Epoch[], range: import("../types.js").Range}} input
+ * @param {{data: import("../types.js").Heatmap, epochs: import("../types.js").Epoch[],
+ *   findings: import("../types.js").Finding[], range: import("../types.js").Range, width: number}} input
  * @param {import("../types.js").Palette} palette
  * @returns {import("./axis.js").Figure}
  */
 export function heatmapFigure(input, palette) {
   const { ranks, t, values, bucket_s } = input.data;
-  const layout = timeLayout(palette, heatmapHeight(ranks.length), input.range);
+  const layout = timeLayout(palette, heatmapHeight(ranks.length), input.range, input.width);
   layout.hovermode = "closest";
   layout.xaxis.showgrid = false;
   layout.xaxis.showspikes = false;
   const every = Math.ceil(ranks.length / 16);
   layout.yaxis = valueAxis(palette, {
     range: [ranks.length - 0.5, -0.5], // rank 0 on top
+    tickmode: "array",
     tickvals: ranks.map((_, i) => i).filter((i) => i % every === 0),
     ticktext: ranks.filter((_, i) => i % every === 0).map((r) => `rank ${r}`),
     showgrid: false,
   });
-  layout.shapes = epochMarks(input.epochs, input.range, palette);
+  // The picture covers the tint of bands: only their bars on top are drawn.
+  layout.shapes = marks(input.findings, input.epochs, input.range, palette).filter((s) => s.type === "line" || s.ysizemode === "pixel");
   const last = palette.heat.length - 1;
   const data = [
     {

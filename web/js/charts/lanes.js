@@ -26,7 +26,7 @@ export function laneWorkers(f, workers) {
 
 /**
  * @param {{fetches: Fetches, workers: Worker[], epochs: import("../types.js").Epoch[], range: import("../types.js").Range,
- *   now: number}} input
+ *   now: number, width: number}} input
  * @param {import("../types.js").Palette} palette
  * @returns {import("./axis.js").Figure}
  */
@@ -34,11 +34,12 @@ export function lanesFigure(input, palette) {
   const f = input.fetches;
   const lanes = laneWorkers(f, input.workers);
   const thick = lanes.length > 16 ? 8 : lanes.length > 8 ? 12 : 18;
-  const layout = timeLayout(palette, Math.max(1, lanes.length) * (thick + 8) + MARGIN.t + MARGIN.b, input.range);
+  const layout = timeLayout(palette, Math.max(1, lanes.length) * (thick + 8) + MARGIN.t + MARGIN.b, input.range, input.width);
   layout.hovermode = "closest";
   layout.xaxis.showspikes = false;
   layout.yaxis = valueAxis(palette, {
     range: [lanes.length - 0.5, -0.5],
+    tickmode: "array",
     tickvals: lanes.map((_, i) => i),
     ticktext: lanes.map((w) => (w < 0 ? "main" : `worker ${w}`)),
     showgrid: false,

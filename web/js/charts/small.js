@@ -1,8 +1,8 @@
 // Small multiples on the shared time axis: one quantity each, with the range it moved in.
 
 import { bytes, percent, number } from "../format.js";
-import { fade, timeLayout, toAxis, valueAxis } from "./axis.js";
-import { line } from "./gpu.js";
+import { fade, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { ground, line } from "./gpu.js";
 
 /**
  * @typedef {import("../types.js").Series} Series
@@ -39,13 +39,6 @@ export function latest(series) {
   return null;
 }
 
-/** Round top for a value axis, so that it does not jump with every sample. @param {number} top */
-export function niceTop(top) {
-  if (!(top > 0)) return 1;
-  const unit = 10 ** Math.floor(Math.log10(top));
-  return (/** @type {number} */ ([1, 2, 5, 10].find((k) => k * unit >= top))) * unit;
-}
-
 /**
  * @param {{series: Series, counter: Counter, range: import("../types.js").Range}} input
  * @param {import("../types.js").Palette} palette
@@ -55,21 +48,20 @@ export function counterFigure(input, palette) {
   const { series, counter } = input;
   const highest = Math.max(0, ...series.max.map((v) => v ?? 0));
   const top = counter.unit === "ratio" ? Math.max(1, niceTop(highest)) : niceTop(highest);
-  const layout = timeLayout(palette, 92, input.range);
+  const layout = timeLayout(palette, 92, input.range, 0);
   layout.margin = { l: 8, r: 8, t: 6, b: 6 };
   layout.xaxis.showticklabels = false;
   layout.xaxis.showgrid = false;
-  layout.yaxis = valueAxis(palette, { range: [0, top * 1.05], tickvals: [0, top], showticklabels: false });
+  layout.yaxis = valueAxis(palette, { range: [0, top * 1.05], tickmode: "array", tickvals: [0, top], showticklabels: false });
   layout.hovermode = "x";
   const text = series.mean.map((v) => inUnit(v, counter.unit));
   return {
     data: [
+      ground(series, 1, fade(palette.line, 0.12)),
       {
         ...line(series, 1),
         text,
-        line: { color: palette.line, width: 1.5 },
-        fill: "tozeroy",
-        fillcolor: fade(palette.line, 0.12),
+        line: { color: palette.line, width: 1.5, shape: "hvh" },
         hovertemplate: "%{x|%H:%M:%S}<br>%{text}<extra></extra>",
       },
     ],
@@ -79,12 +71,13 @@ export function counterFigure(input, palette) {
 
 /**
  * Batches ready and unread when the loop asked: the band is what they moved within.
- * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], range: import("../types.js").Range, capacity: number|null}} input
+ * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], range: import("../types.js").Range, capacity: number|null,
+ *   width: number}} input
  * @param {import("../types.js").Palette} palette
  * @returns {import("./axis.js").Figure}
  */
 export function readyFigure(input, palette) {
-  const layout = timeLayout(palette, 150, input.range);
+  const layout = timeLayout(palette, 150, input.range, input.width);
   layout.yaxis = valueAxis(palette, { dtick: undefined, nticks: 4 });
   layout.shapes = [];
   /** @type {any[]} */

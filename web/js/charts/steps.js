@@ -1,6 +1,6 @@
 // What a step consists of: mean milliseconds per step, stacked, over time.
 
-import { epochNames, marks, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { bandNames, epochNames, marks, timeLayout, toAxis, valueAxis } from "./axis.js";
 
 /**
  * @typedef {import("../types.js").Series} Series
@@ -32,18 +32,21 @@ export function knownParts(data) {
 
 /**
  * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], findings: import("../types.js").Finding[],
- *   range: import("../types.js").Range, width: number, height?: number}} input
+ *   range: import("../types.js").Range, width: number}} input
  * @param {Palette} palette
  * @returns {import("./axis.js").Figure}
  */
 export function stepsFigure(input, palette) {
-  const layout = timeLayout(palette, input.height ?? 260, input.range);
+  const layout = timeLayout(palette, 260, input.range, input.width);
   layout.margin.t = 22;
   layout.yaxis = valueAxis(palette, { ticksuffix: " ms", title: undefined });
   layout.barmode = "stack";
   layout.bargap = 0;
   layout.shapes = marks(input.findings, input.epochs, input.range, palette);
-  layout.annotations = epochNames(input.epochs, input.range, palette, input.width);
+  layout.annotations = [
+    ...epochNames(input.epochs, input.range, palette, input.width),
+    ...bandNames(input.findings, input.range, palette, input.width),
+  ];
   const data = knownParts(input.data).map((part) => {
     const series = /** @type {Series} */ (input.data[part.metric]);
     const half = series.bucket_s / 2;

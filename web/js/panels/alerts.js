@@ -27,8 +27,9 @@ export function withStacks(state) {
 
 /** @param {State} state @param {Actions} act */
 export function alertsPanel(state, act) {
+  const { rank } = state.route;
   const order = { firing: 0, acknowledged: 1, silenced: 2, resolved: 3 };
-  const all = withStacks(state);
+  const all = withStacks(state).filter((f) => rank === null || f.rank === null || f.rank === rank);
   const list = [...all].sort(
     (a, b) => (order[/** @type {"firing"} */ (a.state)] ?? 4) - (order[/** @type {"firing"} */ (b.state)] ?? 4) || b.began_at - a.began_at,
   );
@@ -39,11 +40,11 @@ export function alertsPanel(state, act) {
     h(
       "header",
       { class: "card-head" },
-      h("h2", {}, "Alerts"),
+      h("h2", {}, rank === null ? "Alerts" : "Alerts of this rank"),
       h("p", { class: "card-about" }, list.length === 0 ? "" : firing === 0 ? `${list.length}, none firing` : `${firing} firing, ${list.length} in all`),
     ),
     list.length === 0
-      ? h("p", { class: "quiet" }, icon("ok", "sev-ok"), "No detector has found anything in this run.")
+      ? h("p", { class: "quiet" }, icon("ok", "sev-ok"), `No detector has found anything in this ${rank === null ? "run" : "rank"}.`)
       : h("div", { role: "list" }, list.map((f) => alertRow(f, state, act))),
   );
 }
@@ -101,7 +102,7 @@ function alertBody(f, state, act) {
         { class: "actions" },
         !closed && f.state !== "acknowledged" && button("Acknowledge", () => act.acknowledge(f.id)),
         !closed && f.state !== "silenced" && button("Silence for 1 h", () => act.silence(f.id, 3600), {}, icon("bell")),
-        f.rank !== null && h("a", { class: "button", href: routeHash({ run: state.route.run, rank: f.rank }) }, h("span", {}, `Open rank ${f.rank}`), icon("right")),
+        f.rank !== null && state.route.page === "run" && h("a", { class: "button", href: routeHash({ run: state.route.run, rank: f.rank }) }, h("span", {}, `Open rank ${f.rank}`), icon("right")),
       ),
     ),
     f.evidence.length > 0 &&
@@ -152,11 +153,12 @@ export function hangCard(f, state, act) {
       { class: "card-head" },
       h("h2", {}, "Frozen"),
       h("p", { class: "card-about" }, `no progress since ${clock(f.began_at, now)}, `, h("b", {}, duration(now - f.began_at))),
+      f.state === "firing" && button("Acknowledge", () => act.acknowledge(f.id)),
     ),
     h(
       "div",
       { class: "facts-row" },
-      fact("Rank", f.rank === null ? "–" : String(f.rank), f.host ?? "", f.rank === null ? null : h("a", { href: routeHash({ run: state.route.run, rank: f.rank }) }, "open")),
+      fact("Rank", f.rank === null ? "–" : String(f.rank), f.host ?? "", f.rank === null || state.route.page === "rank" ? null : h("a", { href: routeHash({ run: state.route.run, rank: f.rank }) }, "open")),
       fact(
         f.worker === null ? "Process" : "Worker",
         f.worker === null ? "main" : String(f.worker),
@@ -171,7 +173,7 @@ export function hangCard(f, state, act) {
       ),
       fact("Stuck at", own === null ? "–" : `${own.file.split("/").pop()}:${own.line}`, own === null ? "no stack yet" : `in ${own.name}`, null),
     ),
-    stack !== undefined && h("div", { class: "hang-stack" }, stackView(stack, state.open.hang ?? true, (on) => act.open("hang", on), now)),
+    stack !== undefined && h("div", { class: "hang-stack" }, stackView(stack, state.open.hang ?? true, (on) => act.open("hang", on), now, true)),
   );
 }
 

@@ -85,7 +85,7 @@ export function rangeBar(state, act) {
   const { view } = state;
   const now = serverNow(state);
   const running = s.state === "live" || s.state === "hung";
-  const alerts = active(state.findings).length;
+  const alerts = active(state.findings).filter((f) => state.route.rank === null || f.rank === null || f.rank === state.route.rank).length;
   return h(
     "div",
     { class: "range-bar", key: "range", role: "toolbar", "aria-label": "Time range of all charts" },
@@ -107,7 +107,7 @@ export function rangeBar(state, act) {
       ),
     state.route.page === "run" && s.ranks.length > 1 && rankSelect(state, act),
     h("span", { class: "range-hint" }, "Drag over a chart to zoom all"),
-    state.route.page === "run" && h("button", { type: "button", class: "button to-alerts", onclick: act.toAlerts }, h("span", {}, alerts === 0 ? "No open alerts" : `${alerts} open alert${alerts === 1 ? "" : "s"}`)),
+    h("button", { type: "button", class: "button to-alerts", onclick: act.toAlerts }, h("span", {}, alerts === 0 ? "No open alerts" : `${alerts} open alert${alerts === 1 ? "" : "s"}`)),
   );
 }
 

@@ -30,7 +30,7 @@ export function runPage(state, act) {
   const hang = hangNow(state);
   return h(
     "div",
-    { class: `page link-${state.link}`, key: `run ${state.route.run}` },
+    { class: `page ${state.link === "stale" || state.link === "gone" ? `not-live` : ""}`, key: `run ${state.route.run}` },
     state.link === "gone" && h("p", { class: "notice warning", role: "status" }, "This run was deleted on the server. What you see is its last picture."),
     runHead(s, state),
     verdictBanner(s),
@@ -57,9 +57,10 @@ export function rankPage(state, act) {
       empty(`There is no rank ${state.route.rank}`, `This run has ${plural(s.ranks.length, "rank")}.`, h("a", { class: "button primary", href: routeHash({ run: s.run_id }) }, "Back to the run")),
     );
   const now = serverNow(state);
+  const hang = hangNow(state);
   return h(
     "div",
-    { class: `page link-${state.link}`, key: `rank ${row.rank}` },
+    { class: `page ${state.link === "stale" || state.link === "gone" ? `not-live` : ""}`, key: `rank ${row.rank}` },
     h(
       "div",
       { class: "page-head" },
@@ -68,12 +69,14 @@ export function rankPage(state, act) {
       h("p", { class: "page-meta" }, [`${row.host}, pid ${row.pid}`, row.epoch === null ? "" : `epoch ${row.epoch}, batch ${row.batch ?? "–"}`, row.exit ?? "", `seen ${clock(row.seen_at, now)}`].filter(Boolean).map((t) => h("span", {}, t))),
       s.ranks.length > 1 && rankNeighbours(s, row.rank),
     ),
+    hang !== null && (hang.rank === null || hang.rank === row.rank) && hangCard(hang, state, act),
     rankTiles(row, s),
     rangeBar(state, act),
     stepsCard(state),
     lanesCard(state),
     readyCard(state),
     hasGpu(state) ? gpuCard(state, s) : null,
+    alertsPanel(state, act),
     card(state, {
       id: "workers", title: "Processes now", about: "the training process and its DataLoader workers", height: "160px", flush: true,
       body: workersTable(state.cards.workers?.data ?? null),

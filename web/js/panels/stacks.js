@@ -34,10 +34,14 @@ export function parseStack(text) {
   return { threads, other };
 }
 
-/** The innermost frame of the reader's own code. @param {string} text @returns {Frame|null} */
+/** The innermost frame of the reader's own code, in the thread that matters. @param {Thread[]} threads @returns {Frame|null} */
+function innermostOwn(threads) {
+  return threads[0]?.frames.find((f) => f.own) ?? null;
+}
+
+/** @param {string} text @returns {Frame|null} */
 export function ownFrame(text) {
-  const [first] = parseStack(text).threads;
-  return first?.frames.find((f) => f.own) ?? null;
+  return innermostOwn(parseStack(text).threads);
 }
 
 /** @param {Stack} stack */
@@ -45,10 +49,11 @@ export function stackName(stack) {
   return `${stack.worker < 0 ? `rank ${stack.rank}, training process` : `rank ${stack.rank}, worker ${stack.worker}`} · pid ${stack.pid}`;
 }
 
-/** @param {Stack} stack @param {boolean} open @param {(open: boolean) => void} toggle @param {number} now */
-export function stackView(stack, open, toggle, now) {
+/** @param {Stack} stack @param {boolean} open @param {(open: boolean) => void} toggle @param {number} now @param {boolean} [brief] - only the thread that matters */
+export function stackView(stack, open, toggle, now, brief = false) {
   const { threads, other } = parseStack(stack.text);
-  const own = ownFrame(stack.text);
+  const shown = brief ? threads.slice(0, 1) : threads;
+  const own = innermostOwn(threads);
   const at = own === null ? "" : `${own.file.split("/").pop()}:${own.line} in ${own.name}`;
   return h(
     "div",
@@ -67,8 +72,8 @@ export function stackView(stack, open, toggle, now) {
         { class: "stack-body", tabindex: "0", role: "region", "aria-label": `Stack of ${stackName(stack)}` },
         stack.text === "" && h("p", { class: "muted" }, stack.why === "" ? "No stack came back." : stack.why),
         other.map((line) => h("p", { class: "stack-other" }, line)),
-        threads.map((thread, i) => [
-          threads.length > 1 || i > 0 ? h("p", { class: "stack-thread" }, thread.title) : null,
+        shown.map((thread) => [
+          shown.length > 1 ? h("p", { class: "stack-thread" }, thread.title) : null,
           h("ol", { class: "frames" }, thread.frames.map((frame) => frameView(frame, frame === own))),
         ]),
       ),

@@ -11,7 +11,7 @@ import { meter, stateBadge, waitTone } from "./parts.js";
  * @typedef {import("../types.js").Summary} Summary
  * @typedef {import("../types.js").RankRow} RankRow
  * @typedef {import("../dom.js").Child} Child
- * @typedef {{label: string, value: string, sub: Child, meter?: number|null, tone?: string}} Tile
+ * @typedef {{label: string, value: string, sub: Child, meter?: number|null, tone?: string, title?: string}} Tile
  */
 
 /** Name, state and the facts that do not change. @param {Summary} s @param {State} state */
@@ -84,7 +84,8 @@ function gpuTile(s) {
       meter: s.gpu_utilization_ratio,
       tone: "gpu",
     };
-  return { label: "Compute duty", value: percent(s.compute_duty_ratio), sub: gpuStatus(s) || "share of time in the step", meter: s.compute_duty_ratio, tone: "gpu" };
+  const status = gpuStatus(s);
+  return { label: "Compute duty", value: percent(s.compute_duty_ratio), sub: status === "" ? "share of time in the step" : "share of time in the step; no GPU readings", title: status, meter: s.compute_duty_ratio, tone: "gpu" };
 }
 
 /** @param {Summary} s */
@@ -141,7 +142,7 @@ function tileRow(tiles) {
     tiles.map((t) =>
       h(
         "div",
-        { class: "tile", key: t.label },
+        { class: "tile", key: t.label, title: t.title },
         h("p", { class: "tile-label" }, t.label),
         h("p", { class: "tile-value" }, t.value),
         t.meter !== undefined ? meter(t.meter, t.tone ?? "none") : h("span", { class: "meter-space" }),
