@@ -44,17 +44,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         logging.error("%s cannot be made: %s", folder, error)
         return 1
-    lock = elect(folder)
-    if lock is None:
+    office = elect(folder)
+    if office is None:
         return 0
     from loaderwatch.streamer.loop import Streamer  # not at import: a standby needs none of it
 
     try:
+        name = options.run_name or options.run_id
         return Streamer(
-            settings, options.run_id, options.run_name or options.run_id, adopting=options.adopt
+            settings, options.run_id, name, adopting=options.adopt, inherited=office.inherited
         ).run()
     finally:
-        lock.release()
+        office.lock.release()
 
 
 if __name__ == "__main__":

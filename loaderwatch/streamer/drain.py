@@ -12,6 +12,8 @@ from loaderwatch.streamer.roster import Member, Roster
 MAX_ROWS_PER_ENVELOPE: Final = 20_000
 """About 3 MB of columns: a backlog (after a takeover) goes out in several envelopes, each well under the size limit."""
 
+NAMELESS_NS: Final = 5_000_000_000
+
 _TIME_AT: Final = {kind: fields.index("request_ns") for kind, fields in RECORD_FIELDS.items()}
 _STEP_FIELDS: Final = RECORD_FIELDS[RecordKind.STEP]
 _WAIT_AT: Final = _STEP_FIELDS.index("wait_ns")
@@ -35,7 +37,7 @@ class Drain:
         """Whether the next envelope is due because of its size."""
         return self.count >= MAX_ROWS_PER_ENVELOPE
 
-    def collect(self, roster: Roster) -> None:
+    def collect(self, roster: Roster, now_ns: int) -> None:
         """Read what is new in every ring, as far as one envelope holds it."""
         for member in roster.members():
             if self.full:
@@ -45,6 +47,10 @@ class Drain:
             rank = roster.rank_of(member)
             if rank is not None:
                 self._read(member, rank)
+            elif not member.alive and now_ns - member.died_ns > NAMELESS_NS:
+                # It died before it said its rank: nobody could place its records.
+                self.lose("ring", -1, member.ring.reader.pending(member.ring.cursor))
+                member.final_cursor = member.ring.cursor
 
     def lose(self, what: str, rank: int, count: int) -> None:
         """Count records that fell out."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -98,7 +99,15 @@ def _same_file(fd: int, path: Path) -> bool:
         return False
 
 
-def elect(folder: Path) -> FileLock | None:
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What the active streamer holds. ``inherited``: it stood by until another one died or had done everything."""
+
+    lock: FileLock
+    inherited: bool
+
+
+def elect(folder: Path) -> Office | None:
     """Become the active streamer of a run's ring folder, waiting as its standby if there is one already.
 
     Returns None when this process is not needed: both places are taken, or the run ended while it waited.
@@ -107,14 +116,14 @@ def elect(folder: Path) -> FileLock | None:
     standby = FileLock(folder / STANDBY_NAME)
     try:
         if active.try_acquire():
-            return active
+            return Office(active, inherited=False)
         if not standby.try_acquire():
             return None
     except FileNotFoundError:
         return None
     log.info("another streamer is active; standing by")
     try:
-        return active if active.acquire() else None
+        return Office(active, inherited=True) if active.acquire() else None
     finally:
         standby.release()
 

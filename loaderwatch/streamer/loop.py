@@ -46,10 +46,19 @@ CLOCK_JUMP_NS: Final = 2 * SECOND
 class Streamer:
     """The active streamer of one run on this host."""
 
-    def __init__(self, settings: Settings, run_id: str, run_name: str, *, adopting: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        run_id: str,
+        run_name: str,
+        *,
+        adopting: bool = False,
+        inherited: bool = False,
+    ) -> None:
         self._settings = settings
         self._run_id = run_id
         self._adopting = adopting
+        self._rings_are_there = adopting or inherited  # if there are none, none will come
         host = host_folder_name()
         fresh = StreamState(
             stream=new_stream_name(host),
@@ -60,7 +69,9 @@ class Streamer:
         folder = settings.outbox_dir / run_id / host
         self._outbox = Outbox(folder, fresh, fresh.boot_id, outbox_limit())
         self._state = self._outbox.state
-        self._rings = RingFolder(settings.rings_dir / run_id, self._outbox.cursors)
+        self._rings = RingFolder(
+            settings.rings_dir / run_id, self._outbox.cursors, settings.data_dir / "set-aside" / run_id
+        )
         self._roster = Roster(self._rings)
         self._drain = Drain(self._state.wall_offset_ns)
         self._processes = ProcessSampler()
@@ -107,7 +118,8 @@ class Streamer:
             now = monotonic_ns()
             self._tick(now)
             if self._has_ended(now, began):
-                self._send_envelope(final=bool(self._roster.mains))
+                if self._roster.mains:
+                    self._send_envelope(final=True)
                 return
             deadline += TICK_NS
             late = monotonic_ns() - deadline
@@ -120,18 +132,21 @@ class Streamer:
         roster = self._roster
         roster.refresh(now)
         roster.check_alive(now)
-        self._drain.collect(roster)
+        self._drain.lose("ring", -1, self._rings.overwritten)
+        self._rings.overwritten = 0
+        self._drain.collect(roster, now)
         while self._drain.full:
             self._send_envelope()
-            self._drain.collect(roster)
+            self._drain.collect(roster, now)
         if now >= self._next_sample_ns:
             self._next_sample_ns = now + SAMPLE_NS - TICK_NS // 2
             self._sample(now)
         self._stacks.poll(roster, self._drain.usual_ns, monotonic_ns())
         if now >= self._next_envelope_ns:
             self._next_envelope_ns = max(self._next_envelope_ns + ENVELOPE_NS, now)
-            self._send_envelope()
-            roster.retire(now)
+            if roster.mains:
+                self._send_envelope()
+                roster.retire(now)
         self._hear()
         if now >= self._next_standby_check_ns:
             self._next_standby_check_ns = now + STANDBY_CHECK_NS
@@ -141,7 +156,7 @@ class Streamer:
     def _has_ended(self, now: int, began: int) -> bool:
         roster = self._roster
         if not roster.mains:
-            return self._adopting or now - began > FIRST_RING_NS
+            return self._rings_are_there or now - began > FIRST_RING_NS
         return (
             roster.all_dead()
             and now - max(roster.last_new_main_ns, *(m.died_ns for m in roster.mains.values())) > SETTLED_NS

@@ -63,11 +63,16 @@ class TrackedRing:
 
 
 class RingFolder:
-    """Finds rings as they come. ``cursors`` is where an earlier streamer had read to."""
+    """Finds rings as they come. ``cursors`` is where an earlier streamer had read to.
 
-    def __init__(self, folder: Path, cursors: dict[str, int]) -> None:
+    ``aside`` is where broken files go: shared memory must not fill with them.
+    """
+
+    def __init__(self, folder: Path, cursors: dict[str, int], aside: Path) -> None:
         self.folder = folder
+        self.aside = aside
         self.rings: dict[Path, TrackedRing] = {}
+        self.overwritten = 0  # unread records of rings whose file was replaced
         self._cursors = cursors
         self._seen_mtime_ns = -1
         self._scanned_ns = 0
@@ -114,7 +119,7 @@ class RingFolder:
         for ring in list(self.rings.values()):
             self.forget(ring)
         try:
-            leftovers = [path for path in self.folder.iterdir() if not path.name.endswith(".corrupt")]
+            leftovers = list(self.folder.iterdir())
             if any(path.suffix == RING for path in leftovers):
                 return
             for path in leftovers:
@@ -128,7 +133,7 @@ class RingFolder:
             reader = RingReader(path)
         except RingError as error:
             log.warning("%s", error)
-            set_aside(path)
+            set_aside(path, folder=self.aside)
             return
         except (OSError, ValueError) as error:  # ValueError: mmap of an empty file
             log.warning("%s cannot be opened: %s", path, error)
@@ -137,5 +142,6 @@ class RingFolder:
         ring.cursor = self._cursors.get(ring.key, 0)
         old = self.rings.get(path)
         if old is not None:
+            self.overwritten += old.reader.pending(old.cursor)
             old.reader.close()
         self.rings[path] = ring

@@ -215,4 +215,4 @@ class Roster:
             member.info = msgspec.json.decode(data, type=ProcessInfo)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             log.warning("%s is not a process description (%s); set aside as .corrupt", path, error)
-            set_aside(path)
+            set_aside(path, folder=self.folder.aside)

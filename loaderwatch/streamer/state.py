@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import socket
 import uuid
 from pathlib import Path
@@ -52,10 +53,15 @@ def boot_id() -> str | None:
         return None
 
 
-def set_aside(path: Path, suffix: str = ".corrupt") -> None:
-    """Rename a file that cannot be used, so that a person can look at it."""
+def set_aside(path: Path, suffix: str = ".corrupt", folder: Path | None = None) -> None:
+    """Rename a file that cannot be used, so that a person can look at it; into ``folder``, if one is named."""
+    name = path.name + suffix
     try:
-        path.rename(path.with_name(path.name + suffix))
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            shutil.move(path, folder / name)
+            return
+        path.rename(path.with_name(name))
     except OSError as error:
         log.warning("%s cannot be set aside: %s", path, error)
 

@@ -1,0 +1,131 @@
+"""Real streamers over real rings, each test in its own data directory, all processes gone at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from loaderwatch.core.config import load_settings
+
+WRITER = Path(__file__).with_name("ring_writer.py")
+
+
+class Streaming:
+    """``with Streaming(data_dir, url) as it``: starts writers and streamers, and ends all that use the directory."""
+
+    def __init__(self, data_dir: Path, server: str | None, run_id: str = "run1", **environ: str) -> None:
+        self.run_id = run_id
+        self.data_dir = data_dir
+        self.environ = {
+            **os.environ,
+            "LOADERWATCH_DIR": str(data_dir),
+            "LOADERWATCH_TOKEN": "secret",
+            **environ,
+        }
+        if server is not None:
+            self.environ["LOADERWATCH_SERVER"] = server
+        self.settings = load_settings(self.environ)
+        self.folder = self.settings.rings_dir / run_id
+        self._children: list[subprocess.Popen[Any]] = []
+
+    def __enter__(self) -> Streaming:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        for pid in self.pids():
+            kill(pid)
+        for child in self._children:
+            kill(child.pid)
+            child.wait(10)
+            for pipe in (child.stdout, child.stderr):
+                if pipe is not None:
+                    pipe.close()
+
+    def write(self, **want: Any) -> subprocess.Popen[str]:
+        """A process that writes rings; returns once its rings are there."""
+        want = {"folder": str(self.folder), "steps": -1, **want}
+        child = subprocess.Popen(
+            [sys.executable, str(WRITER), json.dumps(want)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environ,
+            start_new_session=True,
+        )
+        self._children.append(child)
+        assert child.stdout is not None
+        assert child.stdout.readline().strip() == str(child.pid)
+        return child
+
+    def stream(self, *more: str, name: str = "train.py") -> subprocess.Popen[bytes]:
+        """A streamer."""
+        log_path = self.data_dir / "streamer.log"
+        log_path.parent.mkdir(parents=True, exist_ok=True)
+        with log_path.open("ab") as log:
+            child = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "loaderwatch.streamer",
+                    "--run-id",
+                    self.run_id,
+                    "--run-name",
+                    name,
+                    *more,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.environ,
+                start_new_session=True,
+            )
+        self._children.append(child)
+        return child
+
+    def log(self) -> str:
+        """What the streamers said."""
+        logs = [self.data_dir / "streamer.log", *self.settings.logs_dir.glob("streamer-*.log")]
+        return "".join(path.read_text() for path in logs if path.exists())
+
+    def pids(self, of: str = "") -> list[int]:
+        """Living processes that use this data directory; with ``of`` in their command line."""
+        mark = f"LOADERWATCH_DIR={self.data_dir}\0".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+                continue
+            try:
+                if (
+                    mark in (entry / "environ").read_bytes()
+                    and of.encode() in (entry / "cmdline").read_bytes()
+                ):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+    def streamer_pids(self) -> list[int]:
+        """Living streamers of this test."""
+        return self.pids("loaderwatch.streamer")
+
+
+def kill(pid: int) -> None:
+    """SIGKILL, if it is still there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def wait_for(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
+    """Wait until it holds, or fail."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "what was awaited did not happen"
+        time.sleep(0.05)

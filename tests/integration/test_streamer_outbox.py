@@ -1,0 +1,166 @@
+"""What the streamer does while the server is away, refuses, or files are broken: nothing is lost silently."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.receiver import Receiver
+from tests.fakes.streaming import Streaming, kill, wait_for
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+
+
+def _outbox(it: Streaming) -> list[Path]:
+    return sorted(it.settings.outbox_dir.rglob("*.lwe"))
+
+
+def test_a_server_that_was_away_gets_everything(data_dir: Path, free_port: int) -> None:
+    """Envelopes wait on disk and go out in order, over a change of streamers too."""
+    with Streaming(data_dir, f"http://127.0.0.1:{free_port}") as it:
+        trainee = it.write(period_s=0.005)
+        first = it.stream()
+        wait_for(lambda: len(_outbox(it)) >= 4)
+        kill(first.pid)
+        first.wait(10)
+        second = it.stream()
+        wait_for(lambda: len(_outbox(it)) >= 8)
+        with Receiver(free_port) as receiver:
+            receiver.wait_for(lambda: len(receiver.envelopes) >= 10, 40)
+            os.kill(trainee.pid, signal.SIGKILL)
+            trainee.wait(10)
+            assert second.wait(30) == 0
+            batches = receiver.column("steps", "batch")
+            assert batches == list(range(len(batches)))
+            assert [e.seq for e in receiver.in_order()] == list(range(1, len(receiver.envelopes) + 1))
+            assert not _outbox(it)
+
+
+def test_what_could_not_be_sent_is_sent_by_the_next_run(data_dir: Path, free_port: int) -> None:
+    """A host that went down left envelopes; another run's streamer has them sent."""
+    url = f"http://127.0.0.1:{free_port}"
+    with Streaming(data_dir, url, run_id="old") as old:
+        trainee = old.write(period_s=0.005)
+        old.stream()
+        wait_for(lambda: len(_outbox(old)) >= 3)
+        for pid in old.streamer_pids():
+            kill(pid)
+        kill(trainee.pid)
+        wait_for(lambda: not old.streamer_pids())
+        for path in old.folder.iterdir():  # shared memory does not outlive a reboot
+            path.unlink()
+        old.folder.rmdir()
+        waiting = len(_outbox(old))
+    with Receiver(free_port) as receiver, Streaming(data_dir, url, run_id="new") as new:
+        new.write(steps=20, period_s=0.01, finish=True)
+        assert new.stream().wait(30) == 0
+        receiver.wait_for(lambda: sum(e.run_id == "old" for e in receiver.in_order()) >= waiting)
+        wait_for(lambda: not new.streamer_pids())
+        assert not _outbox(new)
+
+
+def test_a_full_outbox_drops_the_oldest_and_says_how_many(data_dir: Path, free_port: int) -> None:
+    """Every step is either received or counted."""
+    with Streaming(data_dir, f"http://127.0.0.1:{free_port}", LOADERWATCH_OUTBOX_BYTES="60000") as it:
+        trainee = it.write(period_s=0.002)
+        streamer = it.stream()
+        wait_for(lambda: "outbox is full" in it.log())
+        size = sum(path.stat().st_size for path in _outbox(it))
+        assert size <= 60_000
+        with Receiver(free_port) as receiver:
+            receiver.wait_for(lambda: receiver.lost("outbox") > 0, 40)
+            os.kill(trainee.pid, signal.SIGKILL)
+            trainee.wait(10)
+            assert streamer.wait(30) == 0
+            batches = receiver.column("steps", "batch")
+            lost_steps = sum(
+                loss.count
+                for e in receiver.in_order()
+                for loss in e.losses
+                if loss.what == "outbox" and loss.rank == 0
+            )
+            missing = batches[-1] + 1 - len(batches)
+            assert missing > 0
+            # The count also holds the rank's rows of the table "processes".
+            assert missing <= lost_steps <= missing + 30
+            assert batches == sorted(set(batches))
+
+
+def test_broken_files_are_set_aside(data_dir: Path, free_port: int) -> None:
+    """A ring that is none, an envelope that was cut short, a state that is not JSON: named, kept, passed over."""
+    with Streaming(data_dir, f"http://127.0.0.1:{free_port}") as it:
+        trainee = it.write(period_s=0.01)
+        (it.folder / "main-1.ring").write_bytes(b"not a ring at all")
+        (it.folder / "main-2.ring").write_bytes(b"")
+        first = it.stream()
+        wait_for(lambda: len(_outbox(it)) >= 5)
+        for pid in it.streamer_pids():
+            kill(pid)
+        first.wait(10)
+        third = _outbox(it)[2]
+        third.write_bytes(third.read_bytes()[:-7])
+        (third.parent / "state.json").write_text("{")
+        second = it.stream()
+        with Receiver(free_port) as receiver:
+            receiver.wait_for(lambda: len(receiver.envelopes) >= 8, 40)
+            os.kill(trainee.pid, signal.SIGKILL)
+            trainee.wait(10)
+            assert second.wait(30) == 0
+            seqs = [e.seq for e in receiver.in_order()]
+            assert seqs == [seq for seq in range(1, seqs[-1] + 1) if seq != 3]
+            assert len({stream for stream, _ in receiver.envelopes}) == 1
+            assert receiver.lost("outbox") >= 1
+        assert {path.name for path in third.parent.iterdir()} == {
+            third.name + ".corrupt",
+            "state.json.corrupt",
+        }
+        aside = {path.name for path in (data_dir / "set-aside" / "run1").iterdir()}
+        assert aside == {"main-1.ring.corrupt", "main-2.ring.corrupt"}
+        wait_for(lambda: not it.folder.exists())  # the standby leaves too
+        for name in ("main-1.ring", third.name, "state.json"):
+            assert name in it.log()
+
+
+def test_a_rejected_envelope_is_kept_counted_and_passed_over(data_dir: Path) -> None:
+    """400 is about one envelope; the rest of the run must not wait behind it."""
+    rejection = (400, json.dumps({"error": "no", "field": "tables.steps"}).encode(), {})
+    with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
+        receiver.answer = lambda post: rejection if post == 2 else None
+        it.write(period_s=0.01)
+        it.stream()
+        receiver.wait_for(lambda: receiver.lost("outbox") > 0)
+        seqs = [e.seq for e in receiver.in_order()]
+        assert 2 not in seqs
+        assert [path.name for path in it.settings.outbox_dir.rglob("*.rejected")] == [
+            "000000000002.lwe.rejected"
+        ]
+        assert "tables.steps" in it.log()
+
+
+def test_a_busy_server_is_asked_again_and_a_wrong_token_is_said_once(data_dir: Path) -> None:
+    """429, 503 and 401 lose nothing."""
+    answers: dict[int, tuple[int, bytes, dict[str, str]]] = {
+        1: (503, b"", {}),
+        2: (429, b"", {"Retry-After": "0.2"}),
+        3: (401, b'{"error": "wrong token"}', {}),
+        4: (401, b'{"error": "wrong token"}', {}),
+        5: (404, b"not here", {}),
+    }
+    with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
+        receiver.answer = answers.get
+        trainee = it.write(steps=60, period_s=0.01, hang=3600)
+        it.stream()
+        # After a 404 the streamer waits for half a minute, so it is the last answer here.
+        receiver.wait_for(lambda: len(receiver.tokens) >= 5, 40)
+        assert not receiver.envelopes
+        assert [path.name for path in it.settings.outbox_dir.rglob("*.rejected")] == []
+        kill(trainee.pid)
+        trainee.wait(10)
+        assert trainee.stderr is not None
+        said = [line for line in trainee.stderr.read().splitlines() if "refuses" in line]
+        assert len(said) == 1
+        assert "LOADERWATCH_TOKEN" in said[0]
