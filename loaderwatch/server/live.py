@@ -19,7 +19,7 @@ from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts import AlertBook, Announcement, shape
 from loaderwatch.server.answers import encode_json
 from loaderwatch.server.events import RunState
-from loaderwatch.server.recall import rebuild
+from loaderwatch.server.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoreError
 from loaderwatch.server.summary import state_now, summary_of
 from loaderwatch.server.windows import WindowBuilder
@@ -89,6 +89,8 @@ class LiveRun:
         self.ended = False
         self.detections = 0
         self.detect_s = 0.0
+        self.detector_faults = 0
+        self._last_fault = ""
 
     # -- from the event loop -------------------------------------------------------------------------------------
 
@@ -135,10 +137,11 @@ class LiveRun:
             base = state_now(self._store.run(self.run_id), now_ns)
             self.ended = base in ("finished", "crashed")
             announcements: list[Announcement] = []
-            if detecting or self._verdict is None:
+            if detecting or self._verdict is None or self.ended:
                 announcements = self._detect(window, book, now_ns)
-            if self.ended and not self._inbox:
-                announcements += book.apply(self._tracker.close_all(window.now_ns), now_ns)
+                if self.ended and not self._inbox:
+                    announcements += book.apply(self._tracker.close_all(window.now_ns), now_ns)
+                self._verdict = verdict(window, [alert.finding for alert in book.open_alerts()])
             for announcement in announcements:
                 self._leave_notice(announcement, window)
             self._save(book)
@@ -191,7 +194,6 @@ class LiveRun:
             if self._is_new:
                 self._builder, self._book = WindowBuilder(self.run_id), AlertBook(self.run_id)
                 return self._builder, self._book
-            self._inbox.clear()  # what is in it is on disk already and comes back from there
             self._builder = rebuild(self._store, self.run_id)
             self._book = AlertBook(self.run_id, self._store.alerts(self.run_id))
             self._tracker.restore(self._book.open_incidents())
@@ -199,14 +201,24 @@ class LiveRun:
 
     def _detect(self, window: RunWindow, book: AlertBook, now_ns: int) -> list[Announcement]:
         began = time.perf_counter()
-        findings = self._detector(window)
+        try:
+            findings = self._detector(window)
+        except Exception as fault:  # noqa: BLE001 - a detector that fails must not hide the run: its numbers go on
+            self._report(fault)
+            return []
         changes = self._tracker.update(findings, window.now_ns)
         announcements = book.apply(changes, now_ns)
-        self._verdict = verdict(window, [alert.finding for alert in book.open_alerts()])
         self._ask_for_stacks(book)
         self.detections += 1
         self.detect_s += time.perf_counter() - began
         return announcements
+
+    def _report(self, fault: Exception) -> None:
+        self.detector_faults += 1
+        text = repr(fault)
+        if text != self._last_fault:  # once a second for hours helps nobody
+            self._last_fault = text
+            _log.error("run %s: a detector failed: %s", self.run_id, text, exc_info=fault)
 
     def _ask_for_stacks(self, book: AlertBook) -> None:
         now = time.monotonic()

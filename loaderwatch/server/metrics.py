@@ -61,6 +61,7 @@ def _of_runs(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
 def _of_server(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
     ingest, ticks, notify = parts.ingest_counts, parts.live.counts, parts.notifier.counts()
     detections = sum(live.detections for live in parts.live.all())
+    faults = sum(live.detector_faults for live in parts.live.all())
     detect_s = sum(live.detect_s for live in parts.live.all())
     plain: tuple[tuple[str, str, str, float], ...] = (
         ("ingest_envelopes_total", "counter", "Envelopes stored or known already.", ingest.accepted),
@@ -78,6 +79,7 @@ def _of_server(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
         ("ticks_failed_total", "counter", "Looks that ended in an error; see the log.", ticks.failed),
         ("detections", "gauge", "Detector passes over the runs in memory.", detections),
         ("detection_seconds", "gauge", "Time those took.", detect_s),
+        ("detector_faults", "gauge", "Detector passes that failed; see the log.", faults),
         ("event_clients", "gauge", "Pages following a run.", parts.hub.clients),
         ("notify_sent_total", "counter", "Messages delivered.", notify.sent),
         ("notify_failed_total", "counter", "Messages given up after retries.", notify.failed),

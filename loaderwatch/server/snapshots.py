@@ -16,7 +16,7 @@ from loaderwatch.server.alerts import Alert, AlertBook, UnknownAlert, run_of, sh
 from loaderwatch.server.answers import encode_json
 from loaderwatch.server.events import RunState
 from loaderwatch.server.queries import stored_summary
-from loaderwatch.server.recall import rebuild
+from loaderwatch.server.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, UnknownRun
 from loaderwatch.server.summary import state_now
 from loaderwatch.server.wording import ended_verdict, lost_verdict

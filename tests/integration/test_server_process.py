@@ -1,0 +1,219 @@
+"""The server as a process: where it says it is, who may enter, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
+from tests.fakes.feed import Feed
+from tests.fakes.serving import EventReader, ServeProcess, wait_until
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServeProcess]:
+    with ServeProcess(tmp_path / "data", "--port", "0") as process:
+        yield process
+
+
+def test_it_says_where_it_is_and_cleans_up(server: ServeProcess) -> None:
+    access = server.start()
+    assert server.process is not None
+    where = json.loads((server.data_dir / "server.json").read_text())
+    assert where["pid"] == server.process.pid
+    assert where["viewer_url"] == f"{access.url}/?token={access.viewer}"
+    for name in ("server.json", "token.json"):
+        assert stat.S_IMODE((server.data_dir / name).stat().st_mode) == 0o600
+    with access.client("") as client:
+        assert client.get("/healthz").json()["status"] == "ok"
+        assert client.get("/readyz").status_code == 200
+    code, output, _ = server.stop()
+    assert code == 0
+    assert f"{access.url}/?token={access.viewer}" in output
+    assert output.count("token=") == 1
+    assert not (server.data_dir / "server.json").exists()
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_quickly_with_streams_open(server: ServeProcess, sig: int) -> None:
+    access = server.start()
+    access.send(Feed().envelope())
+    with EventReader(access, "run-1") as first, EventReader(access, "run-1") as second:
+        first.wait("a snapshot", lambda e: e["event"] == "snapshot")
+        second.wait("a snapshot", lambda e: e["event"] == "snapshot")
+        code, output, took_s = server.stop(sig)
+        assert code == 0, output
+        assert took_s < 3
+        assert first.ended.wait(5)
+    assert "Traceback" not in output
+
+
+def test_a_second_server_on_the_same_data_is_told_where_the_first_is(server: ServeProcess) -> None:
+    access = server.start()
+    second = subprocess.run(
+        [sys.executable, "-m", "loaderwatch", "serve", "--data-dir", str(server.data_dir), "--port", "0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert second.returncode == 1
+    assert access.url in second.stderr
+    assert len(second.stderr.strip().splitlines()) == 1
+    with access.client() as client:
+        assert client.get("/api/v1/runs").status_code == 200
+
+
+def test_after_kill_nine_the_next_one_starts(server: ServeProcess) -> None:
+    access = server.start()
+    access.send(Feed().envelope())
+    server.stop(signal.SIGKILL)
+    (server.data_dir / "server.json").unlink()
+    again = server.start()
+    assert [run["run_id"] for run in again.get("/runs")] == ["run-1"]
+
+
+def test_a_port_asked_for_and_taken_is_an_error(server: ServeProcess, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        tried = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "loaderwatch",
+                "serve",
+                "--data-dir",
+                str(tmp_path / "d"),
+                "--port",
+                str(port),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert tried.returncode == 1
+    assert str(port) in tried.stderr
+    assert "Traceback" not in tried.stderr
+
+
+def test_without_a_port_it_takes_one_and_keeps_it(tmp_path: Path) -> None:
+    with (
+        socket.socket() as taken
+    ):  # the default port, unless somebody has it already: either way it is not free
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):
+            taken.bind(("127.0.0.1", 8790))
+            taken.listen()
+        with ServeProcess(tmp_path / "data") as server:
+            first = server.start().url
+            assert not first.endswith(":8790")
+            server.stop()
+            assert server.start().url == first
+
+
+def test_the_browser_flow(server: ServeProcess) -> None:
+    access = server.start()
+    with access.client("", follow_redirects=False) as browser:
+        html = {"accept": "text/html"}
+        assert browser.get("/", headers=html).status_code == 401
+        opened = browser.get("/", params={"token": access.viewer}, headers=html)
+        assert (opened.status_code, opened.headers["location"]) == (303, "/")
+        page = browser.get("/", headers=html)
+        assert page.status_code == 200
+        assert page.headers["content-type"].startswith("text/html")
+        plotly = browser.get("/plotly.min.js", headers={"accept-encoding": "gzip"})
+        assert len(plotly.content) > 1_000_000
+        assert (
+            browser.get("/plotly.min.js", headers={"if-none-match": plotly.headers["etag"]}).status_code
+            == 304
+        )
+        assert browser.get("/api/v1/runs").json() == []
+        assert browser.get("/nothing.js").status_code == 404
+        assert browser.get("/api/v1/nothing").status_code == 404
+        evil = {"origin": "http://evil.example"}
+        assert browser.post("/api/v1/alerts/x/ack", headers=evil).status_code == 403
+        assert browser.get("/api/v1/runs", headers={"host": "evil.example"}).status_code == 403
+
+
+def test_tokens_have_their_doors(server: ServeProcess) -> None:
+    access = server.start()
+    body = b"x"
+    with access.client("wrong") as client:
+        assert client.get("/api/v1/runs").status_code == 401
+        assert client.post("/api/v1/ingest", content=body).status_code == 401
+    with access.client(access.viewer) as client:
+        assert client.post("/api/v1/ingest", content=body).status_code == 403
+    with access.client(access.agent) as client:
+        assert client.post("/api/v1/ingest", content=body).status_code == 400
+        assert client.get("/api/v1/runs").status_code == 403
+
+
+def test_a_body_over_the_limit_is_refused_whether_announced_or_not(server: ServeProcess) -> None:
+    access = server.start()
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(MAX_ENVELOPE_BYTES // 65536 + 2):
+            yield b"x" * 65536
+
+    with access.client(access.agent) as client:
+        announced = client.post("/api/v1/ingest", content=b"x" * (MAX_ENVELOPE_BYTES + 1))
+        assert announced.status_code == 413
+    # The server may hang up before all was sent.
+    with access.client(access.agent) as client, suppress(httpx.WriteError):
+        assert client.post("/api/v1/ingest", content=endless()).status_code == 413
+    with access.client(access.agent) as client:
+        assert client.post("/api/v1/ingest", content=b"x").status_code == 400
+    assert access.get("/runs") == []
+
+
+def test_no_auth_lets_everyone_in_and_says_so(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path / "data", "--port", "0", "--no-auth") as server:
+        access = server.start()
+        with access.client("") as client:
+            assert client.get("/api/v1/runs").json() == []
+            assert client.get("/api/v1/runs", headers={"host": "evil.example"}).status_code == 403
+        _, output, _ = server.stop()
+        assert "--no-auth" in output
+
+
+def test_a_token_of_ones_own_does_everything(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path / "data", "--port", "0", "--token", "of-my-own") as server:
+        access = server.start()
+        with access.client("of-my-own") as client:
+            assert client.get("/api/v1/runs").status_code == 200
+            assert client.post("/api/v1/ingest", content=b"x").status_code == 400
+        with access.client() as client:
+            assert client.get("/api/v1/runs").status_code == 200
+
+
+def test_another_host_is_noticed(tmp_path: Path) -> None:
+    with ServeProcess(
+        tmp_path / "data", "--port", "0", "--host", "0.0.0.0", "--allow-host", "gpu01.example"
+    ) as server:
+        access = server.start()
+        with access.client() as client:
+            assert client.get("/api/v1/runs", headers={"host": "gpu01.example"}).status_code == 200
+            assert client.get("/api/v1/runs", headers={"host": "evil.example"}).status_code == 403
+        _, output, _ = server.stop()
+        assert "other machines can reach this server" in output
+        assert access.agent in output
+
+
+def test_files_of_the_data_directory_are_private(server: ServeProcess) -> None:
+    access = server.start()
+    access.send(Feed().envelope())
+    wait_until("the run's file", lambda: list((server.data_dir / "runs").glob("*.duckdb")))
+    for path in (server.data_dir / "runs").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+    assert (server.data_dir / "runs").stat().st_mode & 0o077 == 0

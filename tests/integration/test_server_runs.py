@@ -1,0 +1,384 @@
+"""From envelope to page: runs, summary, events, findings, alerts, receipts, restart."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from loaderwatch.core.wire import SpanInfo, StackDump, encode
+from loaderwatch.detect.finding import Evidence, Finding
+from tests.fakes.feed import SECOND, Feed
+from tests.fakes.serving import Access, EventReader, ScriptedDetector, ServeProcess, serving, wait_until
+from tests.fakes.webhook import Webhook
+
+
+def hung(feed: Feed, **more: Any) -> Finding:
+    facts: dict[str, Any] = {
+        "key": "hung:0",
+        "code": "hung",
+        "scenario": "S36",
+        "severity": "critical",
+        "confidence": 0.9,
+        "began_ns": feed.started_ns,
+        "title": "Rank 0 hangs: worker 1 has been reading sample 7 for 40 s.",
+        "cause": "Worker 1 is blocked.",
+        "advice": "Look at sample 7. Its stack is below.",
+        "evidence": [Evidence(label="age", value=40.0, unit="s")],
+        "rank": 0,
+        "worker": 1,
+        "sample_indices": [7],
+    }
+    return Finding(**(facts | more))
+
+
+def findings_of(access: Access, state: str | None = None, run_id: str = "run-1") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = access.get(f"/runs/{run_id}/findings")
+    return [f for f in found if state is None or f["state"] == state]
+
+
+def test_an_envelope_becomes_a_run_on_the_page(tmp_path: Path) -> None:
+    with serving(tmp_path) as access:
+        feed = Feed()
+        receipt = access.send(feed.envelope(steps=20))
+        assert receipt == {"stored_seq": 1, "stack_requests": [], "notices": []}
+        (run,) = access.get("/runs")
+        assert (run["run_id"], run["name"], run["state"], run["hosts"]) == (
+            "run-1",
+            "train.py",
+            "live",
+            ["gpu01"],
+        )
+        summary = access.get("/runs/run-1/summary")
+        assert summary["steps"] == 20
+        assert summary["verdict"]["title"]
+        assert summary["ranks"][0]["phase"] == "wait"
+        with EventReader(access, "run-1") as events:
+            snapshot = events.wait("the snapshot", lambda e: e["event"] == "snapshot")
+            assert snapshot["summary"]["run_id"] == "run-1"
+            assert snapshot["findings"] == []
+            access.send(feed.envelope(steps=10))
+            tick = events.wait("30 steps", lambda e: e["summary"]["steps"] == 30)
+            assert tick["event"] == "tick"
+            assert tick["findings"] is None
+            newest = tick["newest_at"]
+        series = access.get("/runs/run-1/series", metric="wait_s", rank=0)
+        assert any(v is not None for v in series["mean"])
+        assert newest >= max(series["t"])
+
+
+def test_the_same_envelope_twice_changes_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path) as access:
+        envelope = Feed().envelope(steps=20)
+        assert access.send(envelope)["stored_seq"] == 1
+        assert access.send(envelope)["stored_seq"] == 1
+        assert access.get("/runs/run-1/summary")["steps"] == 20
+
+
+def test_a_malformed_envelope_names_the_field_and_changes_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path) as access, access.client(access.agent) as agent:
+        good = msgspec.msgpack.decode(encode(Feed().envelope()))
+        for change, field in (
+            ({"run_id": "No Such/Name"}, "run_id"),
+            ({"schema": 99}, "schema"),
+            ({"seq": 0}, "seq"),
+            ({"made_ns": "now"}, "made_ns"),
+            ({"tables": {"steps": {**good["tables"]["steps"], "wait_ns": b"123"}}}, "tables.steps.wait_ns"),
+            ({"tables": {"nonsense": {}}}, "tables.nonsense"),
+        ):
+            answer = agent.post("/api/v1/ingest", content=msgspec.msgpack.encode({**good, **change}))
+            assert answer.status_code == 400, change
+            assert answer.json()["field"] == field
+            assert field in answer.json()["error"]
+        for body in (b"", b"\xc1", b"not msgpack", b"\x90"):
+            answer = agent.post("/api/v1/ingest", content=body)
+            assert (answer.status_code, answer.json()["field"]) == (400, "(body)")
+        assert access.get("/runs") == []
+        assert not list((tmp_path / "runs").glob("*.duckdb"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "summary", "findings", "series?metric=wait_s", "heatmap?metric=wait_s", "epochs", "fetches?rank=0",
+        "slow-samples", "workers", "stacks", "events",
+    ],
+)  # fmt: skip
+def test_an_unknown_run_is_404_everywhere(tmp_path: Path, path: str) -> None:
+    with serving(tmp_path) as access, access.client() as client:
+        for run in ("nope", "..%2fnope", "NOPE"):
+            answer = client.get(f"/api/v1/runs/{run}/{path}")
+            assert answer.status_code == 404, answer.text
+            assert set(answer.json()) == {"error", "field"}
+        if path == "stacks":
+            assert client.post("/api/v1/runs/nope/stacks").status_code == 404
+        assert client.post("/api/v1/alerts/nope.1/ack").status_code == 404
+
+
+def test_bad_parameters_are_named(tmp_path: Path) -> None:
+    with serving(tmp_path) as access, access.client() as client:
+        access.send(Feed().envelope(steps=20))
+        for path, field in (
+            ("series?metric=nonsense", None),
+            ("series", "metric"),
+            ("series?metric=wait_s&points=1", "points"),
+            ("series?metric=wait_s&points=2001", "points"),
+            ("series?metric=wait_s&rank=x", "rank"),
+            ("series?metric=wait_s&start=nan", "start"),
+            ("fetches", "rank"),
+            ("slow-samples?limit=0", "limit"),
+        ):
+            answer = client.get(f"/api/v1/runs/run-1/{path}")
+            assert answer.status_code == 400, f"{path}: {answer.text}"
+            if field is not None:
+                assert answer.json()["field"] == field
+                assert field in answer.json()["error"]
+
+
+def test_an_alert_from_firing_to_resolved_with_one_message_each(tmp_path: Path) -> None:
+    detector = ScriptedDetector()
+    with Webhook() as hook, serving(tmp_path, detector=detector, notify=(hook.url,)) as access:
+        feed = Feed()
+        access.send(feed.envelope(steps=20))
+        with EventReader(access, "run-1") as events:
+            events.wait("the snapshot", lambda e: e["event"] == "snapshot")
+            detector.findings = [hung(feed)]
+            notices: list[dict[str, Any]] = []
+
+            def firing() -> list[dict[str, Any]]:
+                notices.extend(access.send(feed.envelope())["notices"])
+                return findings_of(access, "firing")
+
+            (alert,) = wait_until("the alert", firing)
+            assert alert["title"].startswith("Rank 0 hangs")
+            tick = events.wait("hung on the page", lambda e: e["summary"]["state"] == "hung")
+            assert tick["summary"]["verdict"]["finding_id"] == alert["id"]
+            assert events.wait("the finding", lambda e: e["findings"])["findings"][0]["id"] == alert["id"]
+            assert access.get("/runs")[0]["state"] == "hung"
+            assert access.get("/runs")[0]["severity"] == "critical"
+
+            for _ in range(5):  # it goes on: no further message
+                notices.extend(access.send(feed.envelope())["notices"])
+                events.wait("a tick", lambda e: e["summary"]["steps"] == feed.steps)
+            detector.findings = []
+
+            def resolved() -> list[dict[str, Any]]:
+                notices.extend(access.send(feed.envelope())["notices"])
+                return findings_of(access, "resolved")
+
+            wait_until("resolved", resolved)
+            events.wait(
+                "live again", lambda e: e["summary"]["state"] == "live" and e["summary"]["steps"] > 45
+            )
+            wait_until(
+                "both notices",
+                lambda: len(notices) >= 2 or notices.extend(access.send(feed.envelope())["notices"]),
+            )
+        began, ended = hook.wait_for(2)
+        assert began["title"].startswith("Rank 0 hangs")
+        assert "Worker 1 is blocked." in began["message"]
+        assert "Look at sample 7." in began["message"]
+        assert f"{access.url}/#/runs/run-1/rank/0" in began["message"]
+        assert began["type"] == "failure"
+        assert ended["title"].startswith("Resolved: Rank 0 hangs")
+        assert [n["rank"] for n in notices] == [0, 0]
+        assert re.match(
+            r"loaderwatch: \[hung\] Rank 0 hangs.* — Look at sample 7 — http://", notices[0]["text"]
+        )
+        assert "resolved" in notices[1]["text"]
+        assert all("\n" not in n["text"] for n in notices)
+        with access.client() as client:
+            text = client.get("/metrics").text
+        assert 'loaderwatch_steps_total{run="run-1"' in text
+        assert "loaderwatch_notify_sent_total 2" in text
+        assert "loaderwatch_notify_failed_total 0" in text
+    assert len(hook.messages) == 2
+
+
+def test_acknowledge_and_silence(tmp_path: Path) -> None:
+    detector = ScriptedDetector()
+    with serving(tmp_path, detector=detector) as access, access.client() as client:
+        feed = Feed()
+        detector.findings = [hung(feed), hung(feed, key="hung:x", rank=None)]
+
+        def two() -> bool:
+            access.send(feed.envelope())
+            return len(findings_of(access, "firing")) == 2
+
+        wait_until("two alerts", two)
+        first, second = findings_of(access)
+        acknowledged = client.post(f"/api/v1/alerts/{first['id']}/ack").json()
+        assert (acknowledged["id"], acknowledged["state"]) == (first["id"], "acknowledged")
+        silenced = client.post(f"/api/v1/alerts/{second['id']}/silence", json={"seconds": 60}).json()
+        assert silenced["state"] == "silenced"
+        assert silenced["silenced_until"] > 0
+        assert {f["state"] for f in findings_of(access)} == {"acknowledged", "silenced"}
+        for body in ({}, {"seconds": -1}, {"seconds": "x"}, {"seconds": 1e12}, {"seconds": True}, []):
+            answer = client.post(f"/api/v1/alerts/{second['id']}/silence", json=body)
+            assert (answer.status_code, answer.json()["field"]) == (400, "seconds")
+        assert client.post(f"/api/v1/alerts/{second['id']}/silence", content=b"{").status_code == 400
+        assert client.post("/api/v1/alerts/run-1.nope/ack").status_code == 404
+
+
+def test_stacks_are_asked_for_where_the_rank_is(tmp_path: Path) -> None:
+    detector = ScriptedDetector()
+    with serving(tmp_path, detector=detector) as access, access.client() as client:
+        near, far = Feed(world_size=2), Feed(host="gpu02", rank=1, world_size=2)
+        access.send(near.envelope())
+        access.send(far.envelope())
+        wait_until("both ranks", lambda: len(access.get("/runs/run-1/summary")["ranks"]) == 2)
+        assert client.post("/api/v1/runs/run-1/stacks", params={"rank": 1}).json() == {"requested": True}
+        assert access.send(near.envelope())["stack_requests"] == []
+        assert access.send(far.envelope())["stack_requests"] == [{"rank": 1}]
+        assert access.send(far.envelope())["stack_requests"] == []
+        dump = StackDump(
+            rank=1,
+            worker=-1,
+            pid=4001,
+            taken_ns=far.started_ns,
+            text='File "train.py", line 3',
+            why="requested",
+        )
+        access.send(far.envelope(stacks=[dump]))
+        (shown,) = wait_until("the stack", lambda: access.get("/runs/run-1/stacks", rank=1))
+        assert shown["text"] == dump.text
+
+        detector.findings = [hung(near)]  # a hang without stacks asks by itself
+        asked: list[dict[str, Any]] = []
+
+        def ask() -> bool:
+            asked.extend(access.send(near.envelope())["stack_requests"])
+            return bool(asked)
+
+        wait_until("the request", ask)
+        assert asked == [{"rank": 0}]
+
+
+def test_workers_are_shown(tmp_path: Path) -> None:
+    with serving(tmp_path) as access:
+        feed = Feed()
+        first = feed.envelope()
+        now = first.made_ns
+        worker = SpanInfo(
+            rank=0, worker=1, pid=4101, phase="fetch", since_ns=now - 2 * SECOND, loader=0, sample_index=7,
+            sample_since_ns=now - SECOND, batches=3, os_state="D", wchan="io_schedule",
+        )  # fmt: skip
+        access.send(msgspec.structs.replace(first, spans=[*first.spans, worker]))
+        main, shown = wait_until("the worker", lambda: access.get("/runs/run-1/workers", rank=0))
+        assert (main["worker"], main["phase"]) == (-1, "wait")
+        assert (shown["worker"], shown["pid"], shown["phase"], shown["sample_index"]) == (1, 4101, "fetch", 7)
+        assert shown["phase_age_s"] == pytest.approx(2)
+        assert shown["sample_age_s"] == pytest.approx(1)
+        assert (shown["os_state"], shown["wchan"], shown["cpu_ratio"]) == ("D", "io_schedule", None)
+
+
+@pytest.mark.parametrize(("state", "exit"), [("finished", None), ("crashed", "SIGKILL")])
+def test_the_end_of_a_run_resolves_what_is_open(tmp_path: Path, state: str, exit: str | None) -> None:
+    detector = ScriptedDetector()
+    with serving(tmp_path, detector=detector) as access:
+        feed = Feed()
+        detector.findings = [hung(feed)]
+
+        def firing() -> list[dict[str, Any]]:
+            access.send(feed.envelope())
+            return findings_of(access, "firing")
+
+        wait_until("the alert", firing)
+        access.send(feed.envelope(state=state, exit=exit, final=True))
+        wait_until("the end", lambda: access.get("/runs")[0]["state"] == state)
+        wait_until("resolved", lambda: not findings_of(access, "firing"))
+        summary = access.get("/runs/run-1/summary")
+        assert summary["state"] == state
+        title = summary["verdict"]["title"]
+        assert (
+            ("SIGKILL" in title)
+            if state == "crashed"
+            else title.startswith("Finished. While it ran: Rank 0 hangs")
+        )
+
+
+def test_a_restart_loses_nothing_and_the_page_goes_on(tmp_path: Path) -> None:
+    feed = Feed()
+    with ServeProcess(tmp_path / "data", "--port", "0") as server:
+        access = server.start()
+        for _ in range(3):
+            access.send(feed.envelope(steps=20))
+        with EventReader(access, "run-1") as events:
+            last = events.wait("60 steps", lambda e: e["summary"]["steps"] == 60)
+            server.stop()
+        before_s = last["summary"]["data_wait_ratio"]
+
+        access = server.start()
+        (run,) = access.get("/runs")
+        assert (run["run_id"], run["state"]) == ("run-1", "live")
+        with EventReader(access, "run-1", last_event_id=last["id"]) as events:
+            again = events.wait("a snapshot of the new server", lambda e: e["event"] == "snapshot")
+            assert again["summary"]["steps"] == 60
+            assert again["summary"]["data_wait_ratio"] == pytest.approx(before_s, abs=0.05)
+            access.send(feed.envelope(steps=20))
+            events.wait("it goes on", lambda e: e["summary"]["steps"] == 80)
+        assert access.send(feed.envelope(steps=0))["stored_seq"] == feed.seq
+        series = access.get("/runs/run-1/series", metric="wait_s")
+        assert sum(v is not None for v in series["mean"]) >= 2
+
+
+def test_alerts_survive_a_restart_and_nobody_is_told_twice(tmp_path: Path) -> None:
+    feed = Feed()
+    detector = ScriptedDetector()
+    detector.findings = [hung(feed)]
+    with Webhook() as hook:
+        with serving(tmp_path, detector=detector, notify=(hook.url,)) as access:
+
+            def firing() -> list[dict[str, Any]]:
+                access.send(feed.envelope())
+                return findings_of(access, "firing")
+
+            (alert,) = wait_until("the alert", firing)
+            hook.wait_for(1)
+            with access.client() as client:
+                client.post(f"/api/v1/alerts/{alert['id']}/ack")
+        with serving(tmp_path, detector=detector, notify=(hook.url,)) as access:
+            (kept,) = findings_of(access)
+            assert (kept["id"], kept["state"]) == (alert["id"], "acknowledged")
+            for _ in range(3):
+                access.send(feed.envelope())
+                wait_until("a tick", lambda: access.get("/runs/run-1/summary")["steps"] == feed.steps)
+            detector.findings = []
+
+            def resolved() -> list[dict[str, Any]]:
+                access.send(feed.envelope())
+                return findings_of(access, "resolved")
+
+            (over,) = wait_until("resolved", resolved)
+            assert over["id"] == alert["id"]
+            assert hook.wait_for(2)[1]["title"].startswith("Resolved")
+        assert len(hook.messages) == 2
+
+
+def test_a_detector_that_raises_stops_neither_this_run_nor_another(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(ScriptedDetector):
+        def __call__(self, window: Any) -> list[Finding]:
+            if window.run_id == "bad":
+                raise ZeroDivisionError("by design")
+            return super().__call__(window)
+
+    detector = Broken()
+    with serving(tmp_path, detector=detector) as access:
+        bad, good = Feed("bad"), Feed("good")
+        detector.findings = [hung(good)]
+
+        def both() -> bool:
+            access.send(bad.envelope())
+            access.send(good.envelope())
+            return len(findings_of(access, "firing", "good")) == 1
+
+        wait_until("the good run's alert", both)
+        assert access.get("/runs/bad/summary")["run_id"] == "bad"
+        with access.client() as client:
+            assert "loaderwatch_detector_faults 0" not in client.get("/metrics").text
+    assert "by design" in caplog.text
