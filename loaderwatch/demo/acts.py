@@ -99,12 +99,12 @@ def acts_to_play(keys: list[str] | None = None, *, fast: bool = False) -> list[A
 def _shortened(act: Act) -> Act:
     match act.key:
         case "healthy":
-            return replace(act, epochs=2, repeats=3)
+            return replace(act, epochs=1)
         case "few-workers":
             return replace(act, epochs=1)
         case "slow-sample":
             return replace(act, epochs=3)
         case "epoch-restart":
-            return replace(act, epochs=2)
+            return act  # three boundaries are the least that show a habit
         case _:
             return replace(act, epochs=1, repeats=2, hang_s=12.0, what=act.what.replace("20 s", "12 s"))
