@@ -173,10 +173,12 @@ def test_an_alert_from_firing_to_resolved_with_one_message_each(tmp_path: Path) 
             events.wait(
                 "live again", lambda e: e["summary"]["state"] == "live" and e["summary"]["steps"] > 45
             )
-            wait_until(
-                "both notices",
-                lambda: len(notices) >= 2 or notices.extend(access.send(feed.envelope())["notices"]),
-            )
+
+            def both_notices() -> bool:
+                notices.extend(access.send(feed.envelope())["notices"])
+                return len(notices) >= 2
+
+            wait_until("both notices", both_notices)
         began, ended = hook.wait_for(2)
         assert began["title"].startswith("Rank 0 hangs")
         assert "Worker 1 is blocked." in began["message"]
@@ -216,7 +218,8 @@ def test_acknowledge_and_silence(tmp_path: Path) -> None:
         assert silenced["state"] == "silenced"
         assert silenced["silenced_until"] > 0
         assert {f["state"] for f in findings_of(access)} == {"acknowledged", "silenced"}
-        for body in ({}, {"seconds": -1}, {"seconds": "x"}, {"seconds": 1e12}, {"seconds": True}, []):
+        bodies: list[Any] = [{}, {"seconds": -1}, {"seconds": "x"}, {"seconds": 1e12}, {"seconds": True}, []]
+        for body in bodies:
             answer = client.post(f"/api/v1/alerts/{second['id']}/silence", json=body)
             assert (answer.status_code, answer.json()["field"]) == (400, "seconds")
         assert client.post(f"/api/v1/alerts/{second['id']}/silence", content=b"{").status_code == 400
