@@ -1,0 +1,153 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { MARGIN, bandNames, bands, epochMarks, epochNames, fade, fromAxis, niceTop, sides, toAxis } from "../../web/js/charts/axis.js";
+import { gpuFigure } from "../../web/js/charts/gpu.js";
+import { heatmapFigure, heatmapHeight } from "../../web/js/charts/heatmap.js";
+import { laneWorkers, lanesFigure, slowOnes } from "../../web/js/charts/lanes.js";
+import { COUNTERS, counterFigure, latest, readyFigure } from "../../web/js/charts/small.js";
+import { isEmpty, knownParts, stepsFigure } from "../../web/js/charts/steps.js";
+import { figureOf } from "../../web/js/figures.js";
+import { initialState, parseRoute } from "../../web/js/store.js";
+import { bucketOf } from "../../web/js/refresh.js";
+import { finding, palette, series, summary } from "./shapes.js";
+
+const range = { start: 1400, end: 1700 };
+const base = { epochs: [], findings: [], range, width: 1000 };
+/** @param {number} n @returns {any} */
+const epoch = (n, began_at = 1400 + n) => ({ epoch: n, loader: 0, began_at });
+
+test("axis and back, in local time and across its change to summer", () => {
+  for (const t of [1500, 1_767_225_600.25, Date.UTC(2026, 6, 1) / 1000]) {
+    assert.ok(Math.abs(fromAxis(toAxis(t)) - t) < 1e-3);
+    const text = new Date(toAxis(t)).toISOString().replace("T", " ").replace("Z", "");
+    assert.ok(Math.abs(fromAxis(text) - t) < 1e-3, text);
+  }
+});
+
+test("steps: one bar trace per known part, in milliseconds, gaps stay null", () => {
+  const { data, layout } = stepsFigure({ ...base, data: { wait_s: series([0.04, null]), forward_s: series([0.01, null]), other_s: series([null, null]) } }, palette);
+  assert.deepEqual(data.map((d) => d.name), ["data wait", "forward"]);
+  assert.deepEqual(data[0].y, [40, null]);
+  assert.equal(data[0].width, 1000);
+  assert.equal(layout.barmode, "stack");
+});
+
+test("without model and optimizer the rest of a step is called step", () => {
+  assert.deepEqual(knownParts({ wait_s: series([1]), other_s: series([1]) }).map((p) => p.name), ["data wait", "step"]);
+  assert.deepEqual(knownParts({}), []);
+  assert.ok(isEmpty(undefined) && isEmpty(series([null])) && !isEmpty(series([0])));
+});
+
+test("alerts are bands within the range; info and other times are not", () => {
+  const list = [
+    finding(), finding({ id: "i", severity: "info" }), finding({ id: "old", began_at: 100, ended_at: 1300, state: "resolved" }),
+    finding({ id: "c", severity: "critical", began_at: 1000, ended_at: 1500, state: "resolved" }),
+  ];
+  const shapes = bands(list, range, palette);
+  assert.equal(shapes.length, 4); // tint and bar of two
+  assert.equal(shapes[0].x1, toAxis(1700)); // open ones reach to the edge
+  assert.equal(shapes[2].x0, toAxis(1400));
+  assert.match(shapes[2].fillcolor, /^rgba\(196,38,46/);
+  assert.deepEqual(bandNames(list, range, palette, 1000).map((a) => a.text), ["input-bound"]); // never one upon another
+  assert.deepEqual(bandNames([finding({ began_at: 1699 })], range, palette, 1000), []); // no room
+});
+
+test("epochs are thinned, never more marks than can be told apart", () => {
+  const many = Array.from({ length: 290 }, (_, i) => epoch(i));
+  assert.ok(epochMarks(many, range, palette).length <= 60);
+  assert.ok(epochNames(many, range, palette, 1000).length <= 15);
+  assert.deepEqual(epochMarks([epoch(0, 1)], range, palette), []);
+});
+
+test("GPU utilization with power; compute duty without a GPU; nothing without either", () => {
+  const gpu = gpuFigure({ ...base, data: { gpu_utilization_ratio: series([0.5, null, 1]), gpu_power_w: series([300, null, 310]) } }, palette);
+  const line = gpu.data.find((d) => d.name === "utilization");
+  assert.deepEqual(line.y, [50, null, 100]);
+  assert.equal(line.connectgaps, false);
+  assert.equal(gpu.data.find((d) => d.name === "power").yaxis, "y2");
+  assert.deepEqual(gpu.layout.yaxis2.tickvals, [0, 200, 400]);
+  const duty = gpuFigure({ ...base, data: { compute_duty_ratio: series([0.5]) } }, palette);
+  assert.ok(duty.data.some((d) => d.name === "compute duty"));
+  assert.equal(duty.layout.yaxis2, undefined);
+  assert.deepEqual(gpuFigure({ ...base, data: {} }, palette).data, []);
+});
+
+test("the heat map keeps unknown cells empty and fixes its scale", () => {
+  const { data } = heatmapFigure({ ...base, data: { metric: "", bucket_s: 1, ranks: [3, 7], t: [1500], values: [[0.5], [null]] } }, palette);
+  assert.deepEqual(data[0].z, [[50], [null]]);
+  assert.deepEqual([data[0].zmin, data[0].zmax], [0, 100]);
+  assert.deepEqual(data[0].customdata, [3, 7]);
+  assert.ok(heatmapHeight(1) < 60 && heatmapHeight(256) <= 400);
+});
+
+const fetches = /** @type {any} */ ({
+  loader: [0, 0, 0, 0], worker: [0, 1, 0, 1], began_at: [1500, 1500, 1501, 1501], fetch_s: [0.5, 0.5, 0.5, 3], collate_s: [0.1, null, 0.1, 0.1],
+  cpu_s: [], samples: [], slow_index: [1, 2, 3, 18432], slow_s: [0.01, 0.01, 0.01, 2.5], bytes: [],
+});
+
+test("lanes: slow samples are found, the open fetch reaches to now", () => {
+  assert.deepEqual(slowOnes(fetches), [false, false, false, true]);
+  const stuck = /** @type {any} */ ({ worker: 2, alive: true, phase: "fetch", phase_age_s: 12, sample_index: 5, sample_age_s: 11 });
+  const main = /** @type {any} */ ({ worker: -1, alive: true, phase: "wait", phase_age_s: 12 });
+  assert.deepEqual(laneWorkers(fetches, [main, stuck]), [0, 1, 2]);
+  const { data, layout } = lanesFigure({ fetches, workers: [main, stuck], epochs: [], range, now: 1600, width: 1000 }, palette);
+  const open = data.find((d) => d.name === "open fetch");
+  assert.deepEqual([open.x[0], open.x[2]], [toAxis(1588), toAxis(1600)]);
+  assert.match(open.text[0], /sample 5 for 11/);
+  assert.deepEqual(layout.yaxis.ticktext, ["worker 0", "worker 1", "worker 2"]);
+  assert.ok(data.find((d) => d.name === "slow sample").text[0].includes("18432"));
+  assert.ok(data.find((d) => d.name === "collate"));
+});
+
+test("counters", () => {
+  const c = /** @type {any} */ (COUNTERS.find((k) => k.unit === "bytes_per_s"));
+  const { layout } = counterFigure({ series: series([3.1e6, null]), counter: c, range }, palette);
+  assert.ok(layout.yaxis.range[1] > 3.1e6);
+  assert.equal(latest(series([1, 2, null])), 2);
+  assert.equal(latest(series([null])), null);
+  assert.deepEqual([0.4, 3, 321, 1000].map(niceTop), [0.4, 4, 400, 1000]);
+  assert.equal(niceTop(0), 1);
+  const ready = readyFigure({ ...base, data: { ready_batches: series([1, 2]), cached_batches: series([0, 0]) }, capacity: 4 }, palette);
+  assert.equal(ready.layout.shapes.length, 1);
+  assert.ok(!ready.data.some((d) => d.name === "out of order"));
+});
+
+test("all charts of a page have the same sides", () => {
+  const data = { wait_s: series([1]), gpu_utilization_ratio: series([1]), ready_batches: series([1]) };
+  const heat = { metric: "", bucket_s: 1, ranks: [0], t: [], values: [[]] };
+  const all = [
+    stepsFigure({ ...base, data }, palette), gpuFigure({ ...base, data }, palette), heatmapFigure({ ...base, data: heat }, palette),
+    lanesFigure({ fetches, workers: [], epochs: [], range, now: 1, width: 1000 }, palette), readyFigure({ ...base, data, capacity: null }, palette),
+  ];
+  for (const { layout } of all) {
+    assert.deepEqual([layout.margin.l, layout.margin.r], [sides(1000).l, sides(1000).r]);
+    assert.deepEqual(layout.xaxis.range, [toAxis(1400), toAxis(1700)]);
+  }
+  assert.ok(MARGIN.b > 0);
+});
+
+test("figureOf: nothing before data, the fixed view over the card's own range", () => {
+  const state = { ...initialState(), route: parseRoute("#/runs/r"), summary: summary() };
+  assert.equal(figureOf(state, "steps", palette, 900), null);
+  const cards = { steps: { data: { wait_s: series([1]) }, range, error: null, loaded_at: 0 } };
+  assert.deepEqual(figureOf({ ...state, cards }, "steps", palette, 900)?.layout.xaxis.range, [toAxis(1400), toAxis(1700)]);
+  const fixed = { ...state, cards, view: /** @type {const} */ ({ kind: "fixed", start: 1, end: 9 }) };
+  assert.deepEqual(figureOf(fixed, "steps", palette, 900)?.layout.xaxis.range, [toAxis(1), toAxis(9)]);
+  assert.equal(figureOf({ ...state, cards }, "nothing", palette, 900), null);
+});
+
+test("on a rank's page the bands of other ranks are left out", () => {
+  const state = {
+    ...initialState(), route: parseRoute("#/runs/r/ranks/0"), summary: summary(), findings: [finding({ rank: 1 })],
+    cards: { steps: { data: { wait_s: series([1]) }, range, error: null, loaded_at: 0 } },
+  };
+  assert.equal(figureOf(state, "steps", palette, 900)?.layout.shapes.length, 0);
+  assert.equal(figureOf({ ...state, findings: [finding({ rank: null })] }, "steps", palette, 900)?.layout.shapes.length, 2);
+});
+
+test("small things", () => {
+  assert.equal(fade("#ff0080", 0.5), "rgba(255,0,128,0.5)");
+  assert.equal(bucketOf({ wait_s: { bucket_s: 5 } }), 5);
+  assert.equal(bucketOf({ bucket_s: 2 }), 2);
+  assert.equal(bucketOf([]), 0);
+});

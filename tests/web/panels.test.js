@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { textOf } from "../../web/js/dom.js";
+import { alertsPanel, hangCard, hangNow } from "../../web/js/panels/alerts.js";
+import { card, freshness } from "../../web/js/panels/frame.js";
+import { runsPage } from "../../web/js/panels/runs.js";
+import { ownFrame, parseStack } from "../../web/js/panels/stacks.js";
+import { ranksTable } from "../../web/js/panels/tables.js";
+import { runHead, runTiles, verdictBanner } from "../../web/js/panels/verdict.js";
+import { initialState, parseRoute } from "../../web/js/store.js";
+import { finding, rank, summary } from "./shapes.js";
+
+const act = /** @type {any} */ ({});
+const state = (more = {}) => ({ ...initialState(), route: parseRoute("#/runs/r"), summary: summary(), link: /** @type {const} */ ("live"), clock: 1600, ticked_at: 1600, ...more });
+/** @param {any} node */
+const text = (node) => textOf(node).replace(/\u202f|\u00a0/g, " ");
+
+const STACK = `Thread 0x1 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 324 in wait
+
+Current thread 0x2 (most recent call first):
+  File "/usr/lib/python3.11/socket.py", line 706 in readinto
+  File "/venv/lib/python3.11/site-packages/urllib3/response.py", line 879 in _raw_read
+  File "/home/ada/train/data/dataset.py", line 41 in __getitem__
+  File "<frozen runpy>", line 88 in _run_code
+`;
+
+test("stacks: the current thread first, library frames told from the reader's own", () => {
+  const { threads } = parseStack(STACK);
+  assert.equal(threads.length, 2);
+  assert.equal(threads[0]?.title, "Current thread 0x2");
+  assert.deepEqual(threads[0]?.frames.map((f) => f.own), [false, false, true, false]);
+  assert.deepEqual(ownFrame(STACK), { file: "/home/ada/train/data/dataset.py", line: "41", name: "__getitem__", own: true });
+});
+
+test("stacks: anything else is kept as it is", () => {
+  assert.deepEqual(parseStack("no such process"), { threads: [], other: ["no such process"] });
+  assert.equal(ownFrame(""), null);
+  assert.equal(parseStack('  File "a.py", line 1 in f').threads.length, 1);
+});
+
+test("the runs page: loading, empty with the two lines, failed, full", () => {
+  const at = (/** @type {any} */ more) => text(runsPage({ ...initialState(), ...more }, act));
+  assert.doesNotMatch(at({}), /attach|could not/);
+  assert.match(at({ runs: [] }), /loaderwatch\.attach\(train_loader\)/);
+  assert.match(at({ runs_error: "the server does not answer" }), /could not be loaded.*does not answer/s);
+  const row = { run_id: "r", name: "t.py", state: "hung", started_at: 0, last_seen_at: 0, world_size: 2, hosts: ["a"], verdict: "Frozen", severity: "critical" };
+  assert.match(at({ runs: [row] }), /Hung.*t\.py.*2 ranks on a.*Frozen/s);
+});
+
+test("verdict: the sentence, the advice, and a link only when there is a finding", () => {
+  assert.match(text(verdictBanner(summary())), /Waits.*Do.*See the evidence/s);
+  const ok = summary({ verdict: { severity: "ok", title: "Nothing is wrong", advice: "", finding_id: null } });
+  assert.doesNotMatch(text(verdictBanner(ok)), /evidence/);
+});
+
+test("lost records are shown only when there are some", () => {
+  assert.doesNotMatch(text(runHead(summary(), state())), /records lost/);
+  assert.match(text(runHead(summary({ lost_records: 18204 }), state())), /18,204 records lost/);
+});
+
+test("tiles: a stand-in GPU says so; without one compute duty takes its place", () => {
+  assert.match(text(runTiles(summary({ simulated_gpu: true }))), /Simulated GPU/);
+  const none = text(runTiles(summary({ gpu_utilization_ratio: null, hosts: [{ name: "h", cpus: 2, usable_cpus: 2, gpu_status: "no driver" }] })));
+  assert.match(none, /Compute duty 59 %.*no GPU readings/s);
+  assert.doesNotMatch(none, /GPU utilization/);
+});
+
+test("alerts: none, folded, unfolded", () => {
+  assert.match(text(alertsPanel(state(), act)), /No detector has found anything/);
+  const f = finding({ evidence: [{ label: "data wait", value: 0.54, unit: "ratio" }] });
+  assert.doesNotMatch(text(alertsPanel(state({ findings: [f] }), act)), /Because/);
+  const open = text(alertsPanel(state({ findings: [f], open: { f1: true } }), act));
+  assert.match(open, /Because.*Do.*at most\s+30 %.*Acknowledge.*Silence.*data wait 54 %/s);
+  const resolved = text(alertsPanel(state({ findings: [{ ...f, state: "resolved", ended_at: 1260 }], open: { f1: true } }), act));
+  assert.doesNotMatch(resolved, /Acknowledge/);
+  assert.match(resolved, /lasted 60 s/);
+});
+
+test("a hang shows its four facts, and is over when resolved", () => {
+  const f = finding({ code: "hung", severity: "critical", worker: 2, pid: 31877, sample_indices: [18432], stacks: [{ rank: 1, worker: 2, pid: 31877, taken_at: 1, text: STACK, why: "" }] });
+  const s = state({ findings: [f], cards: { hang_workers: { data: { workers: [{ worker: 2, os_state: "D", wchan: "io_schedule" }] }, range: null, error: null, loaded_at: 0 } } });
+  assert.equal(hangNow(s)?.id, "f1");
+  assert.match(text(hangCard(f, s, act)), /Rank 1.*Worker 2.*pid 31877 · state D · in io_schedule.*dataset\[18432\].*dataset\.py:41/s);
+  assert.equal(hangNow(state({ findings: [{ ...f, state: "resolved" }] })), null);
+});
+
+test("cards: loading, failed, stale, gone, live", () => {
+  const held = { data: {}, range: null, error: null, loaded_at: 1590 };
+  const of = (/** @type {any} */ more) => card(state(more), { id: "x", title: "T", about: "", height: "1px", body: "BODY" });
+  assert.match(of({}).props.class, /is-loading/);
+  assert.match(of({ cards: { x: { ...held, data: null, error: "boom" } } }).props.class, /is-failed/);
+  assert.match(of({ cards: { x: held } }).props.class, /is-live/);
+  assert.match(text(of({ cards: { x: { ...held, error: "boom" } } })), /stale, 10 s.*BODY/s);
+  assert.match(of({ cards: { x: held }, link: "stale" }).props.class, /is-stale/);
+  assert.match(of({ cards: { x: held }, link: "gone" }).props.class, /is-gone/);
+});
+
+test("freshness in a word", () => {
+  const word = (/** @type {any} */ more) => freshness(state(more)).text.replace(/\u202f/g, " ");
+  assert.equal(word({}), "Live");
+  assert.equal(word({ paused: true }), "Paused");
+  assert.equal(word({ link: "stale", clock: 1612 }), "Stale, 12 s old");
+  assert.equal(word({ link: "gone" }), "Run deleted");
+  assert.equal(word({ summary: summary({ state: "finished" }) }), "Up to date");
+});
+
+test("256 ranks draw 16 rows until all are asked for", () => {
+  const ranks = Array.from({ length: 256 }, (_, i) => rank(i, 0.1));
+  const rows = (/** @type {any} */ open) => (text(ranksTable(state({ summary: summary({ ranks }), open }), act)).match(/pid \d+/g) ?? []).length;
+  assert.equal(rows({}), 16);
+  assert.equal(rows({ "all-ranks": true }), 256);
+});
