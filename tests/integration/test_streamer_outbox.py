@@ -127,7 +127,7 @@ def test_broken_files_are_set_aside(data_dir: Path, free_port: int) -> None:
 
 def test_a_rejected_envelope_is_kept_counted_and_passed_over(data_dir: Path) -> None:
     """400 is about one envelope; the rest of the run must not wait behind it."""
-    rejection = (400, json.dumps({"error": "no", "field": "tables.steps"}).encode(), {})
+    rejection: tuple[int, bytes, dict[str, str]] = (400, json.dumps({"error": "no", "field": "tables.steps"}).encode(), {})
     with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
         receiver.answer = lambda post: rejection if post == 2 else None
         it.write(period_s=0.01)

@@ -1,0 +1,115 @@
+"""The whole way: a real training script with ``loaderwatch.attach``, its own streamer, and the server it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.core.config import load_settings
+from tests.fakes.receiver import Receiver
+from tests.fakes.streaming import Streaming, wait_for
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+
+SCRIPT = """
+import sys, time
+import torch
+import loaderwatch
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        if index == 40 and len(sys.argv) > 1:
+            time.sleep(3600)  # the sample that never comes
+        return torch.zeros(4)
+
+loader = torch.utils.data.DataLoader(Samples(), batch_size=4, num_workers=2, prefetch_factor=2)
+loaderwatch.attach(loader)
+for epoch in range(2):
+    for batch in loader:
+        time.sleep(0.01)
+"""
+
+
+def _run(it: Streaming, script: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, str(script), *arguments],
+        env={**it.environ, "LOADERWATCH_RUN": "train"},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def test_a_blocked_sample_brings_worker_index_and_stack(data_dir: Path, tmp_path: Path) -> None:
+    """The four facts of a hang arrive: rank, worker, sample index, stack; the worker's death is seen too."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
+        trainee = _run(it, script, "hang")
+        try:
+            receiver.wait_for(
+                lambda: any("__getitem__" in s.text for e in receiver.in_order() for s in e.stacks), 60
+            )
+            dumps = [s for e in receiver.in_order() for s in e.stacks]
+            blocked = next(s for s in dumps if "__getitem__" in s.text)
+            assert blocked.worker == 0  # batch 10 of two workers
+            assert "train.py" in blocked.text
+            assert {s.worker for s in dumps} == {-1, 0, 1}
+            last = receiver.in_order()[-1]
+            spans = {span.worker: span for span in last.spans}
+            assert spans[-1].phase == "wait"
+            assert spans[-1].awaited_worker == 0
+            assert (spans[0].phase, spans[0].sample_index, spans[0].pid) == ("fetch", 40, blocked.pid)
+            assert spans[0].os_state == "S"
+            assert spans[0].read_chars is not None
+            receiver.wait_for(lambda: {0, 1} <= set(receiver.column("processes", "worker")))
+            assert set(receiver.column("fetches", "worker")) == {0, 1}
+            os.kill(trainee.pid, signal.SIGKILL)
+            trainee.wait(10)
+            receiver.wait_for(lambda: receiver.in_order()[-1].final, 30)
+            assert receiver.in_order()[-1].processes[0].state == "crashed"
+        finally:
+            os.killpg(trainee.pid, signal.SIGKILL)  # with the worker that sleeps
+            trainee.communicate(timeout=10)
+
+
+def test_without_a_server_one_is_started_and_stays(data_dir: Path, tmp_path: Path) -> None:
+    """Two epochs of a script, nothing configured: its stderr names a page, and the page still knows the run after it."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    with Streaming(data_dir, None) as it:
+        # As people run it: no token either.
+        del it.environ["LOADERWATCH_TOKEN"]
+        it.environ["LOADERWATCH_RUN"] = "train"
+        settings = load_settings(it.environ)
+        trainee = subprocess.run(
+            [sys.executable, str(script)], env=it.environ, capture_output=True, timeout=100, check=False
+        )
+        assert trainee.returncode == 0, trainee.stderr
+        wait_for(settings.server_path.exists, 40)
+        server = json.loads(settings.server_path.read_bytes())
+        wait_for(lambda: not it.streamer_pids(), 40)
+        assert len(it.pids("serve")) == 1
+        runs = _get(server["url"] + "/api/v1/runs", json.loads(settings.token_path.read_bytes())["viewer"])
+        assert [(run["state"], run["world_size"]) for run in runs] == [("finished", 1)]
+
+
+def _get(url: str, token: str) -> list[dict[str, object]]:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    deadline = time.monotonic() + 10
+    while True:
+        with urllib.request.urlopen(request, timeout=10) as response:
+            runs: list[dict[str, object]] = json.load(response)
+        if runs or time.monotonic() > deadline:
+            return runs
+        time.sleep(0.2)
