@@ -20,7 +20,9 @@ from loaderwatch.detect.periodicity import comb_period
 from loaderwatch.detect.phrases import count, duration, percent, rate
 from loaderwatch.detect.robust import mean, ratio
 
-DELIVERY_CPU_RATIO = 0.25  # measured: unpickling is about half CPU, waiting for workers below 2 %
+DELIVERY_CPU_RATIO = (
+    0.12  # measured: unpickling is a quarter (busy machine) to half CPU, waiting for workers below 3 %
+)
 READY_RATIO = 0.5
 LATENCY_CPU_RATIO = 0.3  # a worker that computes less than this while fetching waits for storage or network
 MOST_PER_CORE = 4  # workers per core beyond which even sleeping workers are not the cure

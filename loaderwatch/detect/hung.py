@@ -6,6 +6,7 @@ people lack then are four facts, and every finding names those it has: rank, wor
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from loaderwatch.core.wire import SpanInfo
@@ -14,10 +15,11 @@ from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, listing
 from loaderwatch.detect.progress import LOADER_PHASES, WORKER_IDLE, Stuck, stack_of, stuck
-from loaderwatch.detect.stacktext import in_debugger, main_frames, user_frame
+from loaderwatch.detect.stacktext import Frame, in_debugger, main_frames, user_frame, waits_on_queue
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
+VANISHED_NS = 3_000_000_000
 READING_FACTOR = 10.0  # a worker that still reads gets this many times the limit
 
 
@@ -49,7 +51,7 @@ def _loader_finding(
     main = stack_of(rank, -1, None)
     own = main_frames(dump) if worker else main_frames(main)
     where = user_frame(own)
-    reason = _reason(rank, span, worker, window)
+    reason = _reason(rank, span, worker, own)
     index = worker.sample_index if worker else span.sample_index
     others = sorted(other.rank.rank for other in everything if other.rank.rank != rank.rank)
     severity = "critical"
@@ -81,20 +83,52 @@ def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
     """The worker that is to blame: the awaited one, else a dead one, else the one that has been busy longest."""
     own = [w for w in rank.workers if span.loader is None or w.loader in (None, span.loader)]
     for worker in own:
-        if worker.worker == span.awaited_worker and (worker.phase != WORKER_IDLE or not worker.alive):
+        if worker.worker == span.awaited_worker and (worker.phase != WORKER_IDLE or _is_out(worker)):
             return worker
-    dead = [w for w in own if not w.alive]
-    if dead:
-        return dead[0]
+    out = [w for w in own if _is_out(w)] or _vanished(rank, span)
+    if out:
+        return out[0]
     busy = [w for w in own if w.phase != WORKER_IDLE]
     return min(busy, key=lambda w: w.sample_since_ns or w.since_ns, default=None)
 
 
-def _reason(rank: RankWindow, span: SpanInfo, worker: SpanInfo | None, window: RunWindow) -> _Reason:
+def _vanished(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
+    """The awaited worker, if it was seen earlier but nothing is heard of it any more: it died."""
+    rows = rank.table("processes")
+    if span.awaited_worker is None or any(
+        w.worker == span.awaited_worker and w.loader in (None, span.loader) for w in rank.workers
+    ):
+        return []
+    mask = (rows["worker"] == span.awaited_worker) & (
+        rows["loader"] == (-1 if span.loader is None else span.loader)
+    )
+    if not mask.any() or rank.made_ns - int(rows["t_ns"][mask][-1]) < VANISHED_NS:
+        return []
+    return [
+        SpanInfo(
+            rank=rank.rank,
+            worker=span.awaited_worker,
+            pid=int(rows["pid"][mask][-1]),
+            phase="fetch",
+            since_ns=int(rows["t_ns"][mask][-1]),
+            loader=span.loader,
+            alive=False,
+        )
+    ]
+
+
+def _is_out(worker: SpanInfo) -> bool:
+    """Dead or stopped: whatever it was doing, it does no more."""
+    return not worker.alive or worker.os_state in ("T", "t")
+
+
+def _reason(rank: RankWindow, span: SpanInfo, worker: SpanInfo | None, frames: list[Frame]) -> _Reason:
     if worker is None:
         idle = [w for w in rank.workers if w.phase == WORKER_IDLE]
         if idle:
             return _relay_dead(len(idle))
+        if waits_on_queue(frames):
+            return _producer_gone()
         return _by_state(span, "the training process")
     if not worker.alive:
         return _Reason(
@@ -114,6 +148,16 @@ def _relay_dead(idle: int) -> _Reason:
         f"although {'its only worker is' if idle == 1 else f'all {idle} workers are'} idle",
         "The workers have handed over their batches, but the message was lost on the way: look at the stack of the training"
         " process for a dead pin-memory or prefetch thread, and at the job's log for an exception in a thread.",
+    )
+
+
+def _producer_gone() -> _Reason:
+    return _Reason(
+        "S41",
+        0.8,
+        "and the loop waits on a queue that nobody fills",
+        "The thread that fills the queue has ended or is stuck: look for its exception in the job's log. Hand its errors on through"
+        " the queue, and use get(timeout=…) with a check that the thread is alive.",
     )
 
 
@@ -147,7 +191,9 @@ def _by_state(process: SpanInfo, who: str) -> _Reason:
             "S35",
             0.85,
             f"waiting for a lock that nobody releases{_in(wchan)}",
-            "A lock was probably held by a thread when the worker was forked: create the loader before starting threads, use"
+            "See who holds the lock in the stacks of the training process."
+            if process.worker < 0
+            else "A lock was probably held by a thread when the worker was forked: create the loader before starting threads, use"
             ' multiprocessing_context="forkserver", open files and clients inside the worker, and limit library threads'
             " (cv2.setNumThreads(0), OMP_NUM_THREADS=1).",
         )
@@ -200,7 +246,8 @@ def _cause(
         if (item.span.batch is not None)
         else f"The training loop has waited {duration(item.age_s)}"
     )
-    text = f"{waits}; usual waits end within {duration(item.limit_s / 10)}, and no counter of the awaited worker has moved."
+    usual = f"; 99 % of its waits end within {duration(item.usual_s)}" if math.isfinite(item.usual_s) else ""
+    text = f"{waits}{usual}. Nothing it waits for has moved since."
     if worker is not None and where is not None:
         text += f" Worker {worker.worker} stands at {where}."
     elif where is not None:

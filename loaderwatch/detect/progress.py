@@ -9,7 +9,7 @@ import numpy as np
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import SpanInfo, StackDump
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.robust import Floats, quantile
+from loaderwatch.detect.robust import Floats, high
 from loaderwatch.detect.window import Columns, RankWindow, seconds
 
 WORKER_IDLE = "idle"
@@ -27,6 +27,7 @@ class Stuck:
     span: SpanInfo
     age_s: float
     limit_s: float
+    usual_s: float  # 99th percentile of this phase's own history; NaN without one
     reading: bool  # somebody still reads bytes
 
 
@@ -38,17 +39,22 @@ def stuck(rank: RankWindow, limits: Limits) -> Stuck | None:
     if span.phase == "outside":
         return None
     age_s = (rank.made_ns - span.since_ns) / 1e9
-    limit_s = limit_of(rank, span, limits)
+    if age_s < limits.hang_floor_s:
+        return None
+    limit_s, usual_s = limit_of(rank, span, limits)
     if age_s < limit_s:
         return None
     quiet_s = (rank.made_ns - moved_ns(rank, span)) / 1e9
     if quiet_s < 0.9 * limit_s:
         return None
-    return Stuck(rank, span, age_s, limit_s, reading=_reading(rank, span))
+    return Stuck(rank, span, age_s, limit_s, usual_s, reading=_reading(rank, span))
 
 
-def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> float:
-    """How old this span may get: the floor, or ten times the 99th percentile of the same phase, whichever is more."""
+def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, float]:
+    """How old this span may get, and the 99th percentile of its phase (NaN without a history), in seconds.
+
+    The limit is the floor, or ten times that percentile, whichever is more.
+    """
     history = _history(rank, span)
     floor_s = limits.hang_floor_s
     few = FEW if span.phase in STEP_PHASES else 1
@@ -56,15 +62,24 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> float:
         factor = limits.first_factor
         if span.phase in LOADER_PHASES and _one_sample(rank, span, floor_s):
             factor = limits.first_sample_factor
-        return floor_s * factor
-    limit_s = max(floor_s, limits.hang_factor * quantile(history, 0.99))
+        return floor_s * factor, high(history, 0.99)
+    usual_s = high(history, 0.99)
+    limit_s = max(floor_s, limits.hang_factor * usual_s)
     if span.phase in LOADER_PHASES:
         fetches = rank.table("fetches")
         own = fetches["loader"] == (UNKNOWN if span.loader is None else span.loader)
-        late_s = quantile(seconds(fetches["fetch_ns"][own]), 0.99)
+        late_s = high(seconds(fetches["fetch_ns"][own]), 0.99)
         if np.isfinite(late_s):
             limit_s = max(limit_s, 0.5 * limits.hang_factor * late_s)
-    return limit_s
+    return limit_s, usual_s
+
+
+def wait_limit_s(rank: RankWindow, loader: int, limits: Limits) -> float:
+    """How long a wait for this loader's next batch may take before it counts as a hang."""
+    span = SpanInfo(
+        rank=rank.rank, worker=-1, pid=rank.process.pid, phase="wait", since_ns=rank.made_ns, loader=loader
+    )
+    return limit_of(rank, span, limits)[0]
 
 
 def moved_ns(rank: RankWindow, span: SpanInfo) -> int:

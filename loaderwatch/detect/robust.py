@@ -34,6 +34,12 @@ def quantile(values: Floats, q: float) -> float:
     return float(np.quantile(values, q)) if values.size else math.nan
 
 
+def high(values: Floats, q: float) -> float:
+    """Quantile that is one of the known values, rounded down: a single outlier among few never decides."""
+    values = known(values)
+    return float(np.quantile(values, q, method="lower")) if values.size else math.nan
+
+
 def total(values: Floats) -> float:
     """Sum of the known values."""
     return float(known(values).sum())

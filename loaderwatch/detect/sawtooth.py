@@ -23,6 +23,7 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.pace import Pace, fetch_summary, paces, recent
 from loaderwatch.detect.periodicity import comb_period
 from loaderwatch.detect.phrases import duration, percent, ranks_phrase, singular
+from loaderwatch.detect.progress import wait_limit_s
 from loaderwatch.detect.robust import mean, ratio
 from loaderwatch.detect.spikes import find_spikes, spike_cause
 from loaderwatch.detect.window import RankWindow, RunWindow
@@ -75,7 +76,7 @@ def _steady(pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
         and now.lost_s / now.wait_s.size >= limits.input_step_floor_s
     ):
         return None
-    if now.workers and capacity_short(now) is not True:
+    if capacity_short(now) is not True:
         spikes_s = sum(spike.wait_s for spike in find_spikes(now, limits))
         if spikes_s >= SPIKE_PART * now.lost_s:
             return None
@@ -116,6 +117,8 @@ def _spiky(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> Stall |
         return None
     began_ns = pace.rank.made_ns - int(limits.spike_recent_s * 1e9)
     spikes = find_spikes(pace, limits)
+    limit_s = wait_limit_s(pace.rank, pace.loader.loader, limits)
+    spikes = [spike for spike in spikes if spike.wait_s < limit_s]  # beyond that it was reported as a hang
     late = [spike for spike in spikes if spike.request_ns + spike.wait_s * 1e9 >= began_ns]
     if not late:
         return None
@@ -124,13 +127,15 @@ def _spiky(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> Stall |
     repeated = len(spikes) >= 2
     whole_s = max(limits.spike_recent_s, (pace.rank.made_ns - int(pace.request_ns[0])) / 1e9)
     all_share = sum(spike.wait_s for spike in spikes) / whole_s
-    if share >= limits.input_critical_ratio and repeated:
+    if late[-1].open and len(late) == 1:
+        severity = "info"  # it may end soon, or turn out to be a hang
+    elif share >= limits.input_critical_ratio and repeated:
         severity = "critical"
     elif share >= limits.input_warning_ratio or (repeated and all_share >= SPIKE_REPEAT_RATIO):
         severity = "warning"
-    elif lost_s >= 1.0:
-        severity = "info"
     else:
+        severity = "info"
+    if severity == "info" and lost_s < 1.0:
         return None
     return Stall(
         pace=pace,

@@ -35,6 +35,7 @@ class Spike:
     sample_s: float | None
     fetch_s: float | None
     pid: int | None = None
+    open: bool = False  # it goes on
 
 
 def spike_mask(pace: Pace, limits: Limits) -> NDArray[np.bool_]:
@@ -82,7 +83,7 @@ def _slow_sample(
     behind = " while finished batches waited behind it" if ready else ""
     return Cause(
         scenario="S20",
-        confidence=0.9 if worst.sample_index is not None and ready else 0.7,
+        confidence=0.7 if worst.sample_index is None or not ready else 0.9 if len(indices) == 1 else 0.8,
         because=f"{what}{behind}",
         cause=f"Batches are delivered in order, so one slow sample holds up all that are ready: {what}, a usual batch takes"
         f" {duration(median(pace.fetches.fetch_s))}. Meanwhile no new work is handed out, and the other workers go idle.",
@@ -114,7 +115,7 @@ def _jitter(
     )
     return Cause(
         scenario="S21",
-        confidence=0.75,
+        confidence=0.85,
         because=f"{count(len(spikes), 'slow fetch', 'slow fetches')} of up to {duration(tail_s)} outlasted the"
         f" {duration(cushion_s)} of batches read ahead",
         cause=f"On average the workers keep up, but now and then a fetch takes up to {duration(tail_s)}, and the prefetched"
@@ -192,4 +193,5 @@ def _open_spike(
         sample_s=sample_s,
         fetch_s=sample_s,
         pid=span.pid if span is not None else None,
+        open=True,
     )

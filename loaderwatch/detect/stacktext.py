@@ -127,6 +127,11 @@ def in_debugger(frames: Sequence[Frame]) -> bool:
     )
 
 
+def waits_on_queue(frames: Sequence[Frame]) -> bool:
+    """The thread is in ``queue.Queue.get``: it waits for another thread of the same process."""
+    return any(PurePath(frame.file).name == "queue.py" and frame.function == "get" for frame in frames[:4])
+
+
 def compiling(frames: Sequence[Frame]) -> bool:
     """The thread builds a graph or a kernel: slow, not stuck."""
     return any(mark in frame.file for frame in frames for mark in _COMPILE)

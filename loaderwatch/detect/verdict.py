@@ -15,6 +15,7 @@ from loaderwatch.detect.window import RunWindow
 
 RECENT_NS = 30_000_000_000
 FEW_STEPS = 5
+UNSURE_RATIO = 0.10
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +53,12 @@ def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
     share = sum(pace.lost_s for pace in live) / max(1e-9, sum(pace.total_s for pace in live))
     steps_per_s = float(np.mean([1 / pace.iteration_s for pace in live if pace.iteration_s > 0]))
     ranks = len({pace.rank.rank for pace in live})
+    if share >= UNSURE_RATIO:
+        return Verdict(
+            severity="ok",
+            title=f"Data wait took {percent(share)} of the last seconds; watching whether it lasts.",
+            advice="",
+        )
     return Verdict(
         severity="ok",
         title=f"Healthy: data wait takes {percent(share)} of each step; {rate(steps_per_s)} steps/s on"
