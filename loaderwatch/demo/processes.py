@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,30 +24,51 @@ class Group:
             OSError: it cannot be started.
         """
         self.log = log
+        self._is_muted = False
         output = log.open("ab") if log else None
         try:
             self._process = subprocess.Popen(
                 command,
                 env=dict(environ),
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT if output else None,
+                stdout=output or subprocess.PIPE,
+                stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
         finally:
             if output:
                 output.close()
+        self._relay = threading.Thread(target=self._copy_output, name="demo-output", daemon=True)
+        if self._process.stdout is not None:
+            self._relay.start()
+
+    def _copy_output(self) -> None:
+        """Copy what it says to the terminal, until it is told to end: torchrun answers that with a traceback."""
+        assert self._process.stdout is not None
+        with self._process.stdout as output:
+            while text := os.read(output.fileno(), 65536):
+                if self._is_muted:
+                    continue
+                try:
+                    sys.stdout.buffer.write(text)
+                    sys.stdout.buffer.flush()
+                except BrokenPipeError:  # nobody reads the terminal's end any more; the training goes on
+                    self._is_muted = True
 
     def exit_code(self) -> int | None:
         """The exit code; None while it runs."""
         return self._process.poll()
 
     def wait(self) -> int:
-        """Wait for its end and return the exit code."""
-        return self._process.wait()
+        """Wait for its end, show the last it said, and return the exit code."""
+        code = self._process.wait()
+        if self._relay.is_alive():
+            self._relay.join(timeout=5)
+        return code
 
     def end(self, patience_s: float = 10.0) -> None:
         """Ask it to end, then make it."""
+        self._is_muted = True
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):

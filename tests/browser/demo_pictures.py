@@ -1,0 +1,96 @@
+"""The README's pictures, from the running demo: ``python -m tests.browser.demo_pictures docs/images``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from loaderwatch.core.config import load_settings
+from loaderwatch.demo.page import Page, PageError
+from tests.browser.shots import SIZES, take
+
+RUN = "demo"
+LIMIT_S = 240.0
+MAX_BYTES = 300_000
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    """Wait until ``condition`` holds.
+
+    Raises:
+        TimeoutError: it did not within ``LIMIT_S``.
+    """
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {LIMIT_S:.0f} s")
+        time.sleep(0.3)
+
+
+def fires(page: Page, scenario: str) -> bool:
+    """Whether the demo's run has an alert of this scenario right now."""
+    try:
+        findings: list[dict[str, Any]] = page.ask(f"/api/v1/runs/{RUN}/findings")
+    except PageError:  # the run has not arrived yet
+        return False
+    return any(finding["scenario"] == scenario and finding["state"] == "firing" for finding in findings)
+
+
+def take_pictures(page: Page, out: Path) -> list[Path]:
+    """Take each picture while what it shows is going on."""
+    run = {"run": f"#/runs/{RUN}"}
+    wait_for(lambda: fires(page, "S28"), "the act with the epoch boundaries")
+    files = take(page.viewer_url, out, run, {"wide": (1280, 1180)}, ("light", "dark"), full_page=False)
+    wait_for(lambda: fires(page, "S36"), "the act with the hang")
+    findings = page.ask(f"/api/v1/runs/{RUN}/findings")
+    rank = next(finding["rank"] for finding in findings if finding["scenario"] == "S36")
+    hung = {"rank": f"#/runs/{RUN}/ranks/{rank}"}
+    files += take(page.viewer_url, out, hung, {"wide": (1280, 800)}, ("dark",), full_page=False)
+    files += take(page.viewer_url, out, run, {"phone": SIZES["phone"]}, ("light",), full_page=False)
+    return files
+
+
+def main() -> None:
+    """Play the demo and store its pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    out: Path = parser.parse_args().out
+    with tempfile.TemporaryDirectory(prefix="loaderwatch-pictures-") as folder:
+        command = [sys.executable, "-m", "loaderwatch", "demo", "--exit", "--port", "0", "--data-dir", folder]
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
+        demo = subprocess.Popen(command, env=environ, start_new_session=True)
+        try:
+            server_path = load_settings({"LOADERWATCH_DIR": folder}).server_path
+            found: list[Page] = []
+
+            def is_up() -> bool:
+                page = Page.read(server_path)
+                if page is not None:
+                    found.append(page)
+                return bool(found)
+
+            wait_for(is_up, "the demo's server")
+            for file in take_pictures(found[0], out):
+                size = file.stat().st_size
+                print(
+                    f"{file}: {size / 1000:.0f} kB{'' if size <= MAX_BYTES else ', more than the README should carry'}"
+                )
+        finally:
+            demo.send_signal(signal.SIGINT)
+            last_resort = threading.Timer(60, os.killpg, (demo.pid, signal.SIGKILL))
+            last_resort.start()
+            demo.wait()
+            last_resort.cancel()
+
+
+if __name__ == "__main__":
+    main()
