@@ -54,7 +54,7 @@ check-web:
 	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
 		echo "SKIPPED: the page's own tests and types: node and npm are not installed"; \
 	else \
-		$(MAKE) --no-print-directory node_modules/stamp && node_modules/.bin/tsc --project tsconfig.json && node --test tests/web/; \
+		$(MAKE) --no-print-directory node_modules/stamp && node_modules/.bin/tsc --project tsconfig.json && node --test tests/web/*.test.js; \
 	fi
 
 pytest: $(VENV)/dev.stamp chromium
