@@ -32,6 +32,7 @@ from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.static import StaticFiles, find_plotly, find_web
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, StoreError, UnknownRun
+from loaderwatch.server.verdicts import Verdicts
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Parts:
     live: LiveRuns
     notifier: Notifier
     static: StaticFiles
+    verdicts: Verdicts
     url: str
     ready: bool = False
     ingest_counts: intake.IngestCounts = field(default_factory=intake.IngestCounts)
@@ -83,6 +85,7 @@ def create_app(
     notifier = Notifier(options.notify)
     static = StaticFiles(find_web(), find_plotly())
     opened = DuckDBStore(options.runs_dir) if store is None else store
+    verdicts = Verdicts(opened, options.data_dir / "verdicts.json")
     hub = Hub()
     make = make_live_run
     if options.hang_after_s is not None:
@@ -92,9 +95,10 @@ def create_app(
         store=opened,
         ingest=Ingest(opened),
         hub=hub,
-        live=LiveRuns(opened, hub, notifier, lambda: url, make=make),
+        live=LiveRuns(opened, hub, notifier, lambda: url, make=make, ended=verdicts.keep),
         notifier=notifier,
         static=static,
+        verdicts=verdicts,
         url=url,
     )
 

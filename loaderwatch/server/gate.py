@@ -33,7 +33,10 @@ _HEADERS: Final = (
     ("content-security-policy", _CSP),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
-    ("referrer-policy", "no-referrer"),
+    (
+        "referrer-policy",
+        "same-origin",
+    ),  # "no-referrer" would make browsers send "Origin: null" with our own POSTs
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
 )
@@ -174,14 +177,21 @@ def _login_page(problem: str) -> Response:
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>loaderwatch: sign in</title><link rel="icon" href="data:,">
 <style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 34rem; margin: 12vh auto 0; padding: 0 1.25rem; }}
-h1 {{ font-size: 1.25rem; }}
-form {{ display: flex; gap: .5rem; margin: 1.25rem 0; flex-wrap: wrap; }}
-input {{ flex: 1 1 14rem; font: inherit; padding: .45rem .6rem; }}
-button {{ font: inherit; padding: .45rem 1rem; }}
+:root {{ color-scheme: light dark; --ink: light-dark(#15171c, #eceef2); --soft: light-dark(#565b66, #a4abb8);
+  --line: light-dark(#dfe2e8, #343a45); --card: light-dark(#fff, #1b1f27); --accent: #d9480f; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: light-dark(#f4f5f7, #12151b); margin: 0; }}
+main {{ max-width: 30rem; margin: 14vh auto 0; padding: 1.75rem; background: var(--card);
+  border: 1px solid var(--line); border-top: 3px solid var(--accent); border-radius: 10px; }}
+h1 {{ font-size: 1.2rem; margin: 0 0 .5rem; }}
+p {{ color: var(--soft); margin: .5rem 0; }}
+form {{ display: flex; gap: .5rem; margin: 1.25rem 0 0; flex-wrap: wrap; }}
+input, button {{ font: inherit; padding: .45rem .75rem; border-radius: 6px; border: 1px solid var(--line); }}
+input {{ flex: 1 1 12rem; min-width: 0; color: var(--ink); background: var(--card); }}
+button {{ background: #b93c0b; border-color: #b93c0b; color: #fff; font-weight: 600; cursor: pointer; }}
 code {{ overflow-wrap: anywhere; }}
 .problem {{ color: light-dark(#a40e26, #ff8f98); font-weight: 600; }}
+.problem:empty {{ display: none; }}
+@media (max-width: 34rem) {{ main {{ margin: 1rem; }} }}
 </style></head><body><main>
 <h1>This page needs a token</h1>
 <p class="problem" role="alert">{html.escape(problem)}</p>

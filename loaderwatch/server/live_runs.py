@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.wire import Envelope
@@ -52,12 +52,14 @@ class LiveRuns:
         base_url: Callable[[], str],
         *,
         make: MakeLiveRun = LiveRun,
+        ended: Callable[[str, dict[str, Any] | None], None] | None = None,
     ) -> None:
         self._store = store
         self._hub = hub
         self._notifier = notifier
         self._base_url = base_url
         self._make = make
+        self._ended = ended
         self._runs: dict[str, LiveRun] = {}
         self._stored: set[str] = set()  # runs that had a past before this server met them
         self._ticking: set[str] = set()
@@ -167,14 +169,18 @@ class LiveRuns:
         self._ticked_at[live.run_id] = time.monotonic()
         try:
             loop = asyncio.get_running_loop()
-            tick = await loop.run_in_executor(
-                self._threads, lambda: live.tick(time.time_ns(), detecting=detecting)
-            )
+            tick = await loop.run_in_executor(self._threads, self._work, live, detecting)
         finally:
             self._ticking.discard(live.run_id)
         self.counts.ticks += 1
         self._hub.publish(live.run_id, tick.state)
         self._tell(live.run_id, str(tick.summary.get("name") or live.run_id), tick.announcements)
+        return tick
+
+    def _work(self, live: LiveRun, detecting: bool) -> Tick:
+        tick = live.tick(time.time_ns(), detecting=detecting)
+        if live.ended and self._ended is not None:
+            self._ended(live.run_id, tick.summary.get("verdict"))
         return tick
 
     def _tell(self, run_id: str, name: str, announcements: list[Announcement]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.concurrency import run_in_threadpool
 
@@ -17,35 +17,41 @@ from loaderwatch.server.answers import encode_json
 from loaderwatch.server.events import RunState
 from loaderwatch.server.queries import stored_summary
 from loaderwatch.server.replay import rebuild
-from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, UnknownRun
+from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 from loaderwatch.server.summary import state_now
-from loaderwatch.server.wording import ended_verdict, lost_verdict
+from loaderwatch.server.verdicts import Verdicts, stored_verdict
 
 if TYPE_CHECKING:
     from loaderwatch.server.app import Parts
 
+_LIST_S: Final = 0.3
+
 
 def runs(parts: Parts) -> list[dict[str, Any]]:
-    """As ``GET /runs``."""
+    """As ``GET /runs``.
+
+    Where hundreds of files would have to be opened, past ``_LIST_S`` the older runs come without a verdict, and get
+    theirs when the list is next asked for.
+    """
     now_ns = time.time_ns()
-    return [_row(parts, run, now_ns) for run in parts.store.runs()]
+    deadline = time.monotonic() + _LIST_S
+    found = parts.store.runs()
+    rows = [_row(parts, run, now_ns, deadline) for run in found]
+    parts.verdicts.save(found)
+    return rows
 
 
-def _row(parts: Parts, run: StoredRun, now_ns: int) -> dict[str, Any]:
+def _row(parts: Parts, run: StoredRun, now_ns: int, deadline: float) -> dict[str, Any]:
     live = parts.live.get(run.run_id)
     if live is None or live.latest is None:
-        return stored_row(run, parts.store, now_ns)
+        return _row_with(run, state_now(run, now_ns), parts.verdicts.of(run, now_ns, deadline))
     state, verdict = state_now(run, now_ns), live.latest.summary.get("verdict")
     return _row_with(run, live.latest.summary["state"] if state == "live" else state, verdict)
 
 
 def stored_row(run: StoredRun, store: Store, now_ns: int) -> dict[str, Any]:
-    """A run that is not live as a row of ``GET /runs``."""
-    try:
-        verdict = _stored_verdict(run, store, now_ns)
-    except (StoreError, UnknownRun):  # one unreadable file must not hide the other runs
-        verdict = None
-    return _row_with(run, state_now(run, now_ns), verdict)
+    """A run as a row of ``GET /runs``, without a server."""
+    return _row_with(run, state_now(run, now_ns), Verdicts(store).of(run, now_ns, math.inf))
 
 
 def _row_with(run: StoredRun, state: str, verdict: dict[str, Any] | None) -> dict[str, Any]:
@@ -138,37 +144,10 @@ def _window(parts: Parts, run_id: str) -> RunWindow:
 
 def _stored_state(store: Store, run_id: str) -> RunState:
     run = store.run(run_id)
-    summary = stored_summary(store, run_id, _stored_verdict(run, store, time.time_ns()))
+    summary = stored_summary(store, run_id, stored_verdict(run, store, time.time_ns()))
     alerts = AlertBook(run_id, store.alerts(run_id)).newest_first()
     found = [shape(alert, stack_texts=False) for alert in alerts]
     return RunState(encode_json(summary), encode_json(found), run.last_seen_ns / 1e9)
-
-
-def _stored_verdict(run: StoredRun, store: Store, now_ns: int) -> dict[str, Any] | None:
-    state = state_now(run, now_ns)
-    if state == "lost":
-        return lost_verdict((now_ns - run.received_ns) / 1e9)
-    ended = ended_verdict(state, AlertBook(run.run_id, store.alerts(run.run_id)).newest_first())
-    if ended is not None:
-        return ended
-    if state == "crashed":
-        return _crash_verdict(run)
-    if state == "finished":
-        title = "Finished: every training process ended by itself."
-        return {"severity": "ok", "title": title, "advice": "", "finding_id": None}
-    return None
-
-
-def _crash_verdict(run: StoredRun) -> dict[str, Any]:
-    crashed = sorted((p for p in run.processes if p.state == "crashed"), key=lambda p: p.rank)
-    who = f"Rank {crashed[0].rank}" if crashed and run.world_size > 1 else "The training process"
-    how = f" ({crashed[0].exit})" if crashed and crashed[0].exit else ""
-    return {
-        "severity": "critical",
-        "title": f"{who} crashed{how}.",
-        "advice": "Its last steps and open span are on this page.",
-        "finding_id": None,
-    }
 
 
 def _rank_rows(rank: RankWindow) -> list[dict[str, Any]]:
