@@ -18,6 +18,7 @@ test("routes go there and back, odd names too", () => {
     { page: "rank", run: "r", rank: 12, finding: null },
   ]) assert.deepEqual(parseRoute(routeHash(/** @type {any} */ (route))), route);
   assert.equal(parseRoute("#/runs/%E0%A4%A").run, "%E0%A4%A");
+  assert.deepEqual(parseRoute("#/runs/r/rank/0"), parseRoute("#/runs/r/ranks/0")); // as alerts outside the page write it
   assert.equal(parseRoute("#/nonsense").page, "runs");
   assert.equal(parseRoute("#/runs/r/ranks/x").page, "run");
   assert.equal(parentHash(parseRoute("#/runs/r/ranks/3")), "#/runs/r");
@@ -71,6 +72,12 @@ test("a hang older than the view keeps the moment before it in the picture", () 
   const s = streamed(initialState(), message({ summary: summary({ state: "hung", now: 2600 }), findings: [finding({ code: "hung", began_at: 1500 })] }), 5000);
   const range = shownRange(s);
   assert.ok(range !== null && range.start < 1500 && range.end > 2590);
+});
+
+test("a young run fills the picture, but no less than a minute", () => {
+  const s = (/** @type {number} */ started_at) => shownRange(streamed(initialState(), message({ summary: summary({ started_at }) }), 5000));
+  assert.deepEqual(s(1480), { start: 1480, end: 1599 });
+  assert.deepEqual(s(1590), { start: 1539, end: 1599 });
 });
 
 test("nothing known, no range", () => {

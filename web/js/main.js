@@ -48,7 +48,7 @@ const refresher = new Refresher({
   state: () => store.state,
   put: (id, card) => store.set({ cards: { ...store.state.cards, [id]: card } }),
   seen: (id) => seen.has(id),
-  points: () => Math.max(150, Math.min(300, Math.round((app.clientWidth - 160) / 3))),
+  points: () => Math.max(160, Math.min(320, Math.round((app.clientWidth - 160) / 3))),
 });
 
 /** @type {Stream|null} */

@@ -62,7 +62,7 @@ export function parseRoute(hash) {
   const parts = hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
   const run = parts[0] === "runs" && parts[1] ? parts[1] : null;
   if (run === null) return { page: "runs", run: null, rank: null, finding: null };
-  if (parts[2] === "ranks" && /^\d+$/.test(parts[3] ?? ""))
+  if (/^ranks?$/.test(parts[2] ?? "") && /^\d+$/.test(parts[3] ?? ""))
     return { page: "rank", run, rank: Number(parts[3]), finding: null };
   return { page: "run", run, rank: null, finding: parts[2] === "findings" ? (parts[3] ?? null) : null };
 }
@@ -185,7 +185,9 @@ export function shownRange(state) {
     const { span_s } = state.view;
     // A hang older than the span would leave nothing but emptiness: keep what came before it in the picture.
     const hang = running ? state.findings.find((f) => f.code.startsWith("hung") && f.state !== "resolved") : undefined;
-    return { start: Math.min(edge - span_s, (hang?.began_at ?? edge) - 0.4 * span_s), end: edge };
+    // A young run fills the picture; the first minute is a minute wide so that it does not rush by.
+    const start = Math.max(edge - span_s, Math.min(state.summary.started_at, edge - 60));
+    return { start: hang === undefined ? start : Math.min(start, hang.began_at - 0.4 * span_s), end: edge };
   }
   const start = state.summary.started_at;
   return { start, end: Math.max(edge, start + 10) };

@@ -17,7 +17,8 @@ export function sides(width) {
 }
 
 const MOST_BANDS = 40;
-const MOST_MARKS = 60;
+const MARK_PX = 8; // marks closer than this hide the data
+const NAME_PX = 64;
 
 /** UTC seconds → the axis. Plotly draws dates as UTC, the reader lives in local time. @param {number} t */
 export function toAxis(t) {
@@ -104,9 +105,9 @@ export function fade(color, alpha) {
   return `rgba(${n >> 16},${(n >> 8) & 255},${n & 255},${alpha})`;
 }
 
-/** Alerts as bands and epochs as marks behind the data. @param {Finding[]} findings @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @returns {any[]} */
-export function marks(findings, epochs, range, palette) {
-  return [...bands(findings, range, palette), ...epochMarks(epochs, range, palette)];
+/** Alerts as bands and epochs as marks behind the data. @param {Finding[]} findings @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
+export function marks(findings, epochs, range, palette, width) {
+  return [...bands(findings, range, palette), ...epochMarks(epochs, range, palette, width)];
 }
 
 /** @param {Finding[]} findings @param {Range} range @param {Palette} palette @returns {any[]} */
@@ -156,32 +157,39 @@ function label(text, x, color) {
   return { x, xref: "x", y: 1, yref: "paper", xanchor: "left", text, showarrow: false, font: { size: 10, color } };
 }
 
-/** @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @returns {any[]} */
-export function epochMarks(epochs, range, palette) {
-  const seen = epochs.filter((e) => e.began_at >= range.start && e.began_at <= range.end);
-  const every = Math.ceil(seen.length / MOST_MARKS);
-  return seen
-    .filter((_, i) => i % every === 0)
-    .map((e) => ({
-      type: "line",
-      xref: "x",
-      yref: "paper",
-      x0: toAxis(e.began_at),
-      x1: toAxis(e.began_at),
-      y0: 0,
-      y1: 1,
-      layer: "above",
-      line: { color: fade(palette.text, 0.38), width: 1, dash: "2px,3px" },
-    }));
+/** @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
+export function epochMarks(epochs, range, palette, width) {
+  return apart(epochs, range, width, MARK_PX).map((e) => ({
+    type: "line",
+    xref: "x",
+    yref: "paper",
+    x0: toAxis(e.began_at),
+    x1: toAxis(e.began_at),
+    y0: 0,
+    y1: 1,
+    layer: "above",
+    line: { color: fade(palette.text, 0.38), width: 1, dash: "2px,3px" },
+  }));
+}
+
+/** The epochs that begin within the range, each at least `px` after the one before. @param {Epoch[]} epochs @param {Range} range @param {number} width @param {number} px @returns {Epoch[]} */
+function apart(epochs, range, width, px) {
+  const { l, r } = sides(width);
+  const gap_s = (px * (range.end - range.start)) / Math.max(1, width - l - r);
+  let last = -Infinity;
+  return epochs.filter((e) => {
+    if (e.began_at < range.start || e.began_at > range.end || e.began_at - last < gap_s) return false;
+    last = e.began_at;
+    return true;
+  });
 }
 
 /** Names of the epochs above the plot, as many as fit. @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
 export function epochNames(epochs, range, palette, width) {
-  const seen = epochs.filter((e) => e.began_at >= range.start && e.began_at <= range.end);
-  const { l, r } = sides(width);
-  const fit = Math.max(1, Math.floor((width - l - r) / 64));
-  const every = Math.ceil(seen.length / fit);
-  return seen
-    .filter((_, i) => i % every === 0)
-    .map((e) => ({ ...label(`epoch ${e.epoch}`, toAxis(e.began_at), palette.muted), yanchor: "bottom", yshift: 3, xshift: -2 }));
+  return apart(epochs, range, width, NAME_PX).map((e) => ({
+    ...label(`epoch ${e.epoch}`, toAxis(e.began_at), palette.muted),
+    yanchor: "bottom",
+    yshift: 3,
+    xshift: -2,
+  }));
 }

@@ -19,7 +19,7 @@ export function gpuFigure(input, palette) {
     tickvals: [0, 25, 50, 75, 100],
     ticktext: ["0 %", "", "50 %", "", "100 %"],
   });
-  layout.shapes = marks(input.findings, input.epochs, input.range, palette);
+  layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width);
   const main = isEmpty(input.data.gpu_utilization_ratio) ? input.data.compute_duty_ratio : input.data.gpu_utilization_ratio;
   /** @type {any[]} */
   const data = [];

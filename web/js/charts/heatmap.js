@@ -29,7 +29,7 @@ export function heatmapFigure(input, palette) {
     showgrid: false,
   });
   // The picture covers the tint of bands: only their bars on top are drawn.
-  layout.shapes = marks(input.findings, input.epochs, input.range, palette).filter((s) => s.type === "line" || s.ysizemode === "pixel");
+  layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width).filter((s) => s.type === "line" || s.ysizemode === "pixel");
   const last = palette.heat.length - 1;
   const data = [
     {

@@ -44,7 +44,7 @@ export function lanesFigure(input, palette) {
     ticktext: lanes.map((w) => (w < 0 ? "main" : `worker ${w}`)),
     showgrid: false,
   });
-  layout.shapes = epochMarks(input.epochs, input.range, palette);
+  layout.shapes = epochMarks(input.epochs, input.range, palette, input.width);
   const slow = slowOnes(f);
   const lane = new Map(lanes.map((w, i) => [w, i]));
   const fetches = [segments(), segments()];

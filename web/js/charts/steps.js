@@ -42,7 +42,7 @@ export function stepsFigure(input, palette) {
   layout.yaxis = valueAxis(palette, { ticksuffix: " ms", title: undefined });
   layout.barmode = "stack";
   layout.bargap = 0;
-  layout.shapes = marks(input.findings, input.epochs, input.range, palette);
+  layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width);
   layout.annotations = [
     ...epochNames(input.epochs, input.range, palette, input.width),
     ...bandNames(input.findings, input.range, palette, input.width),

@@ -123,13 +123,15 @@ export function rankTiles(r, s) {
     { label: "Step", value: duration(r.step_s), sub: `after waiting ${duration(r.wait_s)}` },
     { label: "Ready batches", value: number(r.ready_batches), sub: "unread when the loop asks" },
     { label: "Now in", value: r.phase ?? "–", sub: r.phase_age_s === null ? "" : `for ${duration(r.phase_age_s)}` },
-    {
-      label: s.simulated_gpu ? "Simulated GPU" : "GPU utilization",
-      value: percent(r.gpu_utilization_ratio),
-      sub: r.gpu === null ? gpuStatus(s) || "no GPU known" : `GPU ${r.gpu} on ${r.host}`,
-      meter: r.gpu_utilization_ratio,
-      tone: "gpu",
-    },
+    r.gpu === null && r.gpu_utilization_ratio === null
+      ? { label: "Epoch", value: count(r.epoch), sub: r.batch === null ? "" : `at batch ${count(r.batch)}` }
+      : {
+          label: s.simulated_gpu ? "Simulated GPU" : "GPU utilization",
+          value: percent(r.gpu_utilization_ratio),
+          sub: r.gpu === null ? r.host : `GPU ${r.gpu} on ${r.host}`,
+          meter: r.gpu_utilization_ratio,
+          tone: "gpu",
+        },
   ];
   return tileRow(tiles);
 }
