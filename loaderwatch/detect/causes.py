@@ -81,6 +81,21 @@ def _nearly_short(pace: Pace) -> bool:
     return bool(mean_s / (pace.workers or 1) > 0.8 * pace.mean_step_s)
 
 
+def warming_cause(pace: Pace) -> Cause:
+    """S09: the first epoch reads from cold storage and gets faster as it goes."""
+    size = pace.wait_s.size // 3
+    early_s, late_s = mean(pace.wait_s[:size]), mean(pace.wait_s[-size:])
+    return Cause(
+        scenario="S09",
+        confidence=0.5,
+        because=f"but waits are getting shorter ({duration(early_s)} → {duration(late_s)}), as in a first epoch on cold storage",
+        cause="This is the first epoch, and reading gets faster as it goes on: the page cache fills. If the dataset fits into"
+        " memory, the next epoch will be fast.",
+        advice="Wait for the second epoch. If that one waits as long, the dataset does not fit into memory: stage it on a local disk"
+        " or pack it into shards that are read in sequence.",
+    )
+
+
 def _in_process(pace: Pace, cpus: Cpus) -> Cause:
     wait_s, step_s = mean(pace.wait_s), pace.mean_step_s
     if pace.workers is None:

@@ -56,6 +56,7 @@ class Pace:
     loader: LoaderInfo
     workers: int | None  # None: not a DataLoader
     request_ns: Ints
+    epoch: Ints
     batch: Ints
     wait_s: Floats
     wait_cpu_s: Floats
@@ -110,6 +111,7 @@ class Pace:
             loader=self.loader,
             workers=self.workers,
             request_ns=self.request_ns[mask],
+            epoch=self.epoch[mask],
             batch=self.batch[mask],
             wait_s=self.wait_s[mask],
             wait_cpu_s=self.wait_cpu_s[mask],
@@ -188,7 +190,7 @@ def _pace(rank: RankWindow, loader: LoaderInfo, steps: Columns) -> Pace:
     nested_s = np.nan_to_num(seconds(steps["nested_ns"][mask]))
     columns: dict[str, Ints] = {
         name: steps[name][mask]
-        for name in ("request_ns", "batch", "ready", "cached", "awaited_worker", "optimizer_steps")
+        for name in ("request_ns", "epoch", "batch", "ready", "cached", "awaited_worker", "optimizer_steps")
     }
     wait_s, wait_cpu_s, step_s = (
         seconds(steps[name][mask]) for name in ("wait_ns", "wait_cpu_ns", "step_ns")
@@ -211,6 +213,7 @@ def _pace(rank: RankWindow, loader: LoaderInfo, steps: Columns) -> Pace:
         nested_s = np.append(nested_s, 0.0)
         last = {
             "request_ns": span.since_ns,
+            "epoch": UNKNOWN if span.epoch is None else span.epoch,
             "batch": UNKNOWN if span.batch is None else span.batch,
             "awaited_worker": UNKNOWN if span.awaited_worker is None else span.awaited_worker,
         }
@@ -220,6 +223,7 @@ def _pace(rank: RankWindow, loader: LoaderInfo, steps: Columns) -> Pace:
         loader=loader,
         workers=loader.num_workers,
         request_ns=columns["request_ns"],
+        epoch=columns["epoch"],
         batch=columns["batch"],
         wait_s=wait_s,
         wait_cpu_s=wait_cpu_s,

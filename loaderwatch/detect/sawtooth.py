@@ -15,6 +15,7 @@ from loaderwatch.detect.causes import (
     ready_wait_ratio,
     steady_cause,
     wait_cpu_ratio,
+    warming_cause,
 )
 from loaderwatch.detect.cpus import Cpus, cpus_of
 from loaderwatch.detect.finding import Evidence, Finding
@@ -31,6 +32,8 @@ from loaderwatch.detect.window import RankWindow, RunWindow
 CODE = "input-bound"
 SPIKE_PART = 0.6  # share of the wait inside long waits, above which the long waits are the story
 SPIKE_REPEAT_RATIO = 0.05  # a spike that comes again is worth a word at half the usual share
+WARMING_ROWS = 12
+WARMING_RATIO = 0.85  # the last third of the waits against the first
 BUCKET_NS = 5_000_000_000
 STRAGGLER_EQUAL_RATIO = 0.2  # iteration times that differ less than this are the same: the ranks are coupled
 
@@ -81,16 +84,26 @@ def _steady(pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
         if spikes_s >= SPIKE_PART * now.lost_s:
             return None
     began_ns, lost_s = _began(pace, now, limits)
+    warming = _warms_up(now)
+    severity = "critical" if share >= limits.input_critical_ratio else "warning"
     return Stall(
         pace=now,
-        cause=steady_cause(now, cpus),
+        cause=warming_cause(now) if warming else steady_cause(now, cpus),
         cpus=cpus,
         share=share,
         began_ns=began_ns,
         lost_s=lost_s,
-        severity="critical" if share >= limits.input_critical_ratio else "warning",
+        severity="info" if warming else severity,
         spiky=False,
     )
+
+
+def _warms_up(now: Pace) -> bool:
+    """The waits of the first epoch get shorter and shorter, as when the page cache fills: no case for an alert yet."""
+    if now.wait_s.size < WARMING_ROWS or now.open_wait or bool((now.epoch > 0).any()):
+        return False
+    first, second, last = (mean(third) for third in np.array_split(now.wait_s, 3))
+    return first > second > last and last < WARMING_RATIO * first
 
 
 def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
@@ -242,11 +255,9 @@ def _as_straggler(finding: Finding, culprit: Stall, now: dict[int, Pace]) -> Fin
             return None
     many = len(others) > 1
     their = f"the other {len(others)} ranks wait" if many else f"rank {next(iter(others))} waits"
-    backward = [_backward_s(pace.rank) for pace in others.values()]
-    in_backward = (
-        f", {duration(float(np.nanmean(backward)))} of it in backward" if np.isfinite(backward).any() else ""
-    )
     theirs_s = float(np.mean([pace.mean_step_s for pace in others.values()]))
+    backward_s = mean(np.array([_backward_s(pace.rank) for pace in others.values()]))
+    in_backward = f", {duration(backward_s)} of it in backward" if backward_s >= 0.4 * theirs_s else ""
     extra = [
         Evidence(label=f"step of the other {'ranks' if many else 'rank'}", value=theirs_s, unit="s"),
         Evidence(
