@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,6 +42,7 @@ def windows(store: Store, run_id: str, every_s: float = 1.0) -> Iterator[RunWind
     first_ns, last_ns = store.bounds(run_id)
     every_ns = max(1, int(every_s * 1e9))
     builder = WindowBuilder(run_id)
+    _introduce(builder, store, run_id)
     rows = _Arrivals(store, run_id, first_ns, last_ns)
     events = store.events(run_id, 0, 2**62)
     event = next(events, None)
@@ -53,6 +55,33 @@ def windows(store: Store, run_id: str, every_s: float = 1.0) -> Iterator[RunWind
         for table, columns in rows.until(now_ns):
             _feed(builder, table, columns, count=True)
         yield builder.window(now_ns)
+
+
+def _introduce(builder: WindowBuilder, store: Store, run_id: str) -> None:
+    """Tell the builder who takes part, as first heard of.
+
+    Facts are kept with the envelope that brought them, and an outbox may have brought older rows after it.
+    """
+    run = store.run(run_id)
+    wanted = {process.rank for process in run.processes}
+    hosts = set(run.gpus)
+    facts = builder.facts
+    for event in store.events(run_id, 0, 2**62):
+        body = event.body
+        facts.take(
+            msgspec.structs.replace(
+                body,
+                final=False,
+                processes=[
+                    msgspec.structs.replace(process, state="live", exit=None)
+                    for process in body.processes
+                    if process.rank not in facts.processes
+                ],
+                gpus=[] if body.host.name in facts.gpus else body.gpus,
+            )
+        )
+        if facts.processes.keys() >= wanted and facts.gpus.keys() >= hosts:
+            break
 
 
 def rebuild(store: Store, run_id: str) -> WindowBuilder:

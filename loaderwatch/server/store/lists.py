@@ -163,8 +163,9 @@ def scan(snapshot: duckdb.DuckDBPyConnection, table: str, start_ns: int, end_ns:
     time = time_column(table)
     columns = TABLES[table]
     names = ", ".join(c.name for c in columns) + (", host" if table == "hosts" else "")
+    order = ", ".join([time, *[c.name for c in columns if c.dtype == "i8" and c.name != time][:3]])
     got = snapshot.execute(
-        f"SELECT {names} FROM {table} WHERE {time} >= {start_ns} AND {time} < {end_ns} ORDER BY {time}"
+        f"SELECT {names} FROM {table} WHERE {time} >= {start_ns} AND {time} < {end_ns} ORDER BY {order}"
     ).fetchnumpy()
     result: dict[str, NDArray[Any]] = {
         c.name: integers(got[c.name]) if c.dtype == "i8" else reads.floats(got[c.name]) for c in columns

@@ -46,7 +46,8 @@ def _columns(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
-_PHASES = ("h2d_ns", "forward_ns", "backward_ns", "optimizer_ns")
+_PHASES: Final = ("h2d_ns", "forward_ns", "backward_ns", "optimizer_ns")
+_PHASE_SUM: Final = " - ".join(f"coalesce({phase}, 0)" for phase in _PHASES)
 
 SOURCES: Final[dict[str, Source]] = {
     "steps": Source(
@@ -55,7 +56,7 @@ SOURCES: Final[dict[str, Source]] = {
         spans=True,
         measures={
             **_columns("wait_ns", "step_ns", *_PHASES, "ready", "cached"),
-            "other_ns": "greatest(0, step_ns - " + " - ".join(f"coalesce({p}, 0)" for p in _PHASES) + ")",
+            "other_ns": f"CASE WHEN step_ns IS NOT NULL THEN greatest(0, step_ns - {_PHASE_SUM}) END",
             "advance": "advance",
         },
     ),

@@ -131,12 +131,17 @@ def _only(keys: list[Any] | None, column: str) -> str:
     return f" AND {column} IN ({listed})"
 
 
+def _share(part: str, whole: str) -> str:
+    """A ratio from 0 to 1, NULL of nothing. (``least`` and ``greatest`` pass over NULL, so that they cannot be used alone.)"""
+    return f"CASE WHEN {whole} > 0 THEN least(1, greatest(0, {part} / ({whole}))) END"
+
+
 def _per_key(metric: Metric, partials: str, width_ns: int, bounds: tuple[int, int]) -> str:
     """Relation (key, t, value, num, whole) for shares and rates."""
     if metric.kind == "share":
-        value = "least(1, greatest(0, sum(num) / nullif(sum(num) + sum(rest), 0)))"
+        value = _share("sum(num)", "sum(num) + sum(rest)")
         if metric.complement:
-            value = f"1 - {value}"
+            value = f"1 - ({value})"
         return (
             f"SELECT key, t, {value} AS value, sum(num) AS num, sum(num) + sum(rest) AS whole "
             f"FROM ({partials}) GROUP BY key, t"
@@ -186,8 +191,8 @@ def series(
         if metric.kind == "rate":
             mean = "avg(value)"
         else:
-            mean = "least(1, greatest(0, sum(num) / sum(whole)))"
-            mean = f"1 - {mean}" if metric.complement else mean
+            mean = _share("sum(num)", "sum(whole)")
+            mean = f"1 - ({mean})" if metric.complement else mean
         sql = (
             f"SELECT t, min(value) AS low, {mean} AS mean, max(value) AS high "
             f"FROM ({_per_key(metric, partials, width, bounds)}) WHERE value IS NOT NULL GROUP BY t ORDER BY t"

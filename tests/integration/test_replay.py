@@ -1,0 +1,176 @@
+"""A stored run replayed gives the windows the live server had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loaderwatch.core.records import TABLES
+from loaderwatch.core.wire import Envelope, GpuInfo, Loss, StackDump
+from loaderwatch.detect.window import RunWindow
+from loaderwatch.server import queries, replay
+from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.protocol import UnknownRun
+from loaderwatch.server.summary import summary_of
+from loaderwatch.server.windows import WindowBuilder
+from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
+
+SECONDS = 200
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[DuckDBStore]:
+    opened = DuckDBStore(tmp_path / "runs")
+    yield opened
+    opened.close()
+
+
+def _run() -> list[Envelope]:
+    """Two hosts, a rank each, an envelope a second with what ended in it; an epoch, a 30 s wait, a worker that dies."""
+    made = []
+    for seq in range(1, SECONDS + 1):
+        now = T0 + seq * SECOND
+        for rank, host in ((0, "host-a"), (1, "host-b")):
+            times = now - SECOND + np.arange(10) * SECOND // 10
+            tables = {"steps": steps(rank, times, SECOND // 50, SECOND // 20, batch=np.arange(10) + 10 * seq)}
+            if 100 < seq <= 130:
+                del tables["steps"]
+            if seq == 131:
+                tables["steps"] = joined(
+                    [steps(rank, [T0 + 100 * SECOND], 30 * SECOND + 9, 0), tables["steps"]]
+                )
+            if seq % 50 == 1:
+                tables["epoch_begins"] = table(
+                    "epoch_begins",
+                    rank=[rank],
+                    loader=0,
+                    epoch=seq // 50,
+                    request_ns=now - SECOND,
+                    iter_ns=5,
+                    first_wait_ns=9,
+                )
+            tables["hosts"] = table("hosts", t_ns=[now], cpu_ratio=seq / 1000 + rank)
+            tables["gpus"] = table("gpus", rank=[rank], gpu=0, t_ns=[now - 7], utilization_ratio=0.5)
+            tables["fetches"] = table(
+                "fetches", rank=rank, loader=0, worker=[0, 1], request_ns=now - SECOND, fetch_ns=SECOND // 3
+            )
+            waiting = 100 < seq <= 130
+            spans = [
+                span(
+                    rank,
+                    T0 + 100 * SECOND if waiting else now - 5,
+                    phase="wait" if waiting else "step",
+                    loader=0,
+                ),
+                span(rank, now - 9, worker=0, phase="fetch", alive=seq < 150),
+            ]
+            made.append(
+                envelope(
+                    seq,
+                    stream=host,
+                    host=host,
+                    processes=[process(rank, 2, state="finished" if seq == SECONDS else "live")],
+                    tables=tables,
+                    spans=spans,
+                    gpus=[GpuInfo(gpu=0, uuid=f"GPU-{rank}", name="H200", rank=rank)],
+                    stacks=[StackDump(rank=rank, worker=0, pid=5, taken_ns=now, text=f"at {seq}")]
+                    if seq % 60 == 0
+                    else [],
+                    losses=[Loss(what="ring", rank=rank, count=2, t_ns=now)] if seq == 40 else [],
+                )
+            )
+    return made
+
+
+def _same(one: RunWindow, other: RunWindow) -> None:
+    assert one.now_ns == other.now_ns
+    assert one.started_ns == other.started_ns
+    assert one.span_s == pytest.approx(other.span_s)
+    assert list(one.ranks) == list(other.ranks)
+    for rank, left in one.ranks.items():
+        right = other.ranks[rank]
+        for field in ("host", "made_ns", "process", "span", "workers", "stacks"):
+            assert getattr(left, field) == getattr(right, field), field
+        for name, columns in TABLES.items():
+            if name == "hosts":
+                continue
+            for column in columns:
+                np.testing.assert_array_equal(
+                    left.table(name)[column.name], right.table(name)[column.name], f"{name}.{column.name}"
+                )
+    assert set(one.hosts) == set(other.hosts)
+    for host, here in one.hosts.items():
+        there = other.hosts[host]
+        assert (here.info, here.made_ns, here.gpus) == (there.info, there.made_ns, there.gpus)
+        np.testing.assert_array_equal(here.hosts["cpu_ratio"], there.hosts["cpu_ratio"])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_replayed_windows_are_those_of_the_live_server(store: DuckDBStore, order: int) -> None:
+    envelopes = _run()
+    store.append(envelopes[: len(envelopes) // 2][::order])
+    store.append(envelopes[len(envelopes) // 2 :][::order])
+    live = WindowBuilder("run-1")
+    feed = iter(envelopes)
+    count = 0
+    for again in replay.windows(
+        store, "run-1", every_s=1.0
+    ):  # its first row begins a second before the first envelope
+        live.add(next(feed))
+        live.add(next(feed))
+        _same(live.window(), again)
+        count += 1
+    assert count == SECONDS
+    assert next(feed, None) is None
+
+
+def test_a_restarted_server_goes_on_where_the_last_one_stopped(store: DuckDBStore) -> None:
+    envelopes = _run()
+    live = WindowBuilder("run-1")
+    for each in envelopes[:300]:
+        live.add(each)
+    store.append(envelopes[:150])
+    store.tidy()
+    store.append(envelopes[150:300])
+    rebuilt = replay.rebuild(store, "run-1")
+    for each in (*envelopes[290:300], *envelopes[300:]):  # some come again
+        live.add(each)
+        rebuilt.add(each)
+        _same(live.window(), rebuilt.window())
+    one, other = live.totals(), rebuilt.totals()
+    assert one.steps == other.steps == {0: 1701, 1: 1701}
+    assert one.lost_records == other.lost_records == 4
+    assert one.epochs == other.epochs == {0: 4, 1: 4}
+    assert one.wait_s == pytest.approx(other.wait_s)
+    assert one.step_s == pytest.approx(other.step_s)
+    assert one.boundary_s == pytest.approx(other.boundary_s)
+
+
+def test_the_summary_of_a_stored_run_is_its_last_live_one(store: DuckDBStore) -> None:
+    envelopes = _run()
+    live = WindowBuilder("run-1")
+    for each in envelopes:
+        live.add(each)
+    store.append(envelopes)
+    before = summary_of(live.window(), live.totals(), state="finished")
+    after = queries.stored_summary(store, "run-1")
+    for key in ("lost_s", "data_wait_ratio", "goodput_ratio", "compute_duty_ratio", "steps_per_s"):
+        assert after.pop(key) == pytest.approx(before.pop(key)), key
+    assert after == before
+
+
+def test_a_coarser_replay_shows_the_same_rows(store: DuckDBStore) -> None:
+    store.append(_run())
+    (*_, last) = replay.windows(store, "run-1", every_s=60.0)
+    (*_, fine) = replay.windows(store, "run-1", every_s=1.0)
+    _same(last, fine)
+
+
+def test_an_unknown_run_cannot_be_replayed(store: DuckDBStore) -> None:
+    with pytest.raises(UnknownRun):
+        next(replay.windows(store, "nope"))
+    with pytest.raises(UnknownRun):
+        replay.rebuild(store, "nope")
