@@ -25,6 +25,7 @@ DELIVERY_CPU_RATIO = (
 )
 READY_RATIO = 0.5
 LATENCY_CPU_RATIO = 0.3  # a worker that computes less than this while fetching waits for storage or network
+RUNNABLE_RATIO = 0.5  # workers found runnable this often are computing, however little CPU they get
 MOST_PER_CORE = 4  # workers per core beyond which even sleeping workers are not the cure
 
 
@@ -108,8 +109,13 @@ def _in_process(pace: Pace, cpus: Cpus) -> Cause:
             advice="Prepare batches ahead of time: in DataLoader workers, or in a background thread that fills a queue.",
             gain_ceiling_ratio=gain_ratio(pace.iteration_s, max(step_s, 0.0)),
         )
-    most = _cap(cpus, 1.0 if not pace.fetches.cpu_ratio < LATENCY_CPU_RATIO else 0.1, 0)
-    workers = min(workers_needed(wait_s, step_s), most)
+    waits_only = pace.fetches.cpu_ratio < LATENCY_CPU_RATIO
+    most = (
+        int(MOST_PER_CORE * cpus.per_rank)
+        if waits_only and math.isfinite(cpus.per_rank)
+        else _cap(cpus, 1.0, 0)
+    )
+    workers = max(1, min(workers_needed(wait_s, step_s), most))
     after_s = iteration_with(wait_s, workers, step_s)
     room = (
         f" ({rate(cpus.free)} of {rate(cpus.usable)} usable CPUs are free)"
@@ -185,6 +191,8 @@ def _workers_too_slow(pace: Pace, cpus: Cpus) -> Cause:
         fetch_s = workers * pace.iteration_s
     each = cpus.worker_ratio if math.isfinite(cpus.worker_ratio) else pace.fetches.cpu_ratio
     computing = pace.fetches.cpu_ratio if math.isfinite(pace.fetches.cpu_ratio) else each
+    if cpus.runnable_ratio >= RUNNABLE_RATIO:
+        computing = max(computing, cpus.runnable_ratio)
     needed = max(workers + 1, workers_needed(fetch_s, step_s))
     because = (
         f"{count(workers, 'worker')} {'delivers' if workers == 1 else 'deliver'} {rate(1 / pace.iteration_s)} batches/s,"
@@ -225,8 +233,9 @@ def _workers_too_slow(pace: Pace, cpus: Cpus) -> Cause:
 
 
 def _cpu_bound(pace: Pace, cpus: Cpus, fetch_s: float, computing: float, because: str, facts: str) -> Cause:
+    on_cpu = min(computing, pace.fetches.cpu_ratio) if math.isfinite(pace.fetches.cpu_ratio) else computing
     samples = mean(np.where(pace.fetches.samples > 0, pace.fetches.samples, np.nan).astype(np.float64))
-    cpu_per_sample = fetch_s * computing / samples if samples > 0 else math.nan
+    cpu_per_sample = fetch_s * on_cpu / samples if samples > 0 else math.nan
     most = cpus.per_rank / cpu_per_sample if cpu_per_sample > 0 else math.nan
     limit = (
         f" Reading costs {duration(cpu_per_sample)} of CPU per sample, so {rate(cpus.per_rank)} CPUs give at most"
@@ -238,8 +247,8 @@ def _cpu_bound(pace: Pace, cpus: Cpus, fetch_s: float, computing: float, because
         scenario="S07",
         confidence=0.85 if math.isfinite(cpus.free) else 0.6,
         because=f"{because}, and no CPU is free for more workers",
-        cause=f"{facts} The workers compute {percent(min(1.0, computing))} of the time they read, and the usable CPUs are"
-        f" taken.{limit}",
+        cause=f"{facts} The workers compute, or wait for a CPU, {percent(min(1.0, computing))} of the time they read, and the"
+        f" usable CPUs are taken.{limit}",
         advice="Make reading a sample cheaper: resize and decode the dataset once ahead of time, decode with a faster library,"
         " do augmentation on the GPU, cache decoded samples. More workers on this machine will not help.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),

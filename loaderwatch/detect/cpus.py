@@ -11,6 +11,7 @@ from loaderwatch.detect.robust import known, mean
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 RECENT_NS = 10_000_000_000
+FEW_LOOKS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,9 @@ class Cpus:
     free: float  # usable and idle now, whole host
     ours: float  # cores that training processes and their workers keep busy
     worker_ratio: float  # mean CPU use of this rank's workers, share of one core
+    runnable_ratio: (
+        float  # share of the looks at this rank's workers that found them running or waiting for a CPU
+    )
 
 
 def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
@@ -49,6 +53,7 @@ def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
         free=max(0.0, free) if math.isfinite(free) else math.nan,
         ours=ours,
         worker_ratio=_worker_ratio(rank),
+        runnable_ratio=_runnable_ratio(rank),
     )
 
 
@@ -74,3 +79,11 @@ def _worker_ratio(rank: RankWindow) -> float:
     rows = rank.table("processes")
     recent = (rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["worker"] >= 0)
     return mean(rows["cpu_ratio"][recent])
+
+
+def _runnable_ratio(rank: RankWindow) -> float:
+    """On a crowded machine a worker that computes gets little CPU, but its state still says that it wants it."""
+    rows = rank.table("processes")
+    recent = (rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["worker"] >= 0)
+    states = rows["state"][recent]
+    return float((states == ord("R")).mean()) if states.size >= FEW_LOOKS else math.nan

@@ -1,0 +1,72 @@
+"""Hangs inside one process tree, for real: worker, sample, state and stack must be named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.scenarios.play import Case, Outcome, play
+
+pytestmark = pytest.mark.timeout(300)
+
+CASES = (
+    Case("s22_endless_loop", ("S22",), stacks=True),
+    Case("s35_fork_lock", ("S35",), stacks=True),
+    Case("s36_silent_read", ("S36",), stacks=True),
+    Case("s36_stopped", ("S36",)),
+    Case("s37_dead_worker", ("S37",)),
+    Case("s41_lost_message", ("S41",), stacks=True),
+    Case("s41_prefetch_thread", ("S41",), stacks=True),
+)
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """All scripts, played."""
+    return play(CASES, tmp_path_factory.mktemp("scenarios"))
+
+
+def stack_of(finding: dict[str, Any], worker: int) -> str:
+    return next(str(stack["text"]) for stack in finding["stacks"] if stack["worker"] == worker)
+
+
+def test_endless_loop(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s22_endless_loop"].found()
+    assert (finding["sample_indices"], finding["worker"]) == ([333], 1)  # batch 41 of two workers
+    assert "s22_endless_loop.py" in stack_of(finding, 1)
+
+
+def test_lock_held_at_fork(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s35_fork_lock"].found()
+    assert finding["worker"] == 0
+    assert "futex" in finding["title"]
+    assert "s35_fork_lock.py" in stack_of(finding, 0)
+
+
+def test_silent_storage(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s36_silent_read"].found()
+    assert (finding["sample_indices"], finding["worker"]) == ([333], 1)
+    assert finding["pid"] is not None
+    assert "pipe" in finding["title"]
+    assert "s36_silent_read.py" in finding["cause"]
+    assert " in read" in stack_of(finding, 1)
+
+
+def test_stopped_worker(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s36_stopped"].found()
+    assert finding["worker"] == 1
+    assert f"kill -CONT {finding['pid']}" in finding["advice"]
+
+
+def test_dead_worker(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s37_dead_worker"].found()
+    assert finding["worker"] == 1
+    assert "dead" in finding["title"]
+
+
+@pytest.mark.parametrize("script", ["s41_lost_message", "s41_prefetch_thread"])
+def test_nobody_will_bring_the_batch(outcomes: dict[str, Outcome], script: str) -> None:
+    finding = outcomes[script].found()
+    assert finding["worker"] is None
+    assert stack_of(finding, -1)

@@ -1,0 +1,42 @@
+"""Two real gloo ranks that wait for each other: the odd one must be named."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scenarios.play import Case, Outcome, play
+
+pytestmark = pytest.mark.timeout(300)
+
+CASES = (
+    Case("s43_straggler", ("S43",), ranks=2),
+    Case("s44_unequal", ("S44",), ranks=2, stacks=True),
+    Case("s46_validation", ("S46",), ranks=2, stacks=True),
+)
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """All scripts, played."""
+    return play(CASES, tmp_path_factory.mktemp("scenarios"))
+
+
+def test_a_rank_with_a_slow_loader(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s43_straggler"].found()
+    assert finding["rank"] == 1
+    assert "rank 0 waits for rank 1" in finding["title"]
+
+
+def test_unequal_number_of_batches(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s44_unequal"].found()
+    assert finding["rank"] == 1
+    assert "Rank 1 has 34 batches in epoch 0, rank 0 has 30" in finding["title"]
+    assert "rank 0" in finding["cause"]
+    assert any("s44_unequal.py" in stack["text"] for stack in finding["stacks"])
+
+
+def test_validation_through_the_wrapped_model(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s46_validation"].found()
+    assert "buffer sync" in finding["title"]
+    assert "model.module" in finding["advice"]
+    assert len(finding["stacks"]) == 2
