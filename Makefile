@@ -82,6 +82,7 @@ screenshots: $(VENV)/dev.stamp chromium
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.streamer
 	$(BIN)/python -m benchmarks.ingest
 
 clean:
