@@ -7,15 +7,21 @@ URL is the address of the page, with its token where it needs one. ``names`` map
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-CHROMIUM: Final = "/usr/bin/chromium"
+_NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 SIZES: Final = {"wide": (1280, 800), "phone": (390, 844)}
 THEMES: Final = ("light", "dark")
+
+
+def find_chromium() -> str | None:
+    """The browser of this machine, if it has one."""
+    return next((path for name in _NAMES if (path := shutil.which(name)) is not None), None)
 
 
 def newest_run(page: Page, url: str) -> str:
@@ -50,15 +56,24 @@ def take(
     full_page: bool = True,
     wait_s: float = 1.0,
 ) -> list[Path]:
-    """Write ``NAME-SIZE-THEME.png`` for every combination; returns the files."""
+    """Write ``NAME-SIZE-THEME.png`` for every combination; returns the files.
+
+    Raises:
+        FileNotFoundError: there is no Chromium on this machine.
+    """
+    chromium = find_chromium()
+    if chromium is None:
+        raise FileNotFoundError(f"none of {', '.join(_NAMES)} is on the PATH; apt install chromium")
     out_dir.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         try:
             for theme in themes:
                 for size, (width, height) in sizes.items():
-                    files += _take(browser, url, out_dir, names, (size, width, height), theme, full_page, wait_s)
+                    files += _take(
+                        browser, url, out_dir, names, (size, width, height), theme, full_page, wait_s
+                    )
         finally:
             browser.close()
     return files
@@ -99,7 +114,9 @@ def _take(
                 tall = int(page.evaluate("document.documentElement.scrollHeight"))
                 page.set_viewport_size({"width": width, "height": max(height, min(tall, 6000))})
                 settle(page, wait_s)
-                tall = int(page.evaluate("document.querySelector('main').getBoundingClientRect().bottom + scrollY"))
+                tall = int(
+                    page.evaluate("document.querySelector('main').getBoundingClientRect().bottom + scrollY")
+                )
                 page.set_viewport_size({"width": width, "height": max(height, min(tall, 6000))})
             settle(page, wait_s)
             file = out_dir / f"{name}-{label}-{theme}.png"

@@ -183,8 +183,22 @@ def _digits(t0: float) -> FakeRun:
 
 def _frozen(t0: float) -> FakeRun:
     run = FakeRun("frozen-loader-11c2", "train.py", "hung", 400, gpu="real", workers=4, frozen_at=340, t0=t0)
-    stack = {"rank": 1, "worker": 2, "pid": 31877, "taken_at": t0 + 352, "text": HANG_STACK, "why": "open span"}
-    main = {"rank": 1, "worker": -1, "pid": 31820, "taken_at": t0 + 352, "text": MAIN_STACK, "why": "open span"}
+    stack = {
+        "rank": 1,
+        "worker": 2,
+        "pid": 31877,
+        "taken_at": t0 + 352,
+        "text": HANG_STACK,
+        "why": "open span",
+    }
+    main = {
+        "rank": 1,
+        "worker": -1,
+        "pid": 31820,
+        "taken_at": t0 + 352,
+        "text": MAIN_STACK,
+        "why": "open span",
+    }
     run.findings = [
         finding(
             1, run, began_at=340, code="hung", scenario="S22", severity="critical", rank=1, host="gpu01", worker=2, pid=31877,
@@ -207,7 +221,17 @@ def _frozen(t0: float) -> FakeRun:
 
 def _imagenet(t0: float) -> FakeRun:
     hosts = [f"node{n:02d}" for n in range(32)]
-    run = FakeRun("imagenet-256-0a9d", "imagenet.py", "live", 900, ranks=256, hosts=hosts, gpu="real", slow_rank=37, t0=t0)
+    run = FakeRun(
+        "imagenet-256-0a9d",
+        "imagenet.py",
+        "live",
+        900,
+        ranks=256,
+        hosts=hosts,
+        gpu="real",
+        slow_rank=37,
+        t0=t0,
+    )
     run.findings = [
         finding(
             1, run, began_at=64, rank=37, host="node04", code="straggler", scenario="S43", lost_s=412.0, gain_ceiling_ratio=0.61,
@@ -224,7 +248,17 @@ XSS = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 
 def _xss(t0: float) -> FakeRun:
-    run = FakeRun("xss-0001", f"train {XSS}.py", "live", 120, ranks=1, hosts=[f"host{XSS}"], gpu="none", starved=(0, 1e9), t0=t0)
+    run = FakeRun(
+        "xss-0001",
+        f"train {XSS}.py",
+        "live",
+        120,
+        ranks=1,
+        hosts=[f"host{XSS}"],
+        gpu="none",
+        starved=(0, 1e9),
+        t0=t0,
+    )
     stack = {
         "rank": 0, "worker": 0, "pid": 7, "taken_at": t0 + 50, "why": f"requested {XSS}",
         "text": f'Current thread 0x1 (most recent call first):\n  File "/tmp/{XSS}.py", line 3 in {XSS}\n',
@@ -238,10 +272,29 @@ def _xss(t0: float) -> FakeRun:
 
 def make_runs(now: float) -> list[FakeRun]:
     """Runs in every state, newest first."""
-    lost = FakeRun("resnet-lost-51aa", "resnet.py", "lost", 3000, gpu="real", lost_records=18_204, ended_at=900, t0=now - 3000)
-    crashed = FakeRun("vit-crashed-90fe", "vit_small.py", "crashed", 5400, ended_at=1260, exit="SIGKILL", t0=now - 5400)
+    lost = FakeRun(
+        "resnet-lost-51aa",
+        "resnet.py",
+        "lost",
+        3000,
+        gpu="real",
+        lost_records=18_204,
+        ended_at=900,
+        t0=now - 3000,
+    )
+    crashed = FakeRun(
+        "vit-crashed-90fe", "vit_small.py", "crashed", 5400, ended_at=1260, exit="SIGKILL", t0=now - 5400
+    )
     healthy = FakeRun(
-        "healthy-3b1e", "mnist.py", "finished", 7600, ranks=1, gpu="none", phases=False, ended_at=700, t0=now - 7600
+        "healthy-3b1e",
+        "mnist.py",
+        "finished",
+        7600,
+        ranks=1,
+        gpu="none",
+        phases=False,
+        ended_at=700,
+        t0=now - 7600,
     )
     return [
         _xss(now - 120),

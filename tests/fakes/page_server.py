@@ -21,7 +21,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from tests.fakes.page_data import HANG_STACK, MAIN_STACK, FakeRun, Json, make_runs
 
 WEB = Path(__file__).parents[2] / "web"
-TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -94,7 +99,9 @@ def buckets(run: FakeRun, q: dict[str, str], wall: float) -> tuple[float, list[f
     """Width and start times of the buckets that a query asks for."""
     end = min(float(q.get("end", wall)), run.now(wall))
     start = max(float(q.get("start", run.t0)), run.t0)
-    width = next(w for w in (1, 2, 5, 10, 30, 60, 300, 3600) if (end - start) / w <= int(q.get("points", 300)))
+    width = next(
+        w for w in (1, 2, 5, 10, 30, 60, 300, 3600) if (end - start) / w <= int(q.get("points", 300))
+    )
     first = math.floor(start / width) * width
     return float(width), [first + i * width for i in range(max(0, math.ceil((end - first) / width)))]
 
@@ -110,14 +117,26 @@ def series(run: FakeRun, q: dict[str, str], wall: float) -> Json:
         out["min"].append(min(known, default=None))
         out["max"].append(max(known, default=None))
         out["mean"].append(sum(known) / len(known) if known else None)
-    return {"metric": q["metric"], "rank": None if rank is None else int(rank), "bucket_s": width, "t": ts, **out}
+    return {
+        "metric": q["metric"],
+        "rank": None if rank is None else int(rank),
+        "bucket_s": width,
+        "t": ts,
+        **out,
+    }
 
 
 def heatmap(run: FakeRun, q: dict[str, str], wall: float) -> Json:
     """One metric, rank by time."""
     width, ts = buckets(run, q, wall)
     rows = [[run.value(q["metric"], rank, t) for t in ts] for rank in range(run.ranks)]
-    return {"metric": q["metric"], "bucket_s": width, "ranks": list(range(run.ranks)), "t": ts, "values": rows}
+    return {
+        "metric": q["metric"],
+        "bucket_s": width,
+        "ranks": list(range(run.ranks)),
+        "t": ts,
+        "values": rows,
+    }
 
 
 def epochs(run: FakeRun, wall: float) -> list[Json]:
@@ -145,7 +164,9 @@ def fetches(run: FakeRun, q: dict[str, str], wall: float) -> Json:
             rng = random.Random(f"{worker}/{int(clock * 50)}")
             slow = rng.random() > 0.985
             took = 0.5 + 0.3 * rng.random() + (2.2 if slow else 0)
-            rows.append((clock, worker, min(took, end - clock), rng.randrange(60000), took * 0.8 if slow else 0.03))
+            rows.append(
+                (clock, worker, min(took, end - clock), rng.randrange(60000), took * 0.8 if slow else 0.03)
+            )
             clock += took + 0.15 * rng.random()
             n += 1
     rows = sorted(rows)[-int(q.get("limit", 2000)) :]
@@ -161,7 +182,14 @@ def workers(run: FakeRun, rank: int, wall: float) -> list[Json]:
     """What each process of a rank is doing now."""
     stuck = run.state == "hung" and rank == 1
     age = wall - run.now(wall)
-    base: Json = {"rank": rank, "loader": 0, "sample_index": None, "sample_age_s": None, "alive": True, "fds": 41}
+    base: Json = {
+        "rank": rank,
+        "loader": 0,
+        "sample_index": None,
+        "sample_age_s": None,
+        "alive": True,
+        "fds": 41,
+    }
     main = base | {"worker": -1, "pid": 4711 + rank, "phase": "wait" if stuck else "forward", "phase_age_s": age if stuck else 0.01,
                    "os_state": "S" if stuck else "R", "wchan": "ep_poll" if stuck else None, "cpu_ratio": 0.02 if stuck else 0.97,
                    "rss_bytes": 2.41e9, "threads": 28, "batches": int((run.now(wall) - run.t0) * 9.7)}  # fmt: skip
@@ -183,6 +211,7 @@ class PageServer(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = 64  # a page asks for twenty files at once
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)

@@ -1,0 +1,94 @@
+"""A Chromium for the browser tests, and watchers that fail a test when the page complains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, Playwright, sync_playwright
+
+from tests.browser.shots import SIZES, find_chromium
+from tests.fakes.page_server import PageServer
+
+
+@pytest.fixture(scope="session")
+def playwright_instance() -> Iterator[Playwright]:
+    """Playwright, or a skip that says what is missing."""
+    if find_chromium() is None:
+        pytest.skip("no Chromium on this machine: apt install chromium")
+    with sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="session")
+def browser(playwright_instance: Playwright) -> Iterator[Browser]:
+    """One Chromium for all tests."""
+    browser = playwright_instance.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+    try:
+        yield browser
+    finally:
+        browser.close()
+
+
+@dataclass
+class Watched:
+    """A page and everything it complained about."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    allow_network_errors: bool = False
+
+    def hear(self, message: ConsoleMessage) -> None:
+        """Keep errors and warnings; a request that the test itself made fail is none."""
+        if message.type not in ("error", "warning"):
+            return
+        if self.allow_network_errors and "Failed to load resource" in message.text:
+            return
+        self.complaints.append(f"{message.type}: {message.text}")
+
+    def script_error(self, error: Error) -> None:
+        """An exception that nothing caught."""
+        self.complaints.append(f"script: {error}")
+
+    def opened(self, dialog: Dialog) -> None:
+        """The page never opens one; injected markup would."""
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+
+@pytest.fixture
+def watched(browser: Browser) -> Iterator[Watched]:
+    """A fresh page at desktop size that fails the test on console errors, CSP violations and script errors."""
+    width, height = SIZES["wide"]
+    context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
+    context.set_default_timeout(20_000)
+    context.add_init_script(
+        "addEventListener('securitypolicyviolation', e => console.error('CSP ' + e.violatedDirective + ' ' + e.blockedURI))"
+    )
+    page = context.new_page()
+    watcher = Watched(page)
+    page.on("console", watcher.hear)
+    page.on("pageerror", watcher.script_error)
+    page.on(
+        "dialog", lambda dialog: (watcher.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss())
+    )
+    try:
+        yield watcher
+    finally:
+        context.close()
+    assert watcher.complaints == []
+
+
+@pytest.fixture
+def server() -> Iterator[PageServer]:
+    """The server of formulas."""
+    server = PageServer()
+    thread = server.start()
+    try:
+        yield server
+    finally:
+        server.down = True  # ends open streams
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=10)

@@ -1,0 +1,175 @@
+"""The whole way: a real training, its streamer, a real server, and a person with a browser."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Watched
+from tests.browser.test_page import drawn, until
+from tests.fakes.serving import Access, ServeProcess
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc"),
+]
+
+# Faults are switched by files, so that the test decides when they begin and end.
+SCRIPT = """
+import sys, time
+from pathlib import Path
+import torch
+import loaderwatch
+
+faults = Path(sys.argv[1])
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4000
+
+    def __getitem__(self, index):
+        while index % 100 == 42 and (faults / "hang").exists():
+            time.sleep(0.1)  # the sample that does not come
+        time.sleep(0.02 if (faults / "slow").exists() else 0.0002)
+        return torch.zeros(16)
+
+loader = torch.utils.data.DataLoader(Samples(), batch_size=8, num_workers=2)
+model = torch.nn.Linear(16, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loaderwatch.attach(loader, model=model, optimizer=optimizer)
+while not (faults / "stop").exists():
+    for batch in loader:
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        optimizer.step()
+        time.sleep(0.02)
+        if (faults / "stop").exists():
+            break
+"""
+
+
+@dataclass
+class Training:
+    """A training that goes on, the server that watches it, and the switches of its faults."""
+
+    access: Access
+    serve: ServeProcess
+    faults: Path
+    port: str
+
+    @property
+    def page(self) -> str:
+        """The address with the viewer's token."""
+        return f"{self.access.url}/?token={self.access.viewer}"
+
+
+@pytest.fixture
+def training(tmp_path: Path, data_dir: Path, free_port: int) -> Iterator[Training]:
+    """A real training under ``loaderwatch.attach``, reporting to a real server."""
+    faults = tmp_path / "faults"
+    faults.mkdir()
+    script = tmp_path / "live_train.py"
+    script.write_text(SCRIPT)
+    port = str(free_port)
+    with ServeProcess(tmp_path / "server", "--port", port, "--hang-after", "5") as serve:
+        access = serve.start()
+        environ = {
+            **os.environ,
+            "LOADERWATCH_SERVER": access.url,
+            "LOADERWATCH_TOKEN": access.agent,
+            "LOADERWATCH_DIR": str(data_dir),
+            "OMP_NUM_THREADS": "1",
+        }
+        trainee = subprocess.Popen(
+            [sys.executable, str(script), str(faults)],
+            env=environ,
+            start_new_session=True,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            yield Training(access, serve, faults, port)
+        finally:
+            for fault in faults.iterdir():
+                fault.unlink()
+            (faults / "stop").touch()
+            try:
+                trainee.communicate(timeout=20)  # lets the streamer end with it
+            except subprocess.TimeoutExpired:
+                os.killpg(trainee.pid, signal.SIGKILL)
+                trainee.communicate(timeout=10)
+
+
+def test_points_arrive_and_an_alert_appears_and_resolves(watched: Watched, training: Training) -> None:
+    """Runs → run → rank while a real training runs; too few workers come and go."""
+    page = watched.page
+    page.goto(training.page)
+    page.locator(".run-link").first.click(timeout=40_000)
+    expect(page.locator("h1")).to_contain_text("live_train")
+    drawn(page, "steps")
+    newest = "document.getElementById('plot-steps').data[0].x.at(-1)"
+    first = page.evaluate(newest)
+    page.wait_for_function(f"() => {newest} > {first} + 2000")
+    expect(page.locator("[data-card=steps] .legend")).to_contain_text("backward")
+
+    (training.faults / "slow").touch()
+    alert = page.locator("#alerts .alert", has_text="data").first
+    expect(alert.locator(".pill")).to_have_text("Firing", timeout=60_000)
+    expect(page.locator(".verdict")).to_have_class("verdict tone-critical")
+    expect(page.locator("#announcer")).to_contain_text("alert:")
+    page.locator(".verdict-link").click()
+    expect(alert.locator(".evidence tr").first).to_be_visible()
+
+    page.locator("table.ranks a").first.click()
+    expect(page.locator("h1")).to_have_text("Rank 0")
+    drawn(page, "lanes")
+    expect(page.locator("#plot-lanes .ytick")).to_have_count(2)
+    page.get_by_role("button", name="Take stacks now").scroll_into_view_if_needed()
+    page.get_by_role("button", name="Take stacks now").click()
+    expect(page.locator("[data-card=stacks] .stack-name").first).to_be_visible(timeout=20_000)
+
+    (training.faults / "slow").unlink()
+    page.locator(".crumbs a").last.click()
+    expect(page.locator("#alerts .alert", has_text="data").first.locator(".pill")).to_have_text(
+        "Resolved", timeout=90_000
+    )
+
+
+def test_a_hang_names_worker_sample_and_line_and_the_page_survives_a_restart_of_the_server(
+    watched: Watched, training: Training
+) -> None:
+    watched.allow_network_errors = True  # while the server is away
+    page = watched.page
+    page.goto(training.page)
+    page.locator(".run-link").first.click(timeout=40_000)
+    drawn(page, "steps")
+    page.wait_for_timeout(6000)  # the limit is learned from a while of healthy steps
+    (training.faults / "hang").touch()
+    hang = page.locator(".hang")
+    expect(hang).to_be_visible(timeout=60_000)
+    expect(hang.locator(".fact").nth(2)).to_contain_text("42]")
+    expect(hang.locator(".frame.here")).to_contain_text("live_train.py", timeout=20_000)
+    assert "__getitem__" in (hang.locator(".frame.here").text_content() or "")
+    expect(page.locator(".page-head .badge").first).to_have_text("Hung")
+
+    training.serve.stop()
+    expect(page.locator(".link-pill")).to_contain_text("Stale", timeout=30_000)
+    with ServeProcess(training.serve.data_dir, "--port", training.port, "--hang-after", "5") as again:
+        again.start()
+        expect(page.locator(".link-pill")).to_have_text("Live", timeout=40_000)
+        expect(page.locator(".hang")).to_be_visible()
+        (training.faults / "hang").unlink()
+        expect(page.locator(".page-head .badge").first).to_have_text("Live", timeout=60_000)
+        expect(page.locator(".hang")).to_have_count(0, timeout=60_000)
+        steps = page.locator(".tile", has_text="Speed").locator(".tile-sub")
+        before = steps.text_content()
+        until(page, lambda: steps.text_content() != before, "steps go on")
