@@ -7,7 +7,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
@@ -46,17 +45,8 @@ class IncidentTracker(Protocol):
         """Close what is open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """What one tick brought."""
-
-    summary: dict[str, Any]
-    state: RunState
-    announcements: list[Announcement]
-
-
 class LiveRun:
-    """A run that is being heard of. ``take``, ``receipt`` and the requests come from the event loop, ``tick`` from a worker thread, one at a time."""
+    """A run that is being heard of. ``take``, ``receipt`` and the requests come from the event loop, ``look`` and ``detect`` from worker threads, each one at a time."""
 
     def __init__(
         self,
@@ -74,7 +64,10 @@ class LiveRun:
         self._detector = detector
         self._tracker: IncidentTracker = tracker or Tracker(run_id)
         self._describe = describe
-        self._lock = threading.Lock()  # book and window: tick against ack, silence and reads
+        self._looking = threading.Lock()  # looks, one after the other
+        self._lock = (
+            threading.Lock()
+        )  # builder and book: looks against detections, acknowledgements and reads
         self._inbox: deque[Envelope] = deque()
         self._builder: WindowBuilder | None = None
         self._book: AlertBook | None = None
@@ -85,10 +78,13 @@ class LiveRun:
         self._stacks_wanted: set[int] = set()
         self._stacks_asked_at: dict[int, float] = {}
         self.heard_at = time.monotonic()
-        self.latest: Tick | None = None
+        self.latest: RunState | None = None  # of the last look
+        self.summary: dict[str, Any] = {}  # the same as a structure
         self.ended = False
+        self.undetected = False  # the detectors have not seen the newest window
         self.detections = 0
         self.detect_s = 0.0
+        self.last_detect_s = 0.0
         self.detector_faults = 0
         self._last_fault = ""
 
@@ -101,7 +97,7 @@ class LiveRun:
 
     @property
     def has_news(self) -> bool:
-        """Whether an envelope came since the last tick."""
+        """Whether an envelope came since the last look."""
         return bool(self._inbox)
 
     def want_stacks(self, rank: int | None) -> list[int]:
@@ -120,33 +116,68 @@ class LiveRun:
 
     # -- from a worker thread ------------------------------------------------------------------------------------
 
-    def tick(self, now_ns: int, *, detecting: bool) -> Tick:
+    def look(self, now_ns: int) -> RunState:
         """Take in what arrived and say how the run is. ``now_ns`` is this server's UTC clock.
 
         Raises:
-            StoreError, UnknownRun: the run cannot be read (on the first tick) any more.
+            StoreError, UnknownRun: the run cannot be read.
         """
+        with self._looking:
+            return self._look(now_ns)
+
+    def _look(self, now_ns: int) -> RunState:
         with self._lock:
             builder, book = self._load()
-            news = False
+            news = bool(self._inbox)
             while self._inbox:
                 builder.add(self._inbox.popleft())
-                news = True
-            window = builder.window() if news or self._window is None else self._window
-            self._window = window
+            window = self._window
+            if window is None or news:
+                window = self._window = builder.window()
+                self.undetected = True
             base = state_now(self._store.run(self.run_id), now_ns)
             self.ended = base in ("finished", "crashed")
-            announcements: list[Announcement] = []
-            if detecting or self._verdict is None or self.ended:
-                announcements = self._detect(window, book, now_ns)
-                if self.ended and not self._inbox:
-                    announcements += book.apply(self._tracker.close_all(window.now_ns), now_ns)
-                self._verdict = verdict(window, [alert.finding for alert in book.open_alerts()])
+            self._save(book)
+            hung = any(alert.finding.code == "hung" and alert.pages for alert in book.open_alerts())
+            state = "hung" if base == "live" and hung else base
+            findings = [shape(alert, stack_texts=False) for alert in book.newest_first()]
+            verdict_now = self._verdict_json(book, base)
+            totals = builder.totals()
+        # Outside the lock: with a thousand ranks this takes a while, and only reads what cannot change.
+        self.summary = summary_of(window, totals, state=state, verdict=verdict_now)
+        self.latest = RunState(encode_json(self.summary), encode_json(findings), window.now_ns / 1e9)
+        return self.latest
+
+    def detect(self, now_ns: int) -> list[Announcement]:
+        """Run the detectors over the newest window; returns what people should be told.
+
+        The detectors work without the lock: looks and acknowledgements need not wait for them.
+        """
+        window, ended = self._window, self.ended
+        if window is None:
+            return []
+        self.undetected = False
+        began = time.perf_counter()
+        try:
+            findings = self._detector(window)
+        except Exception as fault:  # noqa: BLE001 - a detector that fails must not hide the run: its numbers go on
+            self._report(fault)
+            return []
+        with self._lock:
+            _, book = self._load()
+            announcements = book.apply(self._tracker.update(findings, window.now_ns), now_ns)
+            if ended:
+                announcements += book.apply(self._tracker.close_all(window.now_ns), now_ns)
+            self._ask_for_stacks(book)
             for announcement in announcements:
                 self._leave_notice(announcement, window)
             self._save(book)
-            self.latest = self._describe_now(window, builder, book, base, announcements)
-            return self.latest
+            open_findings = [alert.finding for alert in book.open_alerts()]
+        self._verdict = verdict(window, open_findings)
+        self.detections += 1
+        self.last_detect_s = time.perf_counter() - began
+        self.detect_s += self.last_detect_s
+        return announcements
 
     def change(self, action: Callable[[AlertBook], Any]) -> Any:
         """Do something to the alerts (acknowledge, silence) and save it before returning."""
@@ -163,7 +194,7 @@ class LiveRun:
             return [shape(alert) for alert in book.newest_first()]
 
     def window(self) -> RunWindow | None:
-        """The newest window, None before the first tick."""
+        """The newest window, None before the first look."""
         return self._window
 
     def firing(self) -> int:
@@ -198,20 +229,6 @@ class LiveRun:
             self._book = AlertBook(self.run_id, self._store.alerts(self.run_id))
             self._tracker.restore(self._book.open_incidents())
         return self._builder, self._book
-
-    def _detect(self, window: RunWindow, book: AlertBook, now_ns: int) -> list[Announcement]:
-        began = time.perf_counter()
-        try:
-            findings = self._detector(window)
-        except Exception as fault:  # noqa: BLE001 - a detector that fails must not hide the run: its numbers go on
-            self._report(fault)
-            return []
-        changes = self._tracker.update(findings, window.now_ns)
-        announcements = book.apply(changes, now_ns)
-        self._ask_for_stacks(book)
-        self.detections += 1
-        self.detect_s += time.perf_counter() - began
-        return announcements
 
     def _report(self, fault: Exception) -> None:
         self.detector_faults += 1
@@ -251,33 +268,9 @@ class LiveRun:
             book.put_back(unsaved)
         self._saved_at = time.monotonic()
 
-    def _describe_now(
-        self,
-        window: RunWindow,
-        builder: WindowBuilder,
-        book: AlertBook,
-        base: str,
-        announcements: list[Announcement],
-    ) -> Tick:
-        hung = any(alert.finding.code == "hung" and alert.pages for alert in book.open_alerts())
-        state = "hung" if base == "live" and hung else base
-        summary = summary_of(
-            window,
-            builder.totals(),
-            state=state,
-            verdict=self._verdict_json(book, base, time.monotonic() - self.heard_at),
-        )
-        findings = [shape(alert, stack_texts=False) for alert in book.newest_first()]
-        newest_at = window.now_ns / 1e9
-        return Tick(
-            summary,
-            RunState(encode_json(summary), encode_json(findings), newest_at),
-            announcements,
-        )
-
-    def _verdict_json(self, book: AlertBook, base: str, silent_s: float) -> dict[str, Any] | None:
+    def _verdict_json(self, book: AlertBook, base: str) -> dict[str, Any] | None:
         if base == "lost":
-            return lost_verdict(silent_s)
+            return lost_verdict(time.monotonic() - self.heard_at)
         if self.ended:
             ended = ended_verdict(base, book.newest_first())
             if ended is not None:

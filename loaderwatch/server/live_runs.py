@@ -1,48 +1,64 @@
-"""Every live run, ticked on absolute deadlines in worker threads, so that the event loop stays free."""
+"""Every live run: looked at twice a second, judged by the detectors once a second, in worker threads.
+
+Deadlines are absolute, and what is still going on when its time comes again is left out and counted.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.alerts import Announcement
-from loaderwatch.server.events import Hub
-from loaderwatch.server.live import LiveRun, Tick
+from loaderwatch.server.events import Hub, RunState
+from loaderwatch.server.live import LiveRun
 from loaderwatch.server.notify import Notifier
 from loaderwatch.server.store.protocol import Store
 from loaderwatch.server.wording import message, notice
 
 _log = logging.getLogger(__name__)
 
-TICK_S: Final = 0.5
-DETECT_EVERY: Final = 2  # ticks
-_QUIET_TICK_S: Final = 2.0  # how often a run without news is looked at, for its age and state
+LOOK_S: Final = 0.5
+_DETECT_S: Final = 1.0
+_DETECT_REST: Final = 3.0  # times the duration of the last pass
+_QUIET_LOOK_S: Final = 2.0  # how often a run without news is looked at, for its age and state
 _LINGER_S: Final = 60.0  # an ended run stays in memory that long
 _FORGET_S: Final = 900.0  # so does one that is lost
-_THREADS: Final = 2
+_THREADS: Final = 3
+
+_T = TypeVar("_T")
 
 MakeLiveRun = Callable[..., LiveRun]
 
 
 @dataclass(slots=True)
-class TickCounts:
+class LookCounts:
     """How the loop keeps up."""
 
-    ticks: int = 0
+    looks: int = 0
     skipped: int = 0
     failed: int = 0
     late_s: float = 0.0
 
 
+@dataclass(slots=True)
+class _Times:
+    """When a run was last looked at and judged (monotonic), and whether that is going on."""
+
+    looked_at: float = 0.0
+    detected_at: float = 0.0
+    looking: bool = False
+    detecting: bool = False
+
+
 class LiveRuns:
-    """The runs that are being heard of. Used from the event loop only; ticks run in its own threads."""
+    """The runs that are being heard of. Used from the event loop only; the work runs in its own threads."""
 
     def __init__(
         self,
@@ -62,12 +78,12 @@ class LiveRuns:
         self._ended = ended
         self._runs: dict[str, LiveRun] = {}
         self._stored: set[str] = set()  # runs that had a past before this server met them
-        self._ticking: set[str] = set()
-        self._ticked_at: dict[str, float] = {}
+        self._times: dict[str, _Times] = {}
+        self._working: set[asyncio.Task[None]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="loaderwatch-detect")
         self._task: asyncio.Task[None] | None = None
         self._failed: dict[str, str] = {}
-        self.counts = TickCounts()
+        self.counts = LookCounts()
 
     def all(self) -> list[LiveRun]:
         """Every live run."""
@@ -78,7 +94,7 @@ class LiveRuns:
         return self._runs.get(run_id)
 
     def start(self) -> None:
-        """Take up runs that were live when the server last stopped, and begin to tick."""
+        """Take up runs that were live when the server last stopped, and begin."""
         now_ns = time.time_ns()
         for run in self._store.runs():
             self._stored.add(run.run_id)
@@ -88,7 +104,7 @@ class LiveRuns:
         self._task = asyncio.create_task(self._loop(), name="loaderwatch-live")
 
     async def stop(self) -> None:
-        """Stop ticking and save."""
+        """Stop and save."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -113,75 +129,94 @@ class LiveRuns:
         self._runs[run_id] = live
         return live
 
-    async def tick_now(self, live: LiveRun) -> Tick:
-        """The run's newest state; waits for its first tick if there was none yet."""
-        return live.latest or await self._tick(live, detecting=True)
+    async def state_of(self, live: LiveRun) -> RunState:
+        """The run's newest state; waits for its first look if there was none yet."""
+        return live.latest or await self._look(live)
 
     def drop(self, run_id: str) -> None:
         """The run was deleted."""
         self._runs.pop(run_id, None)
         self._stored.discard(run_id)
-        self._ticked_at.pop(run_id, None)
+        self._times.pop(run_id, None)
         self._hub.gone(run_id)
 
     async def _loop(self) -> None:
         deadline = time.monotonic()
         number = 0
-        running: set[asyncio.Task[None]] = set()
         while True:
-            deadline += TICK_S
+            deadline += LOOK_S
             delay = deadline - time.monotonic()
-            if delay < -TICK_S:  # the machine slept, or we did: do not catch up
+            if delay < -LOOK_S:  # the machine slept, or we did: do not catch up
                 self.counts.late_s += -delay
                 deadline = time.monotonic()
             await asyncio.sleep(max(0.0, delay))
             number += 1
             for live in list(self._runs.values()):
-                if live.run_id in self._ticking:
-                    self.counts.skipped += 1
-                elif self._is_due(live):
-                    task = asyncio.create_task(self._tick_once(live, number % DETECT_EVERY == 0))
-                    running.add(task)
-                    task.add_done_callback(running.discard)
+                self._schedule(live)
             if number % 20 == 0:
                 self._forget_old()
 
-    def _is_due(self, live: LiveRun) -> bool:
-        quiet_s = time.monotonic() - self._ticked_at.get(live.run_id, 0.0)
-        return live.has_news or (not live.ended and quiet_s >= _QUIET_TICK_S)
+    def _schedule(self, live: LiveRun) -> None:
+        now = time.monotonic()
+        times = self._times.setdefault(live.run_id, _Times())
+        quiet = now - times.looked_at >= _QUIET_LOOK_S
+        if live.has_news or (quiet and not live.ended):
+            if times.looking:
+                self.counts.skipped += 1
+            else:
+                times.looking, times.looked_at = True, now
+                self._spawn(self._look_once(live, times))
+        # A pass that takes long, because there are a thousand ranks, comes less often: looks have to fit between.
+        patience_s = max(_DETECT_S, _DETECT_REST * live.last_detect_s)
+        if live.undetected and not times.detecting and now - times.detected_at >= patience_s - LOOK_S / 2:
+            times.detecting, times.detected_at = True, now
+            self._spawn(self._detect_once(live, times))
 
-    async def _tick_once(self, live: LiveRun, detecting: bool) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _look_once(self, live: LiveRun, times: _Times) -> None:
         try:
-            await self._tick(live, detecting=detecting)
+            await self._look(live)
             self._failed.pop(live.run_id, None)
-        except Exception as error:  # noqa: BLE001 - a fault in one run's detectors must not stop the other runs' ticks
-            self.counts.failed += 1
-            text = f"{type(error).__name__}: {error}"
-            if self._failed.get(live.run_id) != text:  # once a second for hours helps nobody
-                self._failed[live.run_id] = text
-                known = isinstance(error, LoaderwatchError)
-                _log.error(
-                    "run %s: this tick failed: %s", live.run_id, text, exc_info=None if known else error
-                )
-
-    async def _tick(self, live: LiveRun, *, detecting: bool) -> Tick:
-        self._ticking.add(live.run_id)
-        self._ticked_at[live.run_id] = time.monotonic()
-        try:
-            loop = asyncio.get_running_loop()
-            tick = await loop.run_in_executor(self._threads, self._work, live, detecting)
+        except Exception as error:  # noqa: BLE001 - a fault in one run must not stop the looks at the others
+            self._note(live, error)
         finally:
-            self._ticking.discard(live.run_id)
-        self.counts.ticks += 1
-        self._hub.publish(live.run_id, tick.state)
-        self._tell(live.run_id, str(tick.summary.get("name") or live.run_id), tick.announcements)
-        return tick
+            times.looking = False
 
-    def _work(self, live: LiveRun, detecting: bool) -> Tick:
-        tick = live.tick(time.time_ns(), detecting=detecting)
+    async def _detect_once(self, live: LiveRun, times: _Times) -> None:
+        try:
+            await self._detect(live)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._note(live, error)
+        finally:
+            times.detecting = False
+
+    def _note(self, live: LiveRun, error: Exception) -> None:
+        self.counts.failed += 1
+        text = f"{type(error).__name__}: {error}"
+        if self._failed.get(live.run_id) != text:  # once a second for hours helps nobody
+            self._failed[live.run_id] = text
+            known = isinstance(error, LoaderwatchError)
+            _log.error("run %s: this look failed: %s", live.run_id, text, exc_info=None if known else error)
+
+    async def _look(self, live: LiveRun) -> RunState:
+        state = await self._in_thread(live.look, time.time_ns())
+        self.counts.looks += 1
+        self._hub.publish(live.run_id, state)
+        return state
+
+    async def _detect(self, live: LiveRun) -> None:
+        announcements = await self._in_thread(live.detect, time.time_ns())
+        self._tell(live.run_id, str(live.summary.get("name") or live.run_id), announcements)
+        await self._look(live)  # what was found shows at once
         if live.ended and self._ended is not None:
-            self._ended(live.run_id, tick.summary.get("verdict"))
-        return tick
+            await self._in_thread(self._ended, live.run_id, live.summary.get("verdict"))
+
+    async def _in_thread(self, work: Callable[..., _T], *args: Any) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
 
     def _tell(self, run_id: str, name: str, announcements: list[Announcement]) -> None:
         for announcement in announcements:
@@ -190,11 +225,11 @@ class LiveRuns:
     def _forget_old(self) -> None:
         now = time.monotonic()
         for run_id, live in list(self._runs.items()):
-            if run_id in self._ticking or live.has_news:
+            times = self._times.get(run_id)
+            if live.has_news or (times is not None and (times.looking or times.detecting)):
                 continue
             if now - live.heard_at > (_LINGER_S if live.ended else _FORGET_S):
-                name = str(live.latest.summary.get("name") or run_id) if live.latest else run_id
-                self._tell(run_id, name, live.let_go(time.time_ns()))
+                self._tell(run_id, str(live.summary.get("name") or run_id), live.let_go(time.time_ns()))
                 del self._runs[run_id]
-                self._ticked_at.pop(run_id, None)
+                self._times.pop(run_id, None)
                 self._hub.forget(run_id)

@@ -29,7 +29,7 @@ def _of_runs(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
     for live in parts.live.all():
         if live.latest is None:
             continue
-        summary = live.latest.summary
+        summary = live.summary
         run = {"run": live.run_id, "name": str(summary["name"])}
         firing.append((run, live.firing()))
         ages.append((run, summary["last_seen_at"]))
@@ -59,7 +59,7 @@ def _of_runs(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
 
 
 def _of_server(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
-    ingest, ticks, notify = parts.ingest_counts, parts.live.counts, parts.notifier.counts()
+    ingest, looks, notify = parts.ingest_counts, parts.live.counts, parts.notifier.counts()
     detections = sum(live.detections for live in parts.live.all())
     faults = sum(live.detector_faults for live in parts.live.all())
     detect_s = sum(live.detect_s for live in parts.live.all())
@@ -69,14 +69,14 @@ def _of_server(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
         ("ingest_rejected_total", "counter", "Malformed envelopes.", ingest.rejected + ingest.too_large),
         ("ingest_busy_total", "counter", "Envelopes told to come again later.", ingest.busy),
         ("live_runs", "gauge", "Runs in memory.", len(parts.live.all())),
-        ("ticks_total", "counter", "Looks at live runs.", ticks.ticks),
+        ("looks_total", "counter", "Looks at live runs.", looks.looks),
         (
-            "ticks_skipped_total",
+            "looks_skipped_total",
             "counter",
             "Looks left out because the one before was not done.",
-            ticks.skipped,
+            looks.skipped,
         ),
-        ("ticks_failed_total", "counter", "Looks that ended in an error; see the log.", ticks.failed),
+        ("looks_failed_total", "counter", "Looks that ended in an error; see the log.", looks.failed),
         ("detections", "gauge", "Detector passes over the runs in memory.", detections),
         ("detection_seconds", "gauge", "Time those took.", detect_s),
         ("detector_faults", "gauge", "Detector passes that failed; see the log.", faults),

@@ -45,8 +45,8 @@ def _row(parts: Parts, run: StoredRun, now_ns: int, deadline: float) -> dict[str
     live = parts.live.get(run.run_id)
     if live is None or live.latest is None:
         return _row_with(run, state_now(run, now_ns), parts.verdicts.of(run, now_ns, deadline))
-    state, verdict = state_now(run, now_ns), live.latest.summary.get("verdict")
-    return _row_with(run, live.latest.summary["state"] if state == "live" else state, verdict)
+    state, verdict = state_now(run, now_ns), live.summary.get("verdict")
+    return _row_with(run, live.summary["state"] if state == "live" else state, verdict)
 
 
 def stored_row(run: StoredRun, store: Store, now_ns: int) -> dict[str, Any]:
@@ -76,7 +76,7 @@ async def run_state(parts: Parts, run_id: str) -> RunState:
     """
     live = parts.live.get(run_id)
     if live is not None:
-        return (await parts.live.tick_now(live)).state
+        return await parts.live.state_of(live)
     return await run_in_threadpool(_stored_state, parts.store, run_id)
 
 

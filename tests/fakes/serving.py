@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -175,30 +176,36 @@ class EventReader:
         self.comments = 0
         self.ended = threading.Event()
         self.status: int | None = None
-        self._client = access.client()
         self._run_id = run_id
-        self._last_event_id = last_event_id
+        address = access.url.partition("://")[2]
+        self._connection = http.client.HTTPConnection(address, timeout=60)
+        headers = {"authorization": f"Bearer {access.viewer}", "accept": "text/event-stream"}
+        if last_event_id:
+            headers["last-event-id"] = last_event_id
+        self._connection.request("GET", f"/api/v1/runs/{run_id}/events", headers=headers)
+        # The connection forgets its socket when the answer says "close"; this one can still be hung up.
+        self._socket = self._connection.sock
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def _read(self) -> None:
-        headers = {"last-event-id": self._last_event_id} if self._last_event_id else {}
         try:
-            with self._client.stream("GET", f"/api/v1/runs/{self._run_id}/events", headers=headers) as answer:
-                self.status = answer.status_code
-                fields: dict[str, str] = {}
-                for line in answer.iter_lines():
-                    if line.startswith(":"):
-                        self.comments += 1
-                    elif line:
-                        name, _, value = line.partition(": ")
-                        fields[name] = value
-                    elif "event" in fields:
-                        data = json.loads(fields["data"])
-                        self.events.append({"event": fields["event"], "id": fields.get("id"), **data})
-                        fields = {}
-        except httpx.HTTPError:
-            pass  # closed by us or by the server's end
+            answer = self._connection.getresponse()
+            self.status = answer.status
+            fields: dict[str, str] = {}
+            for raw in answer:
+                line = raw.decode().rstrip("\n")
+                if line.startswith(":"):
+                    self.comments += 1
+                elif line:
+                    name, _, value = line.partition(": ")
+                    fields[name] = value
+                elif "event" in fields:
+                    data = json.loads(fields["data"])
+                    self.events.append({"event": fields["event"], "id": fields.get("id"), **data})
+                    fields = {}
+        except (OSError, http.client.HTTPException):
+            pass  # hung up by us, or the server's end
         finally:
             self.ended.set()
 
@@ -211,8 +218,11 @@ class EventReader:
 
     def close(self) -> None:
         """Hang up."""
-        self._client.close()
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join(10)
+        self._connection.close()
+        self._socket.close()
 
     def __enter__(self) -> EventReader:
         return self
