@@ -499,14 +499,14 @@ def history(ranks: int) -> dict[str, Any]:
 
 
 def _charts(store: Store, end: float) -> dict[str, Any]:
-    recent = {"start": end - 60}
+    recent = end - 60
     asks: dict[str, Callable[[], Any]] = {
         "series, all ranks": lambda: queries.series(store, RUN, "data_wait_ratio"),
         "series, one rank": lambda: queries.series(store, RUN, "wait_s", 3),
         "series, GPUs": lambda: queries.series(store, RUN, "gpu_utilization_ratio"),
         "heat map": lambda: queries.heatmap(store, RUN, "data_wait_ratio", points=120),
-        "series, last minute": lambda: queries.series(store, RUN, "data_wait_ratio", **recent),
-        "heat map, last minute": lambda: queries.heatmap(store, RUN, "data_wait_ratio", **recent, points=120),
+        "series, last minute": lambda: queries.series(store, RUN, "data_wait_ratio", None, recent),
+        "heat map, last minute": lambda: queries.heatmap(store, RUN, "data_wait_ratio", recent, points=120),
         "slow samples": lambda: queries.slow_samples(store, RUN),
         "summary": lambda: queries.stored_summary(store, RUN),
     }
