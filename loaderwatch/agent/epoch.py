@@ -1,6 +1,6 @@
 """One pass over a loader: what ``iter``, each ``next`` and the end tell the recorder.
 
-``request`` and ``deliver`` are the hot path: clocks, a few reads of the iterator, one slot, two spans.
+``request`` and ``deliver`` tell the whole of it. While nothing special goes on, ``hot`` does the same faster.
 """
 
 from __future__ import annotations
@@ -64,22 +64,16 @@ class Epoch:
     """One pass over one watched loader."""
 
     __slots__ = (
-        "_armed",
         "_begun",
         "_cpu_ns",
         "_depth",
         "_gpu",
-        "_phases",
-        "_read",
-        "_request_ns",
-        "_seen",
-        "_wait_cpu_ns",
-        "_wait_ns",
-        "_waited_before_ns",
+        "armed",
         "batch",
         "delivered_ns",
         "drained",
         "ended",
+        "fast",
         "gap_ns",
         "iter_cpu_ns",
         "iter_ns",
@@ -87,8 +81,15 @@ class Epoch:
         "loader",
         "number",
         "off_main_thread",
+        "phases",
+        "read",
         "recorder",
         "request_ns",
+        "seen",
+        "wait_cpu_ns",
+        "wait_ns",
+        "wait_since_ns",
+        "waited_before_ns",
         "watch",
         "workers",
     )
@@ -96,9 +97,9 @@ class Epoch:
     def __init__(self, watch: Watch, recorder: Recorder, number: int) -> None:
         self.watch = watch
         self.recorder = recorder
-        self._phases: StepPhases | None = watch.phases
+        self.phases: StepPhases | None = watch.phases
         self._gpu: GpuClock | None = watch.gpu
-        self._read: Reader = nothing_to_read
+        self.read: Reader = nothing_to_read
         self.loader = watch.loader
         self.number = number
         # iter(loader), filled in by the watch:
@@ -114,41 +115,38 @@ class Epoch:
         self.delivered_ns = 0  # 0: no step is open
         self.off_main_thread = 0
         self.ended: EndedBy | None = None
+        self.fast = False  # nothing special going on: the hot path does without request() and deliver()
         self._begun = False
-        self._armed = True
-        self._request_ns = 0
-        self._wait_ns = 0
+        self.armed = True
+        self.wait_since_ns = 0
+        self.wait_ns = 0
         self._cpu_ns = 0
-        self._wait_cpu_ns = UNKNOWN
-        self._waited_before_ns = 0
-        self._depth = 0
-        self._seen = (UNKNOWN, UNKNOWN, UNKNOWN)
-
-    def read_with(self, read: Reader) -> None:
-        """Read the iterator with this from now on."""
-        self._read = read
+        self.wait_cpu_ns = UNKNOWN
+        self.waited_before_ns = 0
+        self._depth = 0  # recorder.depth at the request
+        self.seen = (UNKNOWN, UNKNOWN, UNKNOWN)
 
     def step(self) -> int:
         """The step's number: optimizer steps so far if an optimizer is watched, else batches of this loader."""
-        if self._phases is not None:
-            steps = self._phases.step()
+        if self.phases is not None:
+            steps = self.phases.step()
             if steps is not None:
                 return steps
         return self.watch.batches
 
-    def request(self, iterator: Any) -> None:
-        """``next(loader)`` is entered: the step before ends, a wait begins."""
-        now = monotonic_ns()
+    def request(self, iterator: Any, now: int) -> None:
+        """``next(loader)`` was entered at ``now``: the step before ends, a wait begins."""
         recorder = self.recorder
         if self.delivered_ns:
             self._end_step(now)
+        self.fast = False
         if self.ended is not None:
             if self.ended is not EndedBy.ERROR:
                 return  # exhausted: asking again tells nothing new
             self.ended = None
-        seen = self._read(iterator)
-        self._seen = seen
-        self._request_ns = now
+        seen = self.read(iterator)
+        self.seen = seen
+        self.wait_since_ns = now
         if threading.get_ident() == recorder.thread:
             self.off_main_thread = 0
             depth = recorder.depth
@@ -175,7 +173,7 @@ class Epoch:
         if self._gpu is not None and not depth and not self.off_main_thread:
             self._gpu.request()
         # UNKNOWN is negative: "not known to be ready" reads the clock unless the wait before was short
-        if self._armed or seen[0] == 0:
+        if self.armed or seen[0] == 0:
             self._cpu_ns = thread_time_ns()
         else:
             self._cpu_ns = 0
@@ -187,10 +185,10 @@ class Epoch:
         cpu = thread_time_ns() if self._cpu_ns else 0
         now = monotonic_ns()
         recorder = self.recorder
-        wait = now - self._request_ns
-        self._wait_ns = wait
-        self._wait_cpu_ns = cpu - self._cpu_ns if cpu else UNKNOWN
-        self._armed = wait > CPU_CLOCK_ABOVE_NS
+        wait = now - self.wait_since_ns
+        self.wait_ns = wait
+        self.wait_cpu_ns = cpu - self._cpu_ns if cpu else UNKNOWN
+        self.armed = wait > CPU_CLOCK_ABOVE_NS
         self.batch += 1
         self.watch.batches += 1
         recorder.batches += 1
@@ -202,7 +200,7 @@ class Epoch:
             recorder.depth = depth
             if not depth:
                 recorder.waited_ns += wait
-        self._waited_before_ns = recorder.waited_ns
+        self.waited_before_ns = recorder.waited_ns
         self.delivered_ns = now
         if not depth:
             recorder.span(
@@ -219,19 +217,20 @@ class Epoch:
                 recorder.steps,
             )
         if self._gpu is not None and not depth and not self.off_main_thread:
-            self._gpu.deliver(self.loader, self.number, self.batch, self._request_ns)
+            self._gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)
+        self.fast = not (depth or self.off_main_thread or self.armed or self._gpu is not None)
 
     def fail(self, error: BaseException) -> None:
         """``next`` raised: the epoch is exhausted, or the user's code failed."""
         if self.ended is not None:
             return
-        took = monotonic_ns() - self._request_ns
+        took = monotonic_ns() - self.wait_since_ns
         if not self.off_main_thread:
             self.recorder.depth = self._depth
             if not self._depth:
                 self.recorder.waited_ns += took
         exhausted = isinstance(error, StopIteration)
-        self.end(EndedBy.EXHAUSTED if exhausted else EndedBy.ERROR, self._request_ns, took)
+        self.end(EndedBy.EXHAUSTED if exhausted else EndedBy.ERROR, self.wait_since_ns, took)
 
     def end(self, ended_by: EndedBy, request_ns: int, teardown_ns: int) -> None:
         """The epoch is over.
@@ -249,6 +248,7 @@ class Epoch:
         if not self._begun:
             self._write_begin(UNKNOWN)
         self.ended = ended_by
+        self.fast = False
         now = monotonic_ns()
         self.watch.ended_ns = now if teardown_ns != UNKNOWN else UNKNOWN
         if self in recorder.open_steps:
@@ -268,21 +268,22 @@ class Epoch:
         recorder = self.recorder
         delivered = self.delivered_ns
         self.delivered_ns = 0
-        nested = recorder.waited_ns - self._waited_before_ns if not self.off_main_thread else 0
-        ready, cached, awaited = self._seen
-        phases = self._phases
+        nested = recorder.waited_ns - self.waited_before_ns if not self.off_main_thread else 0
+        ready, cached, awaited = self.seen
+        phases = self.phases
         if phases is None:
             h2d = forward = backward = optimizer = optimizer_steps = UNKNOWN
         else:
             h2d, forward, backward, optimizer, optimizer_steps = phases.take()
-        recorder.ring.append_step(
+        recorder.ring.append(
+            RecordKind.STEP,
             self.loader,
             self.number,
             self.batch,
             self.step(),
-            self._request_ns,
-            self._wait_ns,
-            self._wait_cpu_ns,
+            self.wait_since_ns,
+            self.wait_ns,
+            self.wait_cpu_ns,
             ready,
             cached,
             awaited,

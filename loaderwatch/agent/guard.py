@@ -1,6 +1,6 @@
 """The seam between our lines and the user's: a fault of ours never reaches training, the user's errors are their own.
 
-This is the only module that catches ``Exception``.
+This is the only module that catches ``Exception``, but for the hot path, which spells the same out in one frame.
 """
 
 # ruff: noqa: BLE001 - catching everything of ours is what this module is for; the user's calls stand outside
@@ -10,26 +10,13 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 TRIP_AFTER: Final = 5
 """Faults after which the hooks step aside for good: a fault that repeats would cost every iteration."""
-
-
-class Timed(Protocol):
-    """What is told about a call it does not own."""
-
-    def request(self, iterator: Any) -> None:
-        """The call is about to be made."""
-
-    def deliver(self) -> None:
-        """It returned."""
-
-    def fail(self, error: BaseException) -> None:
-        """It raised."""
 
 
 class Guard:
@@ -103,32 +90,3 @@ def ask(question: Callable[[], T]) -> T | None:
         return question()
     except Exception:
         return None
-
-
-def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """``__next__`` that tells ``self._loaderwatch`` (a ``Timed``) about each call of the iterator's own ``__next__``.
-
-    Everything is spelled out in one frame: this is the hot path.
-    """
-
-    def __next__(self: Any) -> Any:
-        timed = self._loaderwatch
-        try:
-            timed.request(self)
-        except Exception as fault:
-            guard.note(fault)
-        try:
-            batch = call(self)
-        except BaseException as error:
-            try:
-                timed.fail(error)
-            except Exception as fault:
-                guard.note(fault)
-            raise
-        try:
-            timed.deliver()
-        except Exception as fault:
-            guard.note(fault)
-        return batch
-
-    return __next__

@@ -8,7 +8,8 @@ from typing import Any, Final
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from loaderwatch.agent.epoch import ENDING, Epoch, Reader, nothing_to_read
-from loaderwatch.agent.guard import ask, shield, timed_next
+from loaderwatch.agent.guard import ask, shield
+from loaderwatch.agent.hot import timed_next
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, Phase
 
@@ -120,18 +121,32 @@ def reader_of(iterator: Any) -> Reader:
 
 
 def _multiprocess_reader(iterator: Any) -> Reader:
-    # qsize() of a multiprocessing queue reads a semaphore, without a lock; macOS does not offer it.
-    qsize = iterator._worker_result_queue.qsize
-    pinned = getattr(iterator, "_data_queue", None)
-    # A queue.Queue, filled by the pin-memory thread. Its qsize() takes a lock; the length of its deque does not.
-    pinned_items = getattr(pinned, "queue", ()) if pinned is not iterator._worker_result_queue else ()
+    results = iterator._worker_result_queue
+    # qsize() of a multiprocessing queue is this difference, read from a semaphore without a lock. Not on macOS.
+    limit, free = results._maxsize, results._sem._semlock._get_value
     awaited = _awaited_reader(iterator)
+    pinned = getattr(iterator, "_data_queue", results)
+    if pinned is not results:
+        # A queue.Queue, filled by the pin-memory thread. Its qsize() takes a lock; the length of its deque does not.
+        pinned_items = pinned.queue
+
+        def read_pinned(iterator: Any) -> tuple[int, int, int]:
+            cached, worker = awaited(iterator)
+            return limit - free() + len(pinned_items), cached, worker
+
+        return read_pinned
 
     def read(iterator: Any) -> tuple[int, int, int]:
         cached, worker = awaited(iterator)
-        return qsize() + len(pinned_items), cached, worker
+        return limit - free(), cached, worker
 
-    return read
+    def read_in_order(iterator: Any) -> tuple[int, int, int]:
+        tasks = iterator._task_info
+        if not tasks:
+            return limit - free(), 0, ENDING
+        return limit - free(), len(tasks) - iterator._tasks_outstanding, tasks[iterator._rcvd_idx][0]
+
+    return read_in_order if awaited is _awaited_in_order else read
 
 
 def _without_qsize(iterator: Any) -> Reader:

@@ -131,7 +131,7 @@ def _begun(loader: Any, started: Any, iterator: Any) -> Any:
     epoch.workers = getattr(loader, "num_workers", 0)
     if is_torch_iterator(iterator):
         watched = iterator
-        epoch.read_with(reader_of(iterator))
+        epoch.read = reader_of(iterator)
         _note_kind(watch, epoch, iterator)
         watch_iterator(iterator, epoch)
     else:
@@ -184,7 +184,7 @@ def _read_inner(watch: Watch, iterator: Any) -> None:
         epoch.kind = IterKind.WRAPPED
         _note_kind(watch, epoch, iterator)
         read, inner = reader_of(iterator), weakref.ref(iterator)
-        epoch.read_with(lambda _: read(built) if (built := inner()) is not None else nothing_to_read(None))
+        epoch.read = lambda _: read(built) if (built := inner()) is not None else nothing_to_read(None)
 
 
 def _probed_init(base: type) -> property:

@@ -37,20 +37,28 @@ class Recorder:
 
     __slots__ = (
         "batches",
+        "capacity",
         "counts_optimizer",
         "depth",
+        "memory",
+        "numbers",
         "open_phases",
         "open_steps",
         "ring",
         "span",
         "steps",
         "thread",
+        "versions",
         "waited_ns",
     )
 
     def __init__(self, ring: RingWriter) -> None:
         self.ring = ring
         self.span = ring.set_span
+        self.memory = ring.memory
+        self.capacity = ring.capacity
+        self.numbers = ring.numbers
+        self.versions = ring.versions
         self.thread = threading.get_ident()
         self.batches = 0  # delivered, all loaders
         self.steps = 0  # optimizer steps if an optimizer is watched, else steps that ended
@@ -59,6 +67,11 @@ class Recorder:
         self.waited_ns = 0  # spent in them, outermost only
         self.open_steps: list[OpenStep] = []
         self.open_phases: list[OpenPhase] = []
+
+    def mute(self) -> None:
+        """Write nowhere from now on: this is a forked child, and the ring is the parent's."""
+        self.ring.mute()
+        self.memory = self.ring.memory
 
     def publish_outer(self, now: int) -> None:
         """Something inside ended: say what goes on around it since when."""

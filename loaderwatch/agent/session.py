@@ -211,7 +211,7 @@ def close_session() -> None:
     if session is None:
         return
     if session.pid != os.getpid():
-        session.recorder.ring.mute()
+        session.recorder.mute()
     for close in reversed(session.on_close):
         close()
     session.finish()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from loaderwatch.agent.guard import guard, shield, timed_next
+from loaderwatch.agent.guard import guard, shield
+from loaderwatch.agent.hot import timed_next
 from loaderwatch.agent.iterator import WrappedIterator
 from loaderwatch.agent.watch import Watch
 

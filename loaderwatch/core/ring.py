@@ -16,6 +16,7 @@ import itertools
 import mmap
 import os
 import struct
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -40,9 +41,11 @@ _SAMPLE: Final = struct.Struct("<2q")
 _SAMPLE_AT: Final = _SPAN_AT + 8 * 8  # sample_index and sample_since_ns within the span
 _STATUS: Final = struct.Struct("<4q")
 _STATUS_AT: Final = 512
-_pack_slot: Final = _SLOT.pack_into
-_pack_cursor: Final = _CURSOR.pack_into
-_pack_span: Final = _SPAN.pack_into
+SPAN_AT: Final = _SPAN_AT
+CURSOR_AT: Final = _CURSOR_AT
+pack_slot: Final = _SLOT.pack_into
+pack_cursor: Final = _CURSOR.pack_into
+pack_span: Final = _SPAN.pack_into
 _pack_sample: Final = _SAMPLE.pack_into
 _PAYLOAD: Final = SLOT_FIELDS - 3
 _PAYLOAD_OF: Final = {kind: len(fields) for kind, fields in RECORD_FIELDS.items()}
@@ -89,8 +92,18 @@ class RingStatus:
     tripped: bool  # the guard switched the hooks off
 
 
+def _map_whole(fd: int, size: int) -> mmap.mmap | bytearray:
+    if sys.platform == "win32" or not hasattr(mmap, "MAP_POPULATE"):
+        return mmap.mmap(fd, size)
+    # every page at once: a page fault on each page's first record would be the writer's dearest moment
+    return mmap.mmap(fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+
+
 class RingWriter:
     """Creates a ring and writes it. One process, one writer; the process may have several threads under one GIL.
+
+    ``memory``, ``capacity``, ``numbers`` and ``versions`` are open to the agent's hot path, which spells ``append`` and
+    ``set_span`` out in one frame: a call costs it more than the writing.
 
     Raises:
         OSError: the file cannot be created or the space for it is not there.
@@ -98,7 +111,7 @@ class RingWriter:
 
     def __init__(self, path: Path, identity: RingIdentity, capacity: int) -> None:
         self.path = path
-        self._capacity = capacity
+        self.capacity = capacity
         size = HEADER_BYTES + capacity * SLOT_BYTES
         scratch = path.with_name(path.name + ".new")
         fd = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
@@ -108,11 +121,11 @@ class RingWriter:
                     os.posix_fallocate(fd, 0, size)
                 else:
                     os.ftruncate(fd, size)
-                self._map: mmap.mmap | bytearray = mmap.mmap(fd, size)
+                self.memory = _map_whole(fd, size)
             finally:
                 os.close(fd)
             _STATIC.pack_into(
-                self._map,
+                self.memory,
                 _STATIC_AT,
                 MAGIC,
                 SLOT_FIELDS,
@@ -129,75 +142,24 @@ class RingWriter:
         except BaseException:
             scratch.unlink(missing_ok=True)
             raise
-        self._numbers = itertools.count(
+        self.numbers = itertools.count(
             1
         )  # next() is atomic under the GIL: a loader may be iterated in a thread
-        self._version = 0
+        self.versions = itertools.count(1)
 
     def append(self, kind: RecordKind, *fields: int) -> None:
         """Write one record; ``fields`` in the order of ``RECORD_FIELDS[kind]``."""
-        number = next(self._numbers)
+        number = next(self.numbers)
         _SLOT.pack_into(
-            self._map,
-            HEADER_BYTES + (number - 1) % self._capacity * SLOT_BYTES,
+            self.memory,
+            HEADER_BYTES + (number - 1) % self.capacity * SLOT_BYTES,
             number,
             kind,
             *fields,
             *_PADDING[len(fields)],
             number,
         )
-        _CURSOR.pack_into(self._map, _CURSOR_AT, number)
-
-    def append_step(
-        self,
-        loader: int,
-        epoch: int,
-        batch: int,
-        step: int,
-        request_ns: int,
-        wait_ns: int,
-        wait_cpu_ns: int,
-        ready: int,
-        cached: int,
-        awaited_worker: int,
-        step_ns: int,
-        h2d_ns: int,
-        forward_ns: int,
-        backward_ns: int,
-        optimizer_ns: int,
-        nested_ns: int,
-        off_main_thread: int,
-        optimizer_steps: int,
-    ) -> None:
-        """``append`` for a STEP: the one record of the hot path, spelled out because unpacking costs half of it."""
-        number = next(self._numbers)
-        _pack_slot(
-            self._map,
-            HEADER_BYTES + (number - 1) % self._capacity * SLOT_BYTES,
-            number,
-            1,  # RecordKind.STEP
-            loader,
-            epoch,
-            batch,
-            step,
-            request_ns,
-            wait_ns,
-            wait_cpu_ns,
-            ready,
-            cached,
-            awaited_worker,
-            step_ns,
-            h2d_ns,
-            forward_ns,
-            backward_ns,
-            optimizer_ns,
-            nested_ns,
-            off_main_thread,
-            optimizer_steps,
-            0,
-            number,
-        )
-        _pack_cursor(self._map, _CURSOR_AT, number)
+        _CURSOR.pack_into(self.memory, _CURSOR_AT, number)
 
     def set_sample(self, sample_index: int, sample_since_ns: int) -> None:
         """Name the sample being read inside the open span.
@@ -205,7 +167,7 @@ class RingWriter:
         The two numbers are written without a new version: a reader that looks between them sees the sample before for
         a few nanoseconds, and ages of samples are compared in seconds.
         """
-        _pack_sample(self._map, _SAMPLE_AT, sample_index, sample_since_ns)
+        _pack_sample(self.memory, _SAMPLE_AT, sample_index, sample_since_ns)
 
     def set_span(
         self,
@@ -224,11 +186,10 @@ class RingWriter:
         phase_name: int = UNKNOWN,
     ) -> None:
         """Publish what this process is doing now."""
-        version = self._version + 2
-        self._version = version
+        version = next(self.versions)
         # One pack_into copies front to back; the trailing version differs from the leading one until it is done.
-        _pack_span(
-            self._map,
+        pack_span(
+            self.memory,
             _SPAN_AT,
             version,
             phase,
@@ -251,17 +212,17 @@ class RingWriter:
     def set_status(self, status: RingStatus) -> None:
         """Publish the slowly changing facts."""
         _STATUS.pack_into(
-            self._map, _STATUS_AT, status.finished, status.stack_signal, status.faults, status.tripped
+            self.memory, _STATUS_AT, status.finished, status.stack_signal, status.faults, status.tripped
         )
 
     def mute(self) -> None:
         """Write nowhere from now on: a forked child holds the same memory, and the ring has one writer."""
-        self._map = bytearray(HEADER_BYTES + self._capacity * SLOT_BYTES)
+        self.memory = bytearray(HEADER_BYTES + self.capacity * SLOT_BYTES)
 
     def close(self) -> None:
         """Unmap the file; it stays for the reader."""
-        if isinstance(self._map, mmap.mmap):
-            self._map.close()
+        if isinstance(self.memory, mmap.mmap):
+            self.memory.close()
 
 
 @dataclass(frozen=True, slots=True)
