@@ -89,7 +89,7 @@ def warming_cause(pace: Pace) -> Cause:
     return Cause(
         scenario="S09",
         confidence=0.5,
-        because=f"but waits are getting shorter ({duration(early_s)} → {duration(late_s)}), as in a first epoch on cold storage",
+        because=f"waits are getting shorter ({duration(early_s)} → {duration(late_s)}), as in a first epoch on cold storage",
         cause="This is the first epoch, and reading gets faster as it goes on: the page cache fills. If the dataset fits into"
         " memory, the next epoch will be fast.",
         advice="Wait for the second epoch. If that one waits as long, the dataset does not fit into memory: stage it on a local disk"

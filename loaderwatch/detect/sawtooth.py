@@ -25,7 +25,7 @@ from loaderwatch.detect.pace import Pace, fetch_summary, paces, recent
 from loaderwatch.detect.periodicity import comb_period
 from loaderwatch.detect.phrases import duration, percent, ranks_phrase, singular
 from loaderwatch.detect.progress import wait_limit_s
-from loaderwatch.detect.robust import mean, ratio
+from loaderwatch.detect.robust import mean, median, ratio
 from loaderwatch.detect.spikes import find_spikes, spike_cause
 from loaderwatch.detect.window import RankWindow, RunWindow
 
@@ -33,7 +33,8 @@ CODE = "input-bound"
 SPIKE_PART = 0.6  # share of the wait inside long waits, above which the long waits are the story
 SPIKE_REPEAT_RATIO = 0.05  # a spike that comes again is worth a word at half the usual share
 WARMING_ROWS = 12
-WARMING_RATIO = 0.85  # the last third of the waits against the first
+FIRST_EPOCH_S = 4.0  # steps of a first epoch that must have been seen, so that a trend would show
+WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
 BUCKET_NS = 5_000_000_000
 STRAGGLER_EQUAL_RATIO = 0.2  # iteration times that differ less than this are the same: the ranks are coupled
 
@@ -79,6 +80,11 @@ def _steady(pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
         and now.lost_s / now.wait_s.size >= limits.input_step_floor_s
     ):
         return None
+    newer = np.arange(now.wait_s.size) >= now.wait_s.size // 2
+    if now.where(newer).share < 0.5 * limits.input_warning_ratio:
+        return None  # it is over, or was only the beginning
+    if _first_epoch(now) and now.total_s < FIRST_EPOCH_S:
+        return None
     if capacity_short(now) is not True:
         spikes_s = sum(spike.wait_s for spike in find_spikes(now, limits))
         if spikes_s >= SPIKE_PART * now.lost_s:
@@ -98,11 +104,17 @@ def _steady(pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
     )
 
 
+def _first_epoch(now: Pace) -> bool:
+    return not bool((now.epoch > 0).any())
+
+
 def _warms_up(now: Pace) -> bool:
-    """The waits of the first epoch get shorter and shorter, as when the page cache fills: no case for an alert yet."""
-    if now.wait_s.size < WARMING_ROWS or now.open_wait or bool((now.epoch > 0).any()):
+    """The fetches of the first epoch get shorter and shorter, as when the page cache fills: no case for an alert yet."""
+    if now.wait_s.size < WARMING_ROWS or now.open_wait or not _first_epoch(now):
         return False
-    first, second, last = (mean(third) for third in np.array_split(now.wait_s, 3))
+    lately = now.fetches.began_ns >= now.request_ns[0]
+    series = now.fetches.fetch_s[lately] if lately.sum() >= WARMING_ROWS else now.wait_s
+    first, second, last = (median(third) for third in np.array_split(series, 3))
     return first > second > last and last < WARMING_RATIO * first
 
 
