@@ -13,6 +13,7 @@ MAX_ROWS_PER_ENVELOPE: Final = 20_000
 """About 3 MB of columns: a backlog (after a takeover) goes out in several envelopes, each well under the size limit."""
 
 NAMELESS_NS: Final = 5_000_000_000
+MAX_STAMP: Final = 2**62  # a century of nanoseconds: what is beyond is no time
 
 _TIME_AT: Final = {kind: fields.index("request_ns") for kind, fields in RECORD_FIELDS.items()}
 _STEP_FIELDS: Final = RECORD_FIELDS[RecordKind.STEP]
@@ -78,7 +79,7 @@ class Drain:
             rows = self.rows.setdefault(KIND_TABLE[kind], [])
             for fields in records:
                 stamp = fields[at]
-                utc = stamp + offset if stamp != UNKNOWN else UNKNOWN
+                utc = stamp + offset if 0 <= stamp < MAX_STAMP else UNKNOWN
                 rows.append((rank, *fields[:at], utc, *fields[at + 1 :]))
             self.count += len(records)
             if kind is RecordKind.STEP:

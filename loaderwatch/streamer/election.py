@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -117,7 +118,7 @@ def elect(folder: Path) -> Office | None:
     try:
         if active.try_acquire():
             return Office(active, inherited=False)
-        if not standby.try_acquire():
+        if not _try_patiently(standby):
             return None
     except FileNotFoundError:
         return None
@@ -126,6 +127,15 @@ def elect(folder: Path) -> Office | None:
         return Office(active, inherited=True) if active.acquire() else None
     finally:
         standby.release()
+
+
+def _try_patiently(lock: FileLock) -> bool:
+    """Try a few times: the active streamer takes this lock for a moment to see whether anybody holds it."""
+    for _ in range(4):
+        if lock.try_acquire():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def standby_missing(folder: Path) -> bool:

@@ -269,6 +269,8 @@ class Streamer:
         member = self._roster.newest_by_rank().get(rank) if rank is not None else None
         if member is not None and member.alive:
             write_stderr(member.pid, text)
+        else:
+            log.info("no living process of rank %s here; not written: %s", rank, text)
 
     # -- other streamers
 
@@ -282,14 +284,13 @@ class Streamer:
             self._standby = self._spawn_streamer(self._run_id, self._state.run_name)
 
     def _adopt_orphans(self) -> None:
-        """Start a streamer for each run of this host that was left unsent by a host or streamer that died."""
-        host = host_folder_name()
-        for folder in sorted(self._settings.outbox_dir.glob(f"*/{host}")):
-            run_id = folder.parent.name
-            rings = self._settings.rings_dir / run_id
-            if run_id == self._run_id or not any(folder.glob("*.lwe")):
-                continue
-            if not rings.is_dir() or is_orphan(rings):
+        """Start a streamer for each run whose streamers died with the host, or were all killed, and left something."""
+        outboxes = self._settings.outbox_dir.glob(f"*/{host_folder_name()}/*.lwe")
+        rings = self._settings.rings_dir.glob("*/main-*.ring")
+        left = {path.parent.parent.name for path in outboxes} | {path.parent.name for path in rings}
+        for run_id in sorted(left - {self._run_id}):
+            folder = self._settings.rings_dir / run_id
+            if not folder.is_dir() or is_orphan(folder):
                 self._spawn_streamer(run_id, run_id, "--adopt")
 
     def _spawn_streamer(self, run_id: str, run_name: str, *more: str) -> subprocess.Popen[bytes] | None:

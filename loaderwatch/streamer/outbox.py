@@ -10,6 +10,7 @@ import contextlib
 import logging
 import struct
 import threading
+import time
 import zlib
 from array import array
 from collections import Counter, OrderedDict
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 DEFAULT_MAX_BYTES: Final = 256 * 2**20
 MAX_IN_MEMORY: Final = 8  # envelopes held when the disk cannot be written
 MAX_REJECTED: Final = 20  # rejected files kept for a person to look at
+SAY_AGAIN_S: Final = 60.0
 SUFFIX: Final = ".lwe"
 _HEAD: Final = struct.Struct("<4sIII")  # magic, length of the cursors, length of the payload, crc32 of both
 _MAGIC: Final = b"LWE1"
@@ -115,6 +117,7 @@ class Outbox:
         self._lost: Counter[int] = Counter()
         self._write_failing = False
         self._highest_seen = 0
+        self._drop_said_at = -SAY_AGAIN_S
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.state = self._recover(fresh_state, current_boot)
         newest = next(reversed(self._waiting.values()), None)
@@ -260,12 +263,14 @@ class Outbox:
             payload = whole[1] if whole else b""
         lost = count_rows(payload)
         self._lost.update(lost)
-        log.warning(
-            "outbox is full (%d bytes): dropped envelope %d with %d rows",
-            self._bytes,
-            entry.seq,
-            lost.total(),
-        )
+        if time.monotonic() - self._drop_said_at > SAY_AGAIN_S:
+            self._drop_said_at = time.monotonic()
+            log.warning(
+                "outbox is full (%d bytes): dropped envelope %d with %d rows; further ones are counted",
+                self._bytes,
+                entry.seq,
+                lost.total(),
+            )
         self._settle(entry)
 
     def _settle(self, entry: _Waiting) -> None:

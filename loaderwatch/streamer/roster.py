@@ -55,6 +55,7 @@ class Roster:
     def __init__(self, folder: RingFolder, proc_root: Path = PROC) -> None:
         self.folder = folder
         self._proc_root = proc_root
+        self._has_proc = proc_root.is_dir()
         self.mains: dict[int, Member] = {}  # by pid
         self.workers: list[Member] = []
         self.last_new_main_ns = 0
@@ -188,7 +189,7 @@ class Roster:
             self.workers.append(member)
 
     def _look(self, member: Member) -> bool:
-        if not self._proc_root.is_dir():
+        if not self._has_proc:
             return pid_alive(member.pid)
         stat = member.files.stat()
         if stat is None or not stat.alive:

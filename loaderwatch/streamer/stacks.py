@@ -169,6 +169,8 @@ class StackCollector:
                     now_ns,
                     f"process is in an uninterruptible wait (state D, {wchan}): it cannot answer",
                 )
+        elif _is_traced(member):
+            self._give_up(pending, now_ns, "a debugger is attached: the signal would stop the process in it")
         elif not _listens(member, number):
             self._give_up(pending, now_ns, f"process has no handler for signal {number}: none was sent")
         else:
@@ -216,6 +218,11 @@ def _listens(member: Member, number: int) -> bool:
     status = member.files.status()
     caught = status.caught_signals if status else None
     return caught is not None and bool(caught >> (number - 1) & 1)
+
+
+def _is_traced(member: Member) -> bool:
+    status = member.files.status()
+    return status is not None and bool(status.tracer_pid)
 
 
 def send_signal(member: Member, number: int) -> bool:

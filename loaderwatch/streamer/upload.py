@@ -6,7 +6,6 @@ import http.client
 import logging
 import random
 import threading
-import time
 import urllib.parse
 from collections import deque
 from collections.abc import Callable
@@ -56,6 +55,7 @@ class Uploader(threading.Thread):
         self._stop_asked = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
         self._refusal_said = False
+        self._away_said = False
         self.target: Target | None = None
         self.receipts: deque[Receipt] = deque(maxlen=1000)
         self.troubles: deque[Trouble] = deque(maxlen=10)
@@ -91,7 +91,7 @@ class Uploader(threading.Thread):
         try:
             status, retry_after_s, body = self._post(payload)
         except (OSError, http.client.HTTPException) as error:
-            log.info("envelope %d: the server cannot be reached: %s", seq, error)
+            self._say_away(f"cannot be reached ({error})")
             self._close()
             self.target = None  # it may have moved
             return 0.0
@@ -102,7 +102,7 @@ class Uploader(threading.Thread):
             self._outbox.reject(seq, payload)
             return None
         if status == 429 or status >= 500:
-            log.info("envelope %d: the server answers %d; trying again", seq, status)
+            self._say_away(f"answers {status}")
             return retry_after_s
         self._say_refusal(status, body)
         self.target = None  # a new token may be on disk
@@ -115,7 +115,9 @@ class Uploader(threading.Thread):
             self._say_refusal(200, f"not a receipt: {error}".encode())
             self.target = None
             return REFUSED_BACKOFF_S
-        self._refusal_said = False
+        if self._away_said:
+            log.info("the server takes envelopes again")
+        self._away_said = self._refusal_said = False
         self._outbox.settle(seq)
         if receipt.stack_requests or receipt.notices:
             self.receipts.append(receipt)
@@ -135,6 +137,11 @@ class Uploader(threading.Thread):
         if response.will_close or not response.isclosed():
             self._close()
         return response.status, parse_retry_after(response.getheader("Retry-After")), body
+
+    def _say_away(self, how: str) -> None:
+        if not self._away_said and self.target is not None:
+            self._away_said = True
+            log.warning("%s %s; envelopes wait on disk", self.target.url, how)
 
     def _say_refusal(self, status: int, body: bytes) -> None:
         if self._refusal_said or self.target is None:
@@ -175,12 +182,3 @@ def parse_retry_after(value: str | None) -> float:
         return min(max(float(value), 0.0), 60.0) if value else 0.0
     except ValueError:
         return 0.0
-
-
-def wait_until_empty(outbox: Outbox, deadline: float) -> bool:
-    """Wait for the uploader to send everything; False if time ran out."""
-    while len(outbox):
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(0.05)
-    return True

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from loaderwatch.core.wire import row_count
 from tests.fakes.receiver import Receiver
 from tests.fakes.streaming import Streaming, kill, wait_for
 
@@ -61,6 +62,28 @@ def test_what_could_not_be_sent_is_sent_by_the_next_run(data_dir: Path, free_por
         receiver.wait_for(lambda: sum(e.run_id == "old" for e in receiver.in_order()) >= waiting)
         wait_for(lambda: not new.streamer_pids())
         assert not _outbox(new)
+
+
+def test_rings_that_nobody_reads_are_adopted_by_the_next_run(data_dir: Path) -> None:
+    """All streamers of a run were killed, then its training ended: its last records are sent all the same."""
+    with Receiver() as receiver:
+        with Streaming(data_dir, receiver.url, run_id="old") as old:
+            trainee = old.write(steps=300, hang=3600)
+            assert trainee.stdout is not None
+            assert trainee.stdout.readline() == "written\n"
+        with Streaming(data_dir, receiver.url, run_id="new") as new:
+            new.write(steps=20, period_s=0.01, finish=True)
+            assert new.stream().wait(30) == 0
+            wait_for(lambda: not new.streamer_pids(), 30)
+        rows = sum(
+            row_count(e.tables["steps"])
+            for e in receiver.in_order()
+            if e.run_id == "old" and "steps" in e.tables
+        )
+        assert rows == 300
+        states = {p.state for e in receiver.in_order() if e.run_id == "old" for p in e.processes}
+        assert states == {"crashed"}
+        assert not old.folder.exists()
 
 
 def test_a_full_outbox_drops_the_oldest_and_says_how_many(data_dir: Path, free_port: int) -> None:
@@ -127,7 +150,11 @@ def test_broken_files_are_set_aside(data_dir: Path, free_port: int) -> None:
 
 def test_a_rejected_envelope_is_kept_counted_and_passed_over(data_dir: Path) -> None:
     """400 is about one envelope; the rest of the run must not wait behind it."""
-    rejection: tuple[int, bytes, dict[str, str]] = (400, json.dumps({"error": "no", "field": "tables.steps"}).encode(), {})
+    rejection: tuple[int, bytes, dict[str, str]] = (
+        400,
+        json.dumps({"error": "no", "field": "tables.steps"}).encode(),
+        {},
+    )
     with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
         receiver.answer = lambda post: rejection if post == 2 else None
         it.write(period_s=0.01)

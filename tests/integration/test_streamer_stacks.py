@@ -50,6 +50,8 @@ def test_a_stopped_process_is_told_apart(data_dir: Path) -> None:
     """State T cannot answer; that itself is the finding."""
     with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
         trainee = it.write(steps=10, hang=3600, signal=True)
+        assert trainee.stdout is not None
+        assert trainee.stdout.readline() == "written\n"
         os.kill(trainee.pid, signal.SIGSTOP)
         it.stream()
         receiver.wait_for(lambda: any(e.stacks for e in receiver.in_order()), 15)

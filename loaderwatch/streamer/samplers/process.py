@@ -45,12 +45,12 @@ class ProcessSampler:
     """Reads processes one by one; keeps what rates need."""
 
     def __init__(self, proc_root: Path = PROC) -> None:
-        self._proc_root = proc_root
+        self._has_proc = proc_root.is_dir()
         self._past: dict[tuple[int, int], _Past] = {}  # by pid and start
 
     def sample(self, files: ProcessFiles, now_ns: int) -> Reading | None:
         """None if the process has ended."""
-        if not self._proc_root.is_dir():
+        if not self._has_proc:
             return _sample_elsewhere(files.pid)
         stat = files.stat()
         if stat is None:

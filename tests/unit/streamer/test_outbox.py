@@ -1,0 +1,197 @@
+"""The outbox: order, numbers, bounds, what survives a death."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.core.records import TABLES
+from loaderwatch.core.wire import Envelope, HostInfo, Loss, encode, pack_table
+from loaderwatch.streamer.outbox import MAX_IN_MEMORY, Covered, Outbox, count_rows, pack_file, unpack_file
+from loaderwatch.streamer.state import StreamState
+
+
+def make(folder: Path, *, boot: str = "boot", max_bytes: int = 10**6, stream: str = "s") -> Outbox:
+    """An outbox as a streamer that starts opens it."""
+    fresh = StreamState(stream=stream, run_name="run", wall_offset_ns=7, boot_id=boot)
+    return Outbox(folder, fresh, boot, max_bytes)
+
+
+def payload(seq: int, rows: int = 3, rank: int = 0) -> bytes:
+    """An envelope with step rows."""
+    table = pack_table("steps", [(rank, *range(len(TABLES["steps"]) - 1))] * rows)
+    return encode(
+        Envelope(
+            run_id="r",
+            run_name="r",
+            stream="s",
+            seq=seq,
+            made_ns=1,
+            host=HostInfo(name="h", cpus=1),
+            tables={"steps": table},
+        )
+    )
+
+
+def fill(outbox: Outbox, count: int) -> None:
+    """Envelopes with the next numbers; each covers a ring up to its number."""
+    for _ in range(count):
+        seq = outbox.next_seq
+        outbox.put(payload(seq), {"ring": seq * 10})
+
+
+def test_in_order_and_gone_when_settled(tmp_path: Path) -> None:
+    """First in, first out; the files follow."""
+    outbox = make(tmp_path / "o")
+    fill(outbox, 3)
+    for seq in (1, 2, 3):
+        waiting = outbox.oldest()
+        assert waiting is not None
+        assert waiting == (seq, payload(seq))
+        outbox.settle(seq)
+    assert outbox.oldest() is None
+    assert not list(tmp_path.rglob("*.lwe"))
+    outbox.close()
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_successor_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
+    """Stream, numbers, cursors and the wall offset survive; so does what waits."""
+    first = make(tmp_path / "o", stream="one")
+    fill(first, 4)
+    first.settle(1)
+    second = make(tmp_path / "o", stream="two")
+    assert second.state.stream == "one"
+    assert second.state.wall_offset_ns == 7
+    assert second.next_seq == 5
+    assert second.cursors == {"ring": 40}
+    waiting = second.oldest()
+    assert waiting is not None
+    assert waiting[0] == 2
+
+
+def test_all_sent_and_a_successor_still_counts_on(tmp_path: Path) -> None:
+    """Numbers never go back, even with an empty folder."""
+    first = make(tmp_path / "o")
+    fill(first, 2)
+    first.settle(1)
+    first.settle(2)
+    second = make(tmp_path / "o")
+    assert (second.next_seq, second.cursors, len(second)) == (3, {"ring": 20}, 0)
+
+
+def test_a_death_between_the_receipt_and_the_removal(tmp_path: Path) -> None:
+    """The state says it is stored: the file is not sent again."""
+    first = make(tmp_path / "o")
+    fill(first, 2)
+    kept = (tmp_path / "o" / "000000000001.lwe").read_bytes()
+    first.settle(1)
+    (tmp_path / "o" / "000000000001.lwe").write_bytes(kept)
+    second = make(tmp_path / "o")
+    waiting = second.oldest()
+    assert waiting is not None
+    assert waiting[0] == 2
+
+
+def test_without_the_state_the_envelopes_tell(tmp_path: Path) -> None:
+    """A lost state file costs nothing while an envelope is there."""
+    first = make(tmp_path / "o", stream="one")
+    fill(first, 3)
+    (tmp_path / "o" / "state.json").unlink()
+    second = make(tmp_path / "o", stream="two")
+    assert (second.state.stream, second.next_seq, second.cursors) == ("one", 4, {"ring": 30})
+
+
+def test_a_damaged_newest_envelope_is_read_again_from_the_ring(tmp_path: Path) -> None:
+    """Its number is not used twice, and its records are still in the ring: the cursor stays before them."""
+    first = make(tmp_path / "o")
+    fill(first, 3)
+    newest = tmp_path / "o" / "000000000003.lwe"
+    newest.write_bytes(newest.read_bytes()[:-1])
+    second = make(tmp_path / "o")
+    assert (second.next_seq, second.cursors) == (4, {"ring": 20})
+    assert (tmp_path / "o" / "000000000003.lwe.corrupt").exists()
+
+
+def test_full_drops_the_oldest_and_counts_their_rows(tmp_path: Path) -> None:
+    """Bounded, and every row that falls out is counted by rank."""
+    size = len(pack_file(Covered("s", 7, {"ring": 10}), payload(1)))
+    outbox = make(tmp_path / "o", max_bytes=3 * size + 20)
+    fill(outbox, 5)
+    assert len(outbox) == 3
+    assert outbox.take_losses() == {0: 6}
+    assert outbox.take_losses() == {}
+    waiting = outbox.oldest()
+    assert waiting is not None
+    assert waiting[0] == 3
+
+
+def test_a_disk_that_takes_nothing(tmp_path: Path) -> None:
+    """A few envelopes stay in memory, further ones are counted; nothing raises, and it recovers."""
+    outbox = make(tmp_path / "o")
+    shutil.rmtree(tmp_path / "o")
+    (tmp_path / "o").write_text("in the way")
+    for _ in range(MAX_IN_MEMORY + 2):
+        assert outbox.put(payload(outbox.next_seq), {"ring": 1}) is False
+    assert len(outbox) == MAX_IN_MEMORY
+    assert outbox.take_losses() == {0: 6}
+    (tmp_path / "o").unlink()
+    (tmp_path / "o").mkdir()
+    assert outbox.put(payload(outbox.next_seq), {"ring": 2}) is True
+    for seq in range(1, MAX_IN_MEMORY + 2):
+        waiting = outbox.oldest()
+        assert waiting == (seq, payload(seq))
+        outbox.settle(seq)
+    assert len(outbox) == 0
+
+
+def test_rejected_is_kept_and_counted(tmp_path: Path) -> None:
+    """A person can look at it."""
+    outbox = make(tmp_path / "o")
+    fill(outbox, 2)
+    outbox.reject(1, payload(1))
+    assert outbox.take_losses() == {0: 3}
+    assert (tmp_path / "o" / "000000000001.lwe.rejected").exists()
+    waiting = outbox.oldest()
+    assert waiting is not None
+    assert waiting[0] == 2
+    outbox.settle(2)
+    outbox.close()
+    assert (tmp_path / "o" / "000000000001.lwe.rejected").exists()
+
+
+def test_after_a_reboot_the_clock_is_another(tmp_path: Path) -> None:
+    """Monotonic stamps of two boots have nothing to do with each other."""
+    first = make(tmp_path / "o", boot="one")
+    first.remember(wall_offset_ns=1)
+    fill(first, 1)
+    second = make(tmp_path / "o", boot="two")
+    assert (second.state.wall_offset_ns, second.state.boot_id) == (7, "two")
+
+
+def test_rows_that_were_already_lost_are_counted_again() -> None:
+    """A dropped envelope takes its report of losses with it."""
+    data = encode(
+        Envelope(
+            run_id="r",
+            run_name="r",
+            stream="s",
+            seq=1,
+            made_ns=1,
+            host=HostInfo(name="h", cpus=1),
+            losses=[Loss(what="ring", rank=2, count=5, t_ns=1)],
+            tables={"hosts": pack_table("hosts", [(1, *(None,) * 19)])},
+        )
+    )
+    assert count_rows(data) == {2: 5, -1: 1}
+
+
+@pytest.mark.parametrize("cut", [0, 3, 15, 16, 40, -1])
+def test_a_file_that_is_not_whole(cut: int) -> None:
+    """Any cut is seen."""
+    whole = pack_file(Covered("s", 7, {"a": 1}), b"payload")
+    assert unpack_file(whole) == (Covered("s", 7, {"a": 1}), b"payload")
+    assert unpack_file(whole[:cut]) is None
+    assert unpack_file(whole[:-1] + b"!") is None

@@ -1,0 +1,228 @@
+"""Parsing of /proc, control groups and PSI, over trees made by the test."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.core.records import TABLES
+from loaderwatch.streamer.samplers.cgroup import CpuLimit, find_cpu_groups, read_cpu_limit
+from loaderwatch.streamer.samplers.host import HostSampler
+from loaderwatch.streamer.samplers.process import ProcessSampler
+from loaderwatch.streamer.samplers.procfs import (
+    ProcessFiles,
+    Stat,
+    Status,
+    parse_io,
+    parse_stat,
+    parse_status,
+    started_after,
+)
+
+SECOND = 10**9
+HOST_COLUMNS = [column.name for column in TABLES["hosts"]][1:]
+PROCESS_COLUMNS = [column.name for column in TABLES["processes"]][6:]
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    """Files under a folder."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_stat_with_a_nasty_command() -> None:
+    """The command may hold spaces and parentheses."""
+    numbers = " ".join(str(n) for n in range(4, 53))
+    stat = parse_stat(f"42 (pt_data) worker) R {numbers}\n".encode())
+    assert stat is not None
+    assert (stat.state, stat.major_faults, stat.cpu_ticks) == ("R", 12, 14 + 15)
+    assert (stat.threads, stat.start_ticks, stat.rss_bytes) == (20, 22, 24 * os.sysconf("SC_PAGE_SIZE"))
+    assert parse_stat(b"42 (x) R 1 2") is None
+    assert parse_stat(b"") is None
+
+
+def test_status_and_io() -> None:
+    """Missing lines are unknown."""
+    text = b"Name:\tx\nTracerPid:\t7\nSigCgt:\t0000000400000002\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
+    assert parse_status(text) == Status(7, 0x400000002, 5, 6)
+    assert parse_status(b"Name:\tx\n") == Status(None, None, None, None)
+    assert parse_io(b"rchar: 10\nwchar: 1\nread_bytes: 4096\n") == (10, 4096)
+    assert parse_io(b"") == (None, None)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+def test_a_real_process_and_its_end() -> None:
+    """Rates appear with the second look; a dead process is None, also when its pid were used again."""
+    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    files, sampler = ProcessFiles(child.pid), ProcessSampler()
+    try:
+        time.sleep(0.3)
+        first = sampler.sample(files, time.monotonic_ns())
+        time.sleep(0.5)
+        second = sampler.sample(files, time.monotonic_ns())
+        assert first is not None
+        assert second is not None
+        assert first.values[0] is None
+        row = dict(zip(PROCESS_COLUMNS, second.values, strict=True))
+        assert 0.05 < float(row["cpu_ratio"] or 0) < 1.3
+        assert row["threads"] == 1
+        assert row["fds"]
+        assert row["read_chars"]
+        assert second.state == "R"
+        assert second.traced is False
+        stat = files.stat()
+        assert stat is not None
+        assert not started_after(stat, time.monotonic_ns())
+        assert started_after(stat, time.monotonic_ns() - 100 * SECOND)
+    finally:
+        child.kill()
+        child.wait()
+    assert sampler.sample(files, time.monotonic_ns()) is None
+    assert sampler.look(files) is None
+    files.close()
+
+
+def test_zombies_have_ended() -> None:
+    """Only their parent has not asked."""
+    assert not Stat("Z", 0, 0, 1, 1, 0).alive
+    assert Stat("D", 0, 0, 1, 1, 0).alive
+
+
+def test_cgroup_v2_takes_the_tightest_of_all_levels(tmp_path: Path) -> None:
+    """A parent's quota holds for the child."""
+    write(
+        tmp_path,
+        {
+            "proc/9/cgroup": "0::/a/b\n",
+            "proc/9/mountinfo": "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            "sys/fs/cgroup/a/b/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/a/cpu.max": "150000 100000\n",
+            "sys/fs/cgroup/a/cpu.stat": "usage_usec 1\nnr_periods 40\nnr_throttled 10\n",
+            "sys/fs/cgroup/cgroup.procs": "",
+        },
+    )
+    folders = find_cpu_groups(9, tmp_path / "proc", tmp_path)
+    assert [folder.name for folder in folders] == ["b", "a", "cgroup"]
+    assert read_cpu_limit(folders) == CpuLimit(1.5, 40, 10)
+
+
+def test_cgroup_v1_inside_a_container(tmp_path: Path) -> None:
+    """The membership names the host's path; what is mounted is the container's own part of it."""
+    write(
+        tmp_path,
+        {
+            "proc/9/cgroup": "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n0::/\n",
+            "proc/9/mountinfo": (
+                "30 23 0:26 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+                "31 23 0:27 /docker/abc /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+            ),
+            "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "50000\n",
+            "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
+            "sys/fs/cgroup/cpu/cpu.stat": "nr_periods 7\nnr_throttled 2\n",
+        },
+    )
+    assert read_cpu_limit(find_cpu_groups(9, tmp_path / "proc", tmp_path)) == CpuLimit(0.5, 7, 2)
+
+
+def test_no_quota_and_no_cgroups(tmp_path: Path) -> None:
+    """-1, max and nothing at all are no limit."""
+    assert find_cpu_groups(9, tmp_path / "proc", tmp_path) == []
+    write(
+        tmp_path,
+        {"a/cpu.cfs_quota_us": "-1\n", "a/cpu.cfs_period_us": "100000\n", "b/cpu.max": "max 100000\n"},
+    )
+    assert read_cpu_limit([tmp_path / "a", tmp_path / "b", tmp_path / "c"]) is None
+
+
+def psi(some: int, full: int) -> str:
+    """The text of a PSI file."""
+    return f"some avg10=99.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
+
+
+def test_the_host_row_from_a_made_tree(tmp_path: Path) -> None:
+    """Every column from its source; rates from the second look on."""
+    pid = os.getpid()
+    sector = 512
+
+    def tree(cpu: str, stall: int, throttled: int, read: int, received: int) -> None:
+        write(
+            tmp_path,
+            {
+                "proc/stat": f"{cpu}\ncpu0 1 2 3\n",
+                "proc/loadavg": "1.5 1.0 0.5 1/100 999\n",
+                "proc/meminfo": "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  400 kB\n",
+                "proc/pressure/cpu": psi(stall, 0),
+                "proc/pressure/io": psi(2 * stall, stall),
+                "proc/pressure/memory": psi(0, 0),
+                "proc/diskstats": f"8 0 sda 1 0 {read} 0 1 0 20 0 0 0 0\n8 1 sda1 1 0 {read} 0 1 0 20 0 0 0 0\n",
+                f"proc/{pid}/net/dev": f"a\nb\n    lo: 99 0\n  eth0: {received} 0 0\n",
+                f"proc/{pid}/cgroup": "0::/\n",
+                f"proc/{pid}/mountinfo": "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+                "sys/fs/cgroup/cpu.max": "50000 100000\n",
+                "sys/fs/cgroup/cpu.stat": f"nr_periods {throttled * 2}\nnr_throttled {throttled}\n",
+                "sys/block/sda/size": "1",
+                "sys/block/loop0/size": "1",
+                "dev/shm/x": "",
+            },
+        )
+
+    tree("cpu 100 0 0 100 0 0 0 0 0 0", 1_000_000, 10, 100, 5000)
+    sampler = HostSampler(tmp_path / "proc", tmp_path)
+    first = dict(zip(HOST_COLUMNS, sampler.sample(pid, 10 * SECOND), strict=True))
+    assert first["quota_cpus"] == first["usable_cpus"] == 0.5
+    assert first["cpu_ratio"] is None
+    assert first["psi_cpu_some_ratio"] is None
+    assert first["throttled_ratio"] is None
+    assert (first["memory_available_bytes"], first["memory_total_bytes"]) == (400 * 1024, 1000 * 1024)
+    assert first["load1"] == 1.5
+    assert float(first["shm_total_bytes"] or 0) > 0
+    tree("cpu 175 0 0 125 0 0 0 0 0 0", 1_200_000, 15, 300, 9000)
+    row = dict(zip(HOST_COLUMNS, sampler.sample(pid, 12 * SECOND), strict=True))
+    assert row["cpu_ratio"] == pytest.approx(0.75)
+    assert row["psi_cpu_some_ratio"] == pytest.approx(0.1)  # 0.2 s of 2 s
+    assert row["psi_io_some_ratio"] == pytest.approx(0.2)
+    assert row["psi_io_full_ratio"] == pytest.approx(0.1)
+    assert row["psi_memory_full_ratio"] == 0
+    assert row["throttled_ratio"] == pytest.approx(0.5)
+    assert row["disk_read_bytes_per_s"] == 100 * sector  # the partition is not counted again
+    assert row["disk_write_bytes_per_s"] == 0
+    assert row["network_rx_bytes_per_s"] == 2000
+    assert sampler.info("").usable_cpus == 0.5
+
+
+def test_an_empty_tree_is_unknown_not_zero(tmp_path: Path) -> None:
+    """Nothing there: every field None, no error."""
+    (tmp_path / "proc").mkdir()
+    sampler = HostSampler(tmp_path / "proc", tmp_path)
+    for now in (SECOND, 2 * SECOND):
+        row = dict(zip(HOST_COLUMNS, sampler.sample(1, now), strict=True))
+        row.pop("usable_cpus")  # asked from the kernel, not from a file
+        assert set(row.values()) == {None}
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+def test_this_host() -> None:
+    """The real files have what the parser looks for."""
+    sampler = HostSampler()
+    sampler.sample(os.getpid(), time.monotonic_ns())
+    time.sleep(0.2)
+    row = dict(zip(HOST_COLUMNS, sampler.sample(os.getpid(), time.monotonic_ns()), strict=True))
+    for name in (
+        "cpu_ratio",
+        "usable_cpus",
+        "load1",
+        "memory_total_bytes",
+        "shm_total_bytes",
+        "streamer_rss_bytes",
+    ):
+        value = row[name]
+        assert value is not None, name
+        assert math.isfinite(value)

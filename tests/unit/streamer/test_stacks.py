@@ -1,0 +1,109 @@
+"""When stacks are taken."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.core.records import Phase
+from loaderwatch.core.ring import RingStatus, RingWriter
+from loaderwatch.streamer.rings import RingFolder
+from loaderwatch.streamer.roster import Roster
+from loaderwatch.streamer.stacks import StackCollector, send_signal
+from tests.fakes.ring_writer import open_rings
+
+SECOND = 10**9
+pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+
+
+def make(tmp_path: Path) -> tuple[Roster, RingWriter]:
+    """This process as a rank that has registered no signal: each attempt to take a stack says so."""
+    ring = open_rings(tmp_path / "rings", rank=0, workers=0)[0]
+    roster = Roster(RingFolder(tmp_path / "rings", {}, tmp_path / "aside"))
+    roster.refresh(time.monotonic_ns())
+    return roster, ring
+
+
+def taken_at(roster: Roster, since: int, until_s: int, usual: tuple[float, float] | None = None) -> list[int]:
+    """The ages in seconds at which stacks were taken."""
+    collector = StackCollector()
+    ages = []
+    for age in range(until_s):
+        collector.poll(roster, {} if usual is None else {0: usual}, since + age * SECOND)
+        if collector.take(0):
+            ages.append(age)
+    return ages
+
+
+def test_at_5_10_30_60_and_then_every_minute(tmp_path: Path) -> None:
+    """More often early, when the picture still changes."""
+    roster, ring = make(tmp_path)
+    since = time.monotonic_ns()
+    ring.set_span(Phase.WAIT, since)
+    assert taken_at(roster, since, 200) == [5, 10, 30, 60, 120, 180]
+
+
+def test_steps_that_always_take_long_are_not_old(tmp_path: Path) -> None:
+    """Three times the usual, where that is more than five seconds."""
+    roster, ring = make(tmp_path)
+    since = time.monotonic_ns()
+    ring.set_span(Phase.FORWARD, since)
+    assert taken_at(roster, since, 50, (0.1e9, 10e9)) == [30]
+
+
+@pytest.mark.parametrize("phase", [Phase.OUTSIDE, Phase.USER, Phase.IDLE])
+def test_being_elsewhere_is_not_old(tmp_path: Path, phase: Phase) -> None:
+    """Between loops and in a phase of the user's own, time may pass."""
+    roster, ring = make(tmp_path)
+    since = time.monotonic_ns()
+    ring.set_span(phase, since)
+    assert taken_at(roster, since, 100) == []
+
+
+def test_a_new_span_begins_anew(tmp_path: Path) -> None:
+    """The age counts from the span."""
+    roster, ring = make(tmp_path)
+    since = time.monotonic_ns()
+    collector = StackCollector()
+    ring.set_span(Phase.WAIT, since)
+    collector.poll(roster, {}, since + 6 * SECOND)
+    assert len(collector.take(0)) == 1
+    ring.set_span(Phase.WAIT, since + 7 * SECOND)
+    collector.poll(roster, {}, since + 11 * SECOND)
+    assert collector.take(0) == []
+    collector.poll(roster, {}, since + 13 * SECOND)
+    assert collector.take(100)[0].taken_ns == since + 13 * SECOND + 100
+
+
+def test_no_signal_without_a_handler(tmp_path: Path) -> None:
+    """The last check is at the kernel; this process would die of it."""
+    roster, ring = make(tmp_path)
+    ring.set_status(RingStatus(False, 50, 0, False))
+    member = roster.mains[os.getpid()]
+    assert send_signal(member, 50) is False
+    collector = StackCollector()
+    collector.request(0, roster, time.monotonic_ns())
+    dump = collector.take(0)[0]
+    assert (dump.text, dump.why) == ("", "process has no handler for signal 50: none was sent")
+
+
+def test_no_signal_to_another_process_with_the_pid(tmp_path: Path) -> None:
+    """The start time tells them apart."""
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        open_rings(tmp_path / "rings", rank=0, workers=0, pid=child.pid)
+        roster = Roster(RingFolder(tmp_path / "rings", {}, tmp_path / "aside"))
+        roster.refresh(time.monotonic_ns())
+        member = roster.mains[child.pid]
+        assert member.start_ticks is not None
+        member.start_ticks -= 1
+        assert send_signal(member, 15) is False
+        assert child.poll() is None
+    finally:
+        child.kill()
+        child.wait()
+    assert send_signal(member, 15) is False

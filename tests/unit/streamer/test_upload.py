@@ -1,0 +1,131 @@
+"""Answers of servers, addresses, and the words on the job's stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.core.config import load_settings
+from loaderwatch.core.wire import RUN_ID_PATTERN
+from loaderwatch.streamer.local_server import ServerFinder, answers
+from loaderwatch.streamer.notices import clean, write_stderr
+from loaderwatch.streamer.state import StreamState, load_state, new_stream_name, save_state
+from loaderwatch.streamer.upload import Target, jittered, parse_retry_after
+from tests.fakes.receiver import Receiver
+
+NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [(None, 0.0), ("2", 2.0), ("0.5", 0.5), ("-3", 0.0), ("99999", 60.0), ("Wed, 21 Oct", 0.0)],
+)
+def test_retry_after(value: str | None, seconds: float) -> None:
+    """Bounded, and a date is no number."""
+    assert parse_retry_after(value) == seconds
+
+
+def test_jitter_stays_in_its_bounds() -> None:
+    """Between half and all."""
+    assert all(1 <= jittered(2.0) <= 2 for _ in range(100))
+
+
+def test_a_configured_server_is_used_without_asking(data_dir: Path) -> None:
+    """It may be down now and up later."""
+    settings = load_settings(
+        {"LOADERWATCH_SERVER": "http://gpu01:1/", "LOADERWATCH_TOKEN": "t", "LOADERWATCH_DIR": str(data_dir)}
+    )
+    assert ServerFinder(settings).find() == Target("http://gpu01:1", "t", "http://gpu01:1")
+
+
+def test_the_local_server_is_found_with_its_token(data_dir: Path) -> None:
+    """Only while it answers."""
+    data_dir.mkdir()
+    settings = load_settings({"LOADERWATCH_DIR": str(data_dir)})
+    finder = ServerFinder(settings, may_start=False)
+    assert finder.find() is None
+    settings.server_path.write_text("{")
+    assert finder.find() is None
+    with Receiver() as receiver:
+        where = {"url": receiver.url, "viewer_url": receiver.url + "/?token=v", "pid": 1}
+        settings.server_path.write_text(json.dumps(where))
+        settings.token_path.write_text(json.dumps({"agent": "a", "viewer": "v"}))
+        assert finder.find() == Target(receiver.url, "a", receiver.url + "/?token=v")
+        configured = load_settings({"LOADERWATCH_DIR": str(data_dir), "LOADERWATCH_SERVER": receiver.url})
+        assert ServerFinder(configured).find() == Target(receiver.url, "a", receiver.url)
+    assert finder.find() is None
+    assert not answers(receiver.url)
+
+
+def test_notices_carry_no_control_characters() -> None:
+    """They come from the network and go to a terminal."""
+    assert clean("a\x1b]0;title\x07b\r\nc\x00\n") == "a]0;titleb\nc"
+    assert len(clean("x" * 10_000)) == 2000
+
+
+@NEEDS_PROC
+def test_a_line_on_another_processs_stderr(tmp_path: Path) -> None:
+    """Files and pipes; a socket or a dead process is given up without a word to anyone else."""
+    with (tmp_path / "err").open("ab") as err:
+        child = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "import time, sys; sys.stderr.write('own\\n'); sys.stderr.flush(); print(1, flush=True); time.sleep(60)",
+            ],
+            stderr=err,
+            stdout=subprocess.PIPE,
+        )
+    assert child.stdout is not None
+    try:
+        child.stdout.readline()
+        assert write_stderr(child.pid, "hello")
+        assert (tmp_path / "err").read_text() == "own\nhello\n"
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+    assert not write_stderr(child.pid, "hello")
+
+
+@NEEDS_PROC
+def test_a_full_pipe_is_not_waited_for() -> None:
+    """The reader is slow: the line is given up."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    child = subprocess.Popen(["sleep", "60"], stderr=write)
+    try:
+        with pytest.raises(BlockingIOError):  # noqa: PT012 - which write it is, nobody knows
+            while True:
+                os.write(write, b"x" * 65536)
+        assert not write_stderr(child.pid, "hello")
+    finally:
+        child.kill()
+        child.wait()
+        os.close(read)
+        os.close(write)
+
+
+def test_the_state_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    """What was saved is what is loaded; a broken one is set aside."""
+    state = StreamState(
+        stream="s", run_name="r", wall_offset_ns=5, settled_seq=3, cursors={"a": 1}, announced=True
+    )
+    save_state(tmp_path, state)
+    assert load_state(tmp_path) == state
+    (tmp_path / "state.json").write_bytes(b"\xff\x00")
+    assert load_state(tmp_path) is None
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json.corrupt"]
+    assert load_state(tmp_path) is None
+
+
+@pytest.mark.parametrize("host", ["gpu01", "GPU_01.cluster.example", "...", "", "x" * 100, "ünïcode"])
+def test_stream_names_fit_the_wire(host: str) -> None:
+    """Whatever the host is called."""
+    assert RUN_ID_PATTERN.match(new_stream_name(host))
+    assert new_stream_name(host) != new_stream_name(host)
