@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from textwrap import fill, indent
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from loaderwatch.core.config import load_settings
@@ -139,7 +139,7 @@ def _paragraphs(finding: dict[str, Any]) -> list[str]:
     for stack in finding["stacks"]:
         who = "training process" if stack["worker"] < 0 else f"worker {stack['worker']}"
         lines.append(f"  Stack of rank {stack['rank']}, {who}, pid {stack['pid']}:")
-        lines.append(indent(_short(stack["text"] or stack["why"]), "    "))
+        lines += [f"    {frame}" for frame in _frames(stack)]
     return lines
 
 
@@ -156,8 +156,15 @@ def _value(value: Any, unit: str) -> str:
     return number if unit in ("text", "count", "index") else f"{number} {unit.replace('per_s', 'per s')}"
 
 
-def _short(text: str) -> str:
-    lines = text.rstrip().splitlines()
-    if len(lines) <= _STACK_LINES:
-        return "\n".join(lines)
-    return "\n".join([*lines[:_STACK_LINES], f"… {len(lines) - _STACK_LINES} more lines"])
+def _frames(stack: dict[str, Any]) -> list[str]:
+    """The thread that matters, innermost frame first; ``--json`` and the page show every thread."""
+    from loaderwatch.core.wire import StackDump
+    from loaderwatch.detect.stacktext import main_frames
+
+    text = stack["text"]
+    dump = StackDump(rank=stack["rank"], worker=stack["worker"], pid=stack["pid"], taken_ns=0, text=text)
+    frames = [f'File "{frame.file}", line {frame.line} in {frame.function}' for frame in main_frames(dump)]
+    if not frames:
+        frames = text.splitlines() or [stack["why"]]
+    left_out = len(frames) - _STACK_LINES
+    return frames if left_out <= 0 else [*frames[:_STACK_LINES], f"… {left_out} more"]
