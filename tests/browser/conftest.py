@@ -70,9 +70,7 @@ def watched(browser: Browser) -> Iterator[Watched]:
     watcher = Watched(page)
     page.on("console", watcher.hear)
     page.on("pageerror", watcher.script_error)
-    page.on(
-        "dialog", lambda dialog: (watcher.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss())
-    )
+    page.on("dialog", watcher.opened)
     try:
         yield watcher
     finally:

@@ -109,7 +109,7 @@ def training(tmp_path: Path, data_dir: Path, free_port: int) -> Iterator[Trainin
                 trainee.communicate(timeout=10)
 
 
-def test_points_arrive_and_an_alert_appears_and_resolves(watched: Watched, training: Training) -> None:
+def test_points_arrive_and_an_alert_appears_and_resolves(training: Training, watched: Watched) -> None:
     """Runs → run → rank while a real training runs; too few workers come and go."""
     page = watched.page
     page.goto(training.page)
@@ -132,7 +132,7 @@ def test_points_arrive_and_an_alert_appears_and_resolves(watched: Watched, train
     page.locator("table.ranks a").first.click()
     expect(page.locator("h1")).to_have_text("Rank 0")
     drawn(page, "lanes")
-    expect(page.locator("#plot-lanes .ytick")).to_have_count(2)
+    expect(page.locator("#plot-lanes .ytick text")).to_have_count(2)
     page.get_by_role("button", name="Take stacks now").scroll_into_view_if_needed()
     page.get_by_role("button", name="Take stacks now").click()
     expect(page.locator("[data-card=stacks] .stack-name").first).to_be_visible(timeout=20_000)
@@ -145,7 +145,7 @@ def test_points_arrive_and_an_alert_appears_and_resolves(watched: Watched, train
 
 
 def test_a_hang_names_worker_sample_and_line_and_the_page_survives_a_restart_of_the_server(
-    watched: Watched, training: Training
+    training: Training, watched: Watched
 ) -> None:
     watched.allow_network_errors = True  # while the server is away
     page = watched.page

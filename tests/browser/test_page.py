@@ -44,7 +44,7 @@ def drawn(page: Page, chart: str) -> None:
     page.locator(f"#plot-{chart} .main-svg").first.wait_for()
 
 
-def test_runs_to_run_to_rank_and_back(watched: Watched, server: PageServer) -> None:
+def test_runs_to_run_to_rank_and_back(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.goto(server.url)
     expect(page.locator(".run-link")).to_have_count(7)
@@ -65,7 +65,7 @@ def test_runs_to_run_to_rank_and_back(watched: Watched, server: PageServer) -> N
     expect(page.locator("h1")).to_have_text("Rank 1")
 
 
-def test_a_click_on_the_heat_map_opens_the_rank(watched: Watched, server: PageServer) -> None:
+def test_a_click_on_the_heat_map_opens_the_rank(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.goto(server.url + DIGITS)
     drawn(page, "heatmap")
@@ -77,7 +77,7 @@ def test_a_click_on_the_heat_map_opens_the_rank(watched: Watched, server: PageSe
     expect(page.locator("h1")).to_have_text("Rank 1")
 
 
-def test_zooming_one_chart_zooms_all_and_comes_back(watched: Watched, server: PageServer) -> None:
+def test_zooming_one_chart_zooms_all_and_comes_back(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.set_viewport_size({"width": 1280, "height": 1400})
     page.goto(server.url + DIGITS)
@@ -99,7 +99,7 @@ def test_zooming_one_chart_zooms_all_and_comes_back(watched: Watched, server: Pa
 
 
 def test_charts_move_while_the_run_goes_on_and_stand_still_while_paused(
-    watched: Watched, server: PageServer
+    server: PageServer, watched: Watched
 ) -> None:
     server.tick_s = 0.3
     page = watched.page
@@ -118,7 +118,7 @@ def test_charts_move_while_the_run_goes_on_and_stand_still_while_paused(
     page.wait_for_function(f"() => {newest} > {stopped}")
 
 
-def test_a_hang_shows_rank_worker_sample_and_stack(watched: Watched, server: PageServer) -> None:
+def test_a_hang_shows_rank_worker_sample_and_stack(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.goto(server.url + FROZEN)
     hang = page.locator(".hang")
@@ -133,7 +133,7 @@ def test_a_hang_shows_rank_worker_sample_and_stack(watched: Watched, server: Pag
     expect(page.locator(".note")).to_contain_text("dataset[18432]")
 
 
-def test_acknowledge_silence_and_stacks_reach_the_server(watched: Watched, server: PageServer) -> None:
+def test_acknowledge_silence_and_stacks_reach_the_server(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.goto(f"{server.url}{DIGITS}/findings/digits-cnn-7f3a-3")
     row = page.locator('[id="finding-digits-cnn-7f3a-3"]')
@@ -148,7 +148,7 @@ def test_acknowledge_silence_and_stacks_reach_the_server(watched: Watched, serve
     assert [p.rsplit("/", 1)[-1] for p in server.posts] == ["ack", "silence", "stacks?rank=1"]
 
 
-def test_an_alert_appears_and_resolves_by_itself(watched: Watched, server: PageServer) -> None:
+def test_an_alert_appears_and_resolves_by_itself(server: PageServer, watched: Watched) -> None:
     server.tick_s = 0.2
     run = next(r for r in server.runs if r.run_id == "digits-cnn-7f3a")
     held, run.findings = run.findings, []
@@ -163,13 +163,13 @@ def test_an_alert_appears_and_resolves_by_itself(watched: Watched, server: PageS
     expect(page.locator("#alerts")).to_contain_text("none firing")
 
 
-def test_no_runs_shows_the_two_lines(watched: Watched, server: PageServer) -> None:
+def test_no_runs_shows_the_two_lines(server: PageServer, watched: Watched) -> None:
     server.runs = []
     watched.page.goto(server.url)
     expect(watched.page.locator("pre")).to_have_text("import loaderwatch\nloaderwatch.attach(train_loader)")
 
 
-def test_loading_shows_placeholders_first(watched: Watched, server: PageServer) -> None:
+def test_loading_shows_placeholders_first(server: PageServer, watched: Watched) -> None:
     server.delay_s = 1.0
     page = watched.page
     page.goto(server.url + DIGITS)
@@ -180,7 +180,7 @@ def test_loading_shows_placeholders_first(watched: Watched, server: PageServer) 
     expect(page.locator("[data-card=steps] .skeleton")).to_have_count(0)
 
 
-def test_a_server_that_goes_away_is_told_and_comes_back(watched: Watched, server: PageServer) -> None:
+def test_a_server_that_goes_away_is_told_and_comes_back(server: PageServer, watched: Watched) -> None:
     watched.allow_network_errors = True
     page = watched.page
     page.goto(server.url + DIGITS)
@@ -194,7 +194,7 @@ def test_a_server_that_goes_away_is_told_and_comes_back(watched: Watched, server
     expect(page.locator("[data-card=steps].is-live")).to_be_visible()
 
 
-def test_a_deleted_run_says_so(watched: Watched, server: PageServer) -> None:
+def test_a_deleted_run_says_so(server: PageServer, watched: Watched) -> None:
     watched.allow_network_errors = True
     page = watched.page
     page.goto(server.url + DIGITS)
@@ -208,7 +208,7 @@ def test_a_deleted_run_says_so(watched: Watched, server: PageServer) -> None:
     expect(page.locator(".run-link")).to_have_count(6)
 
 
-def test_signed_out_says_how_to_get_in(watched: Watched, server: PageServer) -> None:
+def test_signed_out_says_how_to_get_in(server: PageServer, watched: Watched) -> None:
     watched.allow_network_errors = True
     server.unauthorized = True
     page = watched.page
@@ -220,7 +220,7 @@ def test_signed_out_says_how_to_get_in(watched: Watched, server: PageServer) -> 
     expect(page.locator(".verdict-title")).to_be_visible()  # resumes by itself
 
 
-def test_lost_records_and_missing_gpu_are_said(watched: Watched, server: PageServer) -> None:
+def test_lost_records_and_missing_gpu_are_said(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.goto(server.url + "#/runs/resnet-lost-51aa")
     expect(page.locator(".lost-records")).to_have_text("18,204 records lost")
@@ -232,7 +232,7 @@ def test_lost_records_and_missing_gpu_are_said(watched: Watched, server: PageSer
     expect(page.locator(".verdict")).to_contain_text("Nothing is wrong")
 
 
-def test_names_that_are_markup_stay_text(watched: Watched, server: PageServer) -> None:
+def test_names_that_are_markup_stay_text(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.goto(server.url)
     expect(page.locator(".run-name b").first).to_have_text(f"train {XSS}.py")
@@ -244,7 +244,7 @@ def test_names_that_are_markup_stay_text(watched: Watched, server: PageServer) -
     assert XSS in page.title()
 
 
-def test_the_keyboard_does_everything(watched: Watched, server: PageServer) -> None:
+def test_the_keyboard_does_everything(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.goto(server.url)
     expect(page.locator(".run-link")).to_have_count(7)
@@ -277,7 +277,7 @@ def test_the_keyboard_does_everything(watched: Watched, server: PageServer) -> N
     expect(page.locator("h1")).to_have_text("Runs")
 
 
-def test_the_theme_is_kept(watched: Watched, server: PageServer) -> None:
+def test_the_theme_is_kept(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.goto(server.url + DIGITS)
     drawn(page, "steps")
@@ -294,7 +294,7 @@ def test_the_theme_is_kept(watched: Watched, server: PageServer) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_nothing_overflows_sideways(watched: Watched, server: PageServer, size: str) -> None:
+def test_nothing_overflows_sideways(server: PageServer, watched: Watched, size: str) -> None:
     page = watched.page
     width, height = SIZES[size]
     page.set_viewport_size({"width": width, "height": height})
@@ -306,7 +306,7 @@ def test_nothing_overflows_sideways(watched: Watched, server: PageServer, size: 
         assert wide <= width, f"{route} is {wide} px wide on a screen of {width}"
 
 
-def test_256_ranks(watched: Watched, server: PageServer) -> None:
+def test_256_ranks(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.goto(server.url + BIG)
     expect(page.locator("table.ranks tbody tr")).to_have_count(16)
@@ -321,7 +321,7 @@ def test_256_ranks(watched: Watched, server: PageServer) -> None:
 
 
 def test_first_paint_does_not_wait_for_plotly(
-    watched: Watched, server: PageServer, record_property: Callable[[str, object], None]
+    server: PageServer, watched: Watched, record_property: Callable[[str, object], None]
 ) -> None:
     page = watched.page
     page.goto(server.url + DIGITS)
@@ -341,7 +341,7 @@ def test_first_paint_does_not_wait_for_plotly(
     assert loaded > 0
 
 
-def test_only_what_is_seen_is_asked_for(watched: Watched, server: PageServer) -> None:
+def test_only_what_is_seen_is_asked_for(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.set_viewport_size({"width": 1280, "height": 500})
     asked: list[str] = []

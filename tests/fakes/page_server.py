@@ -12,6 +12,7 @@ import random
 import sys
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
@@ -293,7 +294,7 @@ class _Handler(BaseHTTPRequestHandler):
         if parts[2] == "events":
             return self._events(run)
         stack = {"rank": rank, "taken_at": wall - 9, "why": "requested"}
-        answers = {
+        answers: dict[str, Callable[[], Any]] = {
             "summary": lambda: summary(run, wall),
             "series": lambda: series(run, q, wall),
             "heatmap": lambda: heatmap(run, q, wall),
@@ -340,7 +341,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _file(self, path: str) -> None:
         if path == "/plotly.min.js":
-            data = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+            data = (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes()
             return self._send(200, data, "text/javascript")
         file = (WEB / ("index.html" if path == "/" else path.lstrip("/"))).resolve()
         if not file.is_relative_to(WEB.resolve()) or not file.is_file():
