@@ -54,6 +54,7 @@ def prepare_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--public-url",
+        type=_url,
         default=None,
         metavar="URL",
         help="address to write into alerts, when people reach the page by another one than this machine's",
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         token=None if args.no_auth else args.token or settings.token,
         no_auth=args.no_auth,
         allow_hosts=tuple(args.allow_host),
-        public_url=args.public_url.rstrip("/") if args.public_url else None,
+        public_url=args.public_url,
         notify=tuple(args.notify),
         retain_days=args.retain_days,
         hang_after_s=args.hang_after,
@@ -113,6 +114,12 @@ def _port(text: str) -> int:
     if not 0 <= port <= 65535:
         raise argparse.ArgumentTypeError(f"{port} is not a port; use 0 to 65535")
     return port
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as https://loaderwatch.example")
+    return text.rstrip("/")
 
 
 def _days(text: str) -> float:

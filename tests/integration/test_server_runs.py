@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from loaderwatch.core.wire import SpanInfo, StackDump, encode
 from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.server import events
 from tests.fakes.feed import SECOND, Feed
 from tests.fakes.serving import Access, EventReader, ScriptedDetector, ServeProcess, serving, wait_until
 from tests.fakes.webhook import Webhook
@@ -56,12 +58,12 @@ def test_an_envelope_becomes_a_run_on_the_page(tmp_path: Path) -> None:
         assert summary["steps"] == 20
         assert summary["verdict"]["title"]
         assert summary["ranks"][0]["phase"] == "wait"
-        with EventReader(access, "run-1") as events:
-            snapshot = events.wait("the snapshot", lambda e: e["event"] == "snapshot")
+        with EventReader(access, "run-1") as stream:
+            snapshot = stream.wait("the snapshot", lambda e: e["event"] == "snapshot")
             assert snapshot["summary"]["run_id"] == "run-1"
             assert snapshot["findings"] == []
             access.send(feed.envelope(steps=10))
-            tick = events.wait("30 steps", lambda e: e["summary"]["steps"] == 30)
+            tick = stream.wait("30 steps", lambda e: e["summary"]["steps"] == 30)
             assert tick["event"] == "tick"
             assert tick["findings"] is None
             newest = tick["newest_at"]
@@ -143,8 +145,8 @@ def test_an_alert_from_firing_to_resolved_with_one_message_each(tmp_path: Path) 
     with Webhook() as hook, serving(tmp_path, detector=detector, notify=(hook.url,)) as access:
         feed = Feed()
         access.send(feed.envelope(steps=20))
-        with EventReader(access, "run-1") as events:
-            events.wait("the snapshot", lambda e: e["event"] == "snapshot")
+        with EventReader(access, "run-1") as stream:
+            stream.wait("the snapshot", lambda e: e["event"] == "snapshot")
             detector.findings = [hung(feed)]
             notices: list[dict[str, Any]] = []
 
@@ -154,15 +156,15 @@ def test_an_alert_from_firing_to_resolved_with_one_message_each(tmp_path: Path) 
 
             (alert,) = wait_until("the alert", firing)
             assert alert["title"].startswith("Rank 0 hangs")
-            tick = events.wait("hung on the page", lambda e: e["summary"]["state"] == "hung")
+            tick = stream.wait("hung on the page", lambda e: e["summary"]["state"] == "hung")
             assert tick["summary"]["verdict"]["finding_id"] == alert["id"]
-            assert events.wait("the finding", lambda e: e["findings"])["findings"][0]["id"] == alert["id"]
+            assert stream.wait("the finding", lambda e: e["findings"])["findings"][0]["id"] == alert["id"]
             assert access.get("/runs")[0]["state"] == "hung"
             assert access.get("/runs")[0]["severity"] == "critical"
 
             for _ in range(5):  # it goes on: no further message
                 notices.extend(access.send(feed.envelope())["notices"])
-                events.wait("a tick", lambda e: e["summary"]["steps"] == feed.steps)
+                stream.wait("a tick", lambda e: e["summary"]["steps"] == feed.steps)
             detector.findings = []
 
             def resolved() -> list[dict[str, Any]]:
@@ -170,7 +172,7 @@ def test_an_alert_from_firing_to_resolved_with_one_message_each(tmp_path: Path) 
                 return findings_of(access, "resolved")
 
             wait_until("resolved", resolved)
-            events.wait(
+            stream.wait(
                 "live again", lambda e: e["summary"]["state"] == "live" and e["summary"]["steps"] > 45
             )
 
@@ -198,6 +200,26 @@ def test_an_alert_from_firing_to_resolved_with_one_message_each(tmp_path: Path) 
         assert "loaderwatch_notify_sent_total 2" in text
         assert "loaderwatch_notify_failed_total 0" in text
     assert len(hook.messages) == 2
+
+
+def test_every_second_is_judged_however_envelopes_fall_in_time(tmp_path: Path) -> None:
+    detector = ScriptedDetector()
+    with serving(tmp_path, detector=detector) as access:
+        feed = Feed()
+        for _ in range(6):  # in step with the server's own rhythm
+            access.send(feed.envelope())
+            time.sleep(1.0)
+        assert len(detector.windows) >= 3
+        assert len({window.now_ns for window in detector.windows}) == len(detector.windows), "no window twice"
+
+
+def test_an_idle_stream_is_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "HEARTBEAT_S", 0.1)
+    with serving(tmp_path) as access:
+        access.send(Feed().envelope())
+        with EventReader(access, "run-1") as reader:
+            wait_until("heartbeats", lambda: reader.comments >= 3)
+            assert not reader.ended.is_set()
 
 
 def test_acknowledge_and_silence(tmp_path: Path) -> None:
@@ -309,20 +331,20 @@ def test_a_restart_loses_nothing_and_the_page_goes_on(tmp_path: Path) -> None:
         access = server.start()
         for _ in range(3):
             access.send(feed.envelope(steps=20))
-        with EventReader(access, "run-1") as events:
-            last = events.wait("60 steps", lambda e: e["summary"]["steps"] == 60)
+        with EventReader(access, "run-1") as stream:
+            last = stream.wait("60 steps", lambda e: e["summary"]["steps"] == 60)
             server.stop()
         before_s = last["summary"]["data_wait_ratio"]
 
         access = server.start()
         (run,) = access.get("/runs")
         assert (run["run_id"], run["state"]) == ("run-1", "live")
-        with EventReader(access, "run-1", last_event_id=last["id"]) as events:
-            again = events.wait("a snapshot of the new server", lambda e: e["event"] == "snapshot")
+        with EventReader(access, "run-1", last_event_id=last["id"]) as stream:
+            again = stream.wait("a snapshot of the new server", lambda e: e["event"] == "snapshot")
             assert again["summary"]["steps"] == 60
             assert again["summary"]["data_wait_ratio"] == pytest.approx(before_s, abs=0.05)
             access.send(feed.envelope(steps=20))
-            events.wait("it goes on", lambda e: e["summary"]["steps"] == 80)
+            stream.wait("it goes on", lambda e: e["summary"]["steps"] == 80)
         assert access.send(feed.envelope(steps=0))["stored_seq"] == feed.seq
         series = access.get("/runs/run-1/series", metric="wait_s")
         assert sum(v is not None for v in series["mean"]) >= 2

@@ -28,6 +28,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["serve", "--port", "x"],
         ["serve", "--retain-days", "0"],
         ["serve", "--nonsense"],
+        ["serve", "--public-url", "gpu01:8790"],
         ["serve", "--token", "x", "--no-auth"],
         ["analyze"],
         ["runs", "extra"],
