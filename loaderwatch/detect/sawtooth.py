@@ -90,16 +90,20 @@ def _steady(pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
         if spikes_s >= SPIKE_PART * now.lost_s:
             return None
     began_ns, lost_s = _began(pace, now, limits)
-    warming = _warms_up(now)
+    cause = warming_cause(now) if _warms_up(now) else steady_cause(now, cpus)
     severity = "critical" if share >= limits.input_critical_ratio else "warning"
+    if cause.scenario == "S09":
+        severity = "info"
+    elif cause.scenario == "S14":  # a busy machine looks like this as well, and the loader cannot help it
+        severity = "warning" if severity == "critical" else "info"
     return Stall(
         pace=now,
-        cause=warming_cause(now) if warming else steady_cause(now, cpus),
+        cause=cause,
         cpus=cpus,
         share=share,
         began_ns=began_ns,
         lost_s=lost_s,
-        severity="info" if warming else severity,
+        severity=severity,
         spiky=False,
     )
 
@@ -279,7 +283,7 @@ def _as_straggler(finding: Finding, culprit: Stall, now: dict[int, Pace]) -> Fin
     return msgspec.structs.replace(
         finding,
         scenario="S43",
-        confidence=max(finding.confidence, 0.85),
+        confidence=max(finding.confidence, 0.85) if finding.confidence >= 0.7 else finding.confidence,
         title=f"Rank {rank} waits {duration(wait_s)} for data in each iteration, and {their} for rank {rank}:"
         f" {culprit.cause.because}.",
         cause=f"All ranks take {duration(iteration_s)} per iteration, but only rank {rank} spends it waiting for data"

@@ -144,7 +144,8 @@ class Tracker:
 
     def _merge(self, incident: Incident, new: Finding, now_ns: int) -> Incident:
         old = incident.finding
-        keep_old = old.scenario != new.scenario and new.confidence <= old.confidence
+        graver = SEVERITIES[new.severity] > SEVERITIES[old.severity]
+        keep_old = old.scenario != new.scenario and new.confidence <= old.confidence and not graver
         base = old if keep_old else new
         indices = list(dict.fromkeys([*old.sample_indices, *new.sample_indices]))[-MOST_INDICES:]
         finding = msgspec.structs.replace(
