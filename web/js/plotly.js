@@ -32,8 +32,22 @@ export function load() {
   return loading;
 }
 
-/** Elements that already report to us. @type {WeakSet<Element>} */
-const wired = new WeakSet();
+/** Elements that already report to us. @type {Set<HTMLElement>} */
+const wired = new Set();
+
+/**
+ * The moment under the pointer, marked on every chart (`.plot::after` draws the line).
+ * @param {any} plot @param {number|null} client_x - null: the pointer left
+ */
+function point(plot, client_x) {
+  const axis = plot._fullLayout?.xaxis;
+  if (axis === undefined) return;
+  const at = client_x === null ? -1 : (client_x - plot.getBoundingClientRect().left - axis._offset) / axis._length;
+  for (const element of wired) {
+    element.classList.toggle("is-pointed", at >= 0 && at <= 1);
+    element.style.setProperty("--at", at.toFixed(4));
+  }
+}
 
 /** @param {HTMLElement} element @param {Figure} figure @param {Reactions} reactions */
 export async function draw(element, figure, reactions) {
@@ -49,6 +63,8 @@ export async function draw(element, figure, reactions) {
     const to = change["xaxis.range[1]"];
     if (from !== undefined && to !== undefined) reactions.zoom(fromAxis(from), fromAxis(to));
   });
+  element.addEventListener("pointermove", (event) => point(plot, event.clientX));
+  element.addEventListener("pointerleave", () => point(plot, null));
   plot.on("plotly_doubleclick", () => reactions.reset());
   plot.on("plotly_click", (/** @type {any} */ event) => {
     const point = event.points?.[0];
@@ -58,5 +74,5 @@ export async function draw(element, figure, reactions) {
 
 /** Free what Plotly holds for an element that goes away. @param {HTMLElement} element */
 export async function purge(element) {
-  if (loading !== null && wired.has(element)) (await loading).purge(element);
+  if (loading !== null && wired.delete(element)) (await loading).purge(element);
 }

@@ -131,7 +131,7 @@ export function streamed(state, message, now) {
     const findings = message.findings ?? state.findings;
     return { ...state, link: "live", clock: now, ticked_at: now, findings };
   }
-  const rank = state.rank ?? worstRank(summary);
+  const rank = state.rank ?? frozenRank(message.findings ?? []) ?? worstRank(summary);
   const ended = summary.state !== "live" && summary.state !== "hung";
   return {
     ...state,
@@ -158,6 +158,11 @@ export function aged(state, now) {
 /** Server time now, as well as this browser knows it. @param {State} state */
 export function serverNow(state) {
   return state.clock + state.offset;
+}
+
+/** The rank that a hang which goes on names. @param {Finding[]} findings @returns {number|null} */
+function frozenRank(findings) {
+  return active(findings).find((f) => f.code.startsWith("hung"))?.rank ?? null;
 }
 
 /** The rank that waits most for data; the first one when no wait is known. @param {Summary} summary @returns {number|null} */

@@ -11,9 +11,12 @@
 /** Above and below a plot. */
 export const MARGIN = { t: 10, b: 24 };
 
+/** Charts narrower than this shorten their labels. */
+export const NARROW = 560;
+
 /** Equal on every chart of a page, so that one moment lies at one x everywhere. @param {number} width */
 export function sides(width) {
-  return width < 560 ? { l: 52, r: 42 } : { l: 64, r: 56 };
+  return width < NARROW ? { l: 52, r: 42 } : { l: 64, r: 56 };
 }
 
 const MOST_BANDS = 40;
@@ -58,14 +61,10 @@ export function timeLayout(palette, height, range, width) {
       ticks: "outside",
       ticklen: 4,
       tickcolor: "rgba(0,0,0,0)",
-      nticks: width < 560 ? 4 : 8,
+      nticks: width < NARROW ? 4 : 8,
       tickformat: range.end - range.start > 86_400 ? "%b %d %H:%M" : range.end - range.start > 3_600 ? "%H:%M" : "%H:%M:%S",
       hoverformat: "%H:%M:%S",
-      showspikes: true,
-      spikemode: "across",
-      spikethickness: 1,
-      spikedash: "solid",
-      spikecolor: palette.muted,
+      showspikes: false, // the line under the pointer runs through all charts: plotly.js
       fixedrange: false,
     },
   };

@@ -1,6 +1,6 @@
 // Rank × time: which ranks wait for data, and when.
 
-import { MARGIN, marks, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { MARGIN, NARROW, marks, timeLayout, toAxis, valueAxis } from "./axis.js";
 
 /** Height of the chart: rows people can click while there are few, a fixed picture when there are many. @param {number} ranks */
 export function heatmapHeight(ranks) {
@@ -19,13 +19,12 @@ export function heatmapFigure(input, palette) {
   const layout = timeLayout(palette, heatmapHeight(ranks.length), input.range, input.width);
   layout.hovermode = "closest";
   layout.xaxis.showgrid = false;
-  layout.xaxis.showspikes = false;
   const every = Math.ceil(ranks.length / 16);
   layout.yaxis = valueAxis(palette, {
     range: [ranks.length - 0.5, -0.5], // rank 0 on top
     tickmode: "array",
     tickvals: ranks.map((_, i) => i).filter((i) => i % every === 0),
-    ticktext: ranks.filter((_, i) => i % every === 0).map((r) => `rank ${r}`),
+    ticktext: ranks.filter((_, i) => i % every === 0).map((r) => (input.width < NARROW ? `r${r}` : `rank ${r}`)),
     showgrid: false,
   });
   // The picture covers the tint of bands: only their bars on top are drawn.

@@ -1,7 +1,7 @@
 // One lane per worker: each fetch a bar, collate its darker tail, slow samples outlined, the open fetch growing.
 
 import { duration } from "../format.js";
-import { MARGIN, epochMarks, fade, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { MARGIN, NARROW, epochMarks, fade, timeLayout, toAxis, valueAxis } from "./axis.js";
 
 /**
  * @typedef {import("../types.js").Fetches} Fetches
@@ -36,12 +36,11 @@ export function lanesFigure(input, palette) {
   const thick = lanes.length > 16 ? 8 : lanes.length > 8 ? 12 : 18;
   const layout = timeLayout(palette, Math.max(1, lanes.length) * (thick + 8) + MARGIN.t + MARGIN.b, input.range, input.width);
   layout.hovermode = "closest";
-  layout.xaxis.showspikes = false;
   layout.yaxis = valueAxis(palette, {
     range: [lanes.length - 0.5, -0.5],
     tickmode: "array",
     tickvals: lanes.map((_, i) => i),
-    ticktext: lanes.map((w) => (w < 0 ? "main" : `worker ${w}`)),
+    ticktext: lanes.map((w) => (w < 0 ? "main" : input.width < NARROW ? `w${w}` : `worker ${w}`)),
     showgrid: false,
   });
   layout.shapes = epochMarks(input.epochs, input.range, palette, input.width);

@@ -14,7 +14,7 @@ import { alertsPanel, hangCard, hangNow } from "./alerts.js";
 import { blocked, card, plot, rangeBar } from "./frame.js";
 import { button, empty, skeleton, stateBadge } from "./parts.js";
 import { stackView } from "./stacks.js";
-import { ranksTable, samplesTable, workersTable } from "./tables.js";
+import { FIRST_SAMPLES, ranksTable, samplesTable, workersTable } from "./tables.js";
 import { gpuStatus, rankTiles, runHead, runTiles, verdictBanner } from "./verdict.js";
 
 /**
@@ -84,12 +84,20 @@ export function rankPage(state, act) {
     }),
     card(state, {
       id: "samples", title: "Slowest samples", about: "over the whole run, one row per index", height: "160px", flush: true,
+      extra: moreSamples(state, act),
       body: samplesTable(state.cards.samples?.data ?? null, state, act),
       empty: state.cards.samples?.data?.length === 0 ? empty("No samples timed yet", "Iterable datasets and wrapped loaders have no index to name.") : null,
     }),
     h("section", { key: "small", class: "smalls", "aria-label": "Hardware counters" }, h("h2", { class: "section-title" }, "Machine and processes"), h("div", { class: "small-grid" }, COUNTERS.map((c) => smallCard(state, c)))),
     stacksCard(state, act),
   );
+}
+
+/** @param {State} state @param {Actions} act */
+function moreSamples(state, act) {
+  const all = state.open["all-samples"] ?? false;
+  const n = state.cards.samples?.data?.length ?? 0;
+  return n > FIRST_SAMPLES && button(all ? `Show ${FIRST_SAMPLES}` : `Show all ${n}`, () => act.open("all-samples", !all));
 }
 
 /** @param {State} state @param {Actions} act */

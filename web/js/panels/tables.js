@@ -16,6 +16,7 @@ import { button, copyButton, meter, stateBadge, waitTone } from "./parts.js";
 
 /** Rows drawn before the reader asks for all: a table of 256 that changes twice a second costs more than it tells. */
 const FIRST_ROWS = 16;
+export const FIRST_SAMPLES = 6;
 
 /** @type {{by: string, label: string, num?: boolean}[]} */
 const RANK_COLUMNS = [
@@ -137,6 +138,7 @@ export function workersTable(workers) {
 export function samplesTable(samples, state, act) {
   if (samples === null) return null;
   const now = serverNow(state);
+  const shown = state.open["all-samples"] ? samples : samples.slice(0, FIRST_SAMPLES);
   return h(
     "div",
     { class: "table-scroll" },
@@ -147,7 +149,7 @@ export function samplesTable(samples, state, act) {
       h(
         "tbody",
         {},
-        samples.map((s) =>
+        shown.map((s) =>
           h(
             "tr",
             { key: `${s.loader}/${s.index}` },
