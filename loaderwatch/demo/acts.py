@@ -39,12 +39,12 @@ ACTS = (
     Act(
         key="few-workers",
         title="Too few workers",
-        what="images now come from slow remote storage: a batch takes two workers four times as long as a step",
+        what="images now come from slow remote storage: a worker needs five times as long for a batch as the model for a step",
         look="the comb of waits (every 2nd step), GPU utilization as a sawtooth, and how many workers are advised",
         scenarios=("S02",),
         epochs=2,
         repeats=3,
-        read_latency_s=0.008,
+        read_latency_s=0.010,
     ),
     Act(
         key="slow-sample",

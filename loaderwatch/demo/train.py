@@ -35,6 +35,8 @@ SLOW_INDEX = 1690
 SILENT_INDEX = 511
 """The read that is not answered, also in the middle."""
 
+CATCH_UP_S = 0.25
+
 
 class Digits(Dataset[tuple[Tensor, int]]):
     """The PNG files of ``folder``, each ``act.repeats`` times per epoch. A sample: (float32 [1, 32, 32], class)."""
@@ -42,6 +44,7 @@ class Digits(Dataset[tuple[Tensor, int]]):
     def __init__(self, folder: Path, act: Act) -> None:
         self.paths = sorted(folder.glob("*/*.png"))
         self.act = act
+        self.answer_at = 0.0
         self.answered = folder.parent / "storage-answered"
 
     def __len__(self) -> int:
@@ -57,7 +60,11 @@ class Digits(Dataset[tuple[Tensor, int]]):
     def _fetch_from_storage(self, index: int) -> None:
         """Take the time that remote storage would."""
         if self.act.read_latency_s:
-            time.sleep(self.act.read_latency_s)
+            # So many images a second on each connection. A worker that was late catches up, else the machine's other
+            # work would make one rank slower than the other, and that would be another story.
+            now = time.monotonic()
+            self.answer_at = max(self.answer_at, now - CATCH_UP_S) + self.act.read_latency_s
+            time.sleep(max(0.0, self.answer_at - now))
         if self.act.slow_read_s and index == SLOW_INDEX:
             time.sleep(self.act.slow_read_s)
         if self.act.hang_s and index == SILENT_INDEX and not self.answered.exists():

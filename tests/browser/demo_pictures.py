@@ -21,6 +21,8 @@ from tests.browser.shots import SIZES, take
 RUN = "demo"
 LIMIT_S = 240.0
 MAX_BYTES = 300_000
+WAIT_S = 3.0
+"""For every chart to have its data: the training, its workers, the server and the browser share the machine."""
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -49,13 +51,19 @@ def take_pictures(page: Page, out: Path) -> list[Path]:
     """Take each picture while what it shows is going on."""
     run = {"run": f"#/runs/{RUN}"}
     wait_for(lambda: fires(page, "S28"), "the act with the epoch boundaries")
-    files = take(page.viewer_url, out, run, {"wide": (1280, 1180)}, ("light", "dark"), full_page=False)
+    files = take(
+        page.viewer_url, out, run, {"wide": (1280, 1180)}, ("light", "dark"), full_page=False, wait_s=WAIT_S
+    )
     wait_for(lambda: fires(page, "S36"), "the act with the hang")
     findings = page.ask(f"/api/v1/runs/{RUN}/findings")
     rank = next(finding["rank"] for finding in findings if finding["scenario"] == "S36")
     hung = {"rank": f"#/runs/{RUN}/ranks/{rank}"}
-    files += take(page.viewer_url, out, hung, {"wide": (1280, 800)}, ("dark",), full_page=False)
-    files += take(page.viewer_url, out, run, {"phone": SIZES["phone"]}, ("light",), full_page=False)
+    files += take(
+        page.viewer_url, out, hung, {"wide": (1280, 800)}, ("dark",), full_page=False, wait_s=WAIT_S
+    )
+    files += take(
+        page.viewer_url, out, run, {"phone": SIZES["phone"]}, ("light",), full_page=False, wait_s=WAIT_S
+    )
     return files
 
 
