@@ -12,6 +12,7 @@ import argparse
 import http.server
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -198,6 +199,7 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, float]:
                 streamer.wait()
         received.server.shutdown()
         received.server.server_close()
+        shutil.rmtree(settings.rings_dir, ignore_errors=True)
 
 
 def main() -> None:

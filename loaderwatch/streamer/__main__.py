@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
+import stat
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
@@ -21,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run-name", default="")
     parser.add_argument(
         "--adopt", action="store_true", help="send what an earlier streamer of this run left behind, then end"
+    )
+    parser.add_argument(
+        "--standby", action="store_true", help="started by the active streamer, to take over when it dies"
     )
     options = parser.parse_args(arguments)
     if not RUN_ID_PATTERN.match(options.run_id):
@@ -39,10 +45,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.error("%s", error)
         return 2
     folder = settings.rings_dir / options.run_id
+    if options.standby and not folder.is_dir():
+        return 0  # the run ended while this process started
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         logging.error("%s cannot be made: %s", folder, error)
+        return 1
+    if not is_private(settings.rings_dir):
+        logging.error(
+            "%s belongs to somebody else; it is not read. Set LOADERWATCH_DIR to another directory", folder
+        )
         return 1
     office = elect(folder)
     if office is None:
@@ -52,10 +65,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         name = options.run_name or options.run_id
         return Streamer(
-            settings, options.run_id, name, adopting=options.adopt, inherited=office.inherited
+            settings,
+            options.run_id,
+            name,
+            adopting=options.adopt,
+            inherited=office.inherited or options.standby,
         ).run()
     finally:
         office.lock.release()
+
+
+def is_private(folder: Path) -> bool:
+    """Whether nobody else can put files there: its name in /dev/shm can be guessed, and pids in rings get signals."""
+    if not hasattr(os, "getuid"):
+        return True
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
 if __name__ == "__main__":

@@ -148,6 +148,8 @@ class Streamer:
                 self._send_envelope()
                 roster.retire(now)
         self._hear()
+        if not self._uploader.is_alive():
+            raise RuntimeError("the upload thread ended; the standby takes over")
         if now >= self._next_standby_check_ns:
             self._next_standby_check_ns = now + STANDBY_CHECK_NS
             self._check_standby(now)
@@ -281,7 +283,7 @@ class Streamer:
             return
         if standby_missing(self._rings.folder):
             self._standby_spawned_ns = now
-            self._standby = self._spawn_streamer(self._run_id, self._state.run_name)
+            self._standby = self._spawn_streamer(self._run_id, self._state.run_name, "--standby")
 
     def _adopt_orphans(self) -> None:
         """Start a streamer for each run whose streamers died with the host, or were all killed, and left something."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,8 @@ log = logging.getLogger(__name__)
 RING: Final = ".ring"
 INFO: Final = ".json"
 STACK: Final = ".stack"
+STRAY_S: Final = 60.0
+"""A file this old without a ring belongs to a process that died while it made its files."""
 
 
 @dataclass(slots=True)
@@ -115,16 +118,18 @@ class RingFolder:
         return {ring.key: ring.cursor for ring in self.rings.values()}
 
     def remove(self) -> None:
-        """Remove the folder at the end of the run, unless somebody put a new ring there meanwhile."""
+        """Remove the folder at the end of the run, unless a new process of the run is settling in there."""
         for ring in list(self.rings.values()):
             self.forget(ring)
+        long_ago = time.time() - STRAY_S
         try:
-            leftovers = list(self.folder.iterdir())
-            if any(path.suffix == RING for path in leftovers):
+            files = list(self.folder.iterdir())
+            strays = [path for path in files if path.suffix != ".lock"]
+            if any(path.stat().st_mtime > long_ago for path in strays):
                 return
-            for path in leftovers:
+            for path in files:
                 path.unlink(missing_ok=True)
-            self.folder.rmdir()
+            self.folder.rmdir()  # fails, rightly, if something came meanwhile
         except OSError as error:
             log.info("%s stays: %s", self.folder, error)
 

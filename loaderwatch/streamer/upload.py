@@ -90,7 +90,8 @@ class Uploader(threading.Thread):
         """Send one envelope; None when it is done with, else the seconds to wait before trying again."""
         try:
             status, retry_after_s, body = self._post(payload)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            # ValueError: a port or token that cannot be put into a request.
             self._say_away(f"cannot be reached ({error})")
             self._close()
             self.target = None  # it may have moved

@@ -123,6 +123,12 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def kill_group(pid: int) -> None:
+    """SIGKILL to the process group, if there is anybody left."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
 def wait_for(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
     """Wait until it holds, or fail."""
     deadline = time.monotonic() + timeout_s

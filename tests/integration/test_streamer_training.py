@@ -15,7 +15,7 @@ import pytest
 
 from loaderwatch.core.config import load_settings
 from tests.fakes.receiver import Receiver
-from tests.fakes.streaming import Streaming, wait_for
+from tests.fakes.streaming import Streaming, kill_group, wait_for
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 
@@ -79,7 +79,31 @@ def test_a_blocked_sample_brings_worker_index_and_stack(data_dir: Path, tmp_path
             receiver.wait_for(lambda: receiver.in_order()[-1].final, 30)
             assert receiver.in_order()[-1].processes[0].state == "crashed"
         finally:
-            os.killpg(trainee.pid, signal.SIGKILL)  # with the worker that sleeps
+            kill_group(trainee.pid)  # with the worker that sleeps
+            trainee.communicate(timeout=10)
+
+
+def test_a_killed_worker_is_the_reason_that_is_shown(data_dir: Path, tmp_path: Path) -> None:
+    """The training process says why it ended; the worker's span says that it is dead."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
+        trainee = _run(it, script, "hang")
+        try:
+            receiver.wait_for(
+                lambda: any(s.sample_index == 40 for e in receiver.in_order()[-1:] for s in e.spans), 60
+            )
+            blocked = next(s for s in receiver.in_order()[-1].spans if s.sample_index == 40)
+            os.kill(blocked.pid, signal.SIGKILL)
+            trainee.wait(30)
+            receiver.wait_for(lambda: receiver.in_order()[-1].final, 30)
+            last = receiver.in_order()[-1].processes[0]
+            assert last.state == "crashed"
+            assert last.exit is not None
+            assert "DataLoader worker" in last.exit
+            assert any(s.pid == blocked.pid and not s.alive for e in receiver.in_order() for s in e.spans)
+        finally:
+            kill_group(trainee.pid)
             trainee.communicate(timeout=10)
 
 

@@ -76,6 +76,13 @@ class GpuSampler:
         return [(rank, gpu, at_ns + wall_offset_ns, *values) for rank, gpu, at_ns, values in taken]
 
     def _run(self) -> None:
+        try:
+            self._sample_for_good()
+        except Exception as error:
+            log.exception("GPU sampling ended")
+            self.status = f"reading the NVIDIA driver failed ({type(error).__name__}: {error}): {OFF}"
+
+    def _sample_for_good(self) -> None:
         while not self._stop_asked.is_set():
             try:
                 open_nvml()

@@ -7,12 +7,14 @@ import sys
 import threading
 from pathlib import Path
 
+from loaderwatch.streamer.__main__ import is_private
 from loaderwatch.streamer.election import FileLock, Office, elect, is_orphan, standby_missing
 from tests.fakes.streaming import wait_for
 
 HOLD = """
 import sys, time
 from pathlib import Path
+from loaderwatch.streamer.__main__ import is_private
 from loaderwatch.streamer.election import FileLock
 lock = FileLock(Path(sys.argv[1]))
 assert lock.try_acquire()
@@ -60,6 +62,18 @@ def test_active_standby_and_one_too_many(tmp_path: Path) -> None:
     assert heirs[0] is not None
     assert heirs[0].inherited
     heirs[0].lock.release()
+
+
+def test_a_folder_others_can_write_is_not_read(tmp_path: Path) -> None:
+    """Rings name the pids that get signals."""
+    folder = tmp_path / "rings"
+    folder.mkdir(mode=0o700)
+    assert is_private(folder)
+    folder.chmod(0o777)
+    assert not is_private(folder)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    assert not is_private(link)
 
 
 def test_a_lock_on_a_file_that_was_removed_does_not_count(tmp_path: Path) -> None:

@@ -161,6 +161,20 @@ def test_finished_and_crashed(folder: Path) -> None:
     assert new.path.exists()
 
 
+def test_the_end_removes_the_folder_but_not_under_a_newcomer(folder: Path) -> None:
+    """A second run of the same name may be making its ring at this moment."""
+    open_rings(folder, rank=0, workers=0, pid=dead_pid())
+    (folder / "streamer.lock").touch()
+    coming = folder / "main-7.ring.new"
+    coming.touch()
+    roster = make(folder)
+    roster.folder.remove()
+    assert {path.name for path in folder.iterdir()} == {"streamer.lock", "main-7.ring.new"}
+    os.utime(coming, (1, 1))
+    roster.folder.remove()
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize("finished", [True, False])
 def test_a_dead_workers_ring_goes_unless_it_is_waited_for(folder: Path, finished: bool) -> None:
     """One that said goodbye goes at once; one that was killed stays while training may wait for it."""
