@@ -34,10 +34,11 @@ class Guard:
         self.faults += 1
         self._last.append(fault)
         try:
+            tripping = self.faults >= TRIP_AFTER and not self.tripped
+            self.tripped = self.tripped or tripping
             if self.on_fault is not None:
                 self.on_fault()
-            if self.faults >= TRIP_AFTER and not self.tripped:
-                self.tripped = True
+            if tripping:
                 if self.on_trip is not None:
                     self.on_trip()
                 say(

@@ -23,5 +23,5 @@ class WireError(LoaderwatchError):
         self.field = field
 
 
-class ConfigError(LoaderwatchError):
+class ConfigError(LoaderwatchError, ValueError):
     """A setting (environment variable, command-line option) has a value that cannot be used."""

@@ -1,0 +1,51 @@
+"""Wrong arguments to ``attach`` are named at once, with their value and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import loaderwatch
+
+LOADER: Any = DataLoader([1, 2])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("loader", "options", "kind", "text"),
+    [
+        (3, {}, TypeError, r"loader is 3 \(int\); pass a DataLoader"),
+        ("train", {}, TypeError, r"loader is 'train' \(str\); pass a DataLoader"),
+        (DataLoader, {}, TypeError, r"loader is .*pass a"),
+        (LOADER, {"role": "test"}, ValueError, r"role is 'test' \(str\); use 'train' or 'eval'"),
+        (LOADER, {"name": 1}, TypeError, r"name is 1 \(int\); use a string"),
+        (LOADER, {"name": " "}, ValueError, r"name is ' '; use 1 to 100"),
+        (LOADER, {"model": "resnet"}, TypeError, r"model is 'resnet' \(str\); pass the torch.nn.Module"),
+        (LOADER, {"optimizer": 1}, TypeError, r"optimizer is 1 \(int\); pass a torch.optim"),
+        (LOADER, {"run": 1}, TypeError, r"run is 1 \(int\); use a string"),
+        (LOADER, {"run": "?"}, ValueError, r"run is '\?'; use a name with letters"),
+        (LOADER, {"server": 8790}, TypeError, r"server is 8790 \(int\); use a URL"),
+        (LOADER, {"server": "box:8790"}, ValueError, r"server is 'box:8790'; use a URL"),
+    ],
+)
+def test_wrong_argument(
+    data_dir: Any, loader: Any, options: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=text):
+        loaderwatch.attach(loader, **options)
+    assert type(LOADER) is DataLoader
+
+
+@pytest.mark.usefixtures("data_dir", "no_streamer")
+def test_second_run_name_in_one_process() -> None:
+    model = torch.nn.Linear(1, 1)
+    loaderwatch.attach(LOADER, run="first", model=model, optimizer=torch.optim.SGD(model.parameters()))
+    with pytest.raises(ValueError, match=r"run is 'second', but this process already records run 'first'"):
+        loaderwatch.attach(LOADER, run="second")
+
+
+def test_phase_name() -> None:
+    with pytest.raises(TypeError, match=r"name is 3 \(int\); use a string such as 'checkpoint'"):
+        loaderwatch.phase(3)  # type: ignore[arg-type]

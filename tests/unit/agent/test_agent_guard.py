@@ -1,0 +1,63 @@
+"""The seam: our faults are swallowed and counted, the user's errors are not touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader
+
+import loaderwatch
+from loaderwatch.agent.guard import TRIP_AFTER, ask, guard, shield, take_swallowed
+from tests.conftest import RingFolder
+
+
+def boom(*_: object, **__: object) -> int:
+    raise RuntimeError("boom")
+
+
+def test_shield_swallows_and_counts() -> None:
+    assert shield(boom)() is None
+    assert shield(lambda: 3)() == 3
+    assert guard.faults == 1
+    (fault,) = take_swallowed()
+    assert str(fault) == "boom"
+    assert guard.faults == 0
+
+
+def test_shield_lets_the_user_interrupt() -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        shield(interrupted)()
+
+
+def test_ask_is_no_fault_of_ours() -> None:
+    assert ask(boom) is None
+    assert take_swallowed() == []
+
+
+@pytest.mark.usefixtures("no_streamer")
+def test_hooks_step_aside_when_they_keep_failing(
+    rings: RingFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loader: DataLoader[Any] = DataLoader(list(range(40)), batch_size=2)  # type: ignore[arg-type]
+    plain = [batch.tolist() for batch in loader]
+    loaderwatch.attach(loader)
+    monkeypatch.setattr("loaderwatch.agent.hot.pack_span", boom)
+
+    def batches() -> Iterator[list[int]]:
+        for batch in loader:
+            yield batch.tolist()
+
+    assert list(batches()) == plain
+    assert type(loader) is DataLoader
+    assert list(batches()) == plain
+    assert len(take_swallowed()) >= TRIP_AFTER
+    status = rings.main().status
+    assert (status.tripped, status.faults) == (True, TRIP_AFTER)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "stepped aside after 5 faults of its own; training goes on unwatched" in said

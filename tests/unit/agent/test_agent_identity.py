@@ -1,0 +1,103 @@
+"""Ranks and run ids from launchers' environments."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from loaderwatch.agent.identity import (
+    Ranks,
+    find_gpu_uuid,
+    find_ranks,
+    find_run,
+    shared_facts,
+    slugged,
+    start_time,
+)
+from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.wire import RUN_ID_PATTERN
+
+TORCHRUN = {
+    "RANK": "3",
+    "LOCAL_RANK": "1",
+    "WORLD_SIZE": "4",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "node0",
+    "MASTER_PORT": "29500",
+    "TORCHELASTIC_RUN_ID": "job",
+    "TORCHELASTIC_RESTART_COUNT": "0",
+}
+SLURM = {"SLURM_JOB_ID": "77", "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NTASKS": "8"}
+
+
+@pytest.mark.parametrize(
+    ("env", "ranks"),
+    [
+        ({}, Ranks(0, 0, 1)),
+        (TORCHRUN, Ranks(3, 1, 4)),
+        ({"RANK": "2", "WORLD_SIZE": "4"}, Ranks(2, 2, 4)),
+        ({"RANK": "x", "WORLD_SIZE": "4"}, Ranks(0, 0, 1)),
+        (SLURM, Ranks(0, 0, 1)),  # a batch script, not an srun step
+        ({**SLURM, "SLURM_STEP_ID": "0"}, Ranks(5, 1, 8)),
+        ({**SLURM, "SLURM_STEP_ID": "0", **TORCHRUN}, Ranks(3, 1, 4)),
+    ],
+)
+def test_ranks(env: dict[str, str], ranks: Ranks) -> None:
+    assert find_ranks(env) == ranks
+
+
+def test_ranks_of_one_job_share_what_makes_the_run_id() -> None:
+    other = {**TORCHRUN, "RANK": "0", "LOCAL_RANK": "0"}
+    assert find_run(None, TORCHRUN) == find_run(None, other)
+    step = {**SLURM, "SLURM_STEP_ID": "0"}
+    assert find_run(None, step) == find_run(None, {**step, "SLURM_PROCID": "6"})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"TORCHELASTIC_RUN_ID": "other"},
+        {"MASTER_PORT": "29501"},
+        {"TORCHELASTIC_RESTART_COUNT": "1"},
+        {"SLURM_JOB_ID": "78"},
+    ],
+)
+def test_another_run_has_another_id(changed: dict[str, str]) -> None:
+    assert find_run(None, TORCHRUN) != find_run(None, {**TORCHRUN, **changed})
+
+
+def test_on_one_node_the_launcher_tells_runs_apart() -> None:
+    single = {**TORCHRUN, "LOCAL_WORLD_SIZE": "4"}
+    assert str(os.getppid()) in shared_facts(single)
+    assert str(os.getppid()) not in shared_facts(TORCHRUN)
+
+
+def test_named_run() -> None:
+    assert find_run("ResNet 50 / lr=3", {}).run_id == "resnet-50-lr-3"
+    assert find_run("ResNet 50 / lr=3", {}).name == "ResNet 50 / lr=3"
+    with pytest.raises(ConfigError, match=re.escape("run is '///'")):
+        find_run("///", {})
+
+
+@pytest.mark.parametrize("name", ["", "-", "Über train.py", "x" * 200, "_a_", "a b", "ÄÖ"])
+def test_slug_is_a_run_id_or_nothing(name: str) -> None:
+    slug = slugged(name)
+    assert slug == "" or RUN_ID_PATTERN.match(slug)
+
+
+def test_derived_id_is_a_run_id() -> None:
+    assert RUN_ID_PATTERN.match(find_run(None, {}).run_id)
+
+
+def test_gpu_uuid_from_the_environment() -> None:
+    assert find_gpu_uuid({}) is None
+    assert find_gpu_uuid({"CUDA_VISIBLE_DEVICES": "0,1"}) is None
+    visible = {"CUDA_VISIBLE_DEVICES": "GPU-aa,MIG-bb", "LOCAL_RANK": "1"}
+    assert find_gpu_uuid(visible) == "MIG-bb"
+
+
+def test_start_time_tells_processes_apart() -> None:
+    assert start_time(os.getpid()) == start_time(os.getpid()) != start_time(1)
+    assert start_time(2**22 + 1) == ""

@@ -1,0 +1,48 @@
+"""The streamer's launch: detached, with the right environment, and no child of this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.agent import launch
+from loaderwatch.agent.launch import start_streamer
+from loaderwatch.core.config import load_settings
+
+SAY = """#!/bin/sh
+exec {python} -c 'import json, os, sys; print(json.dumps([sys.argv[1:], os.getppid(), os.getcwd(), dict(os.environ)]))' "$@"
+"""
+
+
+def test_streamer_is_nobodys_child(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "python"
+    python.write_text(SAY.format(python=sys.executable))
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setenv("LOADERWATCH_SERVER", "http://127.0.0.1:9")
+    settings = load_settings()
+    start_streamer(settings, "run-1", "my run")
+    log = settings.logs_dir / "streamer-run-1.log"
+    deadline = time.monotonic() + 30
+    while not log.read_text().endswith("\n") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    arguments, parent, directory, environ = json.loads(log.read_text())
+    assert arguments == ["-m", "loaderwatch.streamer", "--run-id", "run-1", "--run-name", "my run"]
+    assert parent != os.getpid()
+    assert directory == str(settings.logs_dir)
+    assert environ["LOADERWATCH_SERVER"] == "http://127.0.0.1:9"
+    assert environ["LOADERWATCH_DIR"] == str(data_dir)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.usefixtures("no_streamer")
+def test_tests_can_do_without(data_dir: Path) -> None:
+    start_streamer(load_settings(), "run-1", "my run")
+    assert not data_dir.exists()
+    assert launch.NO_STREAMER in os.environ

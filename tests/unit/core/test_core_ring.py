@@ -1,0 +1,161 @@
+"""The ring: what is written is read, torn and overrun records are counted, a killed writer's file is whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loaderwatch.core.errors import RingError
+from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, Phase, RecordKind
+from loaderwatch.core.ring import (
+    HEADER_BYTES,
+    MAIN_CAPACITY,
+    SLOT_BYTES,
+    RingIdentity,
+    RingReader,
+    RingStatus,
+    RingWriter,
+)
+
+IDENTITY = RingIdentity(pid=7, parent_pid=6, loader=1, worker=2, created_ns=99)
+END = (0, 1, 2, 3, 4, 5)
+
+
+def make(path: Path, capacity: int = 8) -> tuple[RingWriter, RingReader]:
+    return RingWriter(path, IDENTITY, capacity), RingReader(path)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    writer, reader = make(tmp_path / "a.ring")
+    assert reader.identity == IDENTITY
+    assert reader.span() is None
+    step = tuple(range(len(RECORD_FIELDS[RecordKind.STEP])))
+    writer.append(RecordKind.STEP, *step)
+    writer.append(RecordKind.EPOCH_END, *END)
+    drained = reader.drain(0)
+    assert drained.records == {RecordKind.STEP: [step], RecordKind.EPOCH_END: [END]}
+    assert (drained.cursor, drained.lost) == (2, 0)
+    assert reader.drain(2).records == {}
+
+
+def test_span_and_status(tmp_path: Path) -> None:
+    writer, reader = make(tmp_path / "a.ring")
+    writer.set_span(Phase.FETCH, 1000, 3, batches=5)
+    writer.set_sample(81, 1500)
+    span = reader.span()
+    assert span is not None
+    assert (span.phase, span.since_ns, span.loader, span.batches) == (Phase.FETCH, 1000, 3, 5)
+    assert (span.sample_index, span.sample_since_ns, span.epoch) == (81, 1500, UNKNOWN)
+    writer.set_span(Phase.IDLE, 2000)
+    span = reader.span()
+    assert span is not None
+    assert span.sample_index == UNKNOWN
+    status = RingStatus(True, 41, 2, False)
+    writer.set_status(status)
+    assert reader.status() == status
+
+
+@given(written=st.integers(0, 60), read_before=st.integers(0, 60))
+@settings(max_examples=40, deadline=None)
+def test_every_record_is_read_or_counted(
+    tmp_path_factory: pytest.TempPathFactory, written: int, read_before: int
+) -> None:
+    writer, reader = make(tmp_path_factory.mktemp("ring") / "a.ring", capacity=8)
+    read, lost, cursor = 0, 0, 0
+    for number in range(written):
+        writer.append(RecordKind.EPOCH_END, number, 0, 0, 0, 0, 0)
+        if number == read_before or number == written - 1:
+            drained = reader.drain(cursor)
+            read += len(drained.records.get(RecordKind.EPOCH_END, []))
+            lost += drained.lost
+            cursor = drained.cursor
+    assert read + lost == written
+
+
+def test_torn_record_waits_and_is_lost_when_final(tmp_path: Path) -> None:
+    writer, reader = make(tmp_path / "a.ring")
+    for _ in range(3):
+        writer.append(RecordKind.EPOCH_END, *END)
+    struct.pack_into("<q", writer.memory, HEADER_BYTES + SLOT_BYTES + (SLOT_FIELDS - 1) * 8, 0)
+    drained = reader.drain(0)
+    assert (len(drained.records[RecordKind.EPOCH_END]), drained.cursor) == (1, 1)
+    drained = reader.drain(1, final=True)
+    assert (len(drained.records[RecordKind.EPOCH_END]), drained.lost) == (1, 1)
+
+
+def test_muted_writer_changes_nothing(tmp_path: Path) -> None:
+    writer, reader = make(tmp_path / "a.ring")
+    writer.append(RecordKind.EPOCH_END, *END)
+    writer.set_span(Phase.STEP, 5)
+    writer.mute()
+    writer.append(RecordKind.EPOCH_END, *END)
+    writer.set_span(Phase.WAIT, 6)
+    span = reader.span()
+    assert span is not None
+    assert (span.phase, reader.pending(0)) == (Phase.STEP, 1)
+    writer.close()
+
+
+@pytest.mark.parametrize("damage", ["empty", "magic", "short"])
+def test_damaged_file_is_refused(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "a.ring"
+    RingWriter(path, IDENTITY, 8).close()
+    whole = path.read_bytes()
+    path.write_bytes({"empty": b"", "magic": b"x" + whole[1:], "short": whole[:-1]}[damage])
+    with pytest.raises(RingError, match=str(path)):
+        RingReader(path)
+
+
+def test_ring_is_never_seen_half_made(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="missing"):
+        RingWriter(tmp_path / "missing" / "a.ring", IDENTITY, 8)
+    RingWriter(tmp_path / "a.ring", IDENTITY, 8)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.ring"]
+    size = (tmp_path / "a.ring").stat()
+    assert size.st_blocks * 512 >= size.st_size  # allocated, so that a full disk cannot kill the writer later
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from loaderwatch.core.records import RecordKind
+from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingWriter
+ring = RingWriter(Path(sys.argv[1]), RingIdentity(1, 1, -1, -1, 0), MAIN_CAPACITY)
+number = 0
+while True:
+    number += 1
+    ring.append(RecordKind.EPOCH_END, number, number, number, number, number, number)
+    ring.set_span(2, number, number, number)
+"""
+
+
+def test_reader_beside_a_writer_that_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "a.ring"
+    process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], start_new_session=True)
+    try:
+        deadline = time.monotonic() + 30
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        reader = RingReader(path)
+        cursor = 0
+        for _ in range(50):
+            drained = reader.drain(cursor, limit=MAIN_CAPACITY)
+            cursor = drained.cursor
+            for row in drained.records.get(RecordKind.EPOCH_END, []):
+                assert len(set(row)) == 1
+            span = reader.span()
+            assert span is None or span.loader == span.epoch == span.since_ns
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=30)
+    last = reader.drain(cursor, final=True)
+    assert reader.pending(last.cursor) == 0

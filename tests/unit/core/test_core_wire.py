@@ -1,0 +1,119 @@
+"""Envelopes: round trip, and every way a stranger can get one wrong is named."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import msgspec
+import pytest
+
+from loaderwatch.core.errors import WireError
+from loaderwatch.core.records import (
+    KIND_TABLE,
+    RECORD_FIELDS,
+    SLOT_FIELDS,
+    TABLES,
+    TIME_COLUMN,
+    UNKNOWN,
+    RecordKind,
+)
+from loaderwatch.core.wire import (
+    MAX_ENVELOPE_BYTES,
+    MAX_TEXT,
+    Envelope,
+    HostInfo,
+    StackDump,
+    decode,
+    encode,
+    pack_column,
+    pack_table,
+    row_count,
+)
+
+
+def envelope(**changed: Any) -> Envelope:
+    facts: dict[str, Any] = {
+        "run_id": "run-1",
+        "run_name": "Run 1",
+        "stream": "host-1",
+        "seq": 1,
+        "made_ns": 10**18,
+        "host": HostInfo(name="host", cpus=2),
+    }
+    return Envelope(**{**facts, **changed})
+
+
+def steps(rows: int) -> dict[str, bytes]:
+    return pack_table("steps", [tuple(range(len(TABLES["steps"]))) for _ in range(rows)])
+
+
+def test_round_trip() -> None:
+    sent = envelope(tables={"steps": steps(3)})
+    assert decode(encode(sent)) == sent
+    assert row_count(sent.tables["steps"]) == 3
+    assert row_count({}) == 0
+
+
+def test_unknown_is_not_zero() -> None:
+    columns = {column.name: column for column in TABLES["gpus"]}
+    assert array("q", pack_column(columns["rank"], [None, 3])).tolist() == [UNKNOWN, 3]
+    power = array("d", pack_column(columns["power_w"], [None, 1.5]))
+    assert power[0] != power[0]
+    assert power[1] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"schema": 2}, "schema"),
+        ({"run_id": "Run 1"}, "run_id"),
+        ({"stream": "../x"}, "stream"),
+        ({"seq": 0}, "seq"),
+        ({"made_ns": -1}, "made_ns"),
+        (
+            {"stacks": [StackDump(rank=0, worker=-1, pid=1, taken_ns=1, text="x" * (MAX_TEXT + 1))]},
+            "stacks[0].text",
+        ),
+        ({"tables": {"nope": {}}}, "tables.nope"),
+        ({"tables": {"steps": {"nope": b""}}}, "tables.steps.nope"),
+        ({"tables": {"steps": {"rank": b""}}}, "tables.steps.loader"),
+        ({"tables": {"steps": {**steps(1), "rank": b"1234567"}}}, "tables.steps.rank"),
+        ({"tables": {"steps": {**steps(1), "rank": b""}}}, "tables.steps"),
+    ],
+)
+def test_wrong_field_is_named(changed: dict[str, Any], field: str) -> None:
+    with pytest.raises(WireError) as caught:
+        decode(encode(envelope(**changed)))
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"\xc1", b"not msgpack", b"\x81" * 2000, msgspec.msgpack.encode([1])]
+)
+def test_garbage_is_refused(payload: bytes) -> None:
+    with pytest.raises(WireError):
+        decode(payload)
+
+
+def test_wrong_type_is_named_by_its_path() -> None:
+    raw = msgspec.to_builtins(envelope())
+    raw["host"]["cpus"] = "two"
+    with pytest.raises(WireError) as caught:
+        decode(msgspec.msgpack.encode(raw))
+    assert caught.value.field == "host.cpus"
+
+
+def test_oversized_is_refused() -> None:
+    with pytest.raises(WireError, match="at most"):
+        decode(b"\x00" * (MAX_ENVELOPE_BYTES + 1))
+
+
+def test_records_fit_their_slots_and_tables() -> None:
+    for kind in RecordKind:
+        assert len(RECORD_FIELDS[kind]) <= SLOT_FIELDS - 3
+        names = [column.name for column in TABLES[KIND_TABLE[kind]]]
+        assert names == ["rank", *RECORD_FIELDS[kind]]
+    for name, columns in TABLES.items():
+        assert len({column.name for column in columns}) == len(columns)
+        assert TIME_COLUMN[name] in {column.name for column in columns}
