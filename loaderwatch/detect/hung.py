@@ -13,7 +13,7 @@ from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect import collectives
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.phrases import duration, listing
+from loaderwatch.detect.phrases import duration, listing, sample_name
 from loaderwatch.detect.progress import LOADER_PHASES, WORKER_IDLE, Stuck, stack_of, stuck
 from loaderwatch.detect.stacktext import Frame, in_debugger, main_frames, user_frame, waits_on_queue
 from loaderwatch.detect.window import RankWindow, RunWindow
@@ -219,7 +219,7 @@ def _title(
     item: Stuck, worker: SpanInfo | None, index: int | None, reason: _Reason, window: RunWindow
 ) -> str:
     who = f"Rank {item.rank.rank} hangs" if len(window.ranks) > 1 else "Training hangs"
-    at = f" in dataset[{index}]" if index is not None else ""
+    at = f" in {sample_name(index, _is_stream(item))}" if index is not None else ""
     if worker is None:
         what = (
             "no batch has come" if item.span.phase == "wait" else f"the loader has been in {item.span.phase}"
@@ -231,6 +231,12 @@ def _title(
     if not worker.alive:
         return f"{who}: no batch has come for {duration(age_s)}, {reason.doing}: {name}."
     return f"{who}: {name} has been stuck for {duration(age_s)}{at}, {reason.doing}."
+
+
+def _is_stream(item: Stuck) -> bool:
+    return any(
+        loader.loader == item.span.loader and loader.iterable_dataset for loader in item.rank.process.loaders
+    )
 
 
 def _cause(

@@ -55,6 +55,11 @@ def listing(items: Sequence[str], limit: int = 4) -> str:
     return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
+def sample_name(index: int, iterable: bool | None) -> str:
+    """ "dataset[18432]"; a sample of a stream has no index, only its place in what its worker read."""
+    return f"sample {index} of its stream" if iterable else f"dataset[{index}]"
+
+
 def ranks_phrase(ranks: Sequence[int], world_size: int) -> str:
     """Who it is about, as the beginning of a sentence: "Training", "Rank 3", "Ranks 0 and 2", "All 8 ranks"."""
     if world_size <= 1:

@@ -15,7 +15,7 @@ from loaderwatch.detect.ceiling import gain_ratio, prefetch_needed
 from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.pace import Pace
-from loaderwatch.detect.phrases import count, duration, listing, rate
+from loaderwatch.detect.phrases import count, duration, listing, rate, sample_name
 from loaderwatch.detect.robust import median
 
 SPIKE_FACTOR = 4.0  # times the typical iteration
@@ -75,8 +75,9 @@ def _slow_sample(
     who = f"worker {worst.worker}" if worst.worker is not None else "a worker"
     took_s = worst.sample_s or worst.fetch_s or worst.wait_s
     if worst.sample_index is not None:
-        what = f"dataset[{worst.sample_index}] took {duration(took_s)} in {who}"
-        look = f"Look at {listing([f'dataset[{index}]' for index in indices])}: shorten, cache or skip it."
+        stream = pace.loader.iterable_dataset
+        what = f"{sample_name(worst.sample_index, stream)} took {duration(took_s)} in {who}"
+        look = f"Look at {listing([sample_name(index, stream) for index in indices])}: shorten, cache or skip it."
     else:
         what = f"one batch took {duration(took_s)} in {who}"
         look = "Look at the samples of the batches named here: shorten, cache or skip the long ones."

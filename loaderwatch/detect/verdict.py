@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.pace import Pace, paces
-from loaderwatch.detect.phrases import count, percent, rate
+from loaderwatch.detect.phrases import count, duration, percent
 from loaderwatch.detect.tracker import SEVERITIES
 from loaderwatch.detect.window import RunWindow
 
@@ -49,7 +49,7 @@ def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
     if states == {"finished"}:
         return Verdict(severity="ok", title="Finished: every training process ended by itself.", advice="")
     if sum(pace.wait_s.size for pace in live) < FEW_STEPS:
-        return Verdict(severity="ok", title="Warming up: too few steps yet for a verdict.", advice="")
+        return Verdict(severity="ok", title=_quiet(window), advice="")
     share = sum(pace.lost_s for pace in live) / max(1e-9, sum(pace.total_s for pace in live))
     steps_per_s = float(np.mean([1 / pace.iteration_s for pace in live if pace.iteration_s > 0]))
     ranks = len({pace.rank.rank for pace in live})
@@ -61,10 +61,26 @@ def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
         )
     return Verdict(
         severity="ok",
-        title=f"Healthy: data wait takes {percent(share)} of each step; {rate(steps_per_s)} steps/s on"
+        title=f"Healthy: data wait takes {percent(share)} of each step; {steps_per_s:.1f} steps/s on"
         f" {count(ranks, 'rank')}.",
         advice="",
     )
+
+
+def _quiet(window: RunWindow) -> str:
+    """Why there is nothing to judge now."""
+    live = [rank for rank in window.ranks.values() if rank.process.state == "live" and rank.span is not None]
+    steps = max((rank.span.steps or rank.span.batches for rank in live if rank.span), default=0)
+    if steps < FEW_STEPS:
+        return "Warming up: too few steps yet for a verdict."
+    ages = [
+        (rank.made_ns - rank.span.since_ns) / 1e9
+        for rank in live
+        if rank.span and rank.span.phase == "outside"
+    ]
+    if ages and len(ages) == len(live):
+        return f"Outside the training loop for {duration(min(ages))}; {steps:,} steps so far."
+    return f"No training step ended in the last seconds; {steps:,} steps so far."
 
 
 def _recent_paces(window: RunWindow) -> list[Pace]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderwatch.core.records import TABLES, UNKNOWN
+from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.core.wire import GpuInfo, HostInfo, LoaderInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
@@ -17,7 +17,8 @@ Row = dict[str, float | int]
 
 
 def table(name: str, rows: Sequence[Mapping[str, float | int]]) -> dict[str, np.ndarray[Any, Any]]:
-    """Rows as columns; what a row does not name is unknown."""
+    """Rows as columns, in order of time; what a row does not name is unknown."""
+    rows = sorted(rows, key=lambda row: row[TIME_COLUMN[name]])
     columns = {}
     for column in TABLES[name]:
         missing: float | int = UNKNOWN if column.dtype == "i8" else float("nan")
@@ -130,10 +131,9 @@ class RankBuilder:
         self.rows["processes"].append(row)
         return self
 
-    def add(self, name: str, **fields: float) -> RankBuilder:
+    def add(self, table_name: str, /, **fields: float) -> RankBuilder:
         """Any other row, stamped now unless it says when."""
-        time_column = "t_ns" if any(c.name == "t_ns" for c in TABLES[name]) else "request_ns"
-        self.rows[name].append({"rank": self.rank, time_column: self.now_ns, **fields})
+        self.rows[table_name].append({"rank": self.rank, TIME_COLUMN[table_name]: self.now_ns, **fields})
         return self
 
     def open(self, phase: str, age: float, **fields: Any) -> RankBuilder:

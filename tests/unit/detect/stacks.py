@@ -1,0 +1,80 @@
+"""Dumps as faulthandler writes them, taken from real runs and shortened."""
+
+from __future__ import annotations
+
+WORKER = """Thread 0x00007f2b1c3ff6c0 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+  File "/usr/lib/python3.11/multiprocessing/queues.py", line 231 in _feed
+  File "/usr/lib/python3.11/threading.py", line 982 in run
+
+Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/home/me/project/data.py", line 42 in load_image
+  File "/home/me/project/data.py", line 12 in __getitem__
+  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py", line 54 in fetch
+  File "/opt/venv/lib/python3.11/site-packages/loaderwatch/agent/fetch.py", line 240 in fetch
+  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 351 in _worker_loop
+  File "/usr/lib/python3.11/multiprocessing/process.py", line 108 in run
+  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", line 1170 in __init__
+  File "/home/me/project/train.py", line 30 in main
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+
+MAIN_WAITS = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/usr/lib/python3.11/selectors.py", line 415 in select
+  File "/usr/lib/python3.11/multiprocessing/queues.py", line 113 in get
+  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", line 1291 in _try_get_data
+  File "/home/me/project/train.py", line 40 in main
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+
+
+def main_in(*functions: str, user: str = "train_epoch") -> str:
+    """A training process inside functions of torch, innermost first."""
+    frames = "".join(
+        f'  File "/opt/venv/lib/python3.11/site-packages/torch/nn/parallel/distributed.py", line 7 in {name}\n'
+        for name in functions
+    )
+    return (
+        "Current thread 0x00007f2b28a4b740 (most recent call first):\n"
+        f'{frames}  File "/home/me/project/train.py", line 61 in {user}\n'
+        '  File "/home/me/project/train.py", line 99 in <module>\n'
+    )
+
+
+QUEUE = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+  File "/usr/lib/python3.11/queue.py", line 171 in get
+  File "/home/me/project/prefetch.py", line 26 in __iter__
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+
+DEBUGGER = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/usr/lib/python3.11/cmd.py", line 126 in cmdloop
+  File "/usr/lib/python3.11/pdb.py", line 324 in _cmdloop
+  File "/usr/lib/python3.11/bdb.py", line 90 in trace_dispatch
+  File "/home/me/project/train.py", line 61 in train_epoch
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+
+NOTEBOOK_IDLE = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/usr/lib/python3.11/selectors.py", line 468 in select
+  File "/usr/lib/python3.11/asyncio/base_events.py", line 1871 in _run_once
+  File "/usr/lib/python3.11/asyncio/base_events.py", line 607 in run_forever
+  File "/opt/venv/lib/python3.11/site-packages/tornado/platform/asyncio.py", line 205 in start
+  File "/opt/venv/lib/python3.11/site-packages/ipykernel/kernelapp.py", line 739 in start
+  File "/opt/venv/lib/python3.11/site-packages/ipykernel_launcher.py", line 18 in <module>
+"""
+
+NOTEBOOK_BUSY = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/tmp/ipykernel_123/4711.py", line 3 in <module>
+  File "/opt/venv/lib/python3.11/site-packages/IPython/core/interactiveshell.py", line 3553 in run_code
+  File "/opt/venv/lib/python3.11/site-packages/ipykernel/kernelapp.py", line 739 in start
+  File "/opt/venv/lib/python3.11/site-packages/ipykernel_launcher.py", line 18 in <module>
+"""
+
+COMPILING = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/opt/venv/lib/python3.11/site-packages/torch/_inductor/codecache.py", line 7 in compile
+  File "/opt/venv/lib/python3.11/site-packages/torch/_dynamo/eval_frame.py", line 7 in _fn
+  File "/home/me/project/train.py", line 61 in train_epoch
+  File "/home/me/project/train.py", line 99 in <module>
+"""

@@ -1,0 +1,173 @@
+"""Ranks that wait for each other: the odd one is named, on both sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from loaderwatch.core.records import EndedBy
+from loaderwatch.detect.families import detect
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.window import RunWindow
+from tests.unit.detect import stacks
+from tests.unit.detect.build import RankBuilder, S, loader, run
+
+BACKWARD = stacks.main_in("_engine_run_backward", "backward")
+BUFFERS = stacks.main_in(
+    "_distributed_broadcast_coalesced", "_sync_module_buffers", "_sync_buffers", "_pre_forward"
+)
+BARRIER = stacks.main_in("barrier", "wrapper")
+
+
+def rank(number: int, world: int = 2, *, batches: int = 30, planned: int = 40) -> RankBuilder:
+    builder = RankBuilder(number, world, loaders=[loader(batches=planned)])
+    for _ in range(batches):
+        builder.step(0.001, 0.05, ready=4)
+    return builder
+
+
+def stuck(
+    number: int, text: str, *, age: float = 40.0, batch: int = 29, epoch: int = 0, **more: Any
+) -> RankBuilder:
+    builder = rank(number, **more)
+    builder.open("step", age, batch=batch, epoch=epoch)
+    return builder.stack(-1, 100 + number, text)
+
+
+def left(
+    number: int, text: str = BARRIER, *, age: float = 40.0, batches: int = 12, epoch: int = 0
+) -> RankBuilder:
+    """A rank that has ended its epoch."""
+    builder = rank(number, batches=batches, planned=batches)
+    builder.add(
+        "epoch_ends", loader=0, epoch=epoch, teardown_ns=0, batches=batches, ended_by=int(EndedBy.EXHAUSTED)
+    )
+    builder.open("outside", age, batch=None)
+    return builder.stack(-1, 100 + number, text)
+
+
+def hangs(window: RunWindow) -> list[Finding]:
+    return [finding for finding in detect(window) if finding.code == "hung"]
+
+
+def only(window: RunWindow) -> Finding:
+    (finding,) = hangs(window)
+    return finding
+
+
+def test_unequal_batches_name_both_sides() -> None:
+    finding = only(run(left(0, batches=12), stuck(1, BACKWARD, batch=12, planned=14)))
+    assert (finding.scenario, finding.rank, finding.severity) == ("S44", 1, "critical")
+    assert finding.title == (
+        "Rank 1 has 14 batches in epoch 0, rank 0 has 12: rank 1 waits in backward for rank 0, which has left the epoch."
+    )
+    assert "rank 0 ended epoch 0 after 12" in finding.cause
+    assert [stack.rank for stack in finding.stacks] == [1, 0]
+
+
+def test_unequal_batches_among_many_ranks_name_the_odd_one() -> None:
+    others = [stuck(number, BACKWARD, batch=12, planned=14, world=4) for number in (0, 1, 3)]
+    finding = only(run(*others[:2], left(2, batches=12), others[2]))
+    assert (finding.scenario, finding.rank) == ("S44", 2)
+    assert "ranks 0, 1 and 3 wait" in finding.title
+
+
+def test_unequal_batches_even_when_buffers_are_synced_first() -> None:
+    """With BatchNorm the rank that has more batches is stuck in the forward pass of the first one too many."""
+    finding = only(run(left(0, batches=12), stuck(1, BUFFERS, batch=12, planned=14)))
+    assert finding.scenario == "S44"
+
+
+def test_a_rank_that_finished_long_ago() -> None:
+    ended = left(0, "", batches=24)
+    ended.state = "finished"
+    finding = only(run(ended, stuck(1, BACKWARD, batch=9, epoch=1, batches=26)))
+    assert finding.scenario == "S44"
+
+
+def test_validation_through_the_wrapped_model() -> None:
+    finding = only(run(stuck(0, BACKWARD, epoch=1, batch=0), stuck(1, BUFFERS, epoch=1, batch=0)))
+    assert finding.scenario == "S46"
+    assert "rank 1 in the forward pass's buffer sync" in finding.title
+    assert "forward_sync_buffers=False" in finding.advice
+
+
+def test_rank_0_validates_alone_while_the_other_is_at_a_barrier() -> None:
+    finding = only(run(left(0, BUFFERS, batches=30), left(1, BARRIER, batches=30)))
+    assert finding.scenario == "S46"
+
+
+def test_different_collectives() -> None:
+    gather = stacks.main_in("all_gather", "wrapper")
+    finding = only(run(stuck(0, gather), stuck(1, BARRIER)))
+    assert finding.scenario == "S45"
+    assert "rank 0 in all_gather and rank 1 in barrier" in finding.title
+
+
+def test_a_partner_that_crashed() -> None:
+    dead = rank(0)
+    dead.state = "crashed"
+    finding = only(run(dead, stuck(1, BACKWARD)))
+    assert "rank 0, which crashed" in finding.title
+
+
+def test_a_rank_that_is_busy_with_something_else() -> None:
+    finding = only(run(stuck(0, stacks.main_in(user="preprocess"), age=60.0), stuck(1, BARRIER)))
+    assert (finding.scenario, finding.rank) == ("S47", 0)
+    assert "train.py:61 in preprocess" in finding.title
+
+
+@pytest.mark.parametrize("power", [71.0, 390.0])
+def test_full_utilization_at_low_power_is_a_spinning_kernel(power: float) -> None:
+    busy = stuck(1, BACKWARD, batch=12, planned=14)
+    for second in range(30):
+        busy.add(
+            "gpus",
+            gpu=1,
+            t_ns=busy.now_ns - second * S,
+            utilization_ratio=1.0,
+            power_w=power,
+            power_limit_w=400.0,
+        )
+    finding = only(run(left(0), busy))
+    assert ("blocked in a collective" in finding.cause) == (power < 100)
+
+
+class TestSomebodyStillWorks:
+    """While one rank moves, the others wait for it: slow, not hung."""
+
+    def test_a_rank_that_still_steps(self) -> None:
+        moving = rank(0)
+        moving.now_ns += 40 * S
+        moving.open("step", 0.5)
+        assert not hangs(run(moving, stuck(1, BACKWARD)))
+
+    def test_a_rank_that_validates_through_a_watched_loader(self) -> None:
+        """N01."""
+        validating = rank(0)
+        validating.loaders.append(loader(loader=1, role="eval"))
+        validating.now_ns += 40 * S
+        validating.open("step", 2.0, loader=1)
+        assert not hangs(run(validating, stuck(1, BARRIER)))
+
+    def test_a_rank_that_saves_a_checkpoint(self) -> None:
+        """N02."""
+        saving = rank(0)
+        saving.phase_names = ["checkpoint"]
+        saving.open("user", 45.0, phase_name="checkpoint")
+        assert not hangs(run(saving, stuck(1, BARRIER)))
+
+    def test_a_rank_that_computes_outside_the_loop(self) -> None:
+        working = left(0, stacks.main_in(user="evaluate"), batches=30)
+        for second in range(10):
+            working.process(worker=-1, pid=100, cpu=1.0, t_ns=working.now_ns - second * S)
+        assert not hangs(run(working, stuck(1, BARRIER, batch=0, epoch=1)))
+
+    def test_a_rank_under_a_debugger(self) -> None:
+        traced = rank(0)
+        traced.open("step", 300.0, traced=True)
+        assert not hangs(run(traced, stuck(1, BACKWARD, age=300.0)))
+
+    def test_ranks_that_are_all_done(self) -> None:
+        assert not hangs(run(left(0, ""), left(1, "")))

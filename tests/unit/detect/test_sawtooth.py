@@ -1,0 +1,301 @@
+"""Input-bound: every cause, and what must not be taken for one."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loaderwatch.detect.families import detect
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.window import RunWindow
+from tests.unit.detect.build import RankBuilder, S, loader, run
+
+
+def only(window: RunWindow) -> Finding:
+    (finding,) = [finding for finding in detect(window) if finding.severity != "info"]
+    return finding
+
+
+def alerts(window: RunWindow) -> list[str]:
+    return [finding.title for finding in detect(window) if finding.severity != "info"]
+
+
+def starved(
+    rank: RankBuilder,
+    *,
+    workers: int,
+    fetch: float,
+    step: float,
+    cpu: float,
+    batches: int = 200,
+    seed: int = 0,
+) -> RankBuilder:
+    """Workers in phase: all deliver together, then all read again."""
+    random = np.random.default_rng(seed)
+    for number in range(batches):
+        if number % workers == 0:
+            took = fetch * random.uniform(0.9, 1.1)
+            for worker in range(workers):
+                rank.fetch(worker, took, cpu=cpu)
+            rank.step(max(0.0005, took - step * workers), step)
+        else:
+            rank.step(0.0004, step, ready=workers - number % workers)
+    return rank
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    workers=st.integers(1, 8),
+    step=st.floats(0.01, 0.2),
+    slowness=st.floats(1.5, 6),
+    seed=st.integers(0, 1000),
+)
+def test_too_few_workers(workers: int, step: float, slowness: float, seed: int) -> None:
+    builder = RankBuilder(loaders=[loader(num_workers=workers)])
+    fetch = slowness * step * workers
+    starved(
+        builder,
+        workers=workers,
+        fetch=fetch,
+        step=step,
+        cpu=0.9,
+        seed=seed,
+        batches=max(60, 6 * workers, int(8 / step)),
+    )
+    finding = only(run(builder, cpus=64))
+    assert finding.scenario == "S02"
+    assert finding.severity == "critical"
+    advised = re.search(r"num_workers (\d+) → (\d+)", finding.advice)
+    assert advised is not None
+    assert int(advised[1]) == workers
+    assert abs(int(advised[2]) - fetch / step) <= 0.15 * fetch / step + 1
+    assert finding.gain_ceiling_ratio is not None
+    assert finding.gain_ceiling_ratio <= 1 - 1 / slowness + 0.1
+
+
+def test_no_free_cpu_means_more_workers_are_no_cure() -> None:
+    builder = starved(RankBuilder(), workers=2, fetch=0.2, step=0.02, cpu=0.95)
+    for second in range(6):
+        for worker in range(2):
+            builder.process(
+                worker=worker, pid=200 + worker, cpu=0.95, t_ns=builder.now_ns - second * S, state=ord("R")
+            )
+    finding = only(run(builder, cpus=2, busy=0.98))
+    assert finding.scenario == "S07"
+    assert "will not help" in finding.advice
+
+
+def test_crowded_cpus_are_seen_by_the_workers_state() -> None:
+    """On a crowded machine workers get little CPU; that they want it shows in their state."""
+    builder = starved(RankBuilder(), workers=2, fetch=0.4, step=0.02, cpu=0.2)
+    for second in range(6):
+        for worker in range(2):
+            builder.process(
+                worker=worker, pid=200 + worker, cpu=0.2, t_ns=builder.now_ns - second * S, state=ord("R")
+            )
+    assert only(run(builder, cpus=2, busy=1.0)).scenario == "S07"
+
+
+def test_many_workers_that_only_wait_are_latency_bound() -> None:
+    builder = RankBuilder(loaders=[loader(num_workers=16)])
+    starved(builder, workers=16, fetch=1.0, step=0.02, cpu=0.05)
+    finding = only(run(builder, cpus=8))
+    assert finding.scenario == "S08"
+    assert "shards" in finding.advice
+
+
+def test_reading_on_the_training_thread() -> None:
+    builder = RankBuilder(loaders=[loader(num_workers=0)])
+    for _ in range(100):
+        builder.fetch(-1, 0.08, cpu=0.9).step(0.08, 0.02)
+    finding = only(run(builder))
+    assert finding.scenario == "S01"
+    assert "num_workers=4" in finding.advice
+    assert finding.gain_ceiling_ratio == pytest.approx(0.8, abs=0.01)
+
+
+def test_in_memory_data_needs_no_workers() -> None:
+    """A tensor dataset waits microseconds: sending batches between processes would take longer."""
+    builder = RankBuilder(loaders=[loader(num_workers=0)])
+    for _ in range(20_000):
+        builder.step(0.0002, 0.0002)
+    assert not alerts(run(builder))
+
+
+def test_delivery_in_the_training_process() -> None:
+    builder = RankBuilder(loaders=[loader(prefetch_factor=4)])
+    for number in range(100):
+        builder.fetch(number % 2, 0.05, cpu=0.5).step(0.075, 0.3, ready=8, wait_cpu_ns=int(0.04 * S))
+    finding = only(run(builder))
+    assert finding.scenario == "S13"
+    assert "More workers or more prefetch will not help" in finding.advice
+
+
+def slow_sample(rank: RankBuilder, spikes: dict[int, tuple[int, float]], batches: int = 400) -> RankBuilder:
+    """``spikes``: batch -> (sample index, seconds)."""
+    for number in range(batches):
+        if number in spikes:
+            index, took = spikes[number]
+            rank.step(took, 0.05, ready=3, awaited_worker=number % 2)
+            rank.rows["fetches"].append(
+                {
+                    "rank": rank.rank,
+                    "loader": 0,
+                    "worker": number % 2,
+                    "request_ns": rank.now_ns - int((took + 0.15) * S),
+                    "fetch_ns": int((took + 0.05) * S),
+                    "cpu_ns": 0,
+                    "samples": 8,
+                    "slow_index": index,
+                    "slow_ns": int(took * S),
+                }
+            )
+        else:
+            rank.fetch(number % 2, 0.04, cpu=0.5).step(0.001, 0.05, ready=4)
+    return rank
+
+
+def test_one_slow_sample_is_named_with_its_index() -> None:
+    finding = only(run(slow_sample(RankBuilder(), {390: (18_432, 4.0)})))
+    assert finding.scenario == "S20"
+    assert (finding.sample_indices, finding.worker) == ([18_432], 0)
+    assert finding.lost_s == pytest.approx(4.0)
+    assert "dataset[18432] took 4.0 s in worker 0" in finding.title
+
+
+def test_one_short_spike_is_not_worth_an_alert() -> None:
+    window = run(slow_sample(RankBuilder(), {390: (18_432, 1.2)}))
+    assert not alerts(window)
+    assert [finding.scenario for finding in detect(window)] == ["S20"]
+
+
+def test_many_slow_fetches_are_jitter_and_prefetch_is_the_cure() -> None:
+    spikes = {100 + 40 * number: (1000 + number, 1.0) for number in range(8)}
+    finding = only(run(slow_sample(RankBuilder(), spikes)))
+    assert finding.scenario == "S21"
+    advised = re.search(r"prefetch_factor=(\d+)", finding.advice)
+    assert advised is not None
+    assert 9 <= int(advised[1]) <= 13  # 1 s over two workers and 50 ms
+
+
+def test_a_wait_that_goes_on_is_a_remark_until_it_ends_or_hangs() -> None:
+    builder = slow_sample(RankBuilder(), {})
+    builder.open("wait", 6.0, awaited_worker=1).worker(0, "idle", 5.0)
+    builder.worker(1, "fetch", 6.0, sample_age=5.9, sample_index=77)
+    (finding,) = detect(run(builder))
+    assert (finding.scenario, finding.severity, finding.sample_indices) == ("S20", "info", [77])
+
+
+def test_the_one_rank_that_keeps_the_others_waiting() -> None:
+    slow, fast = RankBuilder(1, 2), RankBuilder(0, 2)
+    for number in range(200):
+        slow.fetch(number % 2, 0.3, cpu=0.1).step(0.13, 0.02)
+        fast.fetch(number % 2, 0.02, cpu=0.1).step(0.001, 0.149, ready=4, backward_ns=int(0.13 * S))
+    finding = only(run(fast, slow))
+    assert (finding.scenario, finding.rank) == ("S43", 1)
+    assert "rank 0 waits for rank 1" in finding.title
+    assert "of it in backward" in finding.cause
+
+
+def test_all_ranks_with_the_same_trouble_are_one_finding() -> None:
+    ranks = [starved(RankBuilder(n, 4), workers=2, fetch=0.2, step=0.02, cpu=0.1, seed=n) for n in range(4)]
+    finding = only(run(*ranks))
+    assert finding.scenario == "S02"
+    assert finding.rank is None
+    assert finding.title.startswith("All 4 ranks lose up to ")
+
+
+def test_began_and_lost_reach_back_to_the_change() -> None:
+    builder = RankBuilder()
+    for number in range(600):
+        builder.fetch(number % 2, 0.03, cpu=0.5).step(0.001, 0.05, ready=4)
+    changed_ns = builder.now_ns
+    starved(builder, workers=2, fetch=0.2, step=0.02, cpu=0.9, batches=400)
+    finding = only(run(builder))
+    assert abs(finding.began_ns - changed_ns) <= 6 * S
+    assert finding.lost_s is not None
+    assert finding.lost_s == pytest.approx(400 / 2 * 0.16, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_healthy_training(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    builder = RankBuilder()
+    for number in range(500):
+        builder.fetch(number % 2, 0.05 * random.uniform(0.5, 1.5), cpu=0.5)
+        builder.step(
+            0.002 * random.exponential(), 0.05 * random.uniform(0.8, 1.2), ready=int(random.integers(1, 5))
+        )
+    assert detect(run(builder)) == []
+
+
+class TestLookAlikes:
+    """Benign events that share a signal with a stall."""
+
+    def test_first_batches_of_an_epoch(self) -> None:
+        """Short epochs: the queue is empty by nature when an epoch begins."""
+        builder = RankBuilder()
+        for epoch in range(20):
+            builder.epoch[0], builder.batch[0] = epoch, 0
+            for number in range(30):
+                builder.fetch(number % 2, 0.05, cpu=0.5)
+                builder.step(0.1 if number < 4 else 0.001, 0.05, ready=0 if number < 4 else 3)
+        assert not alerts(run(builder))
+
+    def test_validation_through_a_watched_loader(self) -> None:
+        """N01: the eval loader is slow, and inside the train loop's step."""
+        builder = RankBuilder(loaders=[loader(), loader(loader=1, name="val", role="eval", num_workers=0)])
+        for number in range(200):
+            builder.fetch(number % 2, 0.03, cpu=0.5).step(0.001, 0.05, ready=4)
+            if number % 50 == 49:
+                for _ in range(40):
+                    builder.step(0.1, 0.02, loader=1)
+        assert not alerts(run(builder))
+
+    def test_gradient_accumulation(self) -> None:
+        """N05: the step is periodic, the wait is not."""
+        builder = RankBuilder()
+        for number in range(400):
+            builder.fetch(number % 2, 0.03, cpu=0.5).step(0.001, 0.2 if number % 4 == 3 else 0.03, ready=4)
+        assert not alerts(run(builder))
+
+    def test_a_first_epoch_that_warms_up(self) -> None:
+        """N04: reads get faster all the time."""
+        builder = RankBuilder()
+        for number in range(150):
+            took = 0.25 - 0.0015 * number
+            builder.fetch(0, took, cpu=0.1).fetch(1, took, cpu=0.1)
+            builder.step(max(0.001, took - 0.06), 0.03).step(0.001, 0.03)
+        findings = detect(run(builder))
+        assert [(finding.scenario, finding.severity) for finding in findings] == [("S09", "info")]
+
+    def test_a_loader_that_another_thread_iterates(self) -> None:
+        builder = RankBuilder()
+        for _ in range(200):
+            builder.step(0.2, 0.001, off_main_thread=1)
+        assert not alerts(run(builder))
+
+    def test_a_run_that_has_ended(self) -> None:
+        builder = starved(RankBuilder(), workers=2, fetch=0.2, step=0.02, cpu=0.9)
+        builder.state = "finished"
+        assert not alerts(run(builder))
+
+    def test_a_stall_that_is_over(self) -> None:
+        builder = starved(RankBuilder(), workers=2, fetch=0.2, step=0.02, cpu=0.9)
+        for number in range(200):
+            builder.fetch(number % 2, 0.03, cpu=0.5).step(0.001, 0.05, ready=4)
+        assert not alerts(run(builder))
+
+    def test_waits_on_another_loader_belong_to_that_one(self) -> None:
+        """N16: two loaders in one loop; the slow one is named, once."""
+        builder = RankBuilder(loaders=[loader(), loader(loader=1, name="extra")])
+        for number in range(200):
+            builder.fetch(number % 2, 0.03, cpu=0.5).step(0.001, 0.03, ready=4, nested_ns=int(0.1 * S))
+            builder.fetch(number % 2, 0.25, cpu=0.5, loader=1).step(0.1, 0.031, loader=1)
+            builder.now_ns -= int(0.131 * S)
+        finding = only(run(builder))
+        assert finding.key == "input-bound:1:steady"

@@ -1,0 +1,51 @@
+"""The one sentence about a run."""
+
+from __future__ import annotations
+
+from loaderwatch.detect.families import detect
+from loaderwatch.detect.verdict import verdict
+from tests.unit.detect.build import RankBuilder, run
+
+
+def test_healthy_with_numbers() -> None:
+    ranks = [RankBuilder(0, 2), RankBuilder(1, 2)]
+    for rank in ranks:
+        for number in range(300):
+            rank.fetch(number % 2, 0.03).step(0.002, 0.078, ready=4)
+    window = run(*ranks)
+    said = verdict(window, detect(window))
+    assert (said.severity, said.key) == ("ok", None)
+    assert said.title == "Healthy: data wait takes 3 % of each step; 12.5 steps/s on 2 ranks."
+
+
+def test_warming_up() -> None:
+    window = run(RankBuilder().step(3.0, 1.0))
+    assert verdict(window, []).title.startswith("Warming up")
+
+
+def test_the_worst_finding_speaks() -> None:
+    rank = RankBuilder()
+    for _ in range(100):
+        rank.fetch(0, 0.2, cpu=0.1).fetch(1, 0.2, cpu=0.1).step(0.16, 0.02).step(0.0, 0.02)
+    window = run(rank)
+    (finding,) = detect(window)
+    said = verdict(window, [finding])
+    assert (said.severity, said.title, said.key) == ("critical", finding.title, finding.key)
+    unsure = verdict(window, [])
+    assert "Healthy" not in unsure.title
+
+
+def test_a_crash_and_an_end() -> None:
+    rank = RankBuilder()
+    rank.state = "crashed"
+    assert verdict(run(rank), []).title == "The training process crashed."
+    rank.state = "finished"
+    assert verdict(run(rank), []).title.startswith("Finished")
+
+
+def test_a_break_between_epochs_is_no_warm_up() -> None:
+    rank = RankBuilder()
+    for number in range(300):
+        rank.fetch(number % 2, 0.03).step(0.002, 0.078, ready=4)
+    rank.open("outside", 100.0)
+    assert verdict(run(rank), []).title == "Outside the training loop for 100 s; 300 steps so far."
