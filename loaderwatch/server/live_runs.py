@@ -24,7 +24,10 @@ from loaderwatch.server.wording import message, notice
 
 _log = logging.getLogger(__name__)
 
-LOOK_S: Final = 0.5
+LOOK_S: Final = (
+    0.48  # between looks at one run: a streamer's two envelopes a second are each seen as they come
+)
+_TURN_S: Final = 0.1  # between turns of the loop
 _DETECT_S: Final = 1.0
 _DETECT_REST: Final = 3.0  # times the duration of the last pass
 _QUIET_LOOK_S: Final = 2.0  # how often a run without news is looked at, for its age and state
@@ -144,31 +147,31 @@ class LiveRuns:
         deadline = time.monotonic()
         number = 0
         while True:
-            deadline += LOOK_S
+            deadline += _TURN_S
             delay = deadline - time.monotonic()
-            if delay < -LOOK_S:  # the machine slept, or we did: do not catch up
+            if delay < -1.0:  # the machine slept, or we did: do not catch up
                 self.counts.late_s += -delay
                 deadline = time.monotonic()
             await asyncio.sleep(max(0.0, delay))
             number += 1
             for live in list(self._runs.values()):
                 self._schedule(live)
-            if number % 20 == 0:
+            if number % 100 == 0:
                 self._forget_old()
 
     def _schedule(self, live: LiveRun) -> None:
         now = time.monotonic()
         times = self._times.setdefault(live.run_id, _Times())
-        quiet = now - times.looked_at >= _QUIET_LOOK_S
-        if live.has_news or (quiet and not live.ended):
+        since_s = now - times.looked_at
+        if (live.has_news and since_s >= LOOK_S) or (since_s >= _QUIET_LOOK_S and not live.ended):
             if times.looking:
                 self.counts.skipped += 1
             else:
-                times.looking, times.looked_at = True, now
                 self._spawn(self._look_once(live, times))
+            times.looking, times.looked_at = True, now
         # A pass that takes long, because there are a thousand ranks, comes less often: looks have to fit between.
         patience_s = max(_DETECT_S, _DETECT_REST * live.last_detect_s)
-        if live.undetected and not times.detecting and now - times.detected_at >= patience_s - LOOK_S / 2:
+        if live.undetected and not times.detecting and now - times.detected_at >= patience_s - _TURN_S / 2:
             times.detecting, times.detected_at = True, now
             self._spawn(self._detect_once(live, times))
 
@@ -205,7 +208,8 @@ class LiveRuns:
     async def _look(self, live: LiveRun) -> RunState:
         state = await self._in_thread(live.look, time.time_ns())
         self.counts.looks += 1
-        self._hub.publish(live.run_id, state)
+        if self._runs.get(live.run_id) is live:  # not deleted meanwhile
+            self._hub.publish(live.run_id, state)
         return state
 
     async def _detect(self, live: LiveRun) -> None:

@@ -27,7 +27,7 @@ def notice(announcement: Announcement, run_id: str, base_url: str) -> str:
     alert = announcement.alert
     finding = alert.finding
     if announcement.resolved:
-        text = f"resolved after {_lasted(alert.opened_ns, alert.closed_ns)}: {finding.title}"
+        text = f"resolved after {_lasted(alert)}: {finding.title}"
     else:
         text = f"{finding.title.rstrip('.')} — {_first_sentence(finding.advice)}"
     return f"loaderwatch: [{finding.code}] {_one_line(text)} — {run_link(base_url, run_id, finding.rank)}"
@@ -42,7 +42,7 @@ def message(announcement: Announcement, run_id: str, run_name: str, base_url: st
         return Message(
             "resolved",
             f"Resolved: {finding.title} ({run_name})",
-            f"It lasted {_lasted(alert.opened_ns, alert.closed_ns)}.{_lost(finding)}\n\n{link}",
+            f"It lasted {_lasted(alert)}.{_lost(finding)}\n\n{link}",
         )
     parts = [
         finding.title,
@@ -110,8 +110,9 @@ def _lost(finding: Finding) -> str:
     return "" if not finding.lost_s else f" Training time lost: {duration(finding.lost_s)}."
 
 
-def _lasted(opened_ns: int, closed_ns: int | None) -> str:
-    return duration(((closed_ns or opened_ns) - opened_ns) / 1e9)
+def _lasted(alert: Alert) -> str:
+    ended_ns = alert.finding.ended_ns or alert.closed_ns or alert.updated_ns
+    return duration(max(0.0, (ended_ns - alert.finding.began_ns) / 1e9))
 
 
 def _first_sentence(text: str) -> str:
