@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MARGIN, bandNames, bands, epochMarks, epochNames, fade, fromAxis, niceTop, sides, toAxis } from "../../web/js/charts/axis.js";
-import { gpuFigure } from "../../web/js/charts/gpu.js";
+import { bridged, gpuFigure } from "../../web/js/charts/gpu.js";
 import { heatmapFigure, heatmapHeight } from "../../web/js/charts/heatmap.js";
 import { laneWorkers, lanesFigure, slowOnes } from "../../web/js/charts/lanes.js";
 import { COUNTERS, counterFigure, latest, readyFigure } from "../../web/js/charts/small.js";
-import { isEmpty, knownParts, stepsFigure } from "../../web/js/charts/steps.js";
+import { barWidths, ceiling, isEmpty, knownParts, stepsFigure, totals } from "../../web/js/charts/steps.js";
 import { figureOf } from "../../web/js/figures.js";
 import { initialState, parseRoute } from "../../web/js/store.js";
 import { bucketOf } from "../../web/js/refresh.js";
@@ -28,8 +28,30 @@ test("steps: one bar trace per known part, in milliseconds, gaps stay null", () 
   const { data, layout } = stepsFigure({ ...base, data: { wait_s: series([0.04, null]), forward_s: series([0.01, null]), other_s: series([null, null]) } }, palette);
   assert.deepEqual(data.map((d) => d.name), ["data wait", "forward"]);
   assert.deepEqual(data[0].y, [40, null]);
-  assert.equal(data[0].width, 1000);
+  assert.deepEqual(data[0].width, [1000, 1000]);
   assert.equal(layout.barmode, "stack");
+});
+
+test("steps longer than a bucket leave no holes, but a pause does", () => {
+  const sparse = series([0.3, null, 0.3, null, null, null, null, 0.3], { bucket_s: 0.2, t: [0, 1, 2, 3, 4, 5, 6, 7].map((i) => i * 0.2) });
+  const widths = barWidths(sparse, totals([/** @type {any} */ ({ metric: "wait_s" })], { wait_s: sparse }));
+  assert.deepEqual([widths[0], widths[2], widths[7]].map((w) => Math.round((w ?? 0) * 10) / 10), [0.3, 0.3, 0.3]);
+  assert.ok((widths[2] ?? 0) < 1);
+});
+
+test("a few very long steps are cut off and labelled, a spread of ordinary ones is not", () => {
+  const usual = Array.from({ length: 100 }, () => 0.1);
+  assert.equal(ceiling([...usual, 0.45]), null);
+  assert.equal(ceiling([...usual, 3.5]), 0.4);
+  assert.equal(ceiling([0.1, 3]), null); // too few to know what is usual
+  const { layout } = stepsFigure({ ...base, data: { wait_s: series([...usual, 3.5]) } }, palette);
+  assert.deepEqual(layout.yaxis.range, [0, 400]);
+  assert.match(layout.annotations.at(-1).text, /↑ 3.5.s/);
+});
+
+test("sparse buckets are bridged, a silence is a gap", () => {
+  assert.deepEqual(bridged(series([1, null, 2, null, null, null, 3, null])), [0, 2, 3, 4, 5, 6, 7]);
+  assert.deepEqual(bridged(series([1, null, 2]), 1), [0, 1, 2]);
 });
 
 test("without model and optimizer the rest of a step is called step", () => {
@@ -92,7 +114,7 @@ test("lanes: slow samples are found, the open fetch reaches to now", () => {
   const main = /** @type {any} */ ({ worker: -1, alive: true, phase: "wait", phase_age_s: 12 });
   assert.deepEqual(laneWorkers(fetches, [main, stuck]), [0, 1, 2]);
   const { data, layout } = lanesFigure({ fetches, workers: [main, stuck], epochs: [], range, now: 1600, width: 1000 }, palette);
-  const open = data.find((d) => d.name === "open fetch");
+  const open = data.find((d) => d.name === "late fetch");
   assert.deepEqual([open.x[0], open.x[2]], [toAxis(1588), toAxis(1600)]);
   assert.match(open.text[0], /sample 5 for 11/);
   assert.deepEqual(layout.yaxis.ticktext, ["worker 0", "worker 1", "worker 2"]);

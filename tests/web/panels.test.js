@@ -33,6 +33,11 @@ test("stacks: the current thread first, library frames told from the reader's ow
   assert.deepEqual(ownFrame(STACK), { file: "/home/ada/train/data/dataset.py", line: "41", name: "__getitem__", own: true });
 });
 
+test("stacks: our own hooks are not the reader's code", () => {
+  const text = '  File "/src/loaderwatch/agent/hot.py", line 114 in __next__\n  File "/src/train.py", line 9 in main\n';
+  assert.equal(ownFrame(text)?.file, "/src/train.py");
+});
+
 test("stacks: anything else is kept as it is", () => {
   assert.deepEqual(parseStack("no such process"), { threads: [], other: ["no such process"] });
   assert.equal(ownFrame(""), null);
@@ -60,8 +65,8 @@ test("lost records are shown only when there are some", () => {
 });
 
 test("tiles: a stand-in GPU says so; without one compute duty takes its place", () => {
-  assert.match(text(runTiles(summary({ simulated_gpu: true }))), /Simulated GPU/);
-  const none = text(runTiles(summary({ gpu_utilization_ratio: null, hosts: [{ name: "h", cpus: 2, usable_cpus: 2, gpu_status: "no driver" }] })));
+  assert.match(text(runTiles(summary({ simulated_gpu: true }), state())), /Simulated GPU/);
+  const none = text(runTiles(summary({ gpu_utilization_ratio: null, hosts: [{ name: "h", cpus: 2, usable_cpus: 2, gpu_status: "no driver" }] }), state()));
   assert.match(none, /Compute duty 59 %.*no GPU readings/s);
   assert.doesNotMatch(none, /GPU utilization/);
 });

@@ -24,11 +24,13 @@ const base = (state) => runPath(state.route.run ?? "");
 /**
  * Several series side by side, as one object by metric.
  * @param {string[]} metrics
+ * @param {number} [finest_s] - buckets finer than this would mostly be empty
  * @returns {Source["load"]}
  */
-function seriesOf(metrics) {
-  return async (state, range, points, signal) => {
+function seriesOf(metrics, finest_s = 0.2) {
+  return async (state, range, most, signal) => {
     const rank = shownRank(state);
+    const points = Math.max(20, Math.min(most, Math.ceil((range.end - range.start) / finest_s)));
     const answers = await Promise.all(
       metrics.map((metric) => call(withQuery(`${base(state)}/series`, { metric, rank, start: range.start, end: range.end, points }), { signal })),
     );
@@ -123,7 +125,7 @@ export const LANES_LIMIT = 2000;
 const READY = { id: "ready", when: "seen", timed: true, asks: rankKey, load: seriesOf(["ready_batches", "cached_batches"]) };
 
 /** @type {Source[]} */
-const SMALL = COUNTERS.map((c) => ({ id: `small-${c.metric}`, when: "seen", timed: true, asks: rankKey, load: seriesOf([c.metric]) }));
+const SMALL = COUNTERS.map((c) => ({ id: `small-${c.metric}`, when: "seen", timed: true, asks: rankKey, load: seriesOf([c.metric], 1) }));
 
 /** @param {string} id @param {string} path @param {Record<string, number>} [more] @returns {Source} */
 function ofRank(id, path, more = {}) {

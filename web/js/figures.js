@@ -5,6 +5,7 @@ import { heatmapFigure } from "./charts/heatmap.js";
 import { lanesFigure } from "./charts/lanes.js";
 import { COUNTERS, counterFigure, readyFigure } from "./charts/small.js";
 import { stepsFigure } from "./charts/steps.js";
+import { currentLoader } from "./store.js";
 
 /**
  * @typedef {import("./types.js").State} State
@@ -16,7 +17,7 @@ import { stepsFigure } from "./charts/steps.js";
 export function figureOf(state, id, palette, width) {
   const held = state.cards[id];
   if (held === undefined || held.data === null || held.range === null) return null;
-  const range = state.view.kind === "fixed" ? { start: state.view.start, end: state.view.end } : held.range;
+  const range = commonRange(state) ?? held.range;
   const epochs = epochsOf(state);
   const rank = state.route.page === "rank" ? state.route.rank : null;
   // On the page of a rank only what concerns it is a band.
@@ -40,6 +41,15 @@ export function figureOf(state, id, palette, width) {
   }
 }
 
+/** One range for all charts of a page, that of the newest data among them: one moment lies at one x everywhere. @param {State} state @returns {import("./types.js").Range|null} */
+export function commonRange(state) {
+  if (state.view.kind === "fixed") return { start: state.view.start, end: state.view.end };
+  /** @type {import("./types.js").Range|null} */
+  let newest = null;
+  for (const card of Object.values(state.cards)) if (card.range !== null && card.range.end > (newest?.end ?? 0)) newest = card.range;
+  return newest;
+}
+
 /** The marks follow the training loader; an evaluation pass is not an epoch to the reader. @param {State} state @returns {import("./types.js").Epoch[]} */
 export function epochsOf(state) {
   /** @type {import("./types.js").Epoch[]} */
@@ -50,6 +60,6 @@ export function epochsOf(state) {
 
 /** Most batches that can be ready: num_workers × prefetch_factor. @param {State} state */
 export function capacityOf(state) {
-  const loader = state.summary?.loaders.find((l) => l.role === "train");
+  const loader = currentLoader(state);
   return loader?.num_workers && loader.prefetch_factor ? loader.num_workers * loader.prefetch_factor : null;
 }

@@ -2,7 +2,7 @@
 
 import { acknowledge, call, silence, takeStacks } from "./api.js";
 import { h, render } from "./dom.js";
-import { figureOf } from "./figures.js";
+import { commonRange, figureOf } from "./figures.js";
 import { listenKeys } from "./keys.js";
 import { blocked, helpDialog, topBar } from "./panels/frame.js";
 import { rankPage, runPage } from "./panels/pages.js";
@@ -202,11 +202,12 @@ function paintCharts() {
   const { state } = store;
   /** @type {import("./types.js").Palette|null} */
   let palette = null;
+  const range = commonRange(state);
   for (const [id, element] of plots) if (!element.isConnected) plots.delete(id), void purge(element);
   for (const element of /** @type {NodeListOf<HTMLElement>} */ (app.querySelectorAll(".plot"))) {
     const id = element.id.slice("plot-".length);
     if (!seen.has(id)) continue;
-    const wanted = [element, state.cards[id]?.data, state.view, state.findings_version, state.cards.epochs?.data, state.theme, element.clientWidth, themeTurn];
+    const wanted = [element, state.cards[id]?.data, range?.end, state.view, state.findings_version, state.cards.epochs?.data, state.theme, element.clientWidth, themeTurn];
     const before = inputs.get(id);
     if (before !== undefined && before.every((v, i) => v === wanted[i])) continue;
     palette ??= readPalette(state.theme);

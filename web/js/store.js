@@ -160,6 +160,14 @@ export function serverNow(state) {
   return state.clock + state.offset;
 }
 
+/** The training loader in use: of the shown rank, the newest. @param {State} state @returns {import("./types.js").Loader|null} */
+export function currentLoader(state) {
+  const all = state.summary?.loaders.filter((l) => l.role !== "eval") ?? [];
+  const rank = shownRank(state);
+  const own = all.filter((l) => l.rank === rank);
+  return (own.length > 0 ? own : all).reduce((newest, l) => (newest === null || l.loader > newest.loader ? l : newest), /** @type {import("./types.js").Loader|null} */ (null));
+}
+
 /** The rank that a hang which goes on names. @param {Finding[]} findings @returns {number|null} */
 function frozenRank(findings) {
   return active(findings).find((f) => f.code.startsWith("hung"))?.rank ?? null;

@@ -140,7 +140,7 @@ export function bandNames(findings, range, palette, width) {
       if (room < needs || from < free) return [];
       free = from + needs / perSecond;
       const color = f.severity === "critical" ? palette.critical : palette.warning;
-      return [{ ...label(f.code, toAxis(from), color), yanchor: "top", yshift: -4, xshift: 2 }];
+      return [{ ...label(f.code, toAxis(from), color), yanchor: "top", yshift: -3, xshift: 2, bgcolor: fade(palette.panel, 0.85), borderpad: 1 }];
     });
 }
 

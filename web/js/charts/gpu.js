@@ -25,9 +25,9 @@ export function gpuFigure(input, palette) {
   const data = [];
   if (main !== undefined && !isEmpty(main)) {
     const gpu = main === input.data.gpu_utilization_ratio;
-    data.push(ground(main, 100, fade(palette.gpu, 0.14)));
+    data.push(ground(main, 100, fade(palette.gpu, 0.14), GPU_GAP_S));
     data.push({
-      ...line(main, 100),
+      ...line(main, 100, GPU_GAP_S),
       name: gpu ? "utilization" : "compute duty",
       line: { color: palette.gpu, width: 1.5, shape: "hvh" },
       hovertemplate: "%{y:.0f} %",
@@ -46,7 +46,7 @@ export function gpuFigure(input, palette) {
       ticktext: [0, top / 2, top].map((v) => `${v} W`),
     });
     data.push({
-      ...line(power, 1),
+      ...line(power, 1, GPU_GAP_S),
       name: "power",
       yaxis: "y2",
       line: { color: palette.power, width: 1.5, dash: "4px,2px" }, // dashed: told apart without colour
@@ -56,9 +56,9 @@ export function gpuFigure(input, palette) {
   return { data, layout };
 }
 
-/** The tint below a line. Plotly would fill across gaps, so this one falls to zero in them. @param {Series} series @param {number} scale @param {string} color @returns {any} */
-export function ground(series, scale, color) {
-  const flat = line(series, scale);
+/** The tint below a line. Plotly would fill across gaps, so this one falls to zero in them. @param {Series} series @param {number} scale @param {string} color @param {number} [gap_s] @returns {any} */
+export function ground(series, scale, color, gap_s = GAP_S) {
+  const flat = line(series, scale, gap_s);
   return {
     ...flat,
     y: flat.y.map((/** @type {number|null} */ v) => v ?? 0),
@@ -70,14 +70,40 @@ export function ground(series, scale, color) {
   };
 }
 
-/** A line of bucket means. @param {Series} series @param {number} scale @returns {any} */
-export function line(series, scale) {
+/** A line of bucket means. @param {Series} series @param {number} scale @param {number} [gap_s] @returns {any} */
+export function line(series, scale, gap_s = GAP_S) {
   const half = series.bucket_s / 2;
+  const at = bridged(series, gap_s);
   return {
     type: "scatter",
     mode: "lines",
-    x: series.t.map((t) => toAxis(t + half)),
-    y: series.mean.map((v) => (v === null ? null : v * scale)),
+    x: at.map((i) => toAxis(/** @type {number} */ (series.t[i]) + half)),
+    y: at.map((i) => {
+      const v = series.mean[i] ?? null;
+      return v === null ? null : v * scale;
+    }),
     connectgaps: false,
   };
+}
+
+/** A silence this long is a gap in what is sampled once a second; what is sampled ten times a second has one sooner. */
+const GAP_S = 2.5;
+const GPU_GAP_S = 1;
+
+/** Which buckets to draw: empty ones only where they make a gap. @param {Series} series @param {number} [gap_s] @returns {number[]} */
+export function bridged(series, gap_s = GAP_S) {
+  /** @type {number[]} */
+  const out = [];
+  /** @type {number[]} */
+  let empty = [];
+  series.mean.forEach((v, i) => {
+    if (v === null) {
+      empty.push(i);
+      return;
+    }
+    if (empty.length * series.bucket_s >= gap_s || out.length === 0) out.push(...empty);
+    empty = [];
+    out.push(i);
+  });
+  return [...out, ...empty];
 }

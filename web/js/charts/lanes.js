@@ -8,14 +8,22 @@ import { MARGIN, NARROW, epochMarks, fade, timeLayout, toAxis, valueAxis } from 
  * @typedef {import("../types.js").Worker} Worker
  */
 
-/** A sample that takes this many times the median fetch of the view, and at least half of its own fetch, is outlined. */
+/** A fetch that took this many times the median of the view, half of it or more for one sample, is outlined. */
 const SLOW_FACTOR = 2;
+/** Below this nobody is held up. */
+const SLOW_S = 0.1;
+/** An open fetch older than this, and than three usual ones, is drawn as a warning. */
+const LONG_OPEN_S = 1;
 
 /** @param {Fetches} f @returns {boolean[]} which fetches were held up by one slow sample */
 export function slowOnes(f) {
-  const took = [...f.fetch_s].sort((a, b) => a - b);
-  const median = took[Math.floor(took.length / 2)] ?? 0;
-  return f.fetch_s.map((s, i) => s > SLOW_FACTOR * median && (f.slow_s[i] ?? 0) > s / 2);
+  const least = Math.max(SLOW_S, SLOW_FACTOR * median(f.fetch_s));
+  return f.fetch_s.map((s, i) => s > least && (f.slow_s[i] ?? 0) > s / 2);
+}
+
+/** @param {number[]} values */
+function median(values) {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 }
 
 /** Lanes in order: all workers seen in fetches or alive now. @param {Fetches} f @param {Worker[]} workers @returns {number[]} */
@@ -69,10 +77,12 @@ export function lanesFigure(input, palette) {
     if (collate > 0) add(collates, began + took - collate, began + took, y, label);
   });
   const open = segments();
+  const late = segments();
+  const long = Math.max(LONG_OPEN_S, 3 * median(f.fetch_s));
   for (const w of input.workers) {
     if (w.worker < 0 || !w.alive || w.phase_age_s === null || (w.phase !== "fetch" && w.phase !== "collate")) continue;
     const sample = w.sample_index === null ? "" : `<br>sample ${w.sample_index} for ${duration(w.sample_age_s)}`;
-    add(open, input.now - w.phase_age_s, input.now, lane.get(w.worker) ?? 0, `worker ${w.worker} · fetching for ${duration(w.phase_age_s)}${sample}`);
+    add(w.phase_age_s > long ? late : open, input.now - w.phase_age_s, input.now, lane.get(w.worker) ?? 0, `worker ${w.worker} · fetching for ${duration(w.phase_age_s)}${sample}`);
   }
   const data = [
     trace(outlines, palette.wait, thick + 5, "slow sample"),
@@ -80,7 +90,8 @@ export function lanesFigure(input, palette) {
     trace(/** @type {Segments} */ (fetches[0]), palette.forward, thick, "fetch"),
     trace(/** @type {Segments} */ (fetches[1]), fade(palette.forward, 0.72), thick, "fetch"),
     trace(collates, palette.backward, thick, "collate"),
-    trace(open, palette.warning, thick, "open fetch"),
+    trace(open, fade(palette.forward, 0.45), thick, "open fetch"),
+    trace(late, palette.warning, thick, "late fetch"),
   ].filter((t) => t.x.length > 0);
   return { data, layout };
 }

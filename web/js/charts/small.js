@@ -2,7 +2,7 @@
 
 import { bytes, percent, number } from "../format.js";
 import { fade, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
-import { ground, line } from "./gpu.js";
+import { bridged, ground, line } from "./gpu.js";
 
 /**
  * @typedef {import("../types.js").Series} Series
@@ -54,7 +54,7 @@ export function counterFigure(input, palette) {
   layout.xaxis.showgrid = false;
   layout.yaxis = valueAxis(palette, { range: [0, top * 1.05], tickmode: "array", tickvals: [0, top], showticklabels: false });
   layout.hovermode = "x";
-  const text = series.mean.map((v) => inUnit(v, counter.unit));
+  const text = bridged(series).map((i) => inUnit(series.mean[i], counter.unit));
   return {
     data: [
       ground(series, 1, fade(palette.line, 0.12)),
@@ -67,6 +67,29 @@ export function counterFigure(input, palette) {
     ],
     layout,
   };
+}
+
+/** Between lowest and highest, one polygon per stretch without a gap. @param {Series} series @param {string} color @returns {any} */
+function band(series, color) {
+  /** @type {(number|null)[]} */
+  const x = [];
+  /** @type {(number|null)[]} */
+  const y = [];
+  /** @type {number[]} */
+  let run = [];
+  const close = () => {
+    if (run.length > 1) {
+      const back = [...run].reverse();
+      for (const i of run) x.push(toAxis(/** @type {number} */ (series.t[i]) + series.bucket_s / 2)), y.push(series.max[i] ?? null);
+      for (const i of back) x.push(toAxis(/** @type {number} */ (series.t[i]) + series.bucket_s / 2)), y.push(series.min[i] ?? null);
+      x.push(null);
+      y.push(null);
+    }
+    run = [];
+  };
+  for (const i of bridged(series)) series.mean[i] === null ? close() : run.push(i);
+  close();
+  return { type: "scatter", mode: "lines", x, y, line: { width: 0 }, fill: "toself", fillcolor: color, hoverinfo: "skip", name: "" };
 }
 
 /**
@@ -84,10 +107,8 @@ export function readyFigure(input, palette) {
   const data = [];
   const ready = input.data.ready_batches;
   if (ready !== undefined) {
-    const x = ready.t.map((t) => toAxis(t + ready.bucket_s / 2));
     data.push(
-      { type: "scatter", mode: "lines", x, y: ready.min, line: { width: 0 }, hoverinfo: "skip", name: "" },
-      { type: "scatter", mode: "lines", x, y: ready.max, line: { width: 0 }, fill: "tonexty", fillcolor: fade(palette.gpu, 0.16), hoverinfo: "skip", name: "" },
+      band(ready, fade(palette.gpu, 0.16)),
       { ...line(ready, 1), name: "ready", line: { color: palette.gpu, width: 1.5 }, hovertemplate: "%{y:.1f} batches" },
     );
   }

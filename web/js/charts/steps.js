@@ -1,6 +1,7 @@
 // What a step consists of: mean milliseconds per step, stacked, over time.
 
-import { bandNames, epochNames, marks, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { duration } from "../format.js";
+import { bandNames, epochNames, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
 
 /**
  * @typedef {import("../types.js").Series} Series
@@ -47,18 +48,78 @@ export function stepsFigure(input, palette) {
     ...epochNames(input.epochs, input.range, palette, input.width),
     ...bandNames(input.findings, input.range, palette, input.width),
   ];
-  const data = knownParts(input.data).map((part) => {
+  const parts = knownParts(input.data);
+  const total = totals(parts, input.data);
+  const first = input.data[parts[0]?.metric ?? ""];
+  const widths = first === undefined ? [] : barWidths(first, totals(parts, input.data, "max"));
+  const data = parts.map((part) => {
     const series = /** @type {Series} */ (input.data[part.metric]);
-    const half = series.bucket_s / 2;
     return {
       type: "bar",
       name: part.name,
-      x: series.t.map((t) => toAxis(t + half)),
+      x: series.t.map((t, i) => toAxis(t + (widths[i] ?? series.bucket_s) / 2)),
       y: series.mean.map((v) => (v === null ? null : v * 1000)),
-      width: series.bucket_s * 1000,
+      width: widths.map((s) => s * 1000),
       marker: { color: palette[part.color], line: { width: 0 } },
       hovertemplate: "%{y:.1f} ms",
     };
   });
+  const top = ceiling(total);
+  if (top !== null && first !== undefined) {
+    layout.yaxis.range = [0, top * 1000];
+    layout.annotations.push(...clipped(first, widths, total, top, input, palette));
+  }
   return { data, layout };
+}
+
+/** Seconds of a whole step per bucket; null where there was none. @param {Part[]} parts @param {Record<string, Series>} data @param {"mean"|"max"} [of] @returns {(number|null)[]} */
+export function totals(parts, data, of = "mean") {
+  const length = Math.max(0, ...parts.map((p) => data[p.metric]?.mean.length ?? 0));
+  return Array.from({ length }, (_, i) => {
+    const values = parts.map((p) => data[p.metric]?.[of][i] ?? null);
+    return values.every((v) => v === null) ? null : values.reduce((sum, v) => /** @type {number} */ (sum) + (v ?? 0), 0);
+  });
+}
+
+/**
+ * A bar is as wide as its bucket; where a step takes longer than that, as wide as the step, so that a steady run has no holes.
+ * @param {Series} series @param {(number|null)[]} longest - step that began in each bucket @returns {number[]} seconds
+ */
+export function barWidths(series, longest) {
+  const { t, bucket_s } = series;
+  const widths = t.map(() => bucket_s);
+  let next = Infinity;
+  for (let i = t.length - 1; i >= 0; i -= 1) {
+    const step = longest[i] ?? null;
+    if (step === null) continue;
+    const began = /** @type {number} */ (t[i]);
+    widths[i] = Math.max(bucket_s, Math.min(step, next - began));
+    next = began;
+  }
+  return widths;
+}
+
+/** Where the axis ends when a few steps are so long that they would flatten all others; null: at the longest. @param {(number|null)[]} total @returns {number|null} */
+export function ceiling(total) {
+  const known = /** @type {number[]} */ (total.filter((v) => v !== null)).sort((a, b) => a - b);
+  const usual = known[Math.floor(known.length * 0.75)] ?? 0;
+  const longest = known[known.length - 1] ?? 0;
+  return known.length >= 20 && usual > 0 && longest > 8 * usual ? niceTop(4 * usual) : null;
+}
+
+/** What the columns that are cut off come to. @param {Series} series @param {number[]} widths @param {(number|null)[]} total @param {number} top @param {{range: import("../types.js").Range, width: number}} input @param {Palette} palette @returns {any[]} */
+function clipped(series, widths, total, top, input, palette) {
+  const gap_s = (64 * (input.range.end - input.range.start)) / Math.max(1, input.width - 120);
+  let last = -Infinity;
+  return series.t.flatMap((t, i) => {
+    const v = total[i] ?? 0;
+    if (v <= top || t - last < gap_s || t < input.range.start || t > input.range.end) return [];
+    last = t;
+    return [
+      {
+        x: toAxis(t + (widths[i] ?? 0) / 2), xref: "x", y: 1, yref: "paper", yanchor: "top", yshift: -18, showarrow: false,
+        text: `↑ ${duration(v)}`, font: { size: 10, color: palette.text }, bgcolor: palette.panel, borderpad: 1, opacity: 0.9,
+      },
+    ];
+  });
 }

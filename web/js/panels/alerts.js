@@ -30,8 +30,12 @@ export function alertsPanel(state, act) {
   const { rank } = state.route;
   const order = { firing: 0, acknowledged: 1, silenced: 2, resolved: 3 };
   const all = withStacks(state).filter((f) => rank === null || f.rank === null || f.rank === rank);
+  const weight = { critical: 0, warning: 1, info: 2 };
   const list = [...all].sort(
-    (a, b) => (order[/** @type {"firing"} */ (a.state)] ?? 4) - (order[/** @type {"firing"} */ (b.state)] ?? 4) || b.began_at - a.began_at,
+    (a, b) =>
+      (order[/** @type {"firing"} */ (a.state)] ?? 4) - (order[/** @type {"firing"} */ (b.state)] ?? 4) ||
+      (a.state === "resolved" ? 0 : (weight[/** @type {"info"} */ (a.severity)] ?? 3) - (weight[/** @type {"info"} */ (b.severity)] ?? 3)) ||
+      b.began_at - a.began_at,
   );
   const firing = list.filter((f) => f.state === "firing" && f.severity !== "info").length;
   return h(

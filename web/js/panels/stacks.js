@@ -11,7 +11,7 @@ import { icon } from "../icons.js";
  */
 
 const FRAME = /^\s*File "(.*)", line (\d+|\?\?\?) in (.*)$/;
-const LIBRARY = /(site-packages|dist-packages)\/|\/lib\/python3|^<frozen |\/lib64\/python3/;
+const LIBRARY = /(site-packages|dist-packages)\/|\/lib(64)?\/python3|^<frozen |\/loaderwatch\/(agent|core|streamer)\//;
 
 /** @param {string} text @returns {{threads: Thread[], other: string[]}} `other`: lines that are no frames */
 export function parseStack(text) {

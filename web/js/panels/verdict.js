@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { clock, count, duration, listed, number, percent, plural, ago } from "../format.js";
 import { icon, severityIcon } from "../icons.js";
-import { routeHash, serverNow } from "../store.js";
+import { currentLoader, routeHash, serverNow } from "../store.js";
 import { meter, stateBadge, waitTone } from "./parts.js";
 
 /**
@@ -18,13 +18,13 @@ import { meter, stateBadge, waitTone } from "./parts.js";
 export function runHead(s, state) {
   const now = serverNow(state);
   const going = s.state === "live" || s.state === "hung";
-  const loader = s.loaders.find((l) => l.role === "train") ?? s.loaders[0];
+  const loader = currentLoader(state);
   const facts = [
     `${plural(s.world_size, "rank")} on ${listed(s.hosts.map((host) => host.name))}`,
     going
       ? `started ${clock(s.started_at, now)}, running for ${duration(now - s.started_at)}`
       : `ran ${duration(s.last_seen_at - s.started_at)}, ended ${clock(s.last_seen_at, now)} (${ago(now - s.last_seen_at)})`,
-    loader === undefined ? "" : loaderFacts(loader),
+    loader === null ? "" : loaderFacts(loader),
   ];
   return h(
     "div",
@@ -88,8 +88,8 @@ function gpuTile(s) {
   return { label: "Compute duty", value: percent(s.compute_duty_ratio), sub: status === "" ? "share of time in the step" : "share of time in the step; no GPU readings", title: status, meter: s.compute_duty_ratio, tone: "gpu" };
 }
 
-/** @param {Summary} s */
-export function runTiles(s) {
+/** @param {Summary} s @param {State} state */
+export function runTiles(s, state) {
   /** @type {Tile[]} */
   const tiles = [
     { label: "Data wait", value: percent(s.data_wait_ratio), sub: "of step time, last 30 s", meter: s.data_wait_ratio, tone: waitTone(s.data_wait_ratio) },
@@ -97,7 +97,7 @@ export function runTiles(s) {
     gpuTile(s),
     { label: "Goodput", value: percent(s.goodput_ratio), sub: "of time spent on steps", meter: s.goodput_ratio, tone: "ok" },
     { label: "Time lost", value: duration(s.lost_s), sub: lostShare(s) },
-    { label: "Epochs", value: count(s.epochs), sub: epochSub(s) },
+    { label: "Epochs", value: count(s.epochs), sub: epochSub(state) },
   ];
   return tileRow(tiles);
 }
@@ -108,9 +108,9 @@ function lostShare(s) {
   return s.lost_s === null || ran <= 0 ? "to data, whole run" : `${percent(Math.min(1, s.lost_s / ran))} of the run`;
 }
 
-/** @param {Summary} s */
-function epochSub(s) {
-  const batches = s.loaders.find((l) => l.role === "train")?.batches ?? null;
+/** @param {State} state */
+function epochSub(state) {
+  const batches = currentLoader(state)?.batches ?? null;
   return batches === null ? "started so far" : `${count(batches)} batches each`;
 }
 
