@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
 import time
 from typing import Final
 
@@ -13,7 +12,6 @@ from loaderwatch.core.config import Settings
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import Envelope, SpanInfo, encode, pack_table
 from loaderwatch.streamer.drain import Drain
-from loaderwatch.streamer.election import is_orphan, standby_missing
 from loaderwatch.streamer.local_server import ServerFinder
 from loaderwatch.streamer.notices import write_stderr
 from loaderwatch.streamer.outbox import DEFAULT_MAX_BYTES, Outbox
@@ -23,9 +21,9 @@ from loaderwatch.streamer.samplers.gpu import GpuSampler
 from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.samplers.process import ProcessSampler, Reading, state_code
 from loaderwatch.streamer.spans import LOOK_CLOSER_NS, build_span
-from loaderwatch.streamer.spawn import spawn_detached
 from loaderwatch.streamer.stacks import StackCollector
 from loaderwatch.streamer.state import StreamState, boot_id, host_folder_name, new_stream_name
+from loaderwatch.streamer.succession import Succession
 from loaderwatch.streamer.upload import Uploader
 
 log = logging.getLogger(__name__)
@@ -34,8 +32,7 @@ SECOND: Final = 1_000_000_000
 TICK_NS: Final = SECOND // 4
 ENVELOPE_NS: Final = SECOND // 2
 SAMPLE_NS: Final = SECOND
-STANDBY_CHECK_NS: Final = 5 * SECOND
-STANDBY_RESPAWN_NS: Final = 30 * SECOND
+CHECK_NS: Final = 5 * SECOND
 SETTLED_NS: Final = 2 * SECOND
 """Nothing new for this long after the last training process died: the run has ended on this host."""
 FIRST_RING_NS: Final = 60 * SECOND
@@ -82,10 +79,9 @@ class Streamer:
         self._readings: dict[int, Reading] = {}  # by pid
         self._process_rows: list[tuple[float | int | None, ...]] = []
         self._host_rows: list[tuple[float | int | None, ...]] = []
-        self._standby: subprocess.Popen[bytes] | None = None
         self._next_sample_ns = self._next_envelope_ns = 0
-        self._next_standby_check_ns = monotonic_ns() + STANDBY_CHECK_NS // 2
-        self._standby_spawned_ns = -STANDBY_RESPAWN_NS
+        self._succession = Succession(settings, run_id, self._state.run_name)
+        self._next_check_ns = monotonic_ns() + CHECK_NS // 2
 
     def run(self) -> int:
         """Stream until the run has ended on this host and everything is sent."""
@@ -95,7 +91,7 @@ class Streamer:
         self._uploader.start()
         self._gpus.start()
         if not self._adopting:
-            self._adopt_orphans()
+            self._succession.adopt_orphans()
         try:
             while True:
                 self._stream()
@@ -150,9 +146,10 @@ class Streamer:
         self._hear()
         if not self._uploader.is_alive():
             raise RuntimeError("the upload thread ended; the standby takes over")
-        if now >= self._next_standby_check_ns:
-            self._next_standby_check_ns = now + STANDBY_CHECK_NS
-            self._check_standby(now)
+        if now >= self._next_check_ns:
+            self._next_check_ns = now + CHECK_NS
+            if not roster.all_dead():
+                self._succession.keep_standby(now)
             self._check_clock()
 
     def _has_ended(self, now: int, began: int) -> bool:
@@ -274,34 +271,7 @@ class Streamer:
         else:
             log.info("no living process of rank %s here; not written: %s", rank, text)
 
-    # -- other streamers
-
-    def _check_standby(self, now: int) -> None:
-        if self._standby is not None and self._standby.poll() is not None:
-            self._standby = None
-        if self._adopting or now - self._standby_spawned_ns < STANDBY_RESPAWN_NS:
-            return
-        if standby_missing(self._rings.folder):
-            self._standby_spawned_ns = now
-            self._standby = self._spawn_streamer(self._run_id, self._state.run_name, "--standby")
-
-    def _adopt_orphans(self) -> None:
-        """Start a streamer for each run whose streamers died with the host, or were all killed, and left something."""
-        outboxes = self._settings.outbox_dir.glob(f"*/{host_folder_name()}/*.lwe")
-        rings = self._settings.rings_dir.glob("*/main-*.ring")
-        left = {path.parent.parent.name for path in outboxes} | {path.parent.name for path in rings}
-        for run_id in sorted(left - {self._run_id}):
-            folder = self._settings.rings_dir / run_id
-            if not folder.is_dir() or is_orphan(folder):
-                self._spawn_streamer(run_id, run_id, "--adopt")
-
-    def _spawn_streamer(self, run_id: str, run_name: str, *more: str) -> subprocess.Popen[bytes] | None:
-        arguments = ("-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", run_name, *more)
-        try:
-            return spawn_detached(arguments, self._settings.logs_dir / f"streamer-{run_id}.log")
-        except OSError as error:
-            log.warning("a second streamer cannot be started: %s", error)
-            return None
+    # -- time
 
     def _check_clock(self) -> None:
         """After a suspend the monotonic clock lies behind the wall clock by the time slept."""

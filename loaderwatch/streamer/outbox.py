@@ -1,27 +1,22 @@
 """Envelopes that wait for the server: files on disk, bounded, each with the ring cursors it covers.
 
 An envelope is on disk before it is sent, and is removed after the state file says that the server has it. So whichever
-streamer takes over finds the first unsent record of every ring, and the numbers of a stream never go back.
+streamer takes over finds the first unsent record of every ring, and the numbers of a stream never go back. A dropped or
+rejected envelope leaves a gap in them: a server needs them to grow, not to be dense.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import struct
 import threading
 import time
-import zlib
-from array import array
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from loaderwatch.core.errors import WireError
-from loaderwatch.core.wire import Envelope, decode
+from loaderwatch.streamer.envelope_file import Covered, count_rows, pack_file, unpack_file
 from loaderwatch.streamer.state import StreamState, load_state, save_state, set_aside
 
 log = logging.getLogger(__name__)
@@ -31,16 +26,6 @@ MAX_IN_MEMORY: Final = 8  # envelopes held when the disk cannot be written
 MAX_REJECTED: Final = 20  # rejected files kept for a person to look at
 SAY_AGAIN_S: Final = 60.0
 SUFFIX: Final = ".lwe"
-_HEAD: Final = struct.Struct("<4sIII")  # magic, length of the cursors, length of the payload, crc32 of both
-_MAGIC: Final = b"LWE1"
-
-
-class Covered(msgspec.Struct, frozen=True):
-    """What an envelope file says about itself: enough to go on even when the state file is gone."""
-
-    stream: str
-    wall_offset_ns: int
-    cursors: dict[str, int]
 
 
 @dataclass(slots=True)
@@ -49,53 +34,6 @@ class _Waiting:
     size: int
     covered: Covered
     payload: bytes | None  # only when it could not be written to disk
-
-
-@dataclass(frozen=True, slots=True)
-class Unsent:
-    """Rows that were given up with their envelope, by rank (-1: not of a rank)."""
-
-    rows: Counter[int]
-
-
-def pack_file(covered: Covered, payload: bytes) -> bytes:
-    """The content of an envelope's file."""
-    header = msgspec.json.encode(covered)
-    crc = zlib.crc32(payload, zlib.crc32(header))
-    return _HEAD.pack(_MAGIC, len(header), len(payload), crc) + header + payload
-
-
-def unpack_file(data: bytes) -> tuple[Covered, bytes] | None:
-    """What ``pack_file`` packed; None if it is not whole."""
-    if len(data) < _HEAD.size:
-        return None
-    magic, header_size, payload_size, crc = _HEAD.unpack_from(data)
-    if magic != _MAGIC or len(data) != _HEAD.size + header_size + payload_size:
-        return None
-    header, payload = data[_HEAD.size : _HEAD.size + header_size], data[_HEAD.size + header_size :]
-    if zlib.crc32(payload, zlib.crc32(header)) != crc:
-        return None
-    try:
-        return msgspec.json.decode(header, type=Covered), payload
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
-        return None
-
-
-def count_rows(payload: bytes) -> Counter[int]:
-    """Rows of an envelope by rank, with the losses it would have reported."""
-    rows: Counter[int] = Counter()
-    try:
-        envelope: Envelope = decode(payload)
-    except WireError:
-        return rows
-    for table in envelope.tables.values():
-        if "rank" in table:
-            rows.update(array("q", table["rank"]))
-        else:
-            rows[-1] += len(table["t_ns"]) // 8
-    for loss in envelope.losses:
-        rows[loss.rank] += loss.count
-    return rows
 
 
 class Outbox:

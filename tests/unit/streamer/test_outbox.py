@@ -9,7 +9,8 @@ import pytest
 
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import Envelope, HostInfo, Loss, encode, pack_table
-from loaderwatch.streamer.outbox import MAX_IN_MEMORY, Covered, Outbox, count_rows, pack_file, unpack_file
+from loaderwatch.streamer.envelope_file import Covered, count_rows, pack_file, unpack_file
+from loaderwatch.streamer.outbox import MAX_IN_MEMORY, Outbox
 from loaderwatch.streamer.state import StreamState
 
 
