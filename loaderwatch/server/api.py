@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
@@ -11,7 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from loaderwatch.server import metrics, snapshots
-from loaderwatch.server.alerts import MAX_SILENCE_S, Alert, AlertBook
+from loaderwatch.server.alerts import MAX_SILENCE_S, Alert, AlertBook, run_of
 from loaderwatch.server.answers import error_answer, json_answer
 from loaderwatch.server.events import MAX_CLIENTS
 from loaderwatch.server.parameters import ParameterError, finite_number
@@ -32,7 +33,7 @@ async def acknowledge(request: Request, id: str) -> Response:
     def action(book: AlertBook) -> Alert:
         return book.acknowledge(id, time.time_ns())
 
-    return json_answer(await run_in_threadpool(snapshots.change_alert, parts, id, action))
+    return await _change(parts, id, action)
 
 
 @router.post("/api/v1/alerts/{id}/silence")
@@ -44,7 +45,7 @@ async def silence(request: Request, id: str) -> Response:
     def action(book: AlertBook) -> Alert:
         return book.silence(id, seconds, time.time_ns())
 
-    return json_answer(await run_in_threadpool(snapshots.change_alert, parts, id, action))
+    return await _change(parts, id, action)
 
 
 @router.get("/api/v1/runs/{run}/events")
@@ -68,6 +69,15 @@ def prometheus(request: Request) -> Response:
     """Prometheus text."""
     parts: Parts = request.app.state.parts
     return Response(metrics.text(parts), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _change(parts: Parts, id: str, action: Callable[[AlertBook], Alert]) -> Response:
+    alert = await run_in_threadpool(snapshots.change_alert, parts, id, action)
+    run_id = run_of(id)
+    await parts.live.refresh(run_id)
+    if parts.hub.is_followed(run_id):
+        parts.hub.publish(run_id, await snapshots.run_state(parts, run_id))
+    return json_answer(alert)
 
 
 async def _json_body(request: Request) -> Any:

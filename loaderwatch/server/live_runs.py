@@ -136,6 +136,12 @@ class LiveRuns:
         """The run's newest state; waits for its first look if there was none yet."""
         return live.latest or await self._look(live)
 
+    async def refresh(self, run_id: str) -> None:
+        """Somebody changed an alert: show it now."""
+        live = self._runs.get(run_id)
+        if live is not None:
+            await self._look(live)
+
     def drop(self, run_id: str) -> None:
         """The run was deleted."""
         self._runs.pop(run_id, None)

@@ -248,6 +248,28 @@ def test_acknowledge_and_silence(tmp_path: Path) -> None:
         assert client.post("/api/v1/alerts/run-1.nope/ack").status_code == 404
 
 
+def test_an_acknowledgement_shows_at_once_also_on_a_run_that_is_over(tmp_path: Path) -> None:
+    detector = ScriptedDetector()
+    feed = Feed()
+    with serving(tmp_path, detector=detector) as access:
+        detector.findings = [hung(feed)]
+
+        def firing() -> list[dict[str, Any]]:
+            access.send(feed.envelope())
+            return findings_of(access, "firing")
+
+        (alert,) = wait_until("the alert", firing)
+        with EventReader(access, "run-1") as stream, access.client() as client:
+            client.post(f"/api/v1/alerts/{alert['id']}/ack")
+            stream.wait("the change", lambda e: e["findings"] and e["findings"][0]["state"] == "acknowledged")
+        access.send(feed.envelope(state="finished", final=True))
+        wait_until("the end", lambda: findings_of(access, "resolved"))
+    with serving(tmp_path) as access, EventReader(access, "run-1") as stream, access.client() as client:
+        stream.wait("the snapshot", lambda e: e["event"] == "snapshot")
+        client.post(f"/api/v1/alerts/{alert['id']}/silence", json={"seconds": 60})
+        stream.wait("the change", lambda e: e["findings"] and e["findings"][0]["silenced_until"])
+
+
 def test_stacks_are_asked_for_where_the_rank_is(tmp_path: Path) -> None:
     detector = ScriptedDetector()
     with serving(tmp_path, detector=detector) as access, access.client() as client:
