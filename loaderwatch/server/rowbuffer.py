@@ -82,6 +82,13 @@ class Rows(Mapping[str, NDArray[Any]]):
         return self._layout.count
 
 
+NO_ROWS: Final = {
+    table: Rows(layout, np.empty((layout.count, 0), dtype=np.int64), True, None)
+    for table, layout in LAYOUTS.items()
+}
+"""No rows of each table, shared."""
+
+
 class RowBuffer:
     """Rows of one table (of one rank), at least the newest ``limit`` of those appended."""
 

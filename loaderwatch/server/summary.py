@@ -162,11 +162,14 @@ def _recent(rank: RankWindow) -> _Recent:
     request = steps["request_ns"]
     first = int(np.searchsorted(request, begin))
     first = max(0, first - 1)  # the one that was going on when the stretch began
-    chosen = steps["off_main_thread"][first:] != 1
-    if known_loaders:
-        chosen &= np.isin(steps["loader"][first:], train)
-    request = request[first:][chosen]
-    wait, step = steps["wait_ns"][first:][chosen], steps["step_ns"][first:][chosen]
+    picked: slice | NDArray[np.bool_] = slice(first, None)
+    off_main = steps["off_main_thread"][first:] == 1
+    if off_main.any() or len(train) < len(rank.process.loaders):
+        chosen = ~off_main
+        if known_loaders:
+            chosen &= np.isin(steps["loader"][first:], train)
+        picked = np.concatenate([np.zeros(first, dtype=bool), chosen])
+    request, wait, step = (steps[name][picked] for name in ("request_ns", "wait_ns", "step_ns"))
     delivered = request + _known(wait)
     wait_s = _within(request, delivered, begin, end)
     busy_s = _within(delivered, delivered + _known(step), begin, end)
@@ -174,21 +177,22 @@ def _recent(rank: RankWindow) -> _Recent:
     live = rank.process.state == "live" and span is not None and span.alive
     if live and span is not None and span.phase == "wait" and (not known_loaders or span.loader in train):
         wait_s += _within(np.array([span.since_ns]), np.array([end]), begin, end)
-    inside = request >= begin
-    advance = steps["optimizer_steps"][first:][chosen][inside]
-    watched = rank.process.has_optimizer & (advance != UNKNOWN)
-    ready = steps["ready"][first:][chosen]
-    ready = ready[ready != UNKNOWN]
+    inside = slice(int(np.searchsorted(request, begin)), None)
+    advance = len(request[inside])
+    if rank.process.has_optimizer:
+        made = steps["optimizer_steps"][picked][inside]
+        advance = int(np.where(made != UNKNOWN, made, 1).sum())
+    ready = steps["ready"][picked][-1:]
     since = max(begin, _began(rank))
     starved_s, gpu_step_s = _gpu_waits(rank, begin)
     return _Recent(
         covered_s=max(0.0, (end - since) / 1e9),
-        advance=int(np.where(watched, advance, 1).sum()),
+        advance=advance,
         wait_s=wait_s,
         busy_s=busy_s,
         mean_wait_s=_mean_s(wait[inside]),
         mean_step_s=_mean_s(step[inside]),
-        ready=int(ready[-1]) if len(ready) else None,
+        ready=int(ready[0]) if len(ready) and ready[0] != UNKNOWN else None,
         utilization=_utilization(rank, begin),
         starved_s=starved_s,
         gpu_step_s=gpu_step_s,
@@ -207,6 +211,8 @@ def _began(rank: RankWindow) -> int:
 
 def _gpu_waits(rank: RankWindow, begin_ns: int) -> tuple[float, float]:
     rows = rank.table("gpu_waits")
+    if not len(rows["request_ns"]):
+        return 0.0, 0.0
     first = int(np.searchsorted(rows["request_ns"], begin_ns))
     return _sum_s(rows["starved_ns"][first:]), _sum_s(rows["gpu_step_ns"][first:])
 

@@ -9,16 +9,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.records import TABLES, UNKNOWN
+from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import Envelope, SpanInfo, StackDump
 from loaderwatch.detect.window import WINDOW_S, HostWindow, RankWindow, RunWindow
-from loaderwatch.server.rowbuffer import LAYOUTS, Block, RowBuffer, Rows, block_of
+from loaderwatch.server.rowbuffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of
 from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
 from loaderwatch.server.store.protocol import RankTotals, StoredRun
 from loaderwatch.server.store.sequence import SequenceSet
 
 _MANY_ROWS: Final = 2_000_000
-_RANK_TABLES: Final = tuple(name for name in TABLES if name != "hosts")
+_NO_TABLES: Final = {name: rows for name, rows in NO_ROWS.items() if name != "hosts"}
 _KEPT: Final = frozenset({"epoch_begins", "epoch_ends"})
 """Tables that are not cut to the window: an epoch is often longer."""
 _KEPT_ROWS: Final = 10_000
@@ -255,10 +255,9 @@ class WindowBuilder:
         for number, process in sorted(self.facts.processes.items()):
             rank = self._rank(number)
             host = self.facts.rank_hosts[number]
-            tables: dict[str, Rows] = {
-                name: buffer.rows(None if name in _KEPT else after_ns)
-                for name, buffer in rank.buffers.items()
-            }
+            tables = dict(_NO_TABLES)
+            for name, buffer in rank.buffers.items():
+                tables[name] = buffer.rows(None if name in _KEPT else after_ns)
             steps = rank.buffers.get("steps")
             if steps is not None and steps.dropped:
                 reach_ns = max(reach_ns, steps.oldest_ns() or 0)

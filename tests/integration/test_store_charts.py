@@ -15,7 +15,7 @@ from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store import reads
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS, SOURCES, bucket_width_ns
-from tests.fakes.runs import SECOND, T0, envelope, joined, process, steps, table
+from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
 
 RANKS = 3
 DURATION_S = 1500
@@ -365,3 +365,29 @@ def test_an_open_ended_number_of_points_is_never_exceeded() -> None:
         points = int(random.integers(2, 2000))
         width = bucket_width_ns(start, end, points)
         assert -(-end // width) - start // width <= points
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+def test_a_wait_in_progress_is_drawn(store: DuckDBStore, level: str, rolled: bool) -> None:
+    times = T0 + np.arange(1200) * SECOND
+    rows = joined([steps(rank, times, 0, SECOND) for rank in (0, 1)])
+    since = T0 + 1200 * SECOND
+    ranks = [process(0, 2), process(1, 2)]
+
+    def waiting(seq: int, **more: Any) -> Envelope:
+        spans = [span(0, since, phase="wait", loader=0, **more), span(1, since, phase="wait", loader=1)]
+        return envelope(seq, processes=ranks, spans=spans)
+
+    store.append([envelope(1200, processes=ranks, tables={"steps": rows}), waiting(2500)])
+    if rolled:
+        _roll_everything(store)
+    grid = store.grid("run-1", "data_wait_ratio", T0, T0 + 2500 * SECOND, 400)
+    inside = (grid.t_ns >= since) & (grid.t_ns + grid.bucket_ns <= since + 1300 * SECOND)
+    assert inside.any()
+    assert grid.values[0, inside].tolist() == [1.0] * int(inside.sum())
+    before = (grid.t_ns >= T0) & (grid.t_ns + grid.bucket_ns <= since)
+    assert not grid.values[0, before].any()
+    assert np.isnan(grid.values[1, inside]).all()  # that one waits for validation
+    store.append([waiting(2501, alive=False)])
+    after = store.grid("run-1", "data_wait_ratio", T0, T0 + 2500 * SECOND, 400)
+    assert np.isnan(after.values[0, inside]).all()

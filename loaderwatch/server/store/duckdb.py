@@ -355,7 +355,9 @@ class DuckDBStore:
                 keys = [] if host is None else [host]
             bounds = (file.first_ns, file.newest_ns)
             known = max(1, len(file.rank_hosts))
-            return reads.series(snapshot, metric, keys, start_ns, end_ns, bounds, points, known)
+            return reads.series(
+                snapshot, metric, keys, start_ns, end_ns, bounds, points, known, file.open_waits()
+            )
 
         return self._read(run_id, question)
 
@@ -367,7 +369,7 @@ class DuckDBStore:
             by_host = SOURCES[METRICS[metric].source].key == "host"
             keys: dict[int, Any] = {r: host if by_host else r for r, host in rank_hosts.items()}
             bounds = (file.first_ns, file.newest_ns)
-            return reads.grid(snapshot, metric, keys, start_ns, end_ns, bounds, points)
+            return reads.grid(snapshot, metric, keys, start_ns, end_ns, bounds, points, file.open_waits())
 
         return self._read(run_id, question)
 

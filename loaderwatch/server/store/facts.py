@@ -98,6 +98,13 @@ class RunFacts:
             self._uncounted = np.array(keys, dtype=np.int64)
         return self._uncounted
 
+    def is_train(self, rank: int, loader: int | None) -> bool:
+        """Whether a loader feeds training; one that nobody described yet is taken to."""
+        process = self.processes.get(rank)
+        return process is None or all(
+            each.loader != loader or each.role == "train" for each in process.loaders
+        )
+
     def optimizer_ranks(self) -> NDArray[np.int64]:
         """Ranks whose optimizer is watched: their steps are optimizer steps, not batches."""
         if self._optimizer_ranks is None:

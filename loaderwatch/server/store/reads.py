@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import duckdb
@@ -60,12 +61,27 @@ def _plan(
     return width, level
 
 
+def _pieces(
+    snapshot: duckdb.DuckDBPyConnection,
+    metric: Metric,
+    begin: int,
+    end: int,
+    level: int,
+    open_waits: Sequence[rollup.OpenWait],
+) -> list[rollup.Piece]:
+    dirty = rollup.load_dirty(snapshot)
+    if metric.kind == "share" and SOURCES[metric.source].spans:
+        dirty = rollup.with_open_waits(dirty, open_waits)
+    return rollup.pieces(begin, end, level, metric.source, dirty)
+
+
 def _partials(
     metric: Metric,
     found: list[rollup.Piece],
     width_ns: int,
     keys: list[Any] | None,
     keyed: bool = True,
+    open_waits: Sequence[rollup.OpenWait] = (),
 ) -> str:
     """Relation of partial sums: (key, t, n, total, low, high) for a mean; (key, t, num, rest) for the others.
 
@@ -75,7 +91,7 @@ def _partials(
     parts = []
     for piece in found:
         if piece.level is None:
-            parts.append(_from_rows(metric, piece, width_ns, keys, keyed))
+            parts.append(_from_rows(metric, piece, width_ns, keys, keyed, open_waits))
             continue
         if metric.kind == "mean":
             m = metric.of
@@ -94,14 +110,19 @@ def _partials(
 
 
 def _from_rows(
-    metric: Metric, piece: rollup.Piece, width_ns: int, keys: list[Any] | None, keyed: bool
+    metric: Metric,
+    piece: rollup.Piece,
+    width_ns: int,
+    keys: list[Any] | None,
+    keyed: bool,
+    open_waits: Sequence[rollup.OpenWait],
 ) -> str:
     source = SOURCES[metric.source]
     start, end = piece.start_ns, piece.end_ns
     if source.spans and metric.kind == "share":
         return (
             f"SELECT key, t, {metric.of} AS num, {metric.rest} AS rest "
-            f"FROM {rollup.attributed_sql(start, end, width_ns)}"
+            f"FROM {rollup.attributed_sql(start, end, width_ns, open_waits)}"
             + (f" WHERE true{_only(keys, 'key')}" if keys is not None else "")
         )
     if metric.kind == "mean":
@@ -163,6 +184,7 @@ def series(
     bounds: tuple[int, int],
     points: int,
     keys_known: int,
+    open_waits: Sequence[rollup.OpenWait] = (),
 ) -> Series:
     """One metric in time over some keys (None: all ``keys_known`` of them)."""
     metric = METRICS[metric_name]
@@ -177,11 +199,11 @@ def series(
         keys_known,
     )
     begin, end = start_ns // width * width, -(-end_ns // width) * width
-    found = rollup.pieces(begin, end, level, metric.source, rollup.load_dirty(snapshot))
+    found = _pieces(snapshot, metric, begin, end, level, open_waits)
     empty = np.empty(0, dtype=np.float64)
     if not found:
         return Series(width, np.empty(0, dtype=np.int64), empty, empty, empty)
-    partials = _partials(metric, found, width, keys, keyed=metric.kind != "mean")
+    partials = _partials(metric, found, width, keys, metric.kind != "mean", open_waits)
     if metric.kind == "mean":
         sql = (
             f"SELECT t, min(low) AS low, sum(total) / sum(n) AS mean, max(high) AS high "
@@ -216,6 +238,7 @@ def grid(
     end_ns: int,
     bounds: tuple[int, int],
     points: int,
+    open_waits: Sequence[rollup.OpenWait] = (),
 ) -> Grid:
     """One metric in time, a row per rank; ``rank_keys`` maps ranks to keys of the metric's source."""
     metric = METRICS[metric_name]
@@ -225,9 +248,9 @@ def grid(
     begin, end = start_ns // width * width, -(-end_ns // width) * width
     times = np.arange(begin, end, width, dtype=np.int64)
     values = np.full((len(ranks), len(times)), np.nan)
-    found = rollup.pieces(begin, end, level, metric.source, rollup.load_dirty(snapshot))
+    found = _pieces(snapshot, metric, begin, end, level, open_waits)
     if found and ranks:
-        partials = _partials(metric, found, width, None)
+        partials = _partials(metric, found, width, None, open_waits=open_waits)
         if metric.kind == "mean":
             sql = f"SELECT key, t, sum(total) / sum(n) AS value FROM ({partials}) GROUP BY key, t HAVING sum(n) > 0"
         else:

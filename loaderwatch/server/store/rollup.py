@@ -7,7 +7,7 @@ others from the level below, in the end from the rows themselves, so its answer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -15,7 +15,7 @@ from typing import Final
 import duckdb
 
 from loaderwatch.server.store.metrics import LEVELS, SOURCES, Level, Source
-from loaderwatch.server.store.rows import LOOKBACK_NS
+from loaderwatch.server.store.rows import LOOKBACK_NS, MAX_STEP_NS
 from loaderwatch.server.store.schema import rollup_columns
 
 GRACE_NS: Final = 3 * 10**9
@@ -80,12 +80,26 @@ def _join(found: list[Piece]) -> list[Piece]:
     return found
 
 
-def attributed_sql(start_ns: int, end_ns: int, width_ns: int) -> str:
+@dataclass(frozen=True)
+class OpenWait:
+    """A data wait that has not ended: no row tells of it yet."""
+
+    rank: int
+    since_ns: int
+    seen_ns: int  # when it was still going on
+
+
+def attributed_sql(start_ns: int, end_ns: int, width_ns: int, open_waits: Sequence[OpenWait] = ()) -> str:
     """Relation (key, t, wait_in, step_in): data wait and step time within [start, end), by the bucket they fall into.
 
     A wait of 20 s is spread over the buckets it covers instead of landing in the one it began in.
     """
     width = width_ns
+    open_rows = "".join(
+        f" UNION ALL SELECT {w.rank}, {w.since_ns}, {w.seen_ns}, {w.seen_ns}"
+        for w in open_waits
+        if w.since_ns < end_ns and w.seen_ns > start_ns
+    )
     first, last = start_ns // width, (end_ns - 1) // width
     return f"""(
       WITH s AS (
@@ -97,6 +111,7 @@ def attributed_sql(start_ns: int, end_ns: int, width_ns: int) -> str:
         UNION ALL
         SELECT rank, request_ns, request_ns + wait_ns, request_ns + wait_ns + step_ns
         FROM long_steps WHERE request_ns < {end_ns} AND request_ns + wait_ns + step_ns > {start_ns}
+        {open_rows}
       )
       SELECT key, r // {width} * {width} AS t, (d - r)::DOUBLE AS wait_in, (e - d)::DOUBLE AS step_in
       FROM s WHERE r // {width} = e // {width} AND r >= {start_ns} AND e <= {end_ns}
@@ -225,3 +240,16 @@ def mark_dirty(touched: dict[str, set[int]], dirty: Dirty) -> list[tuple[int, st
             wanted -= dirty.get((index, source), set())
             fresh.extend((index, source, t) for t in sorted(wanted))
     return fresh
+
+
+def with_open_waits(dirty: Dirty, open_waits: Sequence[OpenWait]) -> Dirty:
+    """``dirty``, and every bucket that an open wait covers: there the rows and the wait are to be read, not the rollup."""
+    if not open_waits:
+        return dirty
+    since = max(min(w.since_ns for w in open_waits), max(w.seen_ns for w in open_waits) - MAX_STEP_NS)
+    until = max(w.seen_ns for w in open_waits)
+    wider = dict(dirty)
+    for index, level in enumerate(LEVELS):
+        first = since // level.ns * level.ns
+        wider[index, "steps"] = dirty.get((index, "steps"), set()) | set(range(first, until, level.ns))
+    return wider

@@ -98,6 +98,7 @@ class RunFile:
             for (until,) in run(f"SELECT max(t_ns) FROM {level.table(name)}").fetchall()
         }
         self._spans_made: dict[str, int] = {}
+        self._open_waits: dict[str, tuple[int, list[rollup.OpenWait]]] = {}  # by stream: made_ns, waits
         self._card = self._draw_card()
 
     # -- writing
@@ -147,6 +148,8 @@ class RunFile:
             self._acked_rows += len(fresh)
             self.used_s = time.monotonic()
             self.changed = True
+            for each in fresh:
+                self._note_open_waits(each)
             if any(facts for _, _, facts, _, _ in events):
                 self._card = self._draw_card()
             return fresh
@@ -175,6 +178,25 @@ class RunFile:
         self._ordinal += 1
         body = pack_event(envelope, facts=new, spans=spans)
         return (self._ordinal, envelope.made_ns, new, lost, body)
+
+    def _note_open_waits(self, envelope: Envelope) -> None:
+        known = self._open_waits.get(envelope.stream)
+        if known is not None and known[0] > envelope.made_ns:
+            return
+        waits = [
+            rollup.OpenWait(span.rank, span.since_ns, envelope.made_ns)
+            for span in envelope.spans
+            if span.phase == "wait"
+            and span.worker < 0
+            and span.alive
+            and span.since_ns < envelope.made_ns
+            and self.facts.is_train(span.rank, span.loader)
+        ]
+        self._open_waits[envelope.stream] = (envelope.made_ns, waits)
+
+    def open_waits(self) -> list[rollup.OpenWait]:
+        """Data waits that go on, as of each host's newest envelope."""
+        return [wait for _, waits in list(self._open_waits.values()) for wait in waits]
 
     def _insert(self, table: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         batch = {name: _nullable(array) for name, array in arrays.items()}
