@@ -11,10 +11,11 @@ from itertools import islice
 from time import thread_time_ns
 from typing import Any, Final
 
+from loaderwatch.agent.epoch import CPU_CLOCK_ABOVE_NS
 from loaderwatch.agent.guard import guard, shield
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, Phase, RecordKind
-from loaderwatch.core.ring import RingWriter
+from loaderwatch.core.ring import SAMPLE_AT, RingWriter, pack_sample
 
 MAX_PARTS: Final = 64
 """Parts of a batch that are measured; what is beyond is not counted."""
@@ -37,6 +38,7 @@ class FetchClock:
         self.count = 0  # samples of this fetch
         self.sample_since_ns = 0
         self.collate_since_ns = UNKNOWN
+        self._armed = True
         self._ended_ns = monotonic_ns()
         self._began_ns = 0
         self._began_cpu_ns = 0
@@ -74,7 +76,8 @@ class FetchClock:
             )
         elif index != UNKNOWN:
             self.ring.set_sample(index, now)
-        self._began_cpu_ns = thread_time_ns()
+        # a system call, and nobody asks where the time of a short fetch on the training thread went
+        self._began_cpu_ns = thread_time_ns() if self.worker >= 0 or self._armed else 0
         return handed
 
     def collate(self) -> None:
@@ -97,7 +100,8 @@ class FetchClock:
     def end(self, batch: Any) -> None:
         """The fetch ended with a batch."""
         now = monotonic_ns()
-        cpu = thread_time_ns() - self._began_cpu_ns
+        cpu = thread_time_ns() - self._began_cpu_ns if self._began_cpu_ns else UNKNOWN
+        self._armed = now - self._began_ns > CPU_CLOCK_ABOVE_NS
         self.ring.append(
             RecordKind.FETCH,
             self.loader,
@@ -140,13 +144,16 @@ class TimedIndices(list[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         clock = self._clock
-        set_sample = clock.ring.set_sample
+        memory = clock.ring.memory
         ordinals = self._ordinals
         slow_ns, slow_index = UNKNOWN, UNKNOWN
         since = monotonic_ns()
         for count, index in enumerate(list.__iter__(self), 1):
-            named = clock.samples + count - 1 if ordinals else plain_index(index)
-            set_sample(named, since)
+            if ordinals:
+                named = clock.samples + count - 1
+            else:
+                named = index if type(index) is int and -_MAX_INDEX < index < _MAX_INDEX else UNKNOWN
+            pack_sample(memory, SAMPLE_AT, named, since)
             clock.sample_since_ns = since
             yield index
             now = monotonic_ns()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import Protocol
+from typing import Final, Protocol
 
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.ring import RingWriter
+
+_STEP: Final = int(Phase.STEP)
 
 
 class OpenStep(Protocol):
@@ -75,6 +77,23 @@ class Recorder:
 
     def publish_outer(self, now: int) -> None:
         """Something inside ended: say what goes on around it since when."""
+        if self.open_steps and not self.open_phases:
+            innermost = self.open_steps[-1]
+            if innermost.delivered_ns:  # the usual case, after each phase of a step
+                self.span(
+                    _STEP,
+                    innermost.delivered_ns,
+                    innermost.loader,
+                    innermost.number,
+                    innermost.batch,
+                    innermost.step(),
+                    UNKNOWN,
+                    UNKNOWN,
+                    UNKNOWN,
+                    self.batches,
+                    self.steps,
+                )
+                return
         if self.open_phases:
             phase = self.open_phases[-1]
             self.span(
@@ -100,7 +119,7 @@ class Recorder:
                 return
         self.span(Phase.OUTSIDE, now, batches=self.batches, steps=self.steps)
 
-    def publish_inner(self, phase: Phase) -> int:
+    def publish_inner(self, phase: int) -> int:
         """A phase of a step begins; returns the time."""
         now = monotonic_ns()
         loader = epoch = batch = step = UNKNOWN

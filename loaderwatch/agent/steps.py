@@ -1,7 +1,8 @@
 """Phases of a step, by PyTorch's public hooks on the model and the optimizer that ``attach`` was given.
 
 Forward is the outermost module's call with gradients enabled. Backward begins when the first gradient reaches the
-model's output (the loss's own part lies before that) and ends when the autograd engine calls back. Optimizer is
+model's output (the loss's own part lies before that; in very short steps, when it reaches the last parameter) and ends
+when the autograd engine calls back. Optimizer is
 ``optimizer.step()`` less what a closure spends in the model.
 """
 
@@ -14,13 +15,27 @@ from typing import Any, Final
 import torch
 from torch.autograd import Variable
 
-from loaderwatch.agent.guard import ask, guard, shield
+from loaderwatch.agent.guard import ask, shield
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, Phase
 
 MAX_PARTS: Final = 32
 """Parts of a model's output that are looked through for a tensor with a gradient."""
+
+
+SHORT_STEP_NS: Final = 1_000_000
+"""Model time of a step below which backward is timed from the last parameter's gradient on.
+
+The hook on the model's output has to be set anew in every step, about 7 µs in all. Below a millisecond of model time
+that is more than the loss's own part of backward, which is what the cheaper hook misses.
+"""
+
+_is_compiling: Final = torch.compiler.is_compiling
+"""Asked first thing in the model's hooks: to torch.compile they are empty, and the user's graph stays whole."""
+_FORWARD: Final = int(Phase.FORWARD)
+_BACKWARD: Final = int(Phase.BACKWARD)
+_OPTIMIZER: Final = int(Phase.OPTIMIZER)
 
 
 class StepHooks:
@@ -33,6 +48,8 @@ class StepHooks:
         self.has_model = False
         self.has_optimizer = False
         self.steps_finished = 0
+        self._has_parameter_hook = False
+        self._short_steps = False
         self._saw_forward = False  # never, when the model runs compiled: hooks are not traced
         self._blind_backward = False  # an output without a tensor that could tell of backward
         self._forward_ns = 0
@@ -44,7 +61,7 @@ class StepHooks:
         self._backward_since = 0
         self._optimizer_since = 0
         self._model_ns_before = 0
-        self._tensor_hook = shield(self._backward_began)
+        self._node_hook = shield(self._backward_began)
         self._engine_callback = shield(self._backward_ended)
 
     def watch_model(self, model: Any) -> None:
@@ -52,8 +69,12 @@ class StepHooks:
         if model in self._hooked:
             return
         self._hooked.add(model)
-        self._handles.append(model.register_forward_pre_hook(_untraced(self._forward_began)))
-        self._handles.append(model.register_forward_hook(_untraced(self._forward_ended)))
+        self._handles.append(model.register_forward_pre_hook(shield(self._forward_began)))
+        self._handles.append(model.register_forward_hook(shield(self._forward_ended)))
+        last = next((one for one in reversed(list(model.parameters())) if one.requires_grad), None)
+        if last is not None:
+            self._handles.append(last.register_post_accumulate_grad_hook(self._node_hook))
+            self._has_parameter_hook = True
         self.has_model = True
 
     def watch_optimizer(self, optimizer: Any) -> None:
@@ -83,6 +104,10 @@ class StepHooks:
 
     def take(self) -> tuple[int, int, int, int, int]:
         """h2d, forward, backward, optimizer in nanoseconds and the optimizer steps, since the last call."""
+        self._short_steps = (
+            self._has_parameter_hook
+            and 0 < self._forward_ns + self._backward_ns + self._optimizer_ns < SHORT_STEP_NS
+        )
         modelled = self.has_model and self._saw_forward
         taken = (
             UNKNOWN,
@@ -98,12 +123,16 @@ class StepHooks:
         return taken
 
     def _forward_began(self, module: Any, inputs: Any) -> None:
+        if _is_compiling():
+            return
         self._forward_depth += 1
         if self._forward_depth == 1 and torch.is_grad_enabled() and not self._backward_since:
             self._saw_forward = True
-            self._forward_since = self._recorder.publish_inner(Phase.FORWARD)
+            self._forward_since = self._recorder.publish_inner(_FORWARD)
 
     def _forward_ended(self, module: Any, inputs: Any, output: Any) -> None:
+        if _is_compiling():
+            return
         if self._forward_depth > 0:
             self._forward_depth -= 1
         since = self._forward_since
@@ -113,9 +142,14 @@ class StepHooks:
         self._forward_since = 0
         self._forward_ns += now - since
         self._recorder.publish_outer(now)
+        if self._short_steps:
+            return
         tensor = output if type(output) is torch.Tensor else _first_tensor(output)
-        if tensor is not None and tensor.requires_grad:
-            tensor.register_hook(self._tensor_hook)
+        node = tensor.grad_fn if tensor is not None else None
+        if node is not None:
+            node.register_prehook(self._node_hook)  # half the price of a hook on the tensor
+        elif tensor is not None and tensor.requires_grad:
+            tensor.register_hook(self._node_hook)
         elif module.training:
             self._blind_backward = True
 
@@ -124,7 +158,7 @@ class StepHooks:
             return
         # What DDP and FSDP use to act at the end of a backward pass.
         Variable._execution_engine.queue_callback(self._engine_callback)
-        self._backward_since = self._recorder.publish_inner(Phase.BACKWARD)
+        self._backward_since = self._recorder.publish_inner(_BACKWARD)
 
     def _backward_ended(self) -> None:
         since = self._backward_since
@@ -138,7 +172,7 @@ class StepHooks:
     def _optimizer_began(self, *_: Any) -> None:
         if not self._optimizer_since:
             self._model_ns_before = self._forward_ns + self._backward_ns
-            self._optimizer_since = self._recorder.publish_inner(Phase.OPTIMIZER)
+            self._optimizer_since = self._recorder.publish_inner(_OPTIMIZER)
 
     def _optimizer_ended(self, *_: Any) -> None:
         since = self._optimizer_since
@@ -152,19 +186,6 @@ class StepHooks:
         self.steps_finished += 1
         self._recorder.steps += 1
         self._recorder.publish_outer(now)
-
-
-def _untraced(hook: Any) -> Any:
-    """The hook, shielded, and invisible to torch.compile: tracing it would break the user's graph."""
-    guarded = shield(hook)
-    is_compiling = torch.compiler.is_compiling
-
-    def call(*args: Any) -> None:
-        if is_compiling() or guard.tripped:
-            return
-        guarded(*args)
-
-    return call
 
 
 def _first_tensor(output: Any) -> Any:

@@ -43,10 +43,11 @@ _STATUS: Final = struct.Struct("<4q")
 _STATUS_AT: Final = 512
 SPAN_AT: Final = _SPAN_AT
 CURSOR_AT: Final = _CURSOR_AT
+SAMPLE_AT: Final = _SAMPLE_AT
 pack_slot: Final = _SLOT.pack_into
 pack_cursor: Final = _CURSOR.pack_into
 pack_span: Final = _SPAN.pack_into
-_pack_sample: Final = _SAMPLE.pack_into
+pack_sample: Final = _SAMPLE.pack_into
 _PAYLOAD: Final = SLOT_FIELDS - 3
 _PAYLOAD_OF: Final = {kind: len(fields) for kind, fields in RECORD_FIELDS.items()}
 _PADDING: Final[tuple[tuple[int, ...], ...]] = tuple((0,) * (_PAYLOAD - n) for n in range(_PAYLOAD + 1))
@@ -167,7 +168,7 @@ class RingWriter:
         The two numbers are written without a new version: a reader that looks between them sees the sample before for
         a few nanoseconds, and ages of samples are compared in seconds.
         """
-        _pack_sample(self.memory, _SAMPLE_AT, sample_index, sample_since_ns)
+        pack_sample(self.memory, _SAMPLE_AT, sample_index, sample_since_ns)
 
     def set_span(
         self,
