@@ -12,6 +12,8 @@ from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.robust import Floats, median
 from loaderwatch.detect.window import RankWindow, seconds
 
+NEWEST = 60  # epochs that are looked at
+
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
@@ -44,7 +46,7 @@ class Boundary:
 def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
     """The epoch beginnings of a loader in the window, oldest first."""
     begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
-    rows = np.flatnonzero(begins["loader"] == loader.loader)
+    rows = np.flatnonzero(begins["loader"] == loader.loader)[-NEWEST:]
     ended = {int(ends["epoch"][row]): row for row in np.flatnonzero(ends["loader"] == loader.loader)}
     usual_s = _usual_wait_s(rank, loader)
     fetches = rank.table("fetches")

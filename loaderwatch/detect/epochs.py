@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from loaderwatch.core.wire import LoaderInfo
-from loaderwatch.detect.boundaries import Boundary, boundaries
+from loaderwatch.detect.boundaries import NEWEST, Boundary, boundaries
 from loaderwatch.detect.epoch_causes import EpochCause, explain, explain_rebuilt, parts_of, rebuilt
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
@@ -53,6 +55,8 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 def _toll(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Toll | None:
     if loader.role != "train":
         return None
+    if not _worth_a_look(rank, loader, limits):
+        return None
     found = boundaries(rank, loader)
     if len(found) < 2:
         return None
@@ -71,6 +75,19 @@ def _toll(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Toll | None:
     if cause.scenario == "S15":  # the first epoch pays that as well
         paid = found[-20:]
     return _judge(rank, loader, paid, cause, found, limits, limits.epoch_floor_s)
+
+
+def _worth_a_look(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> bool:
+    """Cheap: whether the newest epoch beginnings and ends took any notable share of the time since then."""
+    begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
+    rows = np.flatnonzero(begins["loader"] == loader.loader)[-NEWEST:]
+    if rows.size < 2:
+        return False
+    since_ns = int(begins["request_ns"][rows[0]])
+    late = (ends["loader"] == loader.loader) & (ends["request_ns"] >= since_ns)
+    spent = [begins["iter_ns"][rows], begins["first_wait_ns"][rows], ends["teardown_ns"][late]]
+    cost_ns = sum(float(values[values > 0].sum()) for values in spent)
+    return cost_ns >= 0.5 * limits.epoch_warning_ratio * max(1, rank.made_ns - since_ns)
 
 
 def _judge(

@@ -14,6 +14,9 @@ from loaderwatch.detect.robust import Floats, mean, median, quantile, ratio, tot
 from loaderwatch.detect.window import Columns, RankWindow, seconds
 
 Ints = NDArray[np.int64]
+QUIET_ROWS = 64
+QUIET_RATIO = 0.02
+"""Share of waiting below which no detector looks closer: a fifth of the least that is worth a word."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,37 @@ def warm_batches(loader: LoaderInfo) -> int:
     if not loader.num_workers:
         return 1
     return max(1, loader.num_workers * (loader.prefetch_factor or 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over a rank's training steps; cheap, for the many ranks that are well."""
+
+    rows: int
+    wait_s: float
+    total_s: float
+
+
+def totals_since(rank: RankWindow, since_ns: int, *, at_least: int = 0) -> Totals:
+    """Sums over the steps of training loaders requested since a time, or over the last ``at_least`` steps if more."""
+    steps = rank.table("steps")
+    first = int(np.searchsorted(steps["request_ns"], since_ns))
+    first = max(0, min(first, steps["request_ns"].size - at_least))
+    training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
+    mask = np.isin(steps["loader"][first:], training) & (steps["off_main_thread"][first:] != 1)
+    wait_ns = steps["wait_ns"][first:][mask]
+    sums = [wait_ns, steps["step_ns"][first:][mask], steps["nested_ns"][first:][mask]]
+    seconds_of = [float(values[values > 0].sum()) / 1e9 for values in sums]  # UNKNOWN is negative
+    return Totals(int(wait_ns.size), seconds_of[0], sum(seconds_of))
+
+
+def wait_share(rank: RankWindow, limits: Limits) -> float:
+    """Share of the last half minute that a rank waited for data; roughly, but cheaply."""
+    since_ns = rank.made_ns - int(limits.spike_recent_s * 1e9)
+    totals = totals_since(rank, since_ns, at_least=QUIET_ROWS)
+    span = rank.span
+    open_s = (rank.made_ns - span.since_ns) / 1e9 if span is not None and span.phase == "wait" else 0.0
+    return (totals.wait_s + open_s) / max(totals.total_s + open_s, 1.0)
 
 
 def paces(rank: RankWindow) -> list[Pace]:

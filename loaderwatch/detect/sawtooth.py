@@ -4,184 +4,71 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
-from loaderwatch.detect.causes import (
-    Cause,
-    capacity_short,
-    ready_wait_ratio,
-    steady_cause,
-    wait_cpu_ratio,
-    warming_cause,
-)
-from loaderwatch.detect.cpus import Cpus, cpus_of
+from loaderwatch.detect.causes import ready_wait_ratio, wait_cpu_ratio
+from loaderwatch.detect.cpus import cpus_of
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.gpu_evidence import gpu_evidence
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.pace import Pace, fetch_summary, paces, recent
+from loaderwatch.detect.pace import QUIET_RATIO, Pace, fetch_summary, paces, recent, wait_share
 from loaderwatch.detect.periodicity import comb_period
 from loaderwatch.detect.phrases import duration, percent, ranks_phrase, singular
-from loaderwatch.detect.progress import wait_limit_s
-from loaderwatch.detect.robust import mean, median, ratio
-from loaderwatch.detect.spikes import find_spikes, spike_cause
+from loaderwatch.detect.robust import mean
+from loaderwatch.detect.stalls import Stall, spiky_stall, steady_stall
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "input-bound"
-SPIKE_PART = 0.6  # share of the wait inside long waits, above which the long waits are the story
-SPIKE_REPEAT_RATIO = 0.05  # a spike that comes again is worth a word at half the usual share
-WARMING_ROWS = 12
-FIRST_EPOCH_S = 4.0  # steps of a first epoch that must have been seen, so that a trend would show
-WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
-BUCKET_NS = 5_000_000_000
+MOST_ANALYSED = 48  # ranks looked at closely; the worst first
+MOST_WITNESSES = 32
 STRAGGLER_EQUAL_RATIO = 0.2  # iteration times that differ less than this are the same: the ranks are coupled
-
-
-@dataclass(frozen=True)
-class Stall:
-    """What one loader costs one rank."""
-
-    pace: Pace  # the rows it was judged on
-    cause: Cause
-    cpus: Cpus
-    share: float
-    began_ns: int
-    lost_s: float
-    severity: str
-    spiky: bool
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """One finding per loader and kind of wait, over all ranks."""
+    live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
+    waiting = {rank.rank: wait_share(rank, limits) for rank in live}
+    loud = sorted(
+        (rank for rank in live if waiting[rank.rank] >= QUIET_RATIO), key=lambda rank: -waiting[rank.rank]
+    )
+    quiet = [rank for rank in live if waiting[rank.rank] < QUIET_RATIO]
     groups: dict[tuple[int, bool], list[Stall]] = {}
     now: dict[int, dict[int, Pace]] = {}
-    for rank in window.ranks.values():
-        if rank.process.state != "live":
-            continue
+    for rank in loud[:MOST_ANALYSED]:
         cpus = cpus_of(window, rank)
         for pace in paces(rank):
             current = recent(pace, limits)
             if current is None:
                 continue
             now.setdefault(pace.loader.loader, {})[rank.rank] = current
-            stall = _steady(pace, current, cpus, limits) or _spiky(window, pace, cpus, limits)
+            stall = steady_stall(pace, current, cpus, limits) or spiky_stall(pace, cpus, limits)
             if stall is not None:
                 groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)
-    return [_finding(window, stalls, now[loader], limits) for (loader, _), stalls in sorted(groups.items())]
+    if groups:
+        _call_witnesses(quiet[:MOST_WITNESSES], now, limits)
+    # Ranks beyond those looked at closely: as many wait as much, and one finding speaks for all.
+    more = [rank.rank for rank in loud[MOST_ANALYSED:] if waiting[rank.rank] >= limits.input_warning_ratio]
+    return [
+        _finding(window, stalls, now[loader], [] if spiky else more)
+        for (loader, spiky), stalls in sorted(groups.items())
+    ]
 
 
-def _steady(pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
-    share = now.share
-    if not (
-        share >= limits.input_warning_ratio
-        and now.lost_s >= limits.input_floor_s
-        and now.lost_s / now.wait_s.size >= limits.input_step_floor_s
-    ):
-        return None
-    newer = np.arange(now.wait_s.size) >= now.wait_s.size // 2
-    if now.where(newer).share < 0.5 * limits.input_warning_ratio:
-        return None  # it is over, or was only the beginning
-    if _first_epoch(now) and now.total_s < FIRST_EPOCH_S:
-        return None
-    if capacity_short(now) is not True:
-        spikes_s = sum(spike.wait_s for spike in find_spikes(now, limits))
-        if spikes_s >= SPIKE_PART * now.lost_s:
-            return None
-    began_ns, lost_s = _began(pace, now, limits)
-    cause = warming_cause(now) if _warms_up(now) else steady_cause(now, cpus)
-    severity = "critical" if share >= limits.input_critical_ratio else "warning"
-    if cause.scenario == "S09":
-        severity = "info"
-    elif cause.scenario == "S14":  # a busy machine looks like this as well, and the loader cannot help it
-        severity = "warning" if severity == "critical" else "info"
-    return Stall(
-        pace=now,
-        cause=cause,
-        cpus=cpus,
-        share=share,
-        began_ns=began_ns,
-        lost_s=lost_s,
-        severity=severity,
-        spiky=False,
-    )
+def _call_witnesses(quiet: Sequence[RankWindow], now: dict[int, dict[int, Pace]], limits: Limits) -> None:
+    """Add the pace of ranks that do not wait themselves: they show whether they wait for a straggler."""
+    for rank in quiet:
+        for pace in paces(rank):
+            current = recent(pace, limits)
+            if current is not None:
+                now.setdefault(pace.loader.loader, {})[rank.rank] = current
 
 
-def _first_epoch(now: Pace) -> bool:
-    return not bool((now.epoch > 0).any())
-
-
-def _warms_up(now: Pace) -> bool:
-    """The fetches of the first epoch get shorter and shorter, as when the page cache fills: no case for an alert yet."""
-    if now.wait_s.size < WARMING_ROWS or now.open_wait or not _first_epoch(now):
-        return False
-    lately = now.fetches.began_ns >= now.request_ns[0]
-    series = now.fetches.fetch_s[lately] if lately.sum() >= WARMING_ROWS else now.wait_s
-    first, second, last = (median(third) for third in np.array_split(series, 3))
-    return first > second > last and last < WARMING_RATIO * first
-
-
-def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
-    """Since when it has been so, going back in five-second steps, and what was lost since."""
-    bucket = (pace.rank.made_ns - pace.request_ns) // BUCKET_NS
-    began = int(now.request_ns[0])
-    oldest = int((pace.rank.made_ns - began) // BUCKET_NS)
-    quiet = 0
-    for index in range(oldest + 1, int(bucket.max(initial=0)) + 1):
-        rows = bucket == index
-        if not rows.any():
-            quiet += 1
-        elif pace.where(rows).share >= limits.input_warning_ratio:
-            began, quiet = int(pace.request_ns[rows].min()), 0
-        else:
-            break
-        if quiet > 1:
-            break
-    return began, pace.since(began).lost_s
-
-
-def _spiky(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
-    if not pace.workers or capacity_short(pace) is True:
-        return None
-    began_ns = pace.rank.made_ns - int(limits.spike_recent_s * 1e9)
-    spikes = find_spikes(pace, limits)
-    limit_s = wait_limit_s(pace.rank, pace.loader.loader, limits)
-    spikes = [spike for spike in spikes if spike.wait_s < limit_s]  # beyond that it was reported as a hang
-    late = [spike for spike in spikes if spike.request_ns + spike.wait_s * 1e9 >= began_ns]
-    if not late:
-        return None
-    lost_s = sum(spike.wait_s for spike in late)
-    share = min(1.0, ratio(lost_s, max(limits.spike_recent_s, 1e-9)))
-    repeated = len(spikes) >= 2
-    whole_s = max(limits.spike_recent_s, (pace.rank.made_ns - int(pace.request_ns[0])) / 1e9)
-    all_share = sum(spike.wait_s for spike in spikes) / whole_s
-    if late[-1].open and len(late) == 1:
-        severity = "info"  # it may end soon, or turn out to be a hang
-    elif share >= limits.input_critical_ratio and repeated:
-        severity = "critical"
-    elif share >= limits.input_warning_ratio or (repeated and all_share >= SPIKE_REPEAT_RATIO):
-        severity = "warning"
-    else:
-        severity = "info"
-    if severity == "info" and lost_s < 1.0:
-        return None
-    return Stall(
-        pace=pace,
-        cause=spike_cause(pace, spikes),
-        cpus=cpus,
-        share=max(share, all_share),
-        began_ns=min(spike.request_ns for spike in spikes),
-        lost_s=sum(spike.wait_s for spike in spikes),
-        severity=severity,
-        spiky=True,
-    )
-
-
-def _finding(window: RunWindow, stalls: Sequence[Stall], now: dict[int, Pace], limits: Limits) -> Finding:
+def _finding(window: RunWindow, stalls: Sequence[Stall], now: dict[int, Pace], more: list[int]) -> Finding:
     worst = max(stalls, key=lambda stall: stall.lost_s)
     rank, loader, cause = worst.pace.rank, worst.pace.loader, worst.cause
-    ranks = sorted(stall.pace.rank.rank for stall in stalls)
+    ranks = sorted([stall.pace.rank.rank for stall in stalls] + more)
     world = _world_size(window)
     kind = "spikes" if worst.spiky else "steady"
     finding = Finding(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.pace import Pace, paces
+from loaderwatch.detect.pace import totals_since
 from loaderwatch.detect.phrases import count, duration, percent
 from loaderwatch.detect.tracker import SEVERITIES
 from loaderwatch.detect.window import RunWindow
@@ -45,14 +44,20 @@ def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
             else f"The training process crashed{how}.",
             advice="Its last steps and open span are on this page.",
         )
-    live = _recent_paces(window)
+    live = [
+        totals
+        for rank in window.ranks.values()
+        if rank.process.state == "live"
+        and (totals := totals_since(rank, rank.made_ns - RECENT_NS)).rows
+        and totals.total_s > 0
+    ]
     if states == {"finished"}:
         return Verdict(severity="ok", title="Finished: every training process ended by itself.", advice="")
-    if sum(pace.wait_s.size for pace in live) < FEW_STEPS:
+    if sum(totals.rows for totals in live) < FEW_STEPS:
         return Verdict(severity="ok", title=_quiet(window), advice="")
-    share = sum(pace.lost_s for pace in live) / max(1e-9, sum(pace.total_s for pace in live))
-    steps_per_s = float(np.mean([1 / pace.iteration_s for pace in live if pace.iteration_s > 0]))
-    ranks = len({pace.rank.rank for pace in live})
+    share = sum(totals.wait_s for totals in live) / max(1e-9, sum(totals.total_s for totals in live))
+    steps_per_s = sum(totals.rows / totals.total_s for totals in live) / len(live)
+    ranks = len(live)
     if share >= UNSURE_RATIO:
         return Verdict(
             severity="ok",
@@ -81,13 +86,3 @@ def _quiet(window: RunWindow) -> str:
     if ages and len(ages) == len(live):
         return f"Outside the training loop for {duration(min(ages))}; {steps:,} steps so far."
     return f"No training step ended in the last seconds; {steps:,} steps so far."
-
-
-def _recent_paces(window: RunWindow) -> list[Pace]:
-    recent = [
-        pace.since(rank.made_ns - RECENT_NS)
-        for rank in window.ranks.values()
-        if rank.process.state == "live"
-        for pace in paces(rank)
-    ]
-    return [pace for pace in recent if pace.wait_s.size]

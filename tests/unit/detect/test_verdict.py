@@ -11,11 +11,11 @@ def test_healthy_with_numbers() -> None:
     ranks = [RankBuilder(0, 2), RankBuilder(1, 2)]
     for rank in ranks:
         for number in range(300):
-            rank.fetch(number % 2, 0.03).step(0.002, 0.078, ready=4)
+            rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
     window = run(*ranks)
     said = verdict(window, detect(window))
     assert (said.severity, said.key) == ("ok", None)
-    assert said.title == "Healthy: data wait takes 3 % of each step; 12.5 steps/s on 2 ranks."
+    assert said.title == "Healthy: data wait takes 2 % of each step; 12.5 steps/s on 2 ranks."
 
 
 def test_warming_up() -> None:
@@ -46,6 +46,6 @@ def test_a_crash_and_an_end() -> None:
 def test_a_break_between_epochs_is_no_warm_up() -> None:
     rank = RankBuilder()
     for number in range(300):
-        rank.fetch(number % 2, 0.03).step(0.002, 0.078, ready=4)
+        rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
     rank.open("outside", 100.0)
     assert verdict(run(rank), []).title == "Outside the training loop for 100 s; 300 steps so far."

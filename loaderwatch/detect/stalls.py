@@ -1,0 +1,144 @@
+"""What one loader costs one rank: whether it is a stall at all, since when, of which kind and cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from loaderwatch.detect.causes import Cause, capacity_short, steady_cause, warming_cause
+from loaderwatch.detect.cpus import Cpus
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.pace import Pace
+from loaderwatch.detect.progress import wait_limit_s
+from loaderwatch.detect.robust import median, ratio
+from loaderwatch.detect.spikes import find_spikes, spike_cause
+
+SPIKE_PART = 0.6  # share of the wait inside long waits, above which the long waits are the story
+SPIKE_REPEAT_RATIO = 0.05  # a spike that comes again is worth a word at half the usual share
+WARMING_ROWS = 12
+FIRST_EPOCH_S = 4.0  # steps of a first epoch that must have been seen, so that a trend would show
+WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
+BUCKET_NS = 5_000_000_000
+
+
+@dataclass(frozen=True)
+class Stall:
+    """What one loader costs one rank."""
+
+    pace: Pace  # the rows it was judged on
+    cause: Cause
+    cpus: Cpus
+    share: float
+    began_ns: int
+    lost_s: float
+    severity: str
+    spiky: bool
+
+
+def steady_stall(pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
+    """A wait that recurs at every step or every few steps, judged on ``now``; None when it is none."""
+    share = now.share
+    if not (
+        share >= limits.input_warning_ratio
+        and now.lost_s >= limits.input_floor_s
+        and now.lost_s / now.wait_s.size >= limits.input_step_floor_s
+    ):
+        return None
+    newer = np.arange(now.wait_s.size) >= now.wait_s.size // 2
+    if now.where(newer).share < 0.5 * limits.input_warning_ratio:
+        return None  # it is over, or was only the beginning
+    if _first_epoch(now) and now.total_s < FIRST_EPOCH_S:
+        return None
+    if capacity_short(now) is not True:
+        spikes_s = sum(spike.wait_s for spike in find_spikes(now, limits))
+        if spikes_s >= SPIKE_PART * now.lost_s:
+            return None
+    began_ns, lost_s = _began(pace, now, limits)
+    cause = warming_cause(now) if _warms_up(now) else steady_cause(now, cpus)
+    severity = "critical" if share >= limits.input_critical_ratio else "warning"
+    if cause.scenario == "S09":
+        severity = "info"
+    elif cause.scenario == "S14":  # a busy machine looks like this as well, and the loader cannot help it
+        severity = "warning" if severity == "critical" else "info"
+    return Stall(
+        pace=now,
+        cause=cause,
+        cpus=cpus,
+        share=share,
+        began_ns=began_ns,
+        lost_s=lost_s,
+        severity=severity,
+        spiky=False,
+    )
+
+
+def _first_epoch(now: Pace) -> bool:
+    return not bool((now.epoch > 0).any())
+
+
+def _warms_up(now: Pace) -> bool:
+    """The fetches of the first epoch get shorter and shorter, as when the page cache fills: no case for an alert yet."""
+    if now.wait_s.size < WARMING_ROWS or now.open_wait or not _first_epoch(now):
+        return False
+    lately = now.fetches.began_ns >= now.request_ns[0]
+    series = now.fetches.fetch_s[lately] if lately.sum() >= WARMING_ROWS else now.wait_s
+    first, second, last = (median(third) for third in np.array_split(series, 3))
+    return first > second > last and last < WARMING_RATIO * first
+
+
+def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
+    """Since when it has been so, going back in five-second steps, and what was lost since."""
+    bucket = (pace.rank.made_ns - pace.request_ns) // BUCKET_NS
+    began = int(now.request_ns[0])
+    oldest = int((pace.rank.made_ns - began) // BUCKET_NS)
+    quiet = 0
+    for index in range(oldest + 1, int(bucket.max(initial=0)) + 1):
+        rows = bucket == index
+        if not rows.any():
+            quiet += 1
+        elif pace.where(rows).share >= limits.input_warning_ratio:
+            began, quiet = int(pace.request_ns[rows].min()), 0
+        else:
+            break
+        if quiet > 1:
+            break
+    return began, pace.since(began).lost_s
+
+
+def spiky_stall(pace: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
+    """Single long waits of a loader that otherwise keeps up; None when there are none worth a word."""
+    if not pace.workers or capacity_short(pace) is True:
+        return None
+    began_ns = pace.rank.made_ns - int(limits.spike_recent_s * 1e9)
+    spikes = find_spikes(pace, limits)
+    limit_s = wait_limit_s(pace.rank, pace.loader.loader, limits)
+    spikes = [spike for spike in spikes if spike.wait_s < limit_s]  # beyond that it was reported as a hang
+    late = [spike for spike in spikes if spike.request_ns + spike.wait_s * 1e9 >= began_ns]
+    if not late:
+        return None
+    lost_s = sum(spike.wait_s for spike in late)
+    share = min(1.0, ratio(lost_s, max(limits.spike_recent_s, 1e-9)))
+    repeated = len(spikes) >= 2
+    whole_s = max(limits.spike_recent_s, (pace.rank.made_ns - int(pace.request_ns[0])) / 1e9)
+    all_share = sum(spike.wait_s for spike in spikes) / whole_s
+    if late[-1].open and len(late) == 1:
+        severity = "info"  # it may end soon, or turn out to be a hang
+    elif share >= limits.input_critical_ratio and repeated:
+        severity = "critical"
+    elif share >= limits.input_warning_ratio or (repeated and all_share >= SPIKE_REPEAT_RATIO):
+        severity = "warning"
+    else:
+        severity = "info"
+    if severity == "info" and lost_s < 1.0:
+        return None
+    return Stall(
+        pace=pace,
+        cause=spike_cause(pace, spikes),
+        cpus=cpus,
+        share=max(share, all_share),
+        began_ns=min(spike.request_ns for spike in spikes),
+        lost_s=sum(spike.wait_s for spike in spikes),
+        severity=severity,
+        spiky=True,
+    )
