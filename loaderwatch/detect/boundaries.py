@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 from loaderwatch.core.wire import LoaderInfo
-from loaderwatch.detect.robust import Floats, median
+from loaderwatch.detect.robust import Floats, known, median
 from loaderwatch.detect.window import RankWindow, seconds
 
 NEWEST = 60  # epochs that are looked at
@@ -91,7 +91,8 @@ def _first_fetch_s(
     """The longest fetch that began in this epoch and ended by the time the first batch was there."""
     ended_ns = began_ns + (np.nan_to_num(fetch_s) * 1e9).astype(np.int64)
     inside = (began_ns >= since_ns) & (ended_ns <= until_ns + 50_000_000)
-    return float(np.nanmax(fetch_s[inside])) if inside.any() else math.nan
+    took = known(fetch_s[inside])
+    return float(took.max()) if took.size else math.nan
 
 
 def _s(value: int) -> float:

@@ -209,7 +209,8 @@ def _workers_too_slow(pace: Pace, cpus: Cpus) -> Cause:
             return _latency_bound(pace, fetch_s, computing, because, facts + "." + comb)
         target = needed
     else:
-        target = min(needed, _cap(cpus, max(computing, each if math.isfinite(each) else 0.0), workers))
+        known = [ratio for ratio in (computing, each) if math.isfinite(ratio)]
+        target = min(needed, _cap(cpus, max(known, default=1.0), workers))
         full = cpus.free < 0.5 if math.isfinite(cpus.free) else workers >= cores
         if full or target <= workers:
             return _cpu_bound(pace, cpus, fetch_s, computing, because, facts + "." + comb)

@@ -60,10 +60,12 @@ def _excused(item: Stuck) -> bool:
 
 def _unequal(stuck: list[Seat], outside: list[Seat], *, same_epoch: bool) -> Finding | None:
     """S44: some ranks have left the epoch, others still have batches and wait for a partner that will not come."""
-    for left in outside:
-        for waiting in stuck:
+    gone = [seat for seat in [*outside, *stuck] if seat.has_left]
+    waits = [seat for seat in stuck if not seat.has_left]
+    for left in gone:
+        for waiting in waits:
             if _more_batches(left, waiting, same_epoch=same_epoch):
-                return _unequal_finding(left, waiting, stuck, outside)
+                return _unequal_finding(left, waiting, waits, gone)
     return None
 
 

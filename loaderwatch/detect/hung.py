@@ -7,6 +7,7 @@ people lack then are four facts, and every finding names those it has: rank, wor
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loaderwatch.core.wire import SpanInfo
@@ -122,7 +123,7 @@ def _is_out(worker: SpanInfo) -> bool:
     return not worker.alive or worker.os_state in ("T", "t")
 
 
-def _reason(rank: RankWindow, span: SpanInfo, worker: SpanInfo | None, frames: list[Frame]) -> _Reason:
+def _reason(rank: RankWindow, span: SpanInfo, worker: SpanInfo | None, frames: Sequence[Frame]) -> _Reason:
     if worker is None:
         idle = [w for w in rank.workers if w.phase == WORKER_IDLE]
         if idle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loaderwatch.core.wire import StackDump
@@ -20,7 +21,7 @@ class Seat:
 
     rank: RankWindow
     place: str  # "stuck" | "outside" | "moving" | "ended" | "crashed" | "unknown"
-    frames: list[Frame]
+    frames: Sequence[Frame]
     dump: StackDump | None
     collective: str | None
     age_s: float
@@ -31,6 +32,14 @@ class Seat:
     def number(self) -> int:
         """The rank's number."""
         return self.rank.rank
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it is out of its training epoch: outside, ended, or in another loader (validation)."""
+        span = self.rank.span
+        training = {loader.loader for loader in self.rank.process.loaders if loader.role == "train"}
+        elsewhere = self.place == "stuck" and span is not None and span.loader not in training
+        return self.place in ("outside", "ended") or elsewhere
 
     @property
     def stands(self) -> str:

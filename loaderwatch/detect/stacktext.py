@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Final
 
@@ -56,7 +57,8 @@ class Frame:
         return f"{PurePath(self.file).name}:{self.line} in {self.function}"
 
 
-def threads(text: str) -> list[list[Frame]]:
+@lru_cache(maxsize=1024)
+def threads(text: str) -> tuple[tuple[Frame, ...], ...]:
     """The stack of every thread in a dump, innermost frame first; the thread that was dumped first comes first."""
     found: list[list[Frame]] = []
     current: list[list[Frame]] = []
@@ -72,17 +74,17 @@ def threads(text: str) -> list[list[Frame]]:
                 found.append([])
                 target = found[-1]
             target.append(Frame(match["file"], match["line"], match["function"]))
-    return [stack for stack in [*current, *found] if stack]
+    return tuple(tuple(stack) for stack in [*current, *found] if stack)
 
 
-def main_frames(dump: StackDump | None) -> list[Frame]:
+def main_frames(dump: StackDump | None) -> Sequence[Frame]:
     """The frames that matter of a process, innermost first.
 
     A worker: the thread inside ``_worker_loop``, cut there, because a forked worker's stack goes on into its parent's
     frames. A training process: the thread that runs the script.
     """
     if dump is None:
-        return []
+        return ()
     stacks = threads(dump.text)
     for stack in stacks:
         for depth, frame in enumerate(stack):
@@ -91,7 +93,7 @@ def main_frames(dump: StackDump | None) -> list[Frame]:
     for stack in stacks:
         if any(frame.function == "<module>" for frame in stack):
             return stack
-    return stacks[0] if stacks else []
+    return stacks[0] if stacks else ()
 
 
 def user_frame(frames: Sequence[Frame]) -> Frame | None:

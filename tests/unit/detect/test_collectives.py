@@ -79,6 +79,16 @@ def test_unequal_batches_even_when_buffers_are_synced_first() -> None:
     assert finding.scenario == "S44"
 
 
+def test_unequal_batches_when_the_rank_that_left_is_in_validation() -> None:
+    validating = left(0, BUFFERS, batches=12)
+    validating.loaders.append(loader(loader=1, role="eval"))
+    validating.now_ns -= 40 * S
+    for _ in range(5):
+        validating.step(0.001, 0.05, loader=1)
+    validating.open("step", 40.0, loader=1, batch=5)
+    assert only(run(validating, stuck(1, BACKWARD, batch=12, planned=14))).scenario == "S44"
+
+
 def test_a_rank_that_finished_long_ago() -> None:
     ended = left(0, "", batches=24)
     ended.state = "finished"

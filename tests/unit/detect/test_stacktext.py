@@ -33,8 +33,8 @@ def test_a_forked_workers_stack_is_cut_at_its_loop() -> None:
 def test_the_thread_that_runs_the_script_is_the_one_that_counts() -> None:
     frames = main_frames(dump(stacks.MAIN_WAITS))
     assert str(user_frame(frames)) == "train.py:40 in main"
-    assert main_frames(None) == []
-    assert main_frames(dump("")) == []
+    assert not main_frames(None)
+    assert not main_frames(dump(""))
 
 
 def test_a_real_dump_is_read() -> None:
