@@ -33,6 +33,11 @@ test("a snapshot sets the scene: worst rank, server clock", () => {
   assert.equal(s.newest_at, 1599);
 });
 
+test("the old summary of an ended run does not turn the clock back", () => {
+  const s = streamed(initialState(), message({ summary: summary({ state: "finished", now: 1600 }) }), 5000);
+  assert.equal(serverNow(s), 5000);
+});
+
 test("a tick without findings keeps them, one with findings replaces them", () => {
   const s = streamed(live(), message({ findings: null }), 5001);
   assert.equal(s.findings.length, 1);

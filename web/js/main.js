@@ -92,6 +92,11 @@ const actions = {
     store.set({ theme });
     actions.tell(`Theme: ${theme === "auto" ? "as the system" : theme}`);
   },
+  /** The server answers whoever has no cookie with a form to sign in. @param {Event} event */
+  reload: (event) => {
+    event.preventDefault();
+    location.reload();
+  },
   toggleHelp: () => store.set({ help: !store.state.help }),
   toggle: (/** @type {string} */ id) => actions.open(id, !(store.state.open[id] ?? false)),
   open: (/** @type {string} */ id, /** @type {boolean} */ on) => store.set({ open: { ...store.state.open, [id]: on } }),

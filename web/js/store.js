@@ -138,7 +138,7 @@ export function streamed(state, message, now) {
     link: "live",
     clock: now,
     ticked_at: now,
-    offset: summary.now - now,
+    offset: ended ? state.offset : summary.now - now, // the summary of an ended run is as old as its end
     summary,
     newest_at: message.newest_at ?? state.newest_at,
     findings: message.findings ?? state.findings,

@@ -209,6 +209,7 @@ export function blocked(state, act) {
     return empty(
       "Sign in to see this page",
       "Open the address that loaderwatch printed in the terminal; it carries the token. Once opened, this browser stays signed in.",
+      h("a", { class: "button primary", href: "/", onclick: act.reload }, "Sign in"),
     );
   return empty(
     "This run is gone",
