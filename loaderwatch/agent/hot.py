@@ -39,11 +39,15 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
             if epoch.fast and not recorder.depth and get_ident() == recorder.thread:
                 fast = True
                 watch = epoch.watch
+                memory = recorder.memory
+                loader = epoch.loader
+                order = epoch.number
                 delivered = epoch.delivered_ns
                 epoch.delivered_ns = 0
                 nested = recorder.waited_ns - epoch.waited_before_ns
                 ready, cached, awaited = epoch.seen
                 phases = epoch.phases
+                batch_number = epoch.batch
                 h2d = forward = backward = optimizer = steps = UNKNOWN
                 step = watch.batches
                 if phases is not None:
@@ -51,13 +55,13 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
                     step = epoch.step()
                 number = next(recorder.numbers)
                 pack_slot(
-                    recorder.memory,
+                    memory,
                     HEADER_BYTES + (number - 1) % recorder.capacity * SLOT_BYTES,
                     number,
                     1,  # RecordKind.STEP, its fields in the order of RECORD_FIELDS
-                    epoch.loader,
-                    epoch.number,
-                    epoch.batch,
+                    loader,
+                    order,
+                    batch_number,
                     step,
                     epoch.wait_since_ns,
                     epoch.wait_ns,
@@ -76,26 +80,27 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
                     0,
                     number,
                 )
-                pack_cursor(recorder.memory, CURSOR_AT, number)
+                pack_cursor(memory, CURSOR_AT, number)
                 if not recorder.counts_optimizer:
                     recorder.steps += 1
                 epoch.seen = seen = epoch.read(self)
                 awaited = seen[2]
+                batches = recorder.batches
                 version = next(recorder.versions)
                 pack_span(
-                    recorder.memory,
+                    memory,
                     SPAN_AT,
                     version,
                     2 if awaited != ENDING else 8,  # Phase.WAIT, Phase.TEARDOWN
                     now,
-                    epoch.loader,
-                    epoch.number,
-                    epoch.batch + 1,
+                    loader,
+                    order,
+                    batch_number + 1,
                     step,
                     awaited if awaited != ENDING else UNKNOWN,
                     UNKNOWN,
                     UNKNOWN,
-                    recorder.batches,
+                    batches,
                     recorder.steps,
                     0,
                     UNKNOWN,
@@ -103,7 +108,7 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
                     version,
                 )
                 recorder.depth = 1
-                epoch.wait_since_ns = now
+                epoch.wait_since_ns = asked = now
                 if not seen[0]:
                     cpu = thread_time_ns()
             else:
@@ -123,32 +128,32 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
                 recorder.depth = 0
                 epoch.wait_cpu_ns = thread_time_ns() - cpu if cpu else UNKNOWN
                 now = monotonic_ns()
-                epoch.wait_ns = wait = now - epoch.wait_since_ns
+                epoch.wait_ns = wait = now - asked
                 if wait > CPU_CLOCK_ABOVE_NS:
                     epoch.armed = True
                     epoch.fast = False
                 recorder.waited_ns = epoch.waited_before_ns = recorder.waited_ns + wait
-                recorder.batches += 1
+                recorder.batches = batches = batches + 1
                 watch.batches = step = watch.batches + 1
-                if epoch.phases is not None:
+                if phases is not None:
                     step = epoch.step()
-                epoch.batch = number = epoch.batch + 1
+                epoch.batch = number = batch_number + 1
                 epoch.delivered_ns = now
                 version = next(recorder.versions)
                 pack_span(
-                    recorder.memory,
+                    memory,
                     SPAN_AT,
                     version,
                     3,  # Phase.STEP
                     now,
-                    epoch.loader,
-                    epoch.number,
+                    loader,
+                    order,
                     number,
                     step,
                     UNKNOWN,
                     UNKNOWN,
                     UNKNOWN,
-                    recorder.batches,
+                    batches,
                     recorder.steps,
                     0,
                     UNKNOWN,
