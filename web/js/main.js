@@ -197,6 +197,7 @@ function paint() {
     state.help && helpDialog(actions),
     state.note !== "" && h("div", { class: "note", key: "note", role: "status" }, state.note),
   ]);
+  if (state.help && document.activeElement?.closest(".dialog") === null) /** @type {HTMLElement|null} */ (app.querySelector(".dialog"))?.focus();
   document.title = title(state);
   announce(state);
   watchCards();

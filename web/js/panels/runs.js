@@ -91,9 +91,9 @@ function firstSteps(act) {
       h("code", {}, "LOADERWATCH_SERVER"),
       " to this address and ",
       h("code", {}, "LOADERWATCH_TOKEN"),
-      " to the agent token that ",
-      h("code", {}, "loaderwatch serve"),
-      " printed.",
+      " to the agent token in ",
+      h("code", {}, "token.json"),
+      " of the server's data folder.",
     ),
   );
 }
