@@ -50,9 +50,14 @@ def fires(page: Page, scenario: str) -> bool:
 def take_pictures(page: Page, out: Path) -> list[Path]:
     """Take each picture while what it shows is going on."""
     run = {"run": f"#/runs/{RUN}"}
-    wait_for(lambda: fires(page, "S28"), "the act with the epoch boundaries")
+    wait_for(lambda: fires(page, "S02"), "the act with too few workers")
+    time.sleep(8)  # so that the charts show more of it
     files = take(
-        page.viewer_url, out, run, {"wide": (1280, 1180)}, ("light", "dark"), full_page=False, wait_s=WAIT_S
+        page.viewer_url, out, run, {"wide": (1280, 1180)}, ("light",), full_page=False, wait_s=WAIT_S
+    )
+    wait_for(lambda: fires(page, "S28"), "the act with the epoch boundaries")
+    files += take(
+        page.viewer_url, out, run, {"wide": (1280, 1180)}, ("dark",), full_page=False, wait_s=WAIT_S
     )
     wait_for(lambda: fires(page, "S36"), "the act with the hang")
     findings = page.ask(f"/api/v1/runs/{RUN}/findings")
