@@ -8,29 +8,31 @@ from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.gpu_evidence import spins_in_collective
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, listing, ranks_phrase
-from loaderwatch.detect.progress import Stuck, cpu_ratio, stack_of
+from loaderwatch.detect.progress import Stuck
 from loaderwatch.detect.seats import Seat, seats_of
-from loaderwatch.detect.stacktext import collective, compiling, main_frames, user_frame
+from loaderwatch.detect.standstill import alone, is_excused
 from loaderwatch.detect.window import RunWindow
 
 CODE = "hung"
-IDLE_CPU_RATIO = 0.05
-ALONE_FACTOR = 10.0  # a lone process that stands still is reported at the limit, but alerts only at this many
-_TERMINAL = ("n_tty_read", "tty_read")  # input(), or a person at a prompt
-_SAVING = ("torch/serialization.py", "distributed/checkpoint", "safetensors")
+STACKS_COME_S = (
+    10.0  # stacks are asked for when a span grows old; without them nobody can tell collectives apart
+)
 
 
 def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Finding]:
     """At most one finding about ranks that are stuck outside their loaders."""
-    found = [item for item in found if not _excused(item)]
+    found = [item for item in found if not is_excused(item)]
     world = max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())])
     if world == 1:
-        return [_alone(found[0])] if found else []
+        return [alone(found[0])] if found else []
     seats = seats_of(window, found, limits)
     if any(seat.place == "moving" for seat in seats):
         return []  # somebody works, the others wait for it: slow, not hung
     stuck = [seat for seat in seats if seat.place == "stuck"]
     outside = [seat for seat in seats if seat.place in ("outside", "ended")]
+    crashed = any(seat.place == "crashed" for seat in seats)
+    if stuck and not outside and not crashed and not any(seat.collective for seat in stuck):
+        return _without_collective(found, stuck)
     if not stuck:
         waiting = [seat for seat in outside if seat.collective and seat.age_s >= limits.hang_floor_s]
         return [_desync(waiting)] if len(waiting) > 1 and _differ(waiting) else []
@@ -45,17 +47,12 @@ def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Findin
     return [_with_gpu(finding, stuck)]
 
 
-def _excused(item: Stuck) -> bool:
-    """Slow on purpose: building kernels, saving, a person at the terminal, or simply computing."""
-    frames = main_frames(stack_of(item.rank, -1, None))
-    if compiling(frames) or (item.span.wchan or "") in _TERMINAL:
-        return True
-    if any(mark in frame.file for frame in frames for mark in _SAVING):
-        return True
-    if collective(frames):
-        return False
-    working = cpu_ratio(item.rank, item.span.pid, item.span.since_ns + int(item.age_s * 5e8))
-    return working > IDLE_CPU_RATIO or item.reading
+def _without_collective(found: list[Stuck], stuck: list[Seat]) -> list[Finding]:
+    """Every rank stands still, and no stack shows a collective: perhaps a pause that is meant."""
+    if any(seat.dump is None for seat in stuck):
+        late = min(item.age_s - item.limit_s for item in found) > STACKS_COME_S
+        return [_desync(stuck)] if late else []
+    return [alone(max(found, key=lambda item: item.age_s))]
 
 
 def _unequal(stuck: list[Seat], outside: list[Seat], *, same_epoch: bool) -> Finding | None:
@@ -229,34 +226,6 @@ def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
         " (10 minutes with NCCL, 30 with gloo) the job dies.",
         advice="Do long work of a single rank before training, asynchronously, or raise the timeout of init_process_group.",
         evidence=[],
-    )
-
-
-def _alone(item: Stuck) -> Finding:
-    """S26: a process that stands still in its own code, with no loader and no partner to blame."""
-    rank, dump = item.rank, stack_of(item.rank, -1, None)
-    where = user_frame(main_frames(dump))
-    at = f" at {where}" if where else f" in its {item.span.phase}"
-    return Finding(
-        key=f"{CODE}:rank{rank.rank}",
-        code=CODE,
-        scenario="S26",
-        severity="warning" if item.age_s >= ALONE_FACTOR * item.limit_s else "info",
-        confidence=0.5,
-        began_ns=item.span.since_ns,
-        title=f"Training has stood still{at} for {duration(item.age_s)}; the data loader is not the cause.",
-        cause="The training process waits for something in its own code and uses no CPU.",
-        advice="Look at the stack: a request without a timeout, a full disk or pipe, a lock. If it is meant to take long, put it in"
-        ' `with loaderwatch.phase("…")`.',
-        evidence=[
-            Evidence(label="no progress for", value=item.age_s, unit="s"),
-            Evidence(label="limit learned for this phase", value=item.limit_s, unit="s"),
-        ],
-        rank=rank.rank,
-        host=rank.host,
-        pid=item.span.pid,
-        lost_s=item.age_s,
-        stacks=[dump] if dump else [],
     )
 
 

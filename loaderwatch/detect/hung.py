@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect import collectives
@@ -20,6 +21,10 @@ from loaderwatch.detect.stacktext import Frame, in_debugger, main_frames, user_f
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
+_MISSING: Final = {
+    "iter": "iter() of the loader has not returned",
+    "teardown": "the end of the epoch has not been reached",
+}
 VANISHED_NS = 3_000_000_000
 READING_FACTOR = 10.0  # a worker that still reads gets this many times the limit
 
@@ -222,9 +227,7 @@ def _title(
     who = f"Rank {item.rank.rank} hangs" if len(window.ranks) > 1 else "Training hangs"
     at = f" in {sample_name(index, _is_stream(item))}" if index is not None else ""
     if worker is None:
-        what = (
-            "no batch has come" if item.span.phase == "wait" else f"the loader has been in {item.span.phase}"
-        )
+        what = _MISSING.get(item.span.phase, "no batch has come")
         return f"{who}: {what} for {duration(item.age_s)}{at}, {reason.doing}."
     since_ns = worker.sample_since_ns or worker.since_ns
     age_s = item.age_s if not worker.alive else (item.rank.made_ns - since_ns) / 1e9

@@ -144,6 +144,52 @@ def test_full_utilization_at_low_power_is_a_spinning_kernel(power: float) -> Non
     assert ("blocked in a collective" in finding.cause) == (power < 100)
 
 
+def busy_cpu(builder: RankBuilder, ratio: float = 1.0) -> RankBuilder:
+    for second in range(40):
+        builder.process(worker=-1, pid=100 + builder.rank, cpu=ratio, t_ns=builder.now_ns - second * S)
+    return builder
+
+
+def test_waiting_for_a_gpu_burns_cpu_and_is_still_a_hang() -> None:
+    """A spinning kernel, and a training thread that spins with it in cudaStreamSynchronize."""
+    ranks = []
+    for number, text in enumerate([BACKWARD, stacks.main_in("barrier")]):
+        builder = busy_cpu(stuck(number, text))
+        builder.cuda = True
+        for second in range(40):
+            builder.add(
+                "gpus",
+                gpu=number,
+                t_ns=builder.now_ns - second * S,
+                utilization_ratio=1.0,
+                power_w=80.0,
+                power_limit_w=400.0,
+            )
+        ranks.append(builder)
+    finding = only(run(*ranks))
+    assert finding.scenario == "S45"
+    assert "blocked in a collective" in finding.cause
+
+
+def test_a_long_backward_on_the_cpu_is_work() -> None:
+    assert not hangs(run(*(busy_cpu(stuck(number, BACKWARD)) for number in range(2))))
+
+
+def test_a_pause_of_all_ranks_is_a_remark() -> None:
+    """N09: nobody is in a collective, nobody computes."""
+    pause = stacks.main_in(user="wait_for_quota")
+    (finding,) = hangs(run(stuck(0, pause), stuck(1, pause)))
+    assert (finding.scenario, finding.severity) == ("S26", "info")
+
+
+def test_without_stacks_there_is_some_patience() -> None:
+    def silent(age: float) -> RunWindow:
+        return run(stuck(0, "", age=age), stuck(1, "", age=age))
+
+    assert not hangs(silent(32.0))
+    assert only(silent(45.0)).confidence <= 0.5
+
+
 class TestSomebodyStillWorks:
     """While one rank moves, the others wait for it: slow, not hung."""
 
