@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 from playwright.sync_api import expect
 
@@ -73,6 +74,19 @@ class Training:
         return f"{self.access.url}/?token={self.access.viewer}"
 
 
+def end_streamers(data_dir: Path) -> None:
+    """Streamers outlive the training to deliver its end; without a server they would wait for one."""
+    left: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("LOADERWATCH_DIR") == str(data_dir):
+                process.kill()
+                left.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue  # gone by itself, or somebody else's
+    psutil.wait_procs(left, timeout=10)
+
+
 @pytest.fixture
 def training(tmp_path: Path, data_dir: Path, free_port: int) -> Iterator[Training]:
     """A real training under ``loaderwatch.attach``, reporting to a real server."""
@@ -107,6 +121,7 @@ def training(tmp_path: Path, data_dir: Path, free_port: int) -> Iterator[Trainin
             except subprocess.TimeoutExpired:
                 os.killpg(trainee.pid, signal.SIGKILL)
                 trainee.communicate(timeout=10)
+            end_streamers(data_dir)
 
 
 def test_points_arrive_and_an_alert_appears_and_resolves(training: Training, watched: Watched) -> None:
