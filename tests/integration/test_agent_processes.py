@@ -61,9 +61,20 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     yield run
     for process in running:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=30)
+        end_session(process)
+
+
+def end_session(process: subprocess.Popen[str]) -> None:
+    """SIGTERM first: multiprocessing's resource tracker ignores it and removes the semaphores of those who do not."""
+    deadline = time.monotonic() + 5
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        while time.monotonic() < deadline:
+            process.poll()
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
