@@ -27,6 +27,7 @@ from loaderwatch.agent.identity import (
 from loaderwatch.agent.launch import start_streamer
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.signals import free_signal, register_stacks
+from loaderwatch.agent.stderr import share_stderr
 from loaderwatch.agent.worker import WorkerProbe
 from loaderwatch.core.clock import monotonic_ns, wall_ns
 from loaderwatch.core.config import Settings
@@ -51,13 +52,7 @@ class Session:
         self.pid = os.getpid()
         self.folder = settings.rings_dir / run.run_id
         self.on_close: list[Callable[[], None]] = []
-        settings.rings_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.folder.mkdir(exist_ok=True, mode=0o700)
-        ring = RingWriter(
-            self._file("ring"),
-            RingIdentity(self.pid, self.pid, -1, -1, monotonic_ns()),
-            MAIN_CAPACITY,
-        )
+        ring = self._make_ring()
         self.recorder = Recorder(ring)
         self.stack_signal = free_signal()
         self._stacks: IO[bytes] | None = register_stacks(self._file("stack"), self.stack_signal)
@@ -68,6 +63,20 @@ class Session:
         self.write_info()
         self.publish_status()
         ring.set_span(Phase.OUTSIDE, monotonic_ns())
+
+    def _make_ring(self) -> RingWriter:
+        identity = RingIdentity(self.pid, self.pid, -1, -1, monotonic_ns())
+        attempts_left = 3
+        while True:
+            self.settings.rings_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.folder.mkdir(exist_ok=True, mode=0o700)
+            try:
+                return RingWriter(self._file("ring"), identity, MAIN_CAPACITY)
+            except FileNotFoundError:
+                # A run under the same name ended just now, and its streamer took the folder away.
+                attempts_left -= 1
+                if not attempts_left:
+                    raise
 
     def _file(self, ending: str) -> Path:
         return self.folder / f"main-{self.pid}.{ending}"
@@ -197,6 +206,7 @@ def open_session(settings: Settings, run: str | None) -> Session | None:
     _session = session
     guard.on_fault = session.publish_status
     _register_exit()
+    share_stderr()
     try:
         start_streamer(settings, name.run_id, name.name)
     except OSError as error:
