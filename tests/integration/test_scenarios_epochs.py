@@ -6,7 +6,7 @@ import pytest
 
 from tests.scenarios.play import Case, Outcome, play
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 CASES = (
     Case("s28_restart", ("S28",), within_s=40),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.scenarios.play import Case, Outcome, play
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 CASES = (
     Case("s22_endless_loop", ("S22",), stacks=True),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.scenarios.play import Case, Outcome, play
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 CASES = (
     Case("s01_serial", ("S01",)),

@@ -6,7 +6,7 @@ import pytest
 
 from tests.scenarios.play import Case, Outcome, play
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 CASES = (
     Case("s43_straggler", ("S43",), ranks=2),
