@@ -90,11 +90,12 @@ NO_ROWS: Final = {
 
 
 class RowBuffer:
-    """Rows of one table (of one rank), at least the newest ``limit`` of those appended."""
+    """Rows of one table (of one rank): the newest ``limit`` of those appended, and of them at least the last ``keep_ns``."""
 
-    __slots__ = ("_block", "_disorder", "_layout", "_limit", "_newest_ns", "_used", "dropped")
+    __slots__ = ("_block", "_disorder", "_keep_ns", "_layout", "_limit", "_newest_ns", "_used", "dropped")
 
-    def __init__(self, table: str, limit: int) -> None:
+    def __init__(self, table: str, limit: int, keep_ns: int | None = None) -> None:
+        self._keep_ns = keep_ns
         self._layout = LAYOUTS[table]
         self._limit = limit
         self._block: Block = np.empty((self._layout.count, 0), dtype=np.int64)
@@ -132,13 +133,16 @@ class RowBuffer:
     def _make_room(self, count: int) -> None:
         """A new array: larger while below the limit, else with the newest rows only."""
         keep = self._used
-        capacity = max(_FIRST_CAPACITY, 2 * (keep + count))
+        if self._keep_ns is not None and self._disorder < 0 and keep:
+            times = self._block[self._layout.time, :keep]
+            keep -= int(np.searchsorted(times, self._newest_ns - self._keep_ns))
+        capacity = max(_FIRST_CAPACITY, int(_SLACK * (keep + count)))
         most = int(self._limit * _SLACK) + count
         if capacity > most:
             capacity = most
             keep = min(keep, max(0, self._limit - count))
+            self.dropped = True
         first = self._used - keep
-        self.dropped = self.dropped or first > 0
         block = np.empty((self._layout.count, capacity), dtype=np.int64)
         block[:, :keep] = self._block[:, first : self._used]
         self._block, self._used = block, keep

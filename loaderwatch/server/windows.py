@@ -22,6 +22,8 @@ _NO_TABLES: Final = {name: rows for name, rows in NO_ROWS.items() if name != "ho
 _KEPT: Final = frozenset({"epoch_begins", "epoch_ends"})
 """Tables that are not cut to the window: an epoch is often longer."""
 _KEPT_ROWS: Final = 10_000
+_KEEP_NS: Final = int((WINDOW_S + 15) * 1e9)
+"""Longer than the window: the clock of a rank's host may be ahead of the others'."""
 _HOST_ROWS: Final = 2_000
 _STACKS_PER_RANK: Final = 128
 
@@ -126,7 +128,8 @@ class WindowBuilder:
             buffers = self._rank(int(ranks[first])).buffers
             buffer = buffers.get(table)
             if buffer is None:
-                buffer = buffers[table] = RowBuffer(table, self._limit(table))
+                keep_ns = None if table in _KEPT else _KEEP_NS
+                buffer = buffers[table] = RowBuffer(table, self._limit(table), keep_ns)
             buffer.extend(block[:, first:last])
 
     def seed(

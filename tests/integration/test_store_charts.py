@@ -100,7 +100,7 @@ def truth() -> Truth:
 
 def _roll_everything(store: DuckDBStore) -> None:
     """As after a quiet minute: every bucket closed and summed."""
-    with store._open("run-1") as file:
+    with store._files.open("run-1") as file:
         file.newest_ns += 2000 * SECOND
         while file.roll():
             pass

@@ -342,7 +342,7 @@ def test_many_runs_need_few_open_files(tmp_path: Path) -> None:
     store = DuckDBStore(tmp_path)
     for number in range(12):
         store.append([envelope(1, run_id=f"run-{number}", tables=_one_step(number))])
-    assert len(store._files) <= 8
+    assert len(store._files._files) <= 8
     for number in range(12):
         assert _waits(store, f"run-{number}") == [number]
         assert store.append([envelope(1, run_id=f"run-{number}", tables=_one_step(number))]) == []

@@ -27,7 +27,9 @@ SPANS_EVERY_NS: Final = 900_000_000
 """Open spans are kept once a second per stream: enough for a replay at 1 Hz."""
 
 COMPACT_ACKED_ROWS: Final = 20_000
+# A checkpoint holds up commits for about a third of a second whatever its size, so that they are made rarer.
 CONNECTION: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "checkpoint_threshold": "64MB",
     "threads": 2,
     "memory_limit": "1GB",
     "preserve_insertion_order": "false",

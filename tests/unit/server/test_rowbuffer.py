@@ -62,3 +62,13 @@ def test_order_holds_after_late_rows_fell_out() -> None:
         times = buffer.rows()["t_ns"].tolist()
         assert times == sorted(times)
     assert times == [36, 37, 38, 39]
+
+
+def test_old_rows_leave_when_room_is_needed() -> None:
+    buffer = RowBuffer("hosts", 1000, keep_ns=20)
+    for t in range(2000):
+        buffer.extend(_block([t]))
+        newest = buffer.rows(after_ns=t - 20)["t_ns"].tolist()
+        assert newest == list(range(max(0, t - 20), t + 1))
+    assert len(buffer) <= 100
+    assert not buffer.dropped  # none that was asked to be kept

@@ -1,0 +1,253 @@
+"""The files of a store: which are open, which are set aside, and what is known of those that are closed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import msgspec
+
+from loaderwatch.core.wire import RUN_ID_PATTERN
+from loaderwatch.server.store.protocol import StoredRun, StoreError, UnknownRun
+from loaderwatch.server.store.runfile import NotOurFile, RunFile
+
+_log: Final = logging.getLogger(__name__)
+
+MAX_OPEN: Final = 8
+IDLE_CLOSE_S: Final = 60.0
+CARD_EVERY_S: Final = 10.0
+
+
+class RunFiles:
+    """``directory/<run_id>.duckdb``, opened when needed, the least used closed when there are many.
+
+    Beside each file lies ``<run_id>.json``, a card with what lists of runs show, so that listing hundreds of runs opens
+    none of them. It is only believed when the file was closed in order (no write-ahead log is left).
+    """
+
+    def __init__(self, directory: Path, *, read_only: bool) -> None:
+        self.directory = directory
+        self._read_only = read_only
+        if not read_only:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.RLock()  # over _files; never held while rows are written or read
+        self._files: dict[str, RunFile] = {}
+        self._cards: dict[str, tuple[float, StoredRun]] = {}  # by run: card's mtime, card
+        self._card_written_s: dict[str, float] = {}
+        self._closed = False
+
+    def path(self, run_id: str) -> Path:
+        """Where a run lies. The id is checked before it becomes part of a path."""
+        if not RUN_ID_PATTERN.match(run_id):
+            raise UnknownRun(run_id)
+        return self.directory / f"{run_id}.duckdb"
+
+    def _card_path(self, run_id: str) -> Path:
+        return self.directory / f"{run_id}.json"
+
+    @contextmanager
+    def open(self, run_id: str, create: bool = False) -> Iterator[RunFile]:
+        """The run's file, held open meanwhile.
+
+        Raises:
+            UnknownRun: there is none, and ``create`` is false.
+            StoreError: it cannot be opened now.
+        """
+        path = self.path(run_id)
+        with self._lock:
+            if self._closed:
+                raise StoreError("the store is closed: the server is shutting down")
+            create = create and not self._read_only
+            file = self._files.get(run_id)
+            if file is None:
+                if not create and not path.exists():
+                    raise UnknownRun(run_id)
+                file = self._open_file(path, run_id, create)
+                self._files[run_id] = file
+            file.readers += 1
+            file.used_s = time.monotonic()
+        try:
+            yield file
+        finally:
+            with self._lock:
+                file.readers -= 1
+                if len(self._files) > MAX_OPEN:
+                    self._close_idle(0.0, len(self._files) - MAX_OPEN)
+
+    def _open_file(self, path: Path, run_id: str, create: bool) -> RunFile:
+        try:
+            return RunFile(path, run_id, self._read_only)
+        except NotOurFile as error:
+            if self._read_only:
+                raise StoreError(f"{path} is not a run of this version: {error}") from error
+            self._set_aside(path, str(error))
+        except duckdb.Error as error:
+            reason = str(error)
+            if "lock" in reason.lower():
+                raise StoreError(
+                    f"{path} is open in another process; stop that server or ask it instead ({reason})"
+                ) from error
+            if self._read_only or not path.exists() or not _looks_damaged(error):
+                raise StoreError(f"{path} cannot be opened: {reason}") from error
+            self._set_aside(path, reason)
+        if not create:
+            raise UnknownRun(run_id)
+        try:
+            return RunFile(path, run_id)
+        except (duckdb.Error, NotOurFile) as error:
+            raise StoreError(f"{path} cannot be created: {error}") from error
+
+    def _set_aside(self, path: Path, reason: str) -> None:
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        wal = path.with_name(path.name + ".wal")
+        for each in (path, wal, path.with_suffix(".json")):
+            if each.exists():
+                target = each.with_name(f"{each.name}.corrupt-{stamp}")
+                number = 1
+                while target.exists():
+                    number += 1
+                    target = each.with_name(f"{each.name}.corrupt-{stamp}-{number}")
+                each.rename(target)
+                _log.error("%s is not a readable run (%s); set aside as %s", each, reason, target.name)
+        self._cards.pop(path.stem, None)
+
+    def _close_idle(self, idle_s: float, at_most: int) -> None:
+        now = time.monotonic()
+        idle = sorted(
+            (f for f in self._files.values() if f.readers == 0 and now - f.used_s >= idle_s),
+            key=lambda f: f.used_s,
+        )
+        for file in idle[:at_most]:
+            self._close_file(file)
+
+    def _close_file(self, file: RunFile) -> None:
+        self._files.pop(file.run_id, None)
+        card = file.stored_run() if file.newest_ns else None
+        try:
+            file.close()
+        except duckdb.Error as error:
+            _log.error("%s did not close in order (%s); it is read again from its log", file.path, error)
+            return
+        if card is not None and not self._read_only:
+            self._write_card(msgspec.structs.replace(card, bytes=file.path.stat().st_size))
+
+    def _write_card(self, card: StoredRun) -> None:
+        path = self._card_path(card.run_id)
+        draft = path.with_suffix(".json.new")
+        try:
+            draft.write_bytes(msgspec.json.encode(card))
+            draft.replace(path)
+        except OSError as error:
+            _log.warning("%s could not be written: %s", path, error)
+            return
+        self._card_written_s[card.run_id] = time.monotonic()
+
+    def forget(self, file: RunFile) -> None:
+        """After an error in writing: what is in memory may not match the file, so that it is opened anew."""
+        with self._lock:
+            if self._files.get(file.run_id) is file:
+                del self._files[file.run_id]
+        try:
+            file.close()
+        except duckdb.Error as error:
+            _log.error("%s did not close in order: %s", file.path, error)
+
+    def run(self, run_id: str) -> StoredRun:
+        """What is known of a run, without opening its file if that can be."""
+        path = self.path(run_id)
+        with self._lock:
+            file = self._files.get(run_id)
+            if file is not None:
+                return file.stored_run()
+        unclean = path.with_name(path.name + ".wal").exists()
+        card = self._read_card(run_id)
+        if card is not None and path.exists() and not unclean:
+            return card
+        try:
+            with self.open(run_id) as file:
+                return file.stored_run()
+        except StoreError:
+            if card is not None:
+                return card  # another process has it open: what it last wrote down
+            raise
+
+    def _read_card(self, run_id: str) -> StoredRun | None:
+        path = self._card_path(run_id)
+        try:
+            modified = path.stat().st_mtime
+            known = self._cards.get(run_id)
+            if known is not None and known[0] == modified:
+                return known[1]
+            card = msgspec.json.decode(path.read_bytes(), type=StoredRun)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            _log.warning("%s is not readable (%s); it is made anew from the run", path, error)
+            return None
+        self._cards[run_id] = (modified, card)
+        return card
+
+    def delete(self, run_id: str) -> None:
+        """Remove a run and its files."""
+        path = self.path(run_id)
+        with self._lock:
+            file = self._files.pop(run_id, None)
+            if file is not None:
+                try:
+                    file.close()
+                except duckdb.Error as error:
+                    _log.warning("%s did not close in order before it was deleted: %s", path, error)
+            elif not path.exists():
+                raise UnknownRun(run_id)
+            for each in (path, path.with_name(path.name + ".wal"), self._card_path(run_id)):
+                each.unlink(missing_ok=True)
+            self._cards.pop(run_id, None)
+            self._card_written_s.pop(run_id, None)
+
+    def changed(self) -> list[str]:
+        """Open runs that rows were written to."""
+        with self._lock:
+            return [file.run_id for file in self._files.values() if file.changed]
+
+    def refresh_card(self, file: RunFile) -> None:
+        """Write the card of an open file, now and then: it is what is left to read when another process asks."""
+        if time.monotonic() - self._card_written_s.get(file.run_id, -CARD_EVERY_S) >= CARD_EVERY_S:
+            self._write_card(file.stored_run())
+
+    def close_idle(self) -> None:
+        """Let go of files that nobody used for a minute: then other programs can open them."""
+        with self._lock:
+            self._close_idle(IDLE_CLOSE_S, MAX_OPEN)
+
+    def close(self) -> None:
+        """Flush and let go of every file, for good."""
+        with self._lock:
+            self._closed = True
+            for file in list(self._files.values()):
+                self._close_file(file)
+
+    def run_ids(self) -> list[str]:
+        """Every run there is a file of."""
+        names = (path.stem for path in self.directory.glob("*.duckdb"))
+        return [name for name in names if RUN_ID_PATTERN.match(name)]
+
+
+def _looks_damaged(error: duckdb.Error) -> bool:
+    """Whether opening failed because of what is in the file, not because of the disk or permissions."""
+    if isinstance(error, duckdb.IOException):
+        text = str(error).lower()
+        return any(sign in text for sign in ("not a valid", "read enough bytes", "checksum", "corrupt"))
+    return isinstance(
+        error,
+        duckdb.SerializationException
+        | duckdb.InternalException
+        | duckdb.FatalException
+        | duckdb.CatalogException
+        | duckdb.BinderException,
+    )
