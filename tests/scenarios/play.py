@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -114,6 +115,7 @@ def _play(case: Case, access: Access, data_dir: Path) -> Outcome:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate(timeout=20)
+            shutil.rmtree(streaming.settings.rings_dir, ignore_errors=True)
             outcome.output = log.read_text(errors="replace")
     return outcome
 
