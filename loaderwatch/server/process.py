@@ -23,6 +23,9 @@ from loaderwatch.server.options import ServeOptions
 
 _log = logging.getLogger(__name__)
 
+_SWITCH_S: Final = 0.001
+"""The event loop waits so long for the GIL behind each of the threads that store, query and detect. With Python's 5 ms,
+taking in 1,024 ranks had its 95th percentile about 1.6 times higher."""
 _GRACE_S: Final = 1  # for answers under way when the server is told to stop
 _WILDCARDS: Final = ("0.0.0.0", "::", "")
 
@@ -39,6 +42,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         ServeError: the data directory or the port cannot be used, or another server uses them.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    sys.setswitchinterval(_SWITCH_S)
     _prepare_directory(options)
     with _lock(options):
         tokens = _tokens(options)
