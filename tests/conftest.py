@@ -57,6 +57,11 @@ def no_streamer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOADERWATCH_NO_STREAMER", "1")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests last: Playwright leaves an event loop running in this thread, in which asyncio.run() refuses."""
+    items.sort(key=lambda item: "browser" in item.path.parts[-2:])
+
+
 @pytest.fixture
 def free_port() -> int:
     """A TCP port on 127.0.0.1 that was free a moment ago."""
