@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.play import Case, Outcome, play
+from tests.scenarios.cases import in_group
+from tests.scenarios.play import Outcome, play
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
-CASES = (
-    Case("s28_restart", ("S28",), within_s=40),
-    Case("s30_reset_drain", ("S30",)),
-    Case("s31_teardown", ("S31",), within_s=40),
-    Case("s32_rebuilt", ("S32",)),
-    Case("s33_shuffle_buffer", ("S33",)),
-)
+CASES = in_group("epochs")
 
 
 @pytest.fixture(scope="module")

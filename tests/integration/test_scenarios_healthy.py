@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.play import Case, Outcome, play
+from tests.scenarios.cases import Case, in_group
+from tests.scenarios.play import Outcome, play
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-CASES = (
-    Case("healthy"),
-    Case("healthy_ranks", ranks=2),
-    Case("n01_validation"),
-    Case("n02_checkpoint"),
-    Case("n03_first_step"),
-    Case("n04_cold_cache"),
-    Case("n05_accumulation"),
-    Case("n07_debugger", within_s=-5),
-    Case("n15_early_stop"),
-)
+CASES = in_group("healthy")
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +18,9 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     return play(CASES, tmp_path_factory.mktemp("scenarios"))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.script)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_nobody_is_woken(outcomes: dict[str, Outcome], case: Case) -> None:
-    outcome = outcomes[case.script]
+    outcome = outcomes[case.id]
     assert not outcome.alerts, outcome.report()
     assert any("Healthy" in verdict or "watching" in verdict for verdict in outcome.verdicts), (
         outcome.report()

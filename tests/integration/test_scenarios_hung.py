@@ -6,19 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.play import Case, Outcome, play
+from tests.scenarios.cases import in_group
+from tests.scenarios.play import Outcome, play
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-CASES = (
-    Case("s22_endless_loop", ("S22",), stacks=True),
-    Case("s35_fork_lock", ("S35",), stacks=True),
-    Case("s36_silent_read", ("S36",), stacks=True),
-    Case("s36_stopped", ("S36",)),
-    Case("s37_dead_worker", ("S37",)),
-    Case("s41_lost_message", ("S41",), stacks=True),
-    Case("s41_prefetch_thread", ("S41",), stacks=True),
-)
+CASES = in_group("hung")
 
 
 @pytest.fixture(scope="module")

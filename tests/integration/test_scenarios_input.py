@@ -6,19 +6,12 @@ import re
 
 import pytest
 
-from tests.scenarios.play import Case, Outcome, play
+from tests.scenarios.cases import in_group
+from tests.scenarios.play import Outcome, play
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
-CASES = (
-    Case("s01_serial", ("S01",)),
-    Case("s02_few_workers", ("S02",)),
-    Case("s07_cpu_bound", ("S07",)),
-    Case("s08_latency_bound", ("S08",)),
-    Case("s13_delivery", ("S13",)),
-    Case("s20_slow_sample", ("S20",)),
-    Case("s21_jitter", ("S21",)),
-)
+CASES = in_group("input")
 
 
 @pytest.fixture(scope="module")

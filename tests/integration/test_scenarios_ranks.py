@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.play import Case, Outcome, play
+from tests.scenarios.cases import in_group
+from tests.scenarios.play import Outcome, play
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-CASES = (
-    Case("s43_straggler", ("S43",), ranks=2),
-    Case("s44_unequal", ("S44",), ranks=2, stacks=True),
-    Case("s46_validation", ("S46",), ranks=2, stacks=True),
-)
+CASES = in_group("ranks")
 
 
 @pytest.fixture(scope="module")

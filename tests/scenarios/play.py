@@ -19,23 +19,12 @@ import httpx
 
 from tests.fakes.serving import Access, ServeProcess
 from tests.fakes.streaming import Streaming, kill
+from tests.scenarios.cases import Case
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_AFTER_S = 6.0  # stacks are taken when a span is five seconds old
 AT_ONCE = 4
 START_S = 30.0  # for Python, torch and ranks to come up on a busy machine
-
-
-@dataclass(frozen=True)
-class Case:
-    """A script, and what ends it early: an alert with one of ``scenarios``. Without any it runs to its own end."""
-
-    script: str
-    scenarios: tuple[str, ...] = ()
-    ranks: int = 1
-    within_s: float = 30.0
-    stacks: bool = False  # wait for them too
-    python: tuple[str, ...] = ()
 
 
 @dataclass
@@ -55,7 +44,7 @@ class Outcome:
 
     def found(self) -> dict[str, Any]:
         """The finding that was awaited, and proof that it is the only one."""
-        assert self.alerts, f"{self.case.script}: nothing was found in {self.seconds:.0f} s\n{self.report()}"
+        assert self.alerts, f"{self.case.id}: nothing was found in {self.seconds:.0f} s\n{self.report()}"
         scenarios = {finding["scenario"] for finding in self.alerts}
         assert scenarios <= set(self.case.scenarios), self.report()
         assert len(self.alerts) == 1, self.report()
@@ -64,25 +53,25 @@ class Outcome:
     def report(self) -> str:
         """For a test that failed."""
         lines = [f"{f['scenario']} {f['severity']} {f['state']}: {f['title']}" for f in self.findings]
-        return "\n".join([self.case.script, *lines, *self.verdicts[-5:], self.output[-3000:]])
+        return "\n".join([self.case.id, *lines, *self.verdicts[-5:], self.output[-3000:]])
 
 
 def play(cases: Sequence[Case], data_dir: Path) -> dict[str, Outcome]:
-    """Play all; by script."""
+    """Play all; by the case's id."""
     with (
         ServeProcess(data_dir / "server", "--port", "0", "--hang-after", str(HANG_AFTER_S)) as server,
         ThreadPoolExecutor(AT_ONCE) as pool,
     ):
         access = server.start()
-        played = pool.map(lambda case: _play(case, access, data_dir / case.script), cases)
-        outcomes = {outcome.case.script: outcome for outcome in played}
+        played = pool.map(lambda case: _play(case, access, data_dir / case.id), cases)
+        outcomes = {outcome.case.id: outcome for outcome in played}
         server.stop()
     return outcomes
 
 
 def _play(case: Case, access: Access, data_dir: Path) -> Outcome:
     data_dir.mkdir(parents=True)
-    run_id = case.script.replace("_", "-")
+    run_id = case.id.replace("_", "-")
     outcome = Outcome(case)
     log = data_dir / "output.txt"
     with (
@@ -94,6 +83,7 @@ def _play(case: Case, access: Access, data_dir: Path) -> Outcome:
             "LOADERWATCH_RUN": run_id,
             "PYTHONPATH": str(ROOT),
             "OMP_NUM_THREADS": "1",
+            **case.environ,
         }
         # An open pipe as stdin: a debugger waits at it as at a terminal.
         process = subprocess.Popen(
@@ -121,10 +111,11 @@ def _play(case: Case, access: Access, data_dir: Path) -> Outcome:
 
 
 def _command(case: Case) -> list[str]:
-    module = ["-m", f"tests.scenarios.{case.script}"]
+    module = ["-m", f"tests.scenarios.{case.script}", *case.args]
     if case.ranks == 1:
-        return [sys.executable, *case.python, *module]
+        return [*case.before, sys.executable, *case.python, *module]
     return [
+        *case.before,
         sys.executable,
         *("-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)),
         *("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"),

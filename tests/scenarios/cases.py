@@ -1,0 +1,88 @@
+"""Every scenario script and the verdict that is expected of it: the one list, for the tests and for the bench.
+
+A script may appear several times under different names, with other arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Case:
+    """A script, and what is to be found in it.
+
+    It is ended early by an alert with one of ``scenarios``; without any, it is a healthy run or a look-alike, nobody is
+    to be woken, and it runs to its own end. ``rank``, ``worker`` and ``samples`` are the culprit, and ``says`` are words
+    that title, cause or advice must hold; None or nothing: that is not asked.
+    """
+
+    script: str
+    scenarios: tuple[str, ...] = ()
+    group: str = ""  # the test module that plays it
+    ranks: int = 1
+    within_s: float = 30.0
+    stacks: bool = False  # wait for them too
+    python: tuple[str, ...] = ()  # options of the interpreter
+    args: tuple[str, ...] = ()  # of the script
+    name: str = ""  # the script's, if it is not played twice
+    environ: dict[str, str] = field(default_factory=dict)
+    before: tuple[
+        str, ...
+    ] = ()  # a command that starts the script's command, such as ("prlimit", "--nofile=256")
+    rank: int | None = None
+    worker: int | tuple[int, ...] | None = None
+    samples: tuple[int, ...] = ()
+    says: tuple[str, ...] = ()
+    simulated: str = ""  # what of it is not real, such as "GPU": the bench's table says so
+
+    @property
+    def id(self) -> str:
+        """Unique among the cases."""
+        return self.name or self.script
+
+
+CASES: Final[tuple[Case, ...]] = (
+    # ---- input-bound
+    Case("s01_serial", ("S01",), "input", says=("num_workers=0",)),
+    Case("s02_few_workers", ("S02",), "input", says=("num_workers 2 →",)),
+    Case("s07_cpu_bound", ("S07",), "input", says=("no CPU is free",)),
+    Case("s08_latency_bound", ("S08",), "input", says=("storage or network",)),
+    Case("s13_delivery", ("S13",), "input", says=("More workers or more prefetch will not help",)),
+    Case("s20_slow_sample", ("S20",), "input", worker=(0, 1), samples=(333,)),
+    Case("s21_jitter", ("S21",), "input", says=("prefetch_factor=",)),
+    # ---- epoch boundaries
+    Case("s28_restart", ("S28",), "epochs", within_s=40, says=("spawn", "persistent_workers=True")),
+    Case("s30_reset_drain", ("S30",), "epochs", says=("break",)),
+    Case("s31_teardown", ("S31",), "epochs", within_s=40),
+    Case("s32_rebuilt", ("S32",), "epochs", says=("next(iter(loader))",)),
+    Case("s33_shuffle_buffer", ("S33",), "epochs", says=("shuffle buffer",)),
+    # ---- hangs inside one process tree
+    Case("s22_endless_loop", ("S22",), "hung", stacks=True, worker=1, samples=(333,)),
+    Case("s35_fork_lock", ("S35",), "hung", stacks=True, worker=0, says=("futex",)),
+    Case("s36_silent_read", ("S36",), "hung", stacks=True, worker=1, samples=(333,), says=("pipe",)),
+    Case("s36_stopped", ("S36",), "hung", worker=1, says=("kill -CONT",)),
+    Case("s37_dead_worker", ("S37",), "hung", worker=1, says=("dead",)),
+    Case("s41_lost_message", ("S41",), "hung", stacks=True),
+    Case("s41_prefetch_thread", ("S41",), "hung", stacks=True),
+    # ---- ranks that wait for each other
+    Case("s43_straggler", ("S43",), "ranks", ranks=2, rank=1),
+    Case("s44_unequal", ("S44",), "ranks", ranks=2, stacks=True, rank=1),
+    Case("s46_validation", ("S46",), "ranks", ranks=2, stacks=True, says=("buffer sync", "model.module")),
+    # ---- healthy runs and look-alikes
+    Case("healthy", group="healthy"),
+    Case("healthy_ranks", group="healthy", ranks=2),
+    Case("n01_validation", group="healthy"),
+    Case("n02_checkpoint", group="healthy"),
+    Case("n03_first_step", group="healthy"),
+    Case("n04_cold_cache", group="healthy"),
+    Case("n05_accumulation", group="healthy"),
+    Case("n07_debugger", group="healthy", within_s=-5),
+    Case("n15_early_stop", group="healthy"),
+)
+
+
+def in_group(group: str) -> tuple[Case, ...]:
+    """The cases that a test module plays."""
+    return tuple(case for case in CASES if case.group == group)
