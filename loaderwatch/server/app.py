@@ -31,7 +31,7 @@ from loaderwatch.server.notify import Notifier
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.static import StaticFiles, find_plotly, find_web
 from loaderwatch.server.store.duckdb import DuckDBStore
-from loaderwatch.server.store.protocol import Store, StoreError, UnknownRun
+from loaderwatch.server.store.protocol import Store, UnknownRun
 from loaderwatch.server.verdicts import Verdicts
 
 _log = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ async def _retain(parts: Parts) -> None:
             for run_id in await asyncio.to_thread(parts.store.retain, days, None):
                 _log.info("run %s is older than %g days: deleted", run_id, days)
                 parts.live.drop(run_id)
-        except (StoreError, OSError) as error:
+        except (LoaderwatchError, OSError) as error:
             _log.warning("retention: %s", error)
         await asyncio.sleep(_RETAIN_INTERVAL_S)
 

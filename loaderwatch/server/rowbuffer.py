@@ -14,7 +14,7 @@ Block = NDArray[np.int64]
 """Rows as int64, shape (columns, rows); float64 columns lie in it bit by bit."""
 
 _FIRST_CAPACITY: Final = 64
-_SLACK: Final = 1.5
+_SLACK: Final = 1.2
 """Capacity over limit: when it is full, the newest ``limit`` rows move to a new array."""
 
 

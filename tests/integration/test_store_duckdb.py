@@ -338,7 +338,47 @@ def test_retention_spares_what_was_heard_of_lately(tmp_path: Path) -> None:
     store.close()
 
 
-def test_many_runs_need_few_open_files(tmp_path: Path) -> None:
+def test_a_fault_while_storing_costs_no_envelope(store: DuckDBStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as faulty:
+        faulty.setattr("loaderwatch.server.store.rows.gather", fail)
+        with pytest.raises(ZeroDivisionError):
+            store.append([envelope(1, tables=_one_step(1))])
+    again = envelope(1, tables=_one_step(1))
+    assert store.append([again]) == [again]  # not taken for one that is stored
+    assert _waits(store) == [1]
+
+
+def test_a_quiet_run_is_let_go_of_after_housekeeping(
+    store: DuckDBStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.append([envelope(1, tables=_one_step(1))])
+    monkeypatch.setattr("loaderwatch.server.store.files.IDLE_CLOSE_S", 0.2)
+    deadline = time.monotonic() + 10
+    while store._files._files and time.monotonic() < deadline:
+        store.tidy()
+        time.sleep(0.02)
+    assert not store._files._files
+    assert store.append([envelope(2, tables=_one_step(2))])
+    assert _waits(store) == [1, 2]
+
+
+def test_live_runs_stay_open_however_many(tmp_path: Path) -> None:
+    store = DuckDBStore(tmp_path)
+    for seq in (1, 2):
+        for number in range(12):
+            store.append([envelope(seq, run_id=f"run-{number}", tables=_one_step(seq))])
+        if seq == 1:
+            opened = {id(file) for file in store._files._files.values()}
+    assert {id(file) for file in store._files._files.values()} == opened
+    assert len(opened) == 12
+    store.close()
+
+
+def test_many_runs_need_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loaderwatch.server.store.files.WRITING_S", 0.0)
     store = DuckDBStore(tmp_path)
     for number in range(12):
         store.append([envelope(1, run_id=f"run-{number}", tables=_one_step(number))])

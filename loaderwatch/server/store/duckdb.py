@@ -68,6 +68,9 @@ class DuckDBStore:
                 except duckdb.Error as error:
                     self._files.forget(file)
                     raise StoreError(f"{file.path} could not be written: {error}") from error
+                except BaseException:
+                    self._files.forget(file)  # in memory these envelopes count as stored
+                    raise
         return stored
 
     def save_alerts(self, run_id: str, alerts: Sequence[StoredAlert]) -> None:
@@ -113,7 +116,10 @@ class DuckDBStore:
             too_much = max_bytes is not None and total > max_bytes
             if age_s < SPARE_S or not (too_old or too_much):
                 continue
-            self.delete(run.run_id)
+            try:
+                self.delete(run.run_id)
+            except UnknownRun:
+                continue  # somebody else deleted it meanwhile
             total -= run.bytes
             deleted.append(run.run_id)
             _log.info("run %s deleted: %s", run.run_id, "too old" if too_old else "over the size limit")

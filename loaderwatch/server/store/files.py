@@ -20,6 +20,9 @@ from loaderwatch.server.store.runfile import NotOurFile, RunFile
 _log: Final = logging.getLogger(__name__)
 
 MAX_OPEN: Final = 8
+WRITING_S: Final = 5.0
+"""A run written to so lately is live: its file stays open however many there are, since opening it anew for each
+envelope would cost some 40 ms of CPU."""
 IDLE_CLOSE_S: Final = 60.0
 CARD_EVERY_S: Final = 10.0
 
@@ -78,7 +81,7 @@ class RunFiles:
             with self._lock:
                 file.readers -= 1
                 if len(self._files) > MAX_OPEN:
-                    self._close_idle(0.0, len(self._files) - MAX_OPEN)
+                    self._close_idle(0.0, len(self._files) - MAX_OPEN, spare_s=WRITING_S)
 
     def _open_file(self, path: Path, run_id: str, create: bool) -> RunFile:
         try:
@@ -117,10 +120,14 @@ class RunFiles:
                 _log.error("%s is not a readable run (%s); set aside as %s", each, reason, target.name)
         self._cards.pop(path.stem, None)
 
-    def _close_idle(self, idle_s: float, at_most: int) -> None:
+    def _close_idle(self, idle_s: float, at_most: int, *, spare_s: float = 0.0) -> None:
         now = time.monotonic()
         idle = sorted(
-            (f for f in self._files.values() if f.readers == 0 and now - f.used_s >= idle_s),
+            (
+                f
+                for f in self._files.values()
+                if f.readers == 0 and now - f.used_s >= idle_s and now - f.written_s >= spare_s
+            ),
             key=lambda f: f.used_s,
         )
         for file in idle[:at_most]:
@@ -211,7 +218,7 @@ class RunFiles:
             self._card_written_s.pop(run_id, None)
 
     def changed(self) -> list[str]:
-        """Open runs that rows were written to."""
+        """Open runs whose rollups or card may not be up to date."""
         with self._lock:
             return [file.run_id for file in self._files.values() if file.changed]
 

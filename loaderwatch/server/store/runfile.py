@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ COMPACT_ACKED_ROWS: Final = 20_000
 CONNECTION: Final[dict[str, str | bool | int | float | list[str]]] = {
     "checkpoint_threshold": "64MB",
     "threads": 2,
-    "memory_limit": "1GB",
+    "memory_limit": "512MB",
     "preserve_insertion_order": "false",
 }
 
@@ -56,8 +57,9 @@ class RunFile:
         self.path = path
         self.run_id = run_id
         self.used_s = time.monotonic()
+        self.written_s = -math.inf
         self.readers = 0
-        self.changed = False
+        self.changed = False  # since housekeeping last had nothing to do
         self.lock = threading.RLock()
         self._connection = duckdb.connect(str(path), read_only=read_only, config=CONNECTION)
         try:
@@ -148,7 +150,7 @@ class RunFile:
             self.first_ns = min(self.first_ns or firsts[0], *firsts)
             self.received_ns = now
             self._acked_rows += len(fresh)
-            self.used_s = time.monotonic()
+            self.used_s = self.written_s = time.monotonic()
             self.changed = True
             for each in fresh:
                 self._note_open_waits(each)
@@ -216,7 +218,9 @@ class RunFile:
         with self.lock:
             if self._acked_rows > COMPACT_ACKED_ROWS:
                 self._compact_acked()
-            return rollup.roll(self._connection, self._dirty, self.newest_ns, self._rolled_until)
+            done = rollup.roll(self._connection, self._dirty, self.newest_ns, self._rolled_until)
+            self.changed = done > 0
+            return done
 
     def _compact_acked(self) -> None:
         streams, lows, highs = [], [], []
