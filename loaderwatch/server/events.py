@@ -8,6 +8,7 @@ version of them it was last given.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -16,6 +17,8 @@ from typing import Final
 
 HEARTBEAT_S: Final = 5.0
 MAX_CLIENTS: Final = 256
+MAX_UNFOLLOWED: Final = 64
+"""States kept for pages that may come back; the one published first goes first."""
 _RETRY: Final = b"retry: 1000\n\n"
 _HEARTBEAT: Final = b": still here\n\n"
 
@@ -32,8 +35,8 @@ class RunState:
 @dataclass(slots=True)
 class _Latest:
     state: RunState
-    number: int = 1
-    findings_number: int = 1
+    number: int
+    findings_number: int
 
 
 class Hub:
@@ -41,6 +44,9 @@ class Hub:
 
     def __init__(self) -> None:
         self._boot = secrets.token_hex(4)
+        self._numbers = itertools.count(
+            1
+        )  # over all runs: no state that was dropped has the number of a later one
         self._latest: dict[str, _Latest] = {}
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._gone: set[str] = set()
@@ -52,9 +58,11 @@ class Hub:
         latest = self._latest.get(run_id)
         self._gone.discard(run_id)
         if latest is None:
-            self._latest[run_id] = _Latest(state)
+            number = next(self._numbers)
+            self._latest[run_id] = _Latest(state, number, number)
+            self._drop_unfollowed()
         elif latest.state != state:
-            latest.number += 1
+            latest.number = next(self._numbers)
             if latest.state.findings != state.findings:
                 latest.findings_number = latest.number
             latest.state = state
@@ -74,8 +82,9 @@ class Hub:
     def gone(self, run_id: str) -> None:
         """The run was deleted: say so and end its streams."""
         self._latest.pop(run_id, None)
-        self._gone.add(run_id)
-        self._wake(run_id)
+        if self.is_followed(run_id):
+            self._gone.add(run_id)
+            self._wake(run_id)
 
     def close(self) -> None:
         """End every stream."""
@@ -114,6 +123,7 @@ class Hub:
             waiting.discard(changed)
             if not waiting:
                 del self._waiting[run_id]
+                self._gone.discard(run_id)
 
     def _resume(self, run_id: str, last_event_id: str | None) -> tuple[int, int]:
         boot, _, number = (last_event_id or "").partition("-")
@@ -138,6 +148,11 @@ class Hub:
                 b"}\n\n",
             )
         )
+
+    def _drop_unfollowed(self) -> None:
+        unfollowed = [run_id for run_id in self._latest if not self.is_followed(run_id)]
+        for run_id in unfollowed[: max(0, len(unfollowed) - MAX_UNFOLLOWED)]:
+            del self._latest[run_id]
 
     def _wake(self, run_id: str) -> None:
         for changed in self._waiting.get(run_id, ()):

@@ -81,7 +81,9 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
     counts.accepted += 1
     counts.bytes += len(body)
     live = parts.live.get(envelope.run_id)
-    requests, notices = live.receipt(envelope.host.name) if live is not None else ([], [])
+    requests, notices = (
+        live.receipt(envelope.host.name, envelope.stream, envelope.seq) if live is not None else ([], [])
+    )
     return json_answer(Receipt(stored_seq=stored_seq, stack_requests=requests, notices=notices))
 
 

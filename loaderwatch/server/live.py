@@ -17,6 +17,7 @@ from loaderwatch.detect.verdict import Verdict, verdict
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts import AlertBook, Announcement, shape
 from loaderwatch.server.answers import encode_json
+from loaderwatch.server.errands import Errands
 from loaderwatch.server.events import RunState
 from loaderwatch.server.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoreError
@@ -74,8 +75,7 @@ class LiveRun:
         self._window: RunWindow | None = None
         self._verdict: Verdict | None = None
         self._saved_at = 0.0
-        self._notices: dict[str, list[Notice]] = {}  # by host
-        self._stacks_wanted: set[int] = set()
+        self._errands = Errands()
         self._stacks_asked_at: dict[int, float] = {}
         self.heard_at = time.monotonic()
         self.latest: RunState | None = None  # of the last look
@@ -105,14 +105,12 @@ class LiveRun:
         window = self._window
         known = sorted(window.ranks) if window else [0 if rank is None else rank]
         wanted = [r for r in known if rank is None or r == rank]
-        self._stacks_wanted.update(wanted)
+        self._errands.want_stacks(wanted)
         return wanted
 
-    def receipt(self, host: str) -> tuple[list[StackRequest], list[Notice]]:
-        """What the streamer of this host is to do: each thing is handed out once."""
-        mine = [rank for rank in self._stacks_wanted if self._host_of(rank) in (host, None)]
-        self._stacks_wanted.difference_update(mine)
-        return [StackRequest(rank=rank) for rank in mine], self._notices.pop(host, [])
+    def receipt(self, host: str, stream: str, seq: int) -> tuple[list[StackRequest], list[Notice]]:
+        """What the streamer that sent this envelope is to do."""
+        return self._errands.hand_out(host, stream, seq, self._host_of)
 
     # -- from a worker thread ------------------------------------------------------------------------------------
 
@@ -245,7 +243,7 @@ class LiveRun:
                 continue
             if now - self._stacks_asked_at.get(rank, -_STACKS_AGAIN_S) >= _STACKS_AGAIN_S:
                 self._stacks_asked_at[rank] = now
-                self._stacks_wanted.add(rank)
+                self._errands.want_stacks([rank])
 
     def _leave_notice(self, announcement: Announcement, window: RunWindow) -> None:
         if self._describe is None or not window.ranks:
@@ -253,7 +251,7 @@ class LiveRun:
         named = announcement.alert.finding.rank
         rank = named if named is not None and named in window.ranks else min(window.ranks)
         notice = Notice(rank=rank, text=self._describe(announcement))
-        self._notices.setdefault(window.ranks[rank].host, []).append(notice)
+        self._errands.leave(window.ranks[rank].host, notice)
 
     def _save(self, book: AlertBook, *, now: bool = False) -> None:
         if not (now or book.urgent or time.monotonic() - self._saved_at > _SAVE_INTERVAL_S):

@@ -147,6 +147,7 @@ class LiveRuns:
         self._runs.pop(run_id, None)
         self._stored.discard(run_id)
         self._times.pop(run_id, None)
+        self._failed.pop(run_id, None)
         self._hub.gone(run_id)
 
     async def _loop(self) -> None:
@@ -242,4 +243,5 @@ class LiveRuns:
                 self._tell(run_id, str(live.summary.get("name") or run_id), live.let_go(time.time_ns()))
                 del self._runs[run_id]
                 self._times.pop(run_id, None)
+                self._failed.pop(run_id, None)
                 self._hub.forget(run_id)

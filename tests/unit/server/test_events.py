@@ -114,6 +114,27 @@ def test_gone_ends_the_stream() -> None:
     run(scenario)
 
 
+def test_states_that_nobody_follows_do_not_gather() -> None:
+    async def scenario(hub: Hub) -> None:
+        hub.publish(RUN, state(1))
+        first = await next_event(followed := hub.stream(RUN, None))
+        for number in range(300):
+            hub.publish(f"run-{number + 2}", state(number))
+        assert len(hub._latest) <= 66
+        resumed = hub.stream(RUN, first["id"])  # it was followed, so that it is still there
+        assert (await anext_of(resumed)).startswith(b"retry")
+        hub.publish(RUN, state(2))
+        assert parse(await asyncio.wait_for(anext_of(resumed), 5))["event"] == "tick"
+        hub.forget("run-301")
+        hub.publish("run-301", state(7))
+        newest = (await next_event(hub.stream("run-301", f"{first['id'].partition('-')[0]}-1")))["event"]
+        assert newest == "snapshot"  # "1" was another run's state
+        hub.close()
+        assert [raw async for raw in followed] == []
+
+    run(scenario)
+
+
 def test_closing_ends_every_stream_at_once() -> None:
     async def scenario(hub: Hub) -> None:
         hub.publish(RUN, state(1))

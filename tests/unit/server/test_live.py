@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def test_silence_is_never_judged(store: DuckDBStore) -> None:
 
 
 def test_hung_while_a_hang_fires(store: DuckDBStore) -> None:
+    seqs = count(1)
     run = Driven(store)
     run.send(steps=20)
     run.look()
@@ -104,12 +106,12 @@ def test_hung_while_a_hang_fires(store: DuckDBStore) -> None:
     run.judge()
     assert run.look()["state"] == "hung"
     assert [a.resolved for a in run.told] == [False]
-    requests, notices = run.live.receipt("elsewhere")
+    requests, notices = run.live.receipt("elsewhere", "s-1", next(seqs))
     assert (requests, notices) == ([], [])
-    requests, notices = run.live.receipt("gpu01")
+    requests, notices = run.live.receipt("gpu01", "s-0", next(seqs))
     assert [r.rank for r in requests] == [0]
     assert [(n.rank, n.text) for n in notices] == [(0, "hung:0 False")]
-    assert run.live.receipt("gpu01") == ([], [])
+    assert run.live.receipt("gpu01", "s-0", next(seqs)) == ([], [])
 
 
 def test_the_end_closes_everything(store: DuckDBStore) -> None:
@@ -167,15 +169,16 @@ def test_a_broken_detector_is_counted_and_hides_nothing(
 
 
 def test_stacks_are_asked_for_again_only_after_a_while(store: DuckDBStore) -> None:
+    seqs = count(1)
     run = Driven(store)
     run.send(steps=5)
     run.look()
     run.findings = [hang()]
     for _ in range(5):
         run.judge()
-    assert len(run.live.receipt("gpu01")[0]) == 1
+    assert len(run.live.receipt("gpu01", "s-0", next(seqs))[0]) == 1
     run.judge()
-    assert run.live.receipt("gpu01")[0] == []
+    assert run.live.receipt("gpu01", "s-0", next(seqs))[0] == []
     assert run.live.want_stacks(None) == [0]
-    assert len(run.live.receipt("gpu01")[0]) == 1
+    assert len(run.live.receipt("gpu01", "s-0", next(seqs))[0]) == 1
     assert run.live.want_stacks(7) == []
