@@ -27,7 +27,7 @@ from loaderwatch.agent.identity import (
 from loaderwatch.agent.launch import start_streamer
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.signals import free_signal, register_stacks
-from loaderwatch.agent.stderr import share_stderr
+from loaderwatch.agent.stderr import has_stderr, share_stderr
 from loaderwatch.agent.worker import WorkerProbe
 from loaderwatch.core.clock import monotonic_ns, wall_ns
 from loaderwatch.core.config import Settings
@@ -91,10 +91,11 @@ class Session:
             started_ns=wall_ns(),
             name=script_name(),
             argv=[argument[:1000] for argument in sys.argv[:100]],
-            cwd=str(Path.cwd()),
+            cwd=_working_directory(),
             python=platform.python_version(),
             torch=str(getattr(torch, "__version__", "")) or None,
             gpu_uuid=find_gpu_uuid(),
+            has_stderr=has_stderr(),
         )
 
     def add_loader(self, info: LoaderInfo) -> None:
@@ -163,13 +164,28 @@ class Session:
             text = f"exit code {failure.code}"
         else:
             failed = failure is not None and not hasattr(sys, "ps1")
-            text = f"uncaught {type(failure).__name__}: {failure}"[:500]
+            text = "" if failure is None else f"uncaught {describe_error(failure)}"
         if failed:
             with suppress(OSError):  # somebody removed the folder; what matters is that this process can end
                 self.change(state="crashed", exit=text)
         else:
             self._finished = True
             self.publish_status()
+
+
+def _working_directory() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""  # somebody removed it
+
+
+def describe_error(error: BaseException) -> str:
+    """An error in one line. Of a worker's, whose message holds its whole traceback, the first line and the last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1:
+        lines = [lines[0], lines[-1]]
+    return ": ".join([type(error).__name__, " ".join(lines)] if lines else [type(error).__name__])[:500]
 
 
 _session: Session | None = None
@@ -206,7 +222,8 @@ def open_session(settings: Settings, run: str | None) -> Session | None:
     _session = session
     guard.on_fault = session.publish_status
     _register_exit()
-    share_stderr()
+    if has_stderr():
+        share_stderr()
     try:
         start_streamer(settings, name.run_id, name.name)
     except OSError as error:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 
 try:
     import fcntl
 except ImportError:  # Windows: the streamer writes no notices there
     fcntl = None  # type: ignore[assignment]
+
+
+def has_stderr() -> bool:
+    """Whether descriptor 2 was open when Python started; if not, the next file that was opened got that number."""
+    return sys.__stderr__ is not None
 
 
 def share_stderr(fd: int = 2) -> None:

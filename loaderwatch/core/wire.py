@@ -69,6 +69,7 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     faults: int = 0  # our own faults that the guard swallowed
     tripped: bool = False
     cuda: bool = False
+    has_stderr: bool = True  # False: started with it closed, so that descriptor 2 is some other file
 
 
 class SpanInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -266,10 +266,10 @@ class Streamer:
 
     def _write_to_rank(self, rank: int | None, text: str) -> None:
         member = self._roster.newest_by_rank().get(rank) if rank is not None else None
-        if member is not None and member.alive:
+        if member is not None and member.alive and member.info is not None and member.info.has_stderr:
             write_stderr(member.pid, text)
         else:
-            log.info("no living process of rank %s here; not written: %s", rank, text)
+            log.info("no living process of rank %s with a stderr here; not written: %s", rank, text)
 
     # -- time
 

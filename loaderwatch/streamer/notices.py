@@ -26,6 +26,9 @@ def write_stderr(pid: int, text: str, proc_root: Path = PROC) -> bool:
 
     The file is opened anew for the write and closed at once: a pipe that we held would never end for its reader.
     """
+    if not is_open_for_writing(pid, proc_root):
+        log.info("process %d cannot write to its descriptor 2; not written: %s", pid, clean(text))
+        return False
     flags = os.O_WRONLY | os.O_APPEND
     for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC"):
         flags |= getattr(os, name, 0)
@@ -44,3 +47,17 @@ def write_stderr(pid: int, text: str, proc_root: Path = PROC) -> bool:
     finally:
         os.close(fd)
     return True
+
+
+def is_open_for_writing(pid: int, proc_root: Path = PROC) -> bool:
+    """Whether descriptor 2 of a process is one that it can write to itself.
+
+    Opening it anew does not ask that: where stderr was closed, 2 may be the reading end of a pipe or a data file, and
+    our line would go into it.
+    """
+    try:
+        lines = (proc_root / str(pid) / "fdinfo" / "2").read_text().splitlines()
+    except OSError:
+        return False
+    modes = [int(line.split()[1], 8) & os.O_ACCMODE for line in lines if line.startswith("flags:")]
+    return bool(modes) and modes[0] != os.O_RDONLY

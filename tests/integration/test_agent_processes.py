@@ -320,3 +320,58 @@ def test_module_level_attach_with_spawned_workers(start: Start, rings: RingFolde
     )
     assert len(rings.mains()) == 1
     assert len(rings.workers()) == 1
+
+
+def test_an_error_in_a_worker_ends_as_one_line(start: Start, rings: RingFolder) -> None:
+    """Its message holds the worker's whole traceback; a verdict needs the first line and the last."""
+    process = start(
+        """
+        class Bad(Numbers):
+            def __getitem__(self, index):
+                raise KeyError("bad sample 37")
+        loader = DataLoader(Bad(), batch_size=4, num_workers=1)
+        loaderwatch.attach(loader)
+        next(iter(loader))
+        """
+    )
+    process.communicate(timeout=90)
+    (info,) = rings.processes()
+    assert (info.state, info.exit) == (
+        "crashed",
+        "uncaught KeyError: Caught KeyError in DataLoader worker process 0. KeyError: 'bad sample 37'",
+    )
+
+
+def test_a_working_directory_that_is_gone(start: Start, rings: RingFolder) -> None:
+    """Somebody cleaned up under a job; it is watched all the same."""
+    out, err = finish(
+        start(
+            """
+            import tempfile
+            with tempfile.TemporaryDirectory() as folder:
+                os.chdir(folder)
+            loader = DataLoader(Numbers(16), batch_size=4)
+            loaderwatch.attach(loader)
+            print(len(list(loader)))
+            """
+        )
+    )
+    assert (out, err) == ("4\n", "")
+    assert [info.cwd for info in rings.processes()] == [""]
+    assert len(rings.main().of(RecordKind.STEP)) == 4
+
+
+def test_a_process_without_stderr_says_so(start: Start, rings: RingFolder) -> None:
+    """Daemons start that way; descriptor 2 is then some file of the job, and nobody may write into it."""
+    out, _ = finish(
+        start(
+            """
+            loader = DataLoader(Numbers(16), batch_size=4)
+            loaderwatch.attach(loader)
+            print(len(list(loader)))
+            """,
+            "/bin/sh", "-c", 'exec "$0" "$1" 2>&-', sys.executable,
+        )
+    )  # fmt: skip
+    assert out == "4\n"
+    assert [info.has_stderr for info in rings.processes()] == [False]

@@ -129,3 +129,25 @@ def test_stream_names_fit_the_wire(host: str) -> None:
     """Whatever the host is called."""
     assert RUN_ID_PATTERN.match(new_stream_name(host))
     assert new_stream_name(host) != new_stream_name(host)
+
+
+@NEEDS_PROC
+def test_what_is_no_stderr_gets_no_line(tmp_path: Path) -> None:
+    """Where stderr was closed, descriptor 2 is whatever was opened next: a data file that is being read, a pipe's end."""
+    data = tmp_path / "data.bin"
+    data.write_bytes(b"precious")
+    read, write = os.pipe()
+    with data.open("rb") as file:
+        children = [subprocess.Popen(["sleep", "60"], stderr=fd) for fd in (file.fileno(), read)]
+    try:
+        assert [write_stderr(child.pid, "hello") for child in children] == [False, False]
+        os.set_blocking(read, False)
+        with pytest.raises(BlockingIOError):
+            os.read(read, 1)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+        os.close(read)
+        os.close(write)
+    assert data.read_bytes() == b"precious"
