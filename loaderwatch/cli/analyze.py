@@ -28,7 +28,9 @@ def prepare_parser(subparsers: Subparsers) -> None:
         "analyze", help="print what the detectors find in a run", description=__doc__
     )
     parser.add_argument(
-        "which", metavar="RUN", help="a run's id, a run's name (its newest run), or a .duckdb file"
+        "which",
+        metavar="RUN",
+        help="a run's id, a run's name (its newest run), a .duckdb file or an .lwrec file",
     )
     parser.add_argument(
         "--data-dir",
@@ -69,6 +71,8 @@ def _findings(
     from loaderwatch.cli.client import find_server
 
     file = Path(which).expanduser()
+    if which.endswith(".lwrec"):
+        return _from_recording(file, hang_after_s)
     if which.endswith(".duckdb") or file.is_file():
         if not file.is_file():
             raise NoSuchRun(f"there is no file {file}")
@@ -81,6 +85,19 @@ def _findings(
     if not runs_dir.is_dir():
         raise NoSuchRun(f"no runs are kept in {runs_dir}; name another place with --data-dir")
     return _from_files(runs_dir, which, hang_after_s)
+
+
+def _from_recording(file: Path, hang_after_s: float | None) -> tuple[list[dict[str, Any]], str]:
+    import msgspec
+
+    from loaderwatch.server.detector import detector
+    from loaderwatch.server.reanalysis import reanalyse_recording
+    from loaderwatch.server.recording import load
+
+    recording = load(file)
+    limit_s = recording.hang_after_s if hang_after_s is None else hang_after_s
+    found: list[dict[str, Any]] = msgspec.to_builtins(reanalyse_recording(recording, detector(limit_s)))
+    return _worst_first(found), f"{recording.run_name} ({recording.run_id}), recorded in {file.name}"
 
 
 def _from_files(runs_dir: Path, which: str, hang_after_s: float | None) -> tuple[list[dict[str, Any]], str]:

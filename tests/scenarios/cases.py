@@ -70,9 +70,13 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s43_straggler", ("S43",), "ranks", ranks=2, rank=1),
     Case("s44_unequal", ("S44",), "ranks", ranks=2, stacks=True, rank=1),
     Case("s46_validation", ("S46",), "ranks", ranks=2, stacks=True, says=("buffer sync", "model.module")),
+    Case("s46_validation", group="advised", ranks=2, args=("--advised",), name="s46_validation_advised"),
     # ---- healthy runs and look-alikes
     Case("healthy", group="healthy"),
     Case("healthy_ranks", group="healthy", ranks=2),
+    Case("healthy_memory", group="healthy"),
+    Case("healthy_validation", group="healthy"),
+    Case("healthy_checkpoint", group="healthy"),
     Case("n01_validation", group="healthy"),
     Case("n02_checkpoint", group="healthy"),
     Case("n03_first_step", group="healthy"),

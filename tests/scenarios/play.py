@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ import httpx
 
 from tests.fakes.serving import Access, ServeProcess
 from tests.fakes.streaming import Streaming, kill
+from tests.fakes.tap import Tap
 from tests.scenarios.cases import Case
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +37,11 @@ class Outcome:
     verdicts: list[str] = field(default_factory=list)
     seconds: float = 0.0
     output: str = ""
+    exit_code: int | None = None  # None: it had to be ended
+    fired_at: dict[str, float] = field(
+        default_factory=dict
+    )  # by the finding's id: when the API first gave it, UTC
+    payloads: list[bytes] = field(default_factory=list)  # the envelopes as the server took them in
 
     @property
     def alerts(self) -> list[dict[str, Any]]:
@@ -57,25 +63,29 @@ class Outcome:
 
 
 def play(cases: Sequence[Case], data_dir: Path) -> dict[str, Outcome]:
-    """Play all; by the case's id."""
-    with (
-        ServeProcess(data_dir / "server", "--port", "0", "--hang-after", str(HANG_AFTER_S)) as server,
-        ThreadPoolExecutor(AT_ONCE) as pool,
-    ):
-        access = server.start()
-        played = pool.map(lambda case: _play(case, access, data_dir / case.id), cases)
-        outcomes = {outcome.case.id: outcome for outcome in played}
+    """Play all, several at a time; by the case's id."""
+    with serve(data_dir) as access, ThreadPoolExecutor(AT_ONCE) as pool:
+        played = pool.map(lambda case: play_one(case, access, data_dir / case.id), cases)
+        return {outcome.case.id: outcome for outcome in played}
+
+
+@contextlib.contextmanager
+def serve(data_dir: Path) -> Iterator[Access]:
+    """A real server for the scripts."""
+    with ServeProcess(data_dir / "server", "--port", "0", "--hang-after", str(HANG_AFTER_S)) as server:
+        yield server.start()
         server.stop()
-    return outcomes
 
 
-def _play(case: Case, access: Access, data_dir: Path) -> Outcome:
+def play_one(case: Case, access: Access, data_dir: Path, *, settle_s: float = 0.0) -> Outcome:
+    """Play one. ``settle_s`` is how long to watch on after what was awaited came: what else is found?"""
     data_dir.mkdir(parents=True)
     run_id = case.id.replace("_", "-")
     outcome = Outcome(case)
     log = data_dir / "output.txt"
     with (
-        Streaming(data_dir, access.url, run_id, LOADERWATCH_TOKEN=access.agent) as streaming,
+        Tap(access.url) as tap,
+        Streaming(data_dir, tap.url, run_id, LOADERWATCH_TOKEN=access.agent) as streaming,
         log.open("wb") as file,
     ):
         environ = {
@@ -97,9 +107,10 @@ def _play(case: Case, access: Access, data_dir: Path) -> Outcome:
         began = time.monotonic()
         try:
             with access.client() as client:
-                _watch(case, outcome, process, client, f"/api/v1/runs/{run_id}")
+                _watch(outcome, process, client, f"/api/v1/runs/{run_id}", settle_s)
         finally:
             outcome.seconds = time.monotonic() - began
+            outcome.exit_code = process.poll()
             for pid in streaming.pids():
                 kill(pid)
             with contextlib.suppress(ProcessLookupError):
@@ -107,6 +118,7 @@ def _play(case: Case, access: Access, data_dir: Path) -> Outcome:
             process.communicate(timeout=20)
             shutil.rmtree(streaming.settings.rings_dir, ignore_errors=True)
             outcome.output = log.read_text(errors="replace")
+            outcome.payloads = list(tap.payloads)
     return outcome
 
 
@@ -124,19 +136,24 @@ def _command(case: Case) -> list[str]:
 
 
 def _watch(
-    case: Case, outcome: Outcome, process: subprocess.Popen[bytes], client: httpx.Client, path: str
+    outcome: Outcome, process: subprocess.Popen[bytes], client: httpx.Client, path: str, settle_s: float
 ) -> None:
-    deadline = time.monotonic() + START_S + case.within_s
+    deadline = time.monotonic() + START_S + outcome.case.within_s
     ended_at: float | None = None
+    found_at: float | None = None
     while time.monotonic() < deadline:
-        time.sleep(0.5)
+        time.sleep(0.3)
         answer = client.get(f"{path}/findings")
         if answer.status_code == 200:
             outcome.findings = answer.json()
+            for finding in outcome.alerts:
+                outcome.fired_at.setdefault(finding["id"], time.time())
             verdict = client.get(f"{path}/summary").json()["verdict"]["title"]
             if [verdict] != outcome.verdicts[-1:]:
                 outcome.verdicts.append(verdict)
-        if any(_is_awaited(case, finding) for finding in outcome.alerts):
+        if any(_is_awaited(outcome.case, finding) for finding in outcome.alerts):
+            found_at = found_at or time.monotonic()
+        if found_at is not None and time.monotonic() - found_at >= settle_s:
             return
         if process.poll() is not None:
             ended_at = ended_at or time.monotonic()

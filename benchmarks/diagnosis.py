@@ -1,0 +1,241 @@
+"""The scenario bench: every script, through streamer, server and API, against the verdict that is expected of it.
+
+    python -m benchmarks.diagnosis [ID ...] [--list] [--jobs 1] [--record DIR] [--json FILE]
+
+An ID is a case (``s20_slow_sample``), a scenario (``S20``) or a group (``healthy``); none means all. A scenario of the
+catalogue without a script is a row that says so. Seconds count from the moment the stall's second repetition was over,
+or from the limit for a hang, until the API gave the finding; the answer is asked for three times a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loaderwatch.server import recording
+from tests.scenarios.cases import CASES, Case
+from tests.scenarios.judge import Judgement, judge, waited_s
+from tests.scenarios.play import HANG_AFTER_S, Outcome, play_one, serve
+from tests.scenarios.record import recording_of
+
+VARIANTS = ("S19", "S29")  # of S13 and S28
+SCENARIOS = tuple(f"S{n:02}" for n in range(1, 49) if n != 38)
+LOOK_ALIKES = tuple(f"N{n:02}" for n in range(1, 20))
+SETTLE_S = 4.0
+MOST_RECORDED_BYTES = 300_000
+
+
+@dataclass
+class Row:
+    """One played case."""
+
+    case: Case
+    judgement: Judgement
+    waited_s: float | None
+    played_s: float
+    title: str
+    note: str
+
+
+def main() -> None:
+    """Print a table, the numbers under it, and a JSON line."""
+    options = _parse()
+    cases = chosen(options.ids)
+    if options.list:
+        for case in cases:
+            print(f"{case.id:28} {'|'.join(case.scenarios) or '-':10} {case.group:10} {case.simulated}")
+        return
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as folder:
+        rows = play_all(cases, Path(folder), options.jobs, options.record)
+    missing = [] if options.ids else without_a_script()
+    print(table(rows, missing))
+    print()
+    result = numbers(rows, missing)
+    print(summary(rows, result, time.monotonic() - began))
+    line = json.dumps({"benchmark": "diagnosis", **result})
+    print(line)
+    if options.json:
+        options.json.write_text(
+            json.dumps({**result, "rows": [_plain(row) for row in rows]}, indent=1) + "\n"
+        )
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("ids", nargs="*", metavar="ID")
+    parser.add_argument("--list", action="store_true", help="print the cases and play none")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="play so many at a time (default 1)")
+    parser.add_argument(
+        "--record", type=Path, metavar="DIR", help="keep a recording of each run that was named rightly"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every row to a file, too")
+    return parser.parse_args()
+
+
+def chosen(ids: Sequence[str]) -> list[Case]:
+    """The cases asked for, in the registry's order."""
+    if not ids:
+        return list(CASES)
+    found = [case for case in CASES if {case.id, case.script, case.group, *case.scenarios} & set(ids)]
+    known = {name for case in found for name in (case.id, case.script, case.group, *case.scenarios)}
+    unknown = [name for name in ids if name not in known]
+    if unknown:
+        sys.exit(f"no case, scenario or group is called {', '.join(unknown)}; --list shows them")
+    return found
+
+
+def play_all(cases: Sequence[Case], folder: Path, jobs: int, record: Path | None) -> list[Row]:
+    """Play the cases, ``jobs`` at a time."""
+    if record is not None:
+        record.mkdir(parents=True, exist_ok=True)
+
+    def one(case: Case) -> Row:
+        try:
+            outcome = play_one(case, access, folder / case.id, settle_s=SETTLE_S)
+        except Exception as fault:  # noqa: BLE001 - a case that cannot be played is a row that says so
+            row = Row(case, judge(case, []), None, 0.0, "", f"not played: {fault!r}"[:200])
+        else:
+            row = _row(outcome)
+            if record is not None and row.judgement.exact and not row.note:
+                row.note = _record(outcome, folder / case.id, record)
+        print(f"{'ok ' if row.judgement.exact else 'BAD'} {case.id} {row.note}", file=sys.stderr, flush=True)
+        return row
+
+    with serve(folder) as access, ThreadPoolExecutor(max(1, jobs)) as pool:
+        return list(pool.map(one, cases))
+
+
+def _row(outcome: Outcome) -> Row:
+    case = outcome.case
+    judgement = judge(case, outcome.findings)
+    awaited = [f for f in outcome.alerts if f["scenario"] in case.scenarios]
+    first = min(awaited, key=lambda f: outcome.fired_at[f["id"]], default=None)
+    waited = (
+        waited_s(first["scenario"], first, outcome.fired_at[first["id"]], outcome.payloads, HANG_AFTER_S)
+        if first
+        else None
+    )
+    notes = list(judgement.wrong)
+    if not outcome.payloads:
+        notes.append(
+            "nothing was sent: " + outcome.output.strip().splitlines()[-1:][0][:80]
+            if outcome.output.strip()
+            else "nothing was sent"
+        )
+    elif not case.scenarios and outcome.exit_code not in (0, None):
+        notes.append(f"the script ended with {outcome.exit_code}")
+    if not awaited and outcome.alerts:
+        notes.append(outcome.alerts[0]["title"])
+    shown = first or (outcome.alerts[0] if outcome.alerts else None)
+    return Row(case, judgement, waited, outcome.seconds, shown["title"] if shown else "", "; ".join(notes))
+
+
+def _record(outcome: Outcome, played_in: Path, record: Path) -> str:
+    path = record / f"{outcome.case.id}{recording.SUFFIX}"
+    size = recording.save(recording_of(outcome, played_in), path)
+    if size > MOST_RECORDED_BYTES:
+        path.unlink()
+        return f"not recorded: {size} bytes"
+    return ""
+
+
+def without_a_script() -> list[str]:
+    """Scenarios and look-alikes of the catalogue that nobody plays."""
+    scripts = {case.id.partition("_")[0].upper() for case in CASES}
+    played = {scenario for case in CASES for scenario in case.scenarios} | scripts
+    return [name for name in (*SCENARIOS, *LOOK_ALIKES) if name not in played and name not in VARIANTS]
+
+
+def table(rows: Sequence[Row], missing: Sequence[str]) -> str:
+    """The rows as text."""
+    lines = [f"{'case':30} {'expected':9} {'got':12} {'after':>7} {'culprit':8} {'simulated':10} note"]
+    for row in rows:
+        judgement = row.judgement
+        mark = {True: "right", False: "WRONG", None: "-"}[judgement.culprit]
+        got = "+".join(judgement.got) or "-"
+        lines.append(
+            f"{row.case.id:30} {'|'.join(row.case.scenarios) or '-':9} {got + ('' if judgement.right else ' !'):12}"
+            f" {'-' if row.waited_s is None else f'{row.waited_s:.1f} s':>7} {mark:8} {row.case.simulated or '-':10} {row.note[:110]}".rstrip()
+        )
+    lines += [f"{'(no script)':30} {name:9} {'!':12}" for name in missing]
+    return "\n".join(lines)
+
+
+def numbers(rows: Sequence[Row], missing: Sequence[str]) -> dict[str, Any]:
+    """Precision and recall over what people were told, pages on runs without a fault, and the times."""
+    faulty = [row for row in rows if row.case.scenarios]
+    benign = [row for row in rows if not row.case.scenarios]
+    told = sum(len(row.judgement.got) for row in rows)
+    true = sum(bool(set(row.judgement.got) & set(row.case.scenarios)) for row in faulty)
+    scenarios = {row.case.scenarios[0] for row in faulty}
+    bad = {row.case.scenarios[0] for row in faulty if not row.judgement.exact}
+    return {
+        "cases": len(rows),
+        "scenarios_exact": len(scenarios - bad),
+        "scenarios_played": len(scenarios),
+        "without_script": list(missing),
+        "precision": round(true / told, 4) if told else None,
+        "recall": round(true / len(faulty), 4) if faulty else None,
+        "culprits_right": sum(row.judgement.culprit is True for row in faulty),
+        "culprits_asked": sum(row.judgement.culprit is not None for row in faulty),
+        "runs_without_fault": len(benign),
+        "pages_without_fault": sum(len(row.judgement.got) for row in benign),
+        "slowest_s": round(max((row.waited_s for row in faulty if row.waited_s is not None), default=0.0), 1),
+    }
+
+
+def summary(rows: Sequence[Row], result: dict[str, Any], seconds: float) -> str:
+    """The numbers as text, and what was taken for what."""
+    confused = Counter(
+        (row.case.scenarios[0] if row.case.scenarios else row.case.id, other)
+        for row in rows
+        for other in (row.judgement.got or (("nothing",) if row.case.scenarios else ()))
+        if other not in row.case.scenarios
+    )
+    lines = [
+        f"named exactly        {result['scenarios_exact']} of {result['scenarios_played']} scenarios played",
+        f"culprit right        {result['culprits_right']} of {result['culprits_asked']} asked for",
+        f"precision, recall    {_percent(result['precision'])}, {_percent(result['recall'])}",
+        f"pages without fault  {result['pages_without_fault']} in {result['runs_without_fault']} runs",
+        f"slowest finding      {result['slowest_s']} s",
+        f"played in            {seconds:.0f} s",
+    ]
+    lines += [
+        f"confused             {one} taken for {other} ({times}x)"
+        for (one, other), times in sorted(confused.items())
+    ]
+    return "\n".join(lines)
+
+
+def _percent(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.0%}"
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    return {
+        "case": row.case.id,
+        "expected": list(row.case.scenarios),
+        "got": list(row.judgement.got),
+        "culprit": row.judgement.culprit,
+        "after_s": row.waited_s,
+        "played_s": round(row.played_s, 1),
+        "simulated": row.case.simulated,
+        "title": row.title,
+        "note": row.note,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""A run in one small file: its envelopes as they came, compressed. For tests, and for showing a run to somebody else.
+
+An ``.lwrec`` file is an xz stream of one MessagePack object, see ``Recording``.
+"""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from loaderwatch.core import wire
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.wire import Envelope
+from loaderwatch.detect.window import RunWindow
+from loaderwatch.server.windows import WindowBuilder
+
+SUFFIX: Final = ".lwrec"
+FORMAT: Final = 1
+MOST_BYTES: Final = 512 * 2**20
+"""Unpacked. A file of a stranger may claim anything."""
+WINDOW_EVERY_NS: Final = 950_000_000
+"""A window a second, as the live server makes them; envelopes come twice a second and a little early or late."""
+
+
+class BadRecording(LoaderwatchError):
+    """A file is not a recording that this version reads."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path} is not a recording of a run: {why}")
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """The envelopes of one run, each as ``wire.encode`` made it, in the order in which the server took them in."""
+
+    format: int = FORMAT
+    run_id: str
+    run_name: str
+    hang_after_s: float | None = None  # what the server was told; None: the detectors' own limit
+    envelopes: list[bytes]
+
+    def decoded(self) -> Iterator[Envelope]:
+        """The envelopes.
+
+        Raises:
+            WireError: one of them is malformed.
+        """
+        for payload in self.envelopes:
+            yield wire.decode(payload)
+
+
+def save(recording: Recording, path: Path) -> int:
+    """Write the file; returns its size in bytes.
+
+    Raises:
+        OSError
+    """
+    packed = lzma.compress(msgspec.msgpack.encode(recording), preset=9)
+    path.write_bytes(packed)
+    return len(packed)
+
+
+def load(path: Path) -> Recording:
+    """Read a file.
+
+    Raises:
+        BadRecording: it cannot be read, or holds something else.
+    """
+    unpacker = lzma.LZMADecompressor(memlimit=MOST_BYTES)
+    try:
+        data = unpacker.decompress(path.read_bytes(), max_length=MOST_BYTES)
+        if not unpacker.eof:
+            raise BadRecording(path, f"it is cut off, or holds more than {MOST_BYTES >> 20} MiB")
+        recording = msgspec.msgpack.decode(data, type=Recording)
+    except OSError as error:
+        raise BadRecording(path, error.strerror or str(error)) from error
+    except (lzma.LZMAError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRecording(path, str(error)) from error
+    if recording.format != FORMAT:
+        raise BadRecording(path, f"its format is {recording.format}; this version reads {FORMAT}")
+    if not recording.envelopes:
+        raise BadRecording(path, "it holds no envelopes")
+    return recording
+
+
+def windows(recording: Recording) -> Iterator[tuple[RunWindow, bool]]:
+    """Windows as the live server saw them, one a second, each with whether every process had ended by then.
+
+    Raises:
+        WireError: an envelope is malformed.
+    """
+    builder = WindowBuilder(recording.run_id)
+    newest_ns = shown_ns = 0
+    for envelope in recording.decoded():
+        builder.add(envelope)
+        newest_ns = max(newest_ns, envelope.made_ns)
+        if newest_ns >= shown_ns + WINDOW_EVERY_NS:
+            shown_ns = newest_ns
+            yield builder.window(), _is_over(builder)
+    if newest_ns > shown_ns:
+        yield builder.window(), _is_over(builder)
+
+
+def _is_over(builder: WindowBuilder) -> bool:
+    processes = builder.facts.processes.values()
+    return bool(processes) and all(process.state != "live" for process in processes)

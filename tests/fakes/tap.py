@@ -1,0 +1,69 @@
+"""A tap on the line between streamers and a real server: hands everything on, and keeps the envelopes that were stored."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import threading
+import urllib.parse
+
+
+class Tap:
+    """``with Tap(server_url) as tap``: streamers send to ``tap.url``; ``tap.payloads`` is in order of the server's answers."""
+
+    def __init__(self, server_url: str) -> None:
+        address = urllib.parse.urlsplit(server_url).netloc
+        self.payloads: list[bytes] = []
+        self._lock = threading.Lock()
+        tap = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self._pass_on(None)
+
+            def do_POST(self) -> None:
+                self._pass_on(self.rfile.read(int(self.headers["Content-Length"])))
+
+            def _pass_on(self, body: bytes | None) -> None:
+                kept = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "content-length")}
+                connection = http.client.HTTPConnection(address, timeout=20)
+                try:
+                    connection.request(self.command, self.path, body, kept)
+                    answer = connection.getresponse()
+                    text = answer.read()
+                finally:
+                    connection.close()
+                if answer.status == 200 and body is not None and self.path.endswith("/ingest"):
+                    with tap._lock:
+                        tap.payloads.append(body)
+                self.send_response(answer.status)
+                for name in ("Content-Type", "Retry-After"):
+                    if answer.headers[name]:
+                        self.send_header(name, answer.headers[name])
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, request: object, client_address: object) -> None:
+                pass  # a streamer that was killed in the middle of a request
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    def __enter__(self) -> Tap:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
