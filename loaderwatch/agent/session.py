@@ -15,6 +15,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from loaderwatch.agent.fetch import FetchClock
+from loaderwatch.agent.garbage import watch_collections
 from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.identity import (
     Ranks,
@@ -220,6 +221,7 @@ def open_session(settings: Settings, run: str | None) -> Session | None:
         )
         return None
     _session = session
+    session.on_close.append(watch_collections(session.recorder.ring, -1))
     guard.on_fault = session.publish_status
     _register_exit()
     if has_stderr():

@@ -17,6 +17,7 @@ from typing import IO, Any, Final
 from torch.utils import data as torch_data
 
 from loaderwatch.agent.fetch import FetchClock, watch_fetcher
+from loaderwatch.agent.garbage import watch_collections
 from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.signals import register_stacks
 from loaderwatch.core.clock import monotonic_ns
@@ -75,6 +76,7 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
     stack_signal = probe.stack_signal if _stacks is not None else 0
     ring.set_status(RingStatus(False, stack_signal, 0, False))
     Finalize(None, _finish, args=(ring, stack_signal), exitpriority=-100)  # a worker leaves without atexit
+    watch_collections(ring, worker_id)
     time_fetchers(FetchClock(ring, probe.loader, worker_id))
     trim_tracebacks()
 

@@ -26,6 +26,7 @@ class RecordKind(enum.IntEnum):
     PHASE = 4
     FETCH = 5
     GPU_WAIT = 6
+    COLLECTION = 7
 
 
 class Phase(enum.IntEnum):
@@ -141,6 +142,14 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "starved_ns",  # the GPU's own idle time between request and delivery of this batch
         "gpu_step_ns",  # stream time from delivery to the next request
     ),
+    # One per pause of Python's garbage collector that is long enough to notice.
+    RecordKind.COLLECTION: (
+        "worker",  # -1: the training process
+        "request_ns",  # when it began
+        "duration_ns",
+        "generation",
+        "collected",  # objects it freed
+    ),
 }
 
 SLOT_FIELDS: Final = 22
@@ -176,6 +185,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
     "phases": _of_record(RecordKind.PHASE),
     "fetches": _of_record(RecordKind.FETCH),
     "gpu_waits": _of_record(RecordKind.GPU_WAIT),
+    "collections": _of_record(RecordKind.COLLECTION),
     # NVML, 10 Hz. ``gpu`` is the index into Envelope.gpus of the same host; rank UNKNOWN when nobody here uses it.
     "gpus": _ints("rank", "gpu", "t_ns")
     + _floats(
@@ -214,6 +224,9 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "network_rx_bytes_per_s",
         "streamer_cpu_ratio",
         "streamer_rss_bytes",
+        "memory_limit_bytes",  # the tightest limit of the training process's control groups; NaN when there is none
+        "memory_used_bytes",  # of that group, without page cache that can be dropped
+        "oom_kills",  # cumulative, of that group
     ),
     # Training processes (worker = -1) and their DataLoader workers, 1 Hz.
     "processes": _ints(
@@ -230,9 +243,18 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "involuntary_switches",
         "major_faults",
         "affinity_cpus",
+        "fd_limit",  # soft limit of open descriptors
+        "anonymous_bytes",  # resident memory that belongs to no file and is not shared memory
+        "pss_bytes",  # proportional set size, read now and then: NaN in between
     ),
 }
 """Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
+
+LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
+    "hosts": frozenset({"memory_limit_bytes", "memory_used_bytes", "oom_kills"}),
+    "processes": frozenset({"fd_limit", "anonymous_bytes", "pss_bytes"}),
+}
+"""Columns that came after the first version: envelopes and files of before do not have them, and they are unknown there."""
 
 KIND_TABLE: Final[dict[RecordKind, str]] = {
     RecordKind.STEP: "steps",
@@ -241,6 +263,7 @@ KIND_TABLE: Final[dict[RecordKind, str]] = {
     RecordKind.PHASE: "phases",
     RecordKind.FETCH: "fetches",
     RecordKind.GPU_WAIT: "gpu_waits",
+    RecordKind.COLLECTION: "collections",
 }
 
 TIME_COLUMN: Final[dict[str, str]] = {

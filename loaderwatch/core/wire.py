@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.errors import WireError
-from loaderwatch.core.records import TABLES, UNKNOWN, Column
+from loaderwatch.core.records import LATER_COLUMNS, TABLES, UNKNOWN, Column
 
 SCHEMA_VERSION: Final = 1
 MAX_ENVELOPE_BYTES: Final = 8 * 2**20
@@ -268,8 +268,13 @@ def _check_table(name: str, table: dict[str, bytes]) -> None:
         if column_name not in names:
             raise WireError(f"tables.{name}.{column_name[:40]}", "no such column in this version")
     lengths = set()
+    later = LATER_COLUMNS.get(name, frozenset())
     for column in columns:
         data = table.get(column.name)
+        if data is None and column.name in later and table:
+            # An older streamer, or an outbox that one left.
+            rows = len(next(iter(table.values()))) // 8
+            data = table[column.name] = pack_column(column, [None] * rows)
         if data is None:
             raise WireError(f"tables.{name}.{column.name}", "missing")
         if len(data) % 8:

@@ -25,6 +25,7 @@ ENDS_AFTER: Final[dict[str, tuple[str, ...]]] = {
     "phases": ("duration_ns",),
     "fetches": ("fetch_ns",),
     "gpu_waits": ("starved_ns", "gpu_step_ns"),
+    "collections": ("duration_ns",),
 }
 """What lies between a row's time and the moment it was recorded: before, the live server could not know of it."""
 

@@ -409,6 +409,12 @@ def test_a_file_of_an_older_version_gets_the_new_columns(tmp_path: Path) -> None
     store.close()
     with duckdb.connect(str(tmp_path / "run-1.duckdb")) as outside:
         outside.execute("ALTER TABLE steps DROP COLUMN optimizer_steps")
+        outside.execute("DROP TABLE collections")
+    looking = DuckDBStore(tmp_path, read_only=True)
+    assert looking.scan("run-1", "steps", 0, 2**62)["optimizer_steps"].tolist() == [UNKNOWN]
+    assert looking.scan("run-1", "collections", 0, 2**62)["duration_ns"].size == 0
+    looking.close()
+    with duckdb.connect(str(tmp_path / "run-1.duckdb")) as outside:
         outside.execute("DROP TABLE r60_gpus")
     store = DuckDBStore(tmp_path)
     store.append([envelope(2, tables=_one_step(2))])

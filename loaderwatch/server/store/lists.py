@@ -15,7 +15,7 @@ from loaderwatch.server.store import reads, rollup
 from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.metrics import LEVELS
 from loaderwatch.server.store.protocol import RankTotals, StoredEvent
-from loaderwatch.server.store.schema import time_column
+from loaderwatch.server.store.schema import SQL_TYPES, time_column
 from loaderwatch.server.store.sequence import SequenceSet
 
 
@@ -162,7 +162,13 @@ def scan(snapshot: duckdb.DuckDBPyConnection, table: str, start_ns: int, end_ns:
     """Rows of a table with start <= time < end, ordered by time."""
     time = time_column(table)
     columns = TABLES[table]
-    names = ", ".join(c.name for c in columns) + (", host" if table == "hosts" else "")
+    there = _stored_columns(snapshot, table)
+    if not there:  # a file of before there was such a table
+        return {c.name: np.empty(0, np.int64 if c.dtype == "i8" else np.float64) for c in columns}
+    names = ", ".join(
+        c.name if c.name in there else f"CAST(NULL AS {SQL_TYPES[c.dtype]}) AS {c.name}" for c in columns
+    )
+    names += ", host" if table == "hosts" else ""
     order = ", ".join([time, *[c.name for c in columns if c.dtype == "i8" and c.name != time][:3]])
     got = snapshot.execute(
         f"SELECT {names} FROM {table} WHERE {time} >= {start_ns} AND {time} < {end_ns} ORDER BY {order}"
@@ -173,6 +179,14 @@ def scan(snapshot: duckdb.DuckDBPyConnection, table: str, start_ns: int, end_ns:
     if table == "hosts":
         result["host"] = np.asarray(got["host"], dtype=object)
     return result
+
+
+def _stored_columns(snapshot: duckdb.DuckDBPyConnection, table: str) -> set[str]:
+    """What an older file that may not be changed holds of a table."""
+    rows = snapshot.execute(
+        "SELECT column_name FROM duckdb_columns() WHERE table_name = ?", [table]
+    ).fetchall()
+    return {name for (name,) in rows}
 
 
 def integers(values: Any) -> NDArray[np.int64]:

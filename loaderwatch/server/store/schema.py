@@ -22,12 +22,12 @@ DERIVED: Final[dict[str, tuple[str, ...]]] = {
 }
 """BIGINT columns that the store adds to a table of the wire."""
 
-_TYPES: Final = {"i8": "BIGINT", "f8": "DOUBLE"}
+SQL_TYPES: Final = {"i8": "BIGINT", "f8": "DOUBLE"}
 
 
 def stored_columns(table: str) -> dict[str, str]:
     """Column name to SQL type, in order."""
-    columns = {c.name: _TYPES[c.dtype] for c in TABLES[table]}
+    columns = {c.name: SQL_TYPES[c.dtype] for c in TABLES[table]}
     columns.update(dict.fromkeys(DERIVED.get(table, ()), "BIGINT"))
     if table == "hosts":
         columns["host"] = "VARCHAR"

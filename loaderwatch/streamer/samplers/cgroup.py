@@ -1,4 +1,4 @@
-"""CPU limits of a process's control groups, v1 and v2.
+"""CPU and memory limits of a process's control groups, v1 and v2.
 
 A container's limit is invisible to ``os.cpu_count`` and to the affinity mask, yet the kernel stops every thread of the
 group for the rest of each period once the quota is used up (Documentation/scheduler/sched-bwc.rst of Linux).
@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+NO_LIMIT: Final = 2**60
+"""A v1 memory limit beyond this means that none was set: the kernel says about 2**63, rounded to pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,15 @@ class CpuLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    """The tightest memory limit over a process. None where the kernel does not say."""
+
+    limit_bytes: int
+    used_bytes: int | None  # without page cache that can be dropped at once
+    oom_kills: int | None  # so far
+
+
+@dataclass(frozen=True, slots=True)
 class _Mount:
     version: int
     root: str  # the part of the hierarchy that is mounted
@@ -27,13 +40,20 @@ class _Mount:
 
 
 def find_cpu_groups(pid: int, proc_root: Path, fs_root: Path) -> list[Path]:
-    """The folders of the control groups that may limit a process's CPU, innermost first.
+    """The folders of the control groups that may limit a process's CPU, innermost first."""
+    return find_groups(pid, "cpu", proc_root, fs_root)
+
+
+def find_groups(pid: int, controller: str, proc_root: Path, fs_root: Path) -> list[Path]:
+    """The folders of the control groups of a process that a controller ("cpu", "memory") acts on, innermost first.
 
     Each ancestor's quota holds too. ``fs_root`` is where mount points are looked up, "/" but in tests.
     """
     try:
         memberships = (proc_root / str(pid) / "cgroup").read_text("utf-8", "replace")
-        mounts = _cpu_mounts((proc_root / str(pid) / "mountinfo").read_text("utf-8", "replace"), fs_root)
+        mounts = _mounts(
+            controller, (proc_root / str(pid) / "mountinfo").read_text("utf-8", "replace"), fs_root
+        )
     except OSError:
         return []
     folders: list[Path] = []
@@ -41,7 +61,7 @@ def find_cpu_groups(pid: int, proc_root: Path, fs_root: Path) -> list[Path]:
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         version = 2 if number == "0" and not controllers else 1
-        if version == 1 and "cpu" not in controllers.split(","):
+        if version == 1 and controller not in controllers.split(","):
             continue
         for mount in mounts:
             if mount.version == version:
@@ -59,11 +79,48 @@ def read_cpu_limit(folders: list[Path]) -> CpuLimit | None:
             tightest = quota, folder
     if tightest is None:
         return None
-    counts = _counts(tightest[1])
+    counts = _counts(tightest[1], "cpu.stat")
     return CpuLimit(tightest[0], counts.get("nr_periods"), counts.get("nr_throttled"))
 
 
-def _cpu_mounts(mountinfo: str, fs_root: Path) -> list[_Mount]:
+def read_memory_limit(folders: list[Path]) -> MemoryLimit | None:
+    """The tightest memory limit of the folders; None where none sets one."""
+    tightest: tuple[int, Path] | None = None
+    for folder in folders:
+        limit = _first_number(folder, "memory.max", "memory.limit_in_bytes")
+        if limit is not None and limit < NO_LIMIT and (tightest is None or limit < tightest[0]):
+            tightest = limit, folder
+    if tightest is None:
+        return None
+    limit, folder = tightest
+    used = _first_number(folder, "memory.current", "memory.usage_in_bytes")
+    stat = _counts(folder, "memory.stat")
+    if used is not None:
+        used -= stat.get("total_inactive_file", stat.get("inactive_file", 0))  # as kubelet counts it
+    return MemoryLimit(limit, None if used is None else max(0, used), read_oom_kills([folder]))
+
+
+def read_oom_kills(folders: list[Path]) -> int | None:
+    """How often the kernel killed a process of the innermost group for its memory; None where it does not say."""
+    for folder in folders[:1]:
+        for name in ("memory.events", "memory.oom_control"):
+            kills = _counts(folder, name).get("oom_kill")
+            if kills is not None:
+                return kills
+    return None
+
+
+def _first_number(folder: Path, *names: str) -> int | None:
+    for name in names:
+        try:
+            text = (folder / name).read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        return int(text) if text.isdecimal() else None
+    return None
+
+
+def _mounts(controller: str, mountinfo: str, fs_root: Path) -> list[_Mount]:
     mounts = []
     for line in mountinfo.splitlines():
         before, separator, after = line.partition(" - ")
@@ -73,7 +130,7 @@ def _cpu_mounts(mountinfo: str, fs_root: Path) -> list[_Mount]:
         point = fs_root / _unescape(fields[4]).lstrip("/")
         if tail[0] == "cgroup2":
             mounts.append(_Mount(2, _unescape(fields[3]), point))
-        elif tail[0] == "cgroup" and "cpu" in tail[2].split(","):
+        elif tail[0] == "cgroup" and controller in tail[2].split(","):
             mounts.append(_Mount(1, _unescape(fields[3]), point))
     return mounts
 
@@ -117,9 +174,9 @@ def _ratio(limit: str, period: str) -> float | None:
     return quota_us / period_us if quota_us > 0 and period_us > 0 else None
 
 
-def _counts(folder: Path) -> dict[str, int]:
+def _counts(folder: Path, name: str) -> dict[str, int]:
     try:
-        lines = (folder / "cpu.stat").read_text("ascii").splitlines()
+        lines = (folder / name).read_text("ascii").splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
     pairs = (line.split() for line in lines)

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.wire import HostInfo
-from loaderwatch.streamer.samplers.cgroup import find_cpu_groups, read_cpu_limit
+from loaderwatch.streamer.samplers.cgroup import (
+    find_cpu_groups,
+    find_groups,
+    read_cpu_limit,
+    read_memory_limit,
+    read_oom_kills,
+)
 from loaderwatch.streamer.samplers.process import affinity_count
 from loaderwatch.streamer.samplers.procfs import CLOCK_TICKS, PROC, ProcessFiles
 
@@ -49,6 +55,7 @@ class HostSampler:
         self._rates = _Rates()
         self._own = ProcessFiles(os.getpid(), proc_root)
         self._groups: tuple[int, list[Path]] = (0, [])  # of which pid
+        self._memory_groups: list[Path] = []
         self._disks: frozenset[str] = frozenset()
         self._looked_ns: int | None = None
         self._throttled: tuple[int, int] | None = None
@@ -84,6 +91,7 @@ class HostSampler:
             self._groups = (0, [])
         if self._groups[0] != training_pid:
             self._groups = (training_pid, find_cpu_groups(training_pid, self._proc, self._root))
+            self._memory_groups = find_groups(training_pid, "memory", self._proc, self._root)
         quota, throttled_ratio = self._quota()
         affinity = affinity_count(training_pid)
         limits = [float(value) for value in (affinity, quota) if value is not None]
@@ -119,7 +127,15 @@ class HostSampler:
             per_s("network", self._network(training_pid), now_ns),
             per_s("own cpu", own_cpu_s, now_ns),
             None if own is None else own.rss_bytes,
+            *self._memory_limit(),
         )
+
+    def _memory_limit(self) -> tuple[int | None, int | None, int | None]:
+        """The tightest memory limit over the training process, what is used of it, and kills so far."""
+        limit = read_memory_limit(self._memory_groups)
+        if limit is None:
+            return None, None, read_oom_kills(self._memory_groups)
+        return limit.limit_bytes, limit.used_bytes, limit.oom_kills
 
     def _text(self, name: str) -> str | None:
         try:
@@ -243,5 +259,5 @@ def _sample_elsewhere() -> Row:
         psutil.getloadavg()[0],
         memory.available,
         memory.total,
-        *(None,) * 12,
+        *(None,) * 15,
     )

@@ -59,6 +59,7 @@ class Status:
     caught_signals: int | None  # bit n-1: signal n has a handler
     voluntary_switches: int | None
     involuntary_switches: int | None
+    anonymous_bytes: int | None = None
 
 
 def parse_status(text: bytes) -> Status:
@@ -68,12 +69,33 @@ def parse_status(text: bytes) -> Status:
         _line_value(text, b"\nSigCgt:", 16),
         _line_value(text, b"\nvoluntary_ctxt_switches:", 10),
         _line_value(text, b"\nnonvoluntary_ctxt_switches:", 10),
+        _kilobytes(text, b"\nRssAnon:"),
     )
 
 
 def parse_io(text: bytes) -> tuple[int | None, int | None]:
     """``(rchar, read_bytes)`` of /proc/<pid>/io."""
     return _line_value(b"\n" + text, b"\nrchar:", 10), _line_value(text, b"\nread_bytes:", 10)
+
+
+def parse_fd_limit(text: bytes) -> int | None:
+    """The soft limit of open files in /proc/<pid>/limits; None when unlimited or not there."""
+    for line in text.splitlines():
+        if line.startswith(b"Max open files"):
+            soft = line[len(b"Max open files") :].split()[0]
+            return int(soft) if soft.isdigit() else None
+    return None
+
+
+def parse_pss(text: bytes) -> int | None:
+    """Proportional set size in bytes, of /proc/<pid>/smaps_rollup."""
+    return _kilobytes(text, b"\nPss:")
+
+
+def _kilobytes(text: bytes, mark: bytes) -> int | None:
+    at = text.find(mark)
+    fields = text[at + len(mark) : at + len(mark) + 40].split() if at >= 0 else []
+    return int(fields[0]) * 1024 if fields and fields[0].isdigit() else None
 
 
 def _line_value(text: bytes, mark: bytes, base: int) -> int | None:
@@ -134,6 +156,16 @@ class ProcessFiles:
             return len(os.listdir(self._folder + "fd"))  # noqa: PTH208 - no Path per descriptor
         except OSError:
             return None
+
+    def fd_limit(self) -> int | None:
+        """How many descriptors it may have open."""
+        text = self.read("limits")
+        return parse_fd_limit(text) if text else None
+
+    def pss_bytes(self) -> int | None:
+        """Its proportional share of memory. The kernel walks all of its pages for this: ask rarely."""
+        text = self.read("smaps_rollup")
+        return parse_pss(text) if text else None
 
     def close(self) -> None:
         """Close the files."""

@@ -6,11 +6,13 @@ from array import array
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from loaderwatch.core.errors import WireError
 from loaderwatch.core.records import (
     KIND_TABLE,
+    LATER_COLUMNS,
     RECORD_FIELDS,
     SLOT_FIELDS,
     TABLES,
@@ -107,6 +109,22 @@ def test_wrong_type_is_named_by_its_path() -> None:
 def test_oversized_is_refused() -> None:
     with pytest.raises(WireError, match="at most"):
         decode(b"\x00" * (MAX_ENVELOPE_BYTES + 1))
+
+
+def test_columns_that_came_later_may_be_missing() -> None:
+    """An older streamer does not send them, nor does an outbox that one left."""
+    for name, later in LATER_COLUMNS.items():
+        columns_now = [column.name for column in TABLES[name]]
+        assert set(columns_now[-len(later) :]) == later  # at the end: positions of the others stay
+        table = pack_table(name, [tuple(range(len(columns_now)))] * 3)
+        for missing in later:
+            del table[missing]
+        found = decode(encode(msgspec.structs.replace(envelope(), tables={name: table}))).tables[name]
+        for column in TABLES[name]:
+            if column.name in later:
+                values = np.frombuffer(found[column.name], dtype="<i8" if column.dtype == "i8" else "<f8")
+                assert values.size == 3
+                assert np.isnan(values).all()
 
 
 def test_records_fit_their_slots_and_tables() -> None:

@@ -183,7 +183,7 @@ def test_rows_that_were_already_lost_are_counted_again() -> None:
             made_ns=1,
             host=HostInfo(name="h", cpus=1),
             losses=[Loss(what="ring", rank=2, count=5, t_ns=1)],
-            tables={"hosts": pack_table("hosts", [(1, *(None,) * 19)])},
+            tables={"hosts": pack_table("hosts", [(1, *(None,) * (len(TABLES["hosts"]) - 1))])},
         )
     )
     assert count_rows(data) == {2: 5, -1: 1}

@@ -12,14 +12,24 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.records import TABLES
-from loaderwatch.streamer.samplers.cgroup import CpuLimit, find_cpu_groups, read_cpu_limit
+from loaderwatch.streamer.samplers.cgroup import (
+    CpuLimit,
+    MemoryLimit,
+    find_cpu_groups,
+    find_groups,
+    read_cpu_limit,
+    read_memory_limit,
+    read_oom_kills,
+)
 from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.samplers.process import ProcessSampler
 from loaderwatch.streamer.samplers.procfs import (
     ProcessFiles,
     Stat,
     Status,
+    parse_fd_limit,
     parse_io,
+    parse_pss,
     parse_stat,
     parse_status,
     started_after,
@@ -51,8 +61,8 @@ def test_stat_with_a_nasty_command() -> None:
 
 def test_status_and_io() -> None:
     """Missing lines are unknown."""
-    text = b"Name:\tx\nTracerPid:\t7\nSigCgt:\t0000000400000002\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
-    assert parse_status(text) == Status(7, 0x400000002, 5, 6)
+    text = b"Name:\tx\nRssAnon:\t      12 kB\nTracerPid:\t7\nSigCgt:\t0000000400000002\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
+    assert parse_status(text) == Status(7, 0x400000002, 5, 6, 12 * 1024)
     assert parse_status(b"Name:\tx\n") == Status(None, None, None, None)
     assert parse_io(b"rchar: 10\nwchar: 1\nread_bytes: 4096\n") == (10, 4096)
     assert parse_io(b"") == (None, None)
@@ -76,6 +86,10 @@ def test_a_real_process_and_its_end() -> None:
         assert row["threads"] == 1
         assert row["fds"]
         assert row["read_chars"]
+        assert float(row["fd_limit"] or 0) >= float(row["fds"] or 0)
+        assert float(row["anonymous_bytes"] or 0) > 0
+        assert row["pss_bytes"] is None  # not its turn again
+        assert float(first.values[-1] or 0) > 0
         assert second.state == "R"
         assert second.traced is False
         stat = files.stat()
@@ -140,6 +154,46 @@ def test_no_quota_and_no_cgroups(tmp_path: Path) -> None:
         {"a/cpu.cfs_quota_us": "-1\n", "a/cpu.cfs_period_us": "100000\n", "b/cpu.max": "max 100000\n"},
     )
     assert read_cpu_limit([tmp_path / "a", tmp_path / "b", tmp_path / "c"]) is None
+
+
+def test_memory_limits_of_both_versions(tmp_path: Path) -> None:
+    """The tightest level counts, less the page cache that can be dropped; no limit is none."""
+    write(
+        tmp_path,
+        {
+            "proc/9/cgroup": "4:memory:/job\n0::/job\n",
+            "proc/9/mountinfo": "30 23 0:26 / /v1 rw - cgroup cgroup rw,memory\n31 23 0:26 / /v2 rw - cgroup2 cgroup2 rw\n",
+            "v1/job/memory.limit_in_bytes": "9223372036854771712\n",
+            "v1/job/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+            "v1/memory.limit_in_bytes": "9223372036854771712\n",
+            "v2/job/memory.max": "max\n",
+            "v2/memory.max": "5000\n",
+            "v2/memory.current": "3000\n",
+            "v2/memory.stat": "anon 1000\ninactive_file 500\n",
+            "v2/memory.events": "oom 1\noom_kill 1\n",
+        },
+    )
+    folders = find_groups(9, "memory", tmp_path / "proc", tmp_path)
+    assert read_memory_limit([folder for folder in folders if "v1" in folder.parts]) is None
+    assert read_memory_limit(folders) == MemoryLimit(5000, 2500, 1)
+    assert read_oom_kills(folders) == 2  # of the job's own group
+    assert read_oom_kills([]) is None
+
+
+def test_limits_and_rollups_of_a_process() -> None:
+    """Unlimited is no limit."""
+    head = b"Limit                     Soft Limit           Hard Limit           Units\n"
+    assert (
+        parse_fd_limit(head + b"Max open files            1024                 4096                 files\n")
+        == 1024
+    )
+    assert (
+        parse_fd_limit(head + b"Max open files            unlimited            unlimited            files\n")
+        is None
+    )
+    assert parse_fd_limit(b"") is None
+    assert parse_pss(b"x\nRss:  9 kB\nPss:  7 kB\nPss_Dirty: 1 kB\n") == 7 * 1024
+    assert parse_pss(b"") is None
 
 
 def psi(some: int, full: int) -> str:
