@@ -227,6 +227,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "memory_limit_bytes",  # the tightest limit of the training process's control groups; NaN when there is none
         "memory_used_bytes",  # of that group, without page cache that can be dropped
         "oom_kills",  # cumulative, of that group
+        "refault_bytes_per_s",  # file pages read again soon after they were evicted from the page cache
     ),
     # Training processes (worker = -1) and their DataLoader workers, 1 Hz.
     "processes": _ints(
@@ -246,13 +247,14 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "fd_limit",  # soft limit of open descriptors
         "anonymous_bytes",  # resident memory that belongs to no file and is not shared memory
         "pss_bytes",  # proportional set size, read now and then: NaN in between
+        "run_delay_ratio",  # share of the time since the last sample that its main thread was ready but had no CPU
     ),
 }
 """Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
 
 LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
-    "hosts": frozenset({"memory_limit_bytes", "memory_used_bytes", "oom_kills"}),
-    "processes": frozenset({"fd_limit", "anonymous_bytes", "pss_bytes"}),
+    "hosts": frozenset({"memory_limit_bytes", "memory_used_bytes", "oom_kills", "refault_bytes_per_s"}),
+    "processes": frozenset({"fd_limit", "anonymous_bytes", "pss_bytes", "run_delay_ratio"}),
 }
 """Columns that came after the first version: envelopes and files of before do not have them, and they are unknown there."""
 

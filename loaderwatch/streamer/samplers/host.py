@@ -17,7 +17,7 @@ from loaderwatch.streamer.samplers.cgroup import (
     read_oom_kills,
 )
 from loaderwatch.streamer.samplers.process import affinity_count
-from loaderwatch.streamer.samplers.procfs import CLOCK_TICKS, PROC, ProcessFiles
+from loaderwatch.streamer.samplers.procfs import CLOCK_TICKS, PAGE_BYTES, PROC, ProcessFiles
 
 Row = tuple[float | int | None, ...]
 
@@ -128,6 +128,7 @@ class HostSampler:
             per_s("own cpu", own_cpu_s, now_ns),
             None if own is None else own.rss_bytes,
             *self._memory_limit(),
+            per_s("refaults", self._refaulted(), now_ns),
         )
 
     def _memory_limit(self) -> tuple[int | None, int | None, int | None]:
@@ -190,6 +191,14 @@ class HostSampler:
                 if value.isdecimal():
                     found[name] = int(value) * 1024
         return found.get("MemAvailable"), found.get("MemTotal")
+
+    def _refaulted(self) -> int | None:
+        """Bytes of files read again so soon after their eviction that a larger page cache would have held them."""
+        for line in (self._text("vmstat") or "").splitlines():
+            name, _, pages = line.partition(" ")
+            if name == "workingset_refault_file" and pages.isdecimal():
+                return int(pages) * PAGE_BYTES
+        return None
 
     def _pressure(self, kind: str, which: str, now_ns: int) -> float | None:
         """Share of the time since the last sample; from the totals, since avg10 lags by seconds."""
@@ -259,5 +268,5 @@ def _sample_elsewhere() -> Row:
         psutil.getloadavg()[0],
         memory.available,
         memory.total,
-        *(None,) * 15,
+        *(None,) * 16,
     )

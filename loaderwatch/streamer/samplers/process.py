@@ -30,6 +30,7 @@ def pid_alive(pid: int) -> bool:
 class _Past:
     cpu_ns: int
     at_ns: int
+    delay_ns: int | None
     fds: int | None = None
     fd_limit: int | None = None
     age: int = 0
@@ -66,12 +67,16 @@ class ProcessSampler:
         read_chars, read_bytes = files.io()
         key = (files.pid, stat.start_ticks)
         past = self._past.get(key)
+        delay_ns = files.run_delay_ns()
         cpu_ratio: float | None = None
+        delay_ratio: float | None = None
         if past is None:
-            past = self._past[key] = _Past(stat.cpu_ns, now_ns)
+            past = self._past[key] = _Past(stat.cpu_ns, now_ns, delay_ns)
         elif now_ns > past.at_ns:
             cpu_ratio = (stat.cpu_ns - past.cpu_ns) / (now_ns - past.at_ns)
-            past.cpu_ns, past.at_ns = stat.cpu_ns, now_ns
+            if delay_ns is not None and past.delay_ns is not None:
+                delay_ratio = min(1.0, max(0.0, (delay_ns - past.delay_ns) / (now_ns - past.at_ns)))
+            past.cpu_ns, past.at_ns, past.delay_ns = stat.cpu_ns, now_ns, delay_ns
         if past.age % FDS_EVERY == 0:
             past.fds = files.count_fds()
             past.fd_limit = files.fd_limit()
@@ -96,6 +101,7 @@ class ProcessSampler:
                 past.fd_limit,
                 status.anonymous_bytes if status else None,
                 self._pss(files, past, now_ns),
+                delay_ratio,
             ),
         )
 
@@ -150,4 +156,4 @@ def _sample_elsewhere(pid: int) -> Reading | None:
             values = (None, process.memory_info().rss, process.num_threads())
     except psutil.Error:
         return None
-    return Reading(state, None, None, None, (*values, *(None,) * 10))
+    return Reading(state, None, None, None, (*values, *(None,) * 11))

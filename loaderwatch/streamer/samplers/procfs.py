@@ -150,6 +150,11 @@ class ProcessFiles:
         text = self.read("io")
         return parse_io(text) if text else (None, None)
 
+    def run_delay_ns(self) -> int | None:
+        """Time so far that its main thread was ready to run and waited for a CPU; None where the kernel does not count it."""
+        fields = (self.read("schedstat") or b"").split()
+        return int(fields[1]) if len(fields) == 3 and fields[1].isdigit() else None
+
     def count_fds(self) -> int | None:
         """Open file descriptors."""
         try:

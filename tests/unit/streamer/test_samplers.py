@@ -85,11 +85,14 @@ def test_a_real_process_and_its_end() -> None:
         assert 0.05 < float(row["cpu_ratio"] or 0) < 1.3
         assert row["threads"] == 1
         assert row["fds"]
+        if Path("/proc/self/schedstat").exists():
+            assert row["run_delay_ratio"] is not None
+            assert 0 <= float(row["run_delay_ratio"]) <= 1
         assert row["read_chars"]
         assert float(row["fd_limit"] or 0) >= float(row["fds"] or 0)
         assert float(row["anonymous_bytes"] or 0) > 0
         assert row["pss_bytes"] is None  # not its turn again
-        assert float(first.values[-1] or 0) > 0
+        assert float(first.values[PROCESS_COLUMNS.index("pss_bytes")] or 0) > 0
         assert second.state == "R"
         assert second.traced is False
         stat = files.stat()
@@ -213,6 +216,7 @@ def test_the_host_row_from_a_made_tree(tmp_path: Path) -> None:
                 "proc/stat": f"{cpu}\ncpu0 1 2 3\n",
                 "proc/loadavg": "1.5 1.0 0.5 1/100 999\n",
                 "proc/meminfo": "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  400 kB\n",
+                "proc/vmstat": f"a 1\nworkingset_refault_anon 7\nworkingset_refault_file {read}\nb 2\n",
                 "proc/pressure/cpu": psi(stall, 0),
                 "proc/pressure/io": psi(2 * stall, stall),
                 "proc/pressure/memory": psi(0, 0),
@@ -249,6 +253,7 @@ def test_the_host_row_from_a_made_tree(tmp_path: Path) -> None:
     assert row["disk_read_bytes_per_s"] == 100 * sector  # the partition is not counted again
     assert row["disk_write_bytes_per_s"] == 0
     assert row["network_rx_bytes_per_s"] == 2000
+    assert row["refault_bytes_per_s"] == 100 * os.sysconf("SC_PAGE_SIZE")
     assert sampler.info("").usable_cpus == 0.5
 
 
