@@ -14,7 +14,8 @@ from torch.utils.data import get_worker_info
 from loaderwatch.agent import everything
 from loaderwatch.agent import loader as loaders
 from loaderwatch.agent.arguments import check_arguments
-from loaderwatch.agent.describe import describe_loader
+from loaderwatch.agent.describe import describe_loader, synced_buffers
+from loaderwatch.agent.epoch_check import epoch_check
 from loaderwatch.agent.guard import guard, shield
 from loaderwatch.agent.session import Session, current_session, open_session
 from loaderwatch.agent.steps import StepHooks
@@ -86,6 +87,8 @@ def _step_hooks(session: Session, model: Any, optimizer: Any) -> StepHooks | Non
     if optimizer is not None:
         _hooks.watch_optimizer(optimizer)
     session.change(has_model=_hooks.has_model, has_optimizer=_hooks.has_optimizer)
+    if model is not None:
+        session.change(synced_buffers=synced_buffers(model))
     return _hooks
 
 
@@ -118,6 +121,9 @@ def _watch(session: Session, loader: Any, name: str | None, role: str | None, ho
     if role == "train":
         watch.phases = hooks
     session.add_loader(describe_loader(loader, number, label, role))
+    watch.note_pass = epoch_check(
+        loader, lambda passes: session.change_loader(number, same_epoch_passes=passes)
+    )
     if loaders.is_dataloader(loader):
         loaders.watch_loader(loader, watch)
         return loader

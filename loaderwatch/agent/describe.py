@@ -33,6 +33,10 @@ def describe_loader(loader: Any, number: int, name: str, role: str) -> LoaderInf
         timeout_s=_number(getattr(loader, "timeout", None)),
         start_method=_start_method(context) if workers else None,
         iterable_dataset=iterable,
+        sampler_class=_class_name(getattr(loader, "sampler", None)),
+        distributed=None if dataset is None else is_distributed(getattr(loader, "sampler", None)),
+        shards=shards_of(dataset) if iterable else None,
+        snapshot_every_n_steps=_integer(getattr(loader, "snapshot_every_n_steps", None)),
     )
 
 
@@ -51,6 +55,35 @@ def is_shuffled(loader: Any) -> bool:
         for one in (sampler, inner)
         if one is not None
     )
+
+
+def synced_buffers(model: Any) -> int | None:
+    """How many buffers a DDP model sends around in each forward; None when it is no DDP model.
+
+    The switch is ``forward_sync_buffers`` since torch 2.13, which deprecates ``broadcast_buffers``.
+    """
+    if not hasattr(model, "require_backward_grad_sync") or not hasattr(model, "module"):
+        return None
+    on = getattr(model, "forward_sync_buffers", getattr(model, "broadcast_buffers", True))
+    return sum(1 for _ in model.buffers()) if on else 0
+
+
+def is_distributed(sampler: object) -> bool:
+    """Whether a sampler gives each rank its own part: PyTorch's DistributedSampler, and others with its attributes."""
+    return _integer(getattr(sampler, "num_replicas", None)) is not None
+
+
+def shards_of(dataset: object) -> int | None:
+    """Into how many parts an iterable dataset divides its data, if it says so (Hugging Face datasets do)."""
+    for name in ("num_shards", "n_shards"):
+        shards = _integer(ask(lambda name=name: getattr(dataset, name, None)))  # type: ignore[misc]
+        if shards is not None:
+            return shards
+    return None
+
+
+def _class_name(value: object) -> str | None:
+    return None if value is None else type(value).__name__
 
 
 def _batches(loader: Any, iterable: bool | None) -> int | None:

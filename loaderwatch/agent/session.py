@@ -29,6 +29,7 @@ from loaderwatch.agent.launch import start_streamer
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.signals import free_signal, register_stacks
 from loaderwatch.agent.stderr import has_stderr, share_stderr
+from loaderwatch.agent.threads import thread_limits
 from loaderwatch.agent.worker import WorkerProbe
 from loaderwatch.core.clock import monotonic_ns, wall_ns
 from loaderwatch.core.config import Settings
@@ -96,12 +97,21 @@ class Session:
             python=platform.python_version(),
             torch=str(getattr(torch, "__version__", "")) or None,
             gpu_uuid=find_gpu_uuid(),
+            thread_limits=thread_limits(),
             has_stderr=has_stderr(),
         )
 
     def add_loader(self, info: LoaderInfo) -> None:
         """Describe one more loader."""
         self.change(loaders=[*self.info.loaders, info])
+
+    def change_loader(self, number: int, **facts: Any) -> None:
+        """Set facts of one loader's description and publish it."""
+        loaders = [
+            msgspec.structs.replace(info, **facts) if info.loader == number else info
+            for info in self.info.loaders
+        ]
+        self.change(loaders=loaders)
 
     def phase_name(self, name: str) -> int:
         """The number of a user phase's name; a run with endless names gets the last one for the rest."""

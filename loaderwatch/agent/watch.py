@@ -56,6 +56,7 @@ class Watch:
         self.inner: Epoch | None = None  # of a generator, whose own iterator is built inside its first next()
         self._iter_cpu_ns = 0
         self._refresh = refresh  # looks again who we are: init_process_group may come after attach
+        self.note_pass: Callable[[], None] | None = None  # looks at the sampler as a pass begins
 
     def begin(self, persistent: Any) -> Epoch:
         """``iter(loader)`` is entered.
@@ -64,6 +65,8 @@ class Watch:
             persistent: the iterator that ``iter`` is going to reset, None when a new one is made.
         """
         self._refresh()
+        if self.note_pass is not None:
+            self.note_pass()
         if self.gpu is None and self.role == "train":
             self.gpu = cuda_clock(self.recorder.ring)
         epoch = Epoch(self, self.recorder, self.epochs)

@@ -44,6 +44,13 @@ class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float | None = None
     start_method: str | None = None
     iterable_dataset: bool | None = None
+    sampler_class: str | None = None
+    distributed: bool | None = None  # the sampler gives each rank its own part
+    same_epoch_passes: int | None = (
+        None  # passes in a row that began with the same epoch of a shuffling DistributedSampler
+    )
+    shards: int | None = None  # files or parts that an iterable dataset deals out to ranks and workers
+    snapshot_every_n_steps: int | None = None  # torchdata's StatefulDataLoader
 
 
 class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +76,8 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     faults: int = 0  # our own faults that the guard swallowed
     tripped: bool = False
     cuda: bool = False
+    thread_limits: dict[str, str] | None = None  # OMP_NUM_THREADS and the like, as far as they are set
+    synced_buffers: int | None = None  # buffers that a DDP model sends around in each forward; None: no DDP model
     has_stderr: bool = True  # False: started with it closed, so that descriptor 2 is some other file
 
 

@@ -1,0 +1,26 @@
+"""The audit of a configuration: every check, over the facts of all ranks. Nothing here waits for a stall to happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from loaderwatch.advise import batches, cushion, options, refusals, sharding, starting, threads, workers
+from loaderwatch.advise.advice import Advice, by_severity
+from loaderwatch.advise.facts import Facts
+
+CHECKS: Final[tuple[Callable[[Facts], list[Advice]], ...]] = (
+    refusals.check,
+    workers.check,
+    threads.check,
+    starting.check,
+    cushion.check,
+    batches.check,
+    options.check,
+    sharding.check,
+)
+
+
+def audit(facts: Facts) -> list[Advice]:
+    """Everything to say about a configuration, the worst first; empty when there is nothing."""
+    return by_severity([advice for check in CHECKS for advice in check(facts)])

@@ -1,0 +1,213 @@
+"""The facts of a configuration: what the audit looks at. Built from a live or recorded window, or by ``doctor``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from loaderwatch.core.probe import LoaderProbe, ScriptReport
+from loaderwatch.core.records import UNKNOWN, IterKind
+from loaderwatch.core.wire import LoaderInfo, ProcessInfo
+from loaderwatch.detect.robust import known, mean, quantile, ratio
+from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, seconds
+
+MEASURED_STEPS = 20
+"""Fewer steps say nothing about the steady state."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """A machine as its training processes see it. NaN where not known."""
+
+    name: str
+    cpus: int
+    usable_cpus: float = math.nan  # min(affinity, cgroup quota)
+    quota_cpus: float = math.nan
+    shm_bytes: float = math.nan
+    shm_used_bytes: float = 0.0  # by others than this run's batches
+    has_gpu: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderFacts:
+    """One loader of one rank: how it is configured and, where that is known, how it does. NaN where not."""
+
+    rank: int
+    host: str
+    info: LoaderInfo
+    fetch_s: float = math.nan  # mean, reading and collating a batch
+    fetch_tail_s: float = math.nan  # its 99.9th percentile
+    fetch_cpu_ratio: float = math.nan  # share of a fetch that computes
+    batch_bytes: float = math.nan
+    step_s: float = math.nan
+    first_wait_s: float = math.nan  # the longest first wait of an epoch
+    starts: int = 0  # epochs that started workers anew, the first one left out
+    start_s: float = math.nan  # mean until their first batch
+    epoch_s: float = math.nan  # mean length of an epoch
+    worker_threads: float = math.nan  # the most that a worker has
+    worker_cpu_ratio: float = math.nan  # of one core, the mean over busy workers
+    probe: LoaderProbe | None = None
+
+    @property
+    def workers(self) -> int:
+        """Worker processes; 0 for loaders that have no such notion."""
+        return self.info.num_workers or 0
+
+    @property
+    def trains(self) -> bool:
+        """Whether its batches train the model."""
+        return self.info.role == "train"
+
+    @property
+    def in_flight(self) -> int:
+        """The most batches that exist at once: read ahead, delivered, and the one in the loop's hands."""
+        return self.workers * (self.info.prefetch_factor or 2) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything the audit looks at."""
+
+    loaders: list[LoaderFacts]
+    processes: Mapping[int, ProcessInfo]  # by rank
+    hosts: Mapping[str, HostFacts]
+    world_size: int = 1
+    reports: Mapping[int, ScriptReport] | None = None  # by rank; only of a script that was not run
+
+    def host_of(self, loader: LoaderFacts) -> HostFacts | None:
+        """The loader's machine."""
+        return self.hosts.get(loader.host)
+
+    def on_host(self, name: str) -> list[LoaderFacts]:
+        """Loaders of every rank on a machine."""
+        return [loader for loader in self.loaders if loader.host == name]
+
+    def ranks_on(self, name: str) -> int:
+        """Ranks on a machine."""
+        return len({loader.rank for loader in self.on_host(name)})
+
+    def torch_of(self, rank: int) -> tuple[int, int] | None:
+        """The rank's torch version, as (major, minor)."""
+        process = self.processes.get(rank)
+        parts = ((process.torch if process else None) or "").split("+")[0].split(".")
+        try:
+            return int(parts[0]), int(parts[1])
+        except (IndexError, ValueError):
+            return None
+
+
+def facts_of(window: RunWindow) -> Facts:
+    """What a window tells of a run's configuration."""
+    return Facts(
+        loaders=[
+            _loader_facts(rank, info)
+            for _, rank in sorted(window.ranks.items())
+            for info in rank.process.loaders
+        ],
+        processes={number: rank.process for number, rank in window.ranks.items()},
+        hosts={name: _host_facts(host) for name, host in window.hosts.items()},
+        world_size=max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())]),
+    )
+
+
+def facts_of_script(reports: list[ScriptReport], host: HostFacts) -> Facts:
+    """What running a script up to its first batch told; all its ranks on this machine."""
+    return Facts(
+        loaders=[
+            _probed(report, info, next((p for p in report.probes if p.loader == info.loader), None), host)
+            for report in reports
+            for info in report.process.loaders
+        ],
+        processes={report.process.rank: report.process for report in reports},
+        hosts={host.name: host},
+        world_size=max((report.process.world_size for report in reports), default=1),
+        reports={report.process.rank: report for report in reports},
+    )
+
+
+def _probed(
+    report: ScriptReport, info: LoaderInfo, probe: LoaderProbe | None, host: HostFacts
+) -> LoaderFacts:
+    fetch_s = cpu_ratio = size = math.nan
+    if probe is not None and probe.samples and probe.wall_s is not None:
+        whole = max(1, probe.batch) / probe.samples
+        fetch_s = probe.wall_s * whole
+        cpu_ratio = ratio(probe.cpu_s or 0.0, probe.wall_s)
+        size = math.nan if probe.bytes is None else probe.bytes * whole
+    return LoaderFacts(
+        rank=report.process.rank,
+        host=host.name,
+        info=info,
+        fetch_s=fetch_s,
+        fetch_cpu_ratio=cpu_ratio,
+        batch_bytes=size,
+        probe=probe,
+    )
+
+
+def _host_facts(host: HostWindow) -> HostFacts:
+    usable, quota, total, used = (
+        _last(host.hosts[name]) for name in ("usable_cpus", "quota_cpus", "shm_total_bytes", "shm_used_bytes")
+    )
+    if not math.isfinite(usable) and host.info.usable_cpus is not None:
+        usable = host.info.usable_cpus
+    if not math.isfinite(total) and host.info.shm_bytes is not None:
+        total = float(host.info.shm_bytes)
+    # What is used now holds this run's own batches; the least that was ever used comes nearest to the others' share.
+    least = known(host.hosts["shm_used_bytes"])
+    return HostFacts(
+        name=host.info.name,
+        cpus=host.info.cpus,
+        usable_cpus=usable,
+        quota_cpus=quota,
+        shm_bytes=total,
+        shm_used_bytes=float(least.min()) if math.isfinite(used) else 0.0,
+        has_gpu=bool(host.gpus),
+    )
+
+
+def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
+    fetches, steps, begins = rank.table("fetches"), rank.table("steps"), rank.table("epoch_begins")
+    mine = fetches["loader"] == info.loader
+    fetch_s, cpu_s = seconds(fetches["fetch_ns"][mine]), seconds(fetches["cpu_ns"][mine])
+    sizes = fetches["bytes"][mine]
+    sizes = sizes[(sizes != UNKNOWN) & (sizes > 0)]
+    both = np.isfinite(fetch_s) & np.isfinite(cpu_s)
+    step_rows = seconds(steps["step_ns"][steps["loader"] == info.loader])
+    mine = begins["loader"] == info.loader
+    wait_s = seconds(begins["first_wait_ns"][mine])
+    until_s = seconds(begins["iter_ns"][mine]) + wait_s
+    anew = (begins["iter_kind"][mine] == IterKind.STARTED) & (begins["epoch"][mine] > 0)
+    gaps = np.diff(begins["request_ns"][mine]) / 1e9
+    processes = rank.table("processes")
+    ours = (processes["loader"] == info.loader) & (processes["worker"] >= 0)
+    ratios = known(processes["cpu_ratio"][ours])
+    return LoaderFacts(
+        rank=rank.rank,
+        host=rank.host,
+        info=info,
+        fetch_s=mean(fetch_s),
+        fetch_tail_s=quantile(fetch_s, 0.999),
+        fetch_cpu_ratio=ratio(float(cpu_s[both].sum()), float(fetch_s[both].sum())),
+        batch_bytes=float(sizes.max()) if sizes.size else math.nan,
+        step_s=mean(step_rows) if step_rows.size >= MEASURED_STEPS else math.nan,
+        first_wait_s=_most(wait_s),
+        starts=int(anew.sum()),
+        start_s=mean(until_s[anew]),
+        epoch_s=mean(gaps),
+        worker_threads=_most(processes["threads"][ours]),
+        worker_cpu_ratio=mean(ratios[ratios > 0.05]),
+    )
+
+
+def _last(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    values = known(values)
+    return float(values[-1]) if values.size else math.nan
+
+
+def _most(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    values = known(values)
+    return float(values.max()) if values.size else math.nan

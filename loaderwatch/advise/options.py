@@ -1,0 +1,97 @@
+"""Single options of a loader: pinned memory, timeout, snapshots."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from loaderwatch.advise.advice import Advice
+from loaderwatch.advise.facts import Facts, LoaderFacts
+from loaderwatch.detect.phrases import duration
+
+TIMEOUT_ROOM: Final = 3.0
+"""A timeout shorter than this many times the slowest wait so far turns a hiccup into a crash."""
+
+
+def check(facts: Facts) -> list[Advice]:
+    """Each option of each loader."""
+    found = []
+    for loader in facts.loaders:
+        found += [_pinning(facts, loader), _timeout(loader), _snapshots(loader)]
+    return [advice for advice in found if advice is not None]
+
+
+def _pinning(facts: Facts, loader: LoaderFacts) -> Advice | None:
+    process = facts.processes.get(loader.rank)
+    if process is None or not loader.trains:
+        return None
+    if process.cuda and loader.info.pin_memory is False:
+        return Advice(
+            check="pin-memory",
+            severity="info",
+            what="pin_memory=False, and the training process uses CUDA.",
+            why="Copies from pageable memory block the training thread until they are done.",
+            change="pin_memory=True in the loader and .to(device, non_blocking=True) in the loop; not .pin_memory()"
+            " inside the loop, which is slower than a plain copy.",
+            loader=loader.info.name,
+            ranks=[loader.rank],
+        )
+    host = facts.host_of(loader)
+    if loader.info.pin_memory and not process.cuda and host is not None and not host.has_gpu:
+        return Advice(
+            check="pin-memory",
+            severity="info",
+            what="pin_memory=True, and there is no GPU here.",
+            why="Without an accelerator PyTorch ignores it; it costs nothing and gives nothing.",
+            change="Nothing, or pin_memory=torch.cuda.is_available() to be rid of the warning.",
+            loader=loader.info.name,
+            ranks=[loader.rank],
+        )
+    return None
+
+
+def _timeout(loader: LoaderFacts) -> Advice | None:
+    timeout_s = loader.info.timeout_s
+    if not timeout_s:
+        return None
+    if not loader.workers and loader.info.num_workers == 0:
+        return Advice(
+            check="timeout",
+            severity="critical",
+            what=f"timeout={timeout_s:g} with num_workers=0.",
+            why="PyTorch stops with a bare AssertionError at the first iteration: there is no worker to wait for.",
+            change="timeout=0, or num_workers of at least 1.",
+            loader=loader.info.name,
+            ranks=[loader.rank],
+        )
+    slowest = max(
+        (s for s in (loader.first_wait_s, loader.fetch_tail_s) if math.isfinite(s)), default=math.nan
+    )
+    if not timeout_s < TIMEOUT_ROOM * slowest:
+        return None
+    return Advice(
+        check="timeout",
+        severity="warning",
+        what=f"timeout={timeout_s:g} s, and a batch has already taken {duration(slowest)}.",
+        why="The timeout counts for every batch, the first of an epoch included; PyTorch then ends the run with an"
+        " error that names no worker.",
+        change=f"timeout={math.ceil(10 * slowest)}, or 0 and let loaderwatch tell a hang from a slow batch.",
+        loader=loader.info.name,
+        ranks=[loader.rank],
+    )
+
+
+def _snapshots(loader: LoaderFacts) -> Advice | None:
+    """torchdata#1317: 10 ms became 2 s per iteration with a large state."""
+    if loader.info.snapshot_every_n_steps != 1 or not loader.workers:
+        return None
+    return Advice(
+        check="snapshots",
+        severity="warning" if loader.info.iterable_dataset else "info",
+        what=f"{loader.info.class_name} takes a snapshot with every batch (snapshot_every_n_steps=1).",
+        why="The dataset's state_dict() is pickled and sent along each time; with shuffle buffers in it that costs more"
+        " than the batch.",
+        change="snapshot_every_n_steps = the steps between two checkpoints.",
+        loader=loader.info.name,
+        ranks=[loader.rank],
+    )

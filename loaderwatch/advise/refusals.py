@@ -1,0 +1,61 @@
+"""Calls that ``DataLoader`` itself refuses, said before the run in words that tell what to do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loaderwatch.advise.advice import Advice
+from loaderwatch.advise.facts import Facts
+
+_EXPLAINED: Final[tuple[tuple[str, str, str], ...]] = (
+    (
+        "persistent_workers option needs num_workers > 0",
+        "With num_workers=0 there are no workers that could persist: batches are loaded on the training thread.",
+        "num_workers of at least 1 to load beside training, or leave persistent_workers out.",
+    ),
+    (
+        "prefetch_factor option could only be specified in multiprocessing",
+        "Only workers read ahead; with num_workers=0 there are none.",
+        "num_workers of at least 1 to load beside training, or leave prefetch_factor out.",
+    ),
+    (
+        "multiprocessing_context can only be used",
+        "The start method is for workers; with num_workers=0 there are none.",
+        "num_workers of at least 1, or leave multiprocessing_context out.",
+    ),
+    (
+        "prefetch_factor must be greater than 0",
+        "A worker without a batch to read ahead never reads any.",
+        "prefetch_factor of at least 1; leave it out for 2.",
+    ),
+    (
+        "requires timeout == 0",
+        "There is no worker to wait for with num_workers=0.",
+        "timeout=0, or num_workers of at least 1.",
+    ),
+)
+"""A part of PyTorch's message, why it refuses, and the change."""
+
+
+def check(facts: Facts) -> list[Advice]:
+    """Every rank's refusal; they are all the same one as a rule."""
+    found = []
+    for rank, report in (facts.reports or {}).items():
+        if report.refusal is None:
+            continue
+        why, change = next(
+            ((why, change) for part, why, change in _EXPLAINED if part in report.refusal),
+            ("PyTorch does not accept these arguments.", "Change what the message names."),
+        )
+        where = f" at {report.refused_line}" if report.refused_line else ""
+        found.append(
+            Advice(
+                check="refused",
+                severity="critical",
+                what=f"DataLoader raises{where}: {report.refusal}",
+                why=why,
+                change=change,
+                ranks=[rank],
+            )
+        )
+    return found

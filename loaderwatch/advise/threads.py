@@ -1,0 +1,65 @@
+"""Threads that numeric libraries start inside workers.
+
+``torch.set_num_threads`` in the training process does not reach workers, and a worker itself only limits torch's own
+threads to one; OpenBLAS, MKL, OpenCV, numexpr and rayon start one per CPU in each (pytorch#20311, pytorch#22451).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from loaderwatch.advise.advice import Advice
+from loaderwatch.advise.facts import Facts, LoaderFacts
+from loaderwatch.detect.phrases import count
+
+OWN_THREADS: Final = 2
+"""A worker's main thread, and the one that feeds its result queue."""
+BUSY_RATIO: Final = 1.1
+"""CPUs that a worker keeps busy, above which more than one thread computes."""
+COMPUTES_RATIO: Final = 0.5
+VARIABLES: Final = "OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1"
+
+
+def check(facts: Facts) -> list[Advice]:
+    """Loaders whose workers compute with several threads each, or will."""
+    return [advice for loader in facts.loaders if (advice := _threaded(facts, loader)) is not None]
+
+
+def _threaded(facts: Facts, loader: LoaderFacts) -> Advice | None:
+    if not loader.workers:
+        return None
+    threads = _threads(loader)
+    host = facts.host_of(loader)
+    usable = host.usable_cpus if host is not None else math.nan
+    computing = sum(one.workers for one in facts.on_host(loader.host) if one.trains) or loader.workers
+    # Threads that fit onto the CPUs are a choice; what hurts is workers × threads beyond them.
+    if threads <= 1 or not computing * threads > usable:
+        return None
+    limits = (facts.processes[loader.rank].thread_limits if loader.rank in facts.processes else None) or {}
+    too_high = [f"{name}={value}" for name, value in limits.items() if value.isdecimal() and int(value) > 1]
+    total = computing * threads
+    return Advice(
+        check="worker-threads",
+        severity="warning",
+        what=f"Each worker computes with {threads} threads: {computing} × {threads} = {total} on {usable:g} usable"
+        f" CPU{'' if usable == 1 else 's'}" + (f" ({', '.join(too_high)})." if too_high else "."),
+        why="Workers are the parallelism already; threads of BLAS, OpenMP or OpenCV inside them fight for the same"
+        " CPUs and can make a fetch many times slower. torch.set_num_threads in the training process does not"
+        " reach workers.",
+        change=f"Start Python with {VARIABLES}, or limit them in worker_init_fn (threadpoolctl.threadpool_limits(1),"
+        f" torch.set_num_threads(1), cv2.setNumThreads(0)) for the {count(loader.workers, 'worker')}.",
+        loader=loader.info.name,
+        ranks=[loader.rank],
+    )
+
+
+def _threads(loader: LoaderFacts) -> int:
+    """Threads that a worker computes with; 1 when there is no sign of more."""
+    probe = loader.probe
+    if probe is not None:
+        several = (probe.threads or 1) > 1 and loader.fetch_cpu_ratio > COMPUTES_RATIO
+        return (probe.threads or 1) if several else 1
+    if not (loader.worker_threads > OWN_THREADS and loader.worker_cpu_ratio > BUSY_RATIO):
+        return 1
+    return int(loader.worker_threads) - OWN_THREADS + 1

@@ -1,0 +1,136 @@
+"""Workers against CPUs: too many for what the process may use, or none at all."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from loaderwatch.advise.advice import Advice
+from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts
+from loaderwatch.detect.causes import LATENCY_CPU_RATIO
+from loaderwatch.detect.ceiling import workers_needed
+from loaderwatch.detect.phrases import count, duration, percent
+
+SERIAL_STEP_RATIO: Final = 0.1
+"""Loading on the training thread is worth a word from this share of a step: below, more processes would cost more
+than they bring (Lightning#18149: message passing dominates for data in memory)."""
+SERIAL_FETCH_S: Final = 0.05
+"""The same where the step is not known."""
+
+
+def check(facts: Facts) -> list[Advice]:
+    """Oversubscription per machine, then each loader without workers, then a mask that leaves one CPU."""
+    found = [advice for host in facts.hosts.values() for advice in _crowded(facts, host)]
+    found += [advice for loader in facts.loaders if (advice := _serial(facts, loader)) is not None]
+    found += [advice for host in facts.hosts.values() if (advice := _one_cpu(facts, host)) is not None]
+    return found
+
+
+def _crowded(facts: Facts, host: HostFacts) -> list[Advice]:
+    if not math.isfinite(host.usable_cpus):
+        return []
+    loaders = [loader for loader in facts.on_host(host.name) if loader.workers]
+    # Workers of an evaluation loader only compute while nothing else does, unless they persist and read ahead.
+    at_once = [loader for loader in loaders if loader.trains or loader.info.persistent_workers]
+    at_once = at_once or loaders
+    total = sum(loader.workers for loader in at_once)
+    ratios = [loader.fetch_cpu_ratio for loader in at_once if math.isfinite(loader.fetch_cpu_ratio)]
+    cpu_ratio = max(ratios, default=math.nan)
+    if total <= host.usable_cpus or cpu_ratio < LATENCY_CPU_RATIO:
+        return []  # workers that wait for storage or network do not need a CPU each
+    ranks = facts.ranks_on(host.name)
+    each = max(1, math.floor((host.usable_cpus - ranks) / max(1, ranks)))
+    largest = max(at_once, key=lambda loader: loader.workers)
+    if each >= largest.workers:
+        return []  # several small loaders; there is no single number to turn
+    measured = math.isfinite(cpu_ratio)
+    per = [count(ranks, "rank")] if ranks > 1 else []
+    names = sorted({loader.info.name for loader in at_once})
+    return [
+        Advice(
+            check="workers-cpus",
+            severity="warning",
+            what=f"{count(total, 'worker')} ({' × '.join([*per, _split(at_once)])}) share {_cpus(host)}.",
+            why=(
+                f"Their fetches compute {percent(min(1.0, cpu_ratio))} of the time, so beyond one worker per CPU"
+                if measured
+                else "If they compute while they read, beyond one worker per CPU"
+            )
+            + " each of them only gets slower, and they take CPU from the training process."
+            + _blind(host),
+            change=f"num_workers={each} for {largest.info.name} (now {largest.workers}): {_cpus(host)},"
+            f" one of them for each training process"
+            + (f", over {count(ranks, 'rank')}." if ranks > 1 else ".")
+            + ("" if measured else " Workers that only wait for storage or network may be more than CPUs."),
+            loader=largest.info.name if len(names) == 1 else None,
+            ranks=sorted({loader.rank for loader in at_once}),
+        )
+    ]
+
+
+def _split(loaders: list[LoaderFacts]) -> str:
+    """How the workers of one rank are split over its loaders: "8", or "8 + 4"."""
+    first = min(loader.rank for loader in loaders)
+    return " + ".join(str(loader.workers) for loader in loaders if loader.rank == first)
+
+
+def _cpus(host: HostFacts) -> str:
+    usable = f"{host.usable_cpus:g} usable CPU{'' if host.usable_cpus == 1 else 's'}"
+    return usable if host.usable_cpus >= host.cpus else f"{usable} (of {host.cpus})"
+
+
+def _blind(host: HostFacts) -> str:
+    if math.isfinite(host.quota_cpus) and host.quota_cpus <= host.usable_cpus and host.quota_cpus < host.cpus:
+        return " The limit is a CPU quota, which os.cpu_count() and PyTorch's own warning do not see."
+    return ""
+
+
+def _serial(facts: Facts, loader: LoaderFacts) -> Advice | None:
+    if loader.info.num_workers != 0 or not loader.trains or not math.isfinite(loader.fetch_s):
+        return None
+    known_step = math.isfinite(loader.step_s)
+    if loader.fetch_s < (SERIAL_STEP_RATIO * loader.step_s if known_step else SERIAL_FETCH_S):
+        return None
+    host = facts.host_of(loader)
+    most = _room(facts, host, loader)
+    if most is not None and most < 1:
+        return None
+    wanted = workers_needed(loader.fetch_s, loader.step_s) if known_step else 2
+    wanted = wanted if most is None else min(wanted, most)
+    step = f" and a step {duration(loader.step_s)}" if known_step else ""
+    return Advice(
+        check="workers-none",
+        severity="warning",
+        what=f"num_workers=0: a batch takes {duration(loader.fetch_s)} to load{step}.",
+        why="Batches are loaded on the training thread, so the model waits for each of them and nothing overlaps.",
+        change=f"num_workers={wanted}, persistent_workers=True"
+        + (f" ({_cpus(host)})." if host is not None and math.isfinite(host.usable_cpus) else "."),
+        loader=loader.info.name,
+        ranks=[loader.rank],
+    )
+
+
+def _room(facts: Facts, host: HostFacts | None, loader: LoaderFacts) -> int | None:
+    """Workers that still find a CPU; None when they need none or it is not known."""
+    if host is None or not math.isfinite(host.usable_cpus) or loader.fetch_cpu_ratio < LATENCY_CPU_RATIO:
+        return None
+    ranks = max(1, facts.ranks_on(host.name))
+    return max(1, math.floor(host.usable_cpus / ranks) - 1) if host.usable_cpus > ranks else 0
+
+
+def _one_cpu(facts: Facts, host: HostFacts) -> Advice | None:
+    """The mask leaves one CPU where the machine has more, and no quota explains it (pytorch#101850)."""
+    if host.usable_cpus != 1 or host.cpus < 4 or math.isfinite(host.quota_cpus):
+        return None
+    loaders = [loader for loader in facts.on_host(host.name) if loader.workers]
+    if not loaders:
+        return None
+    return Advice(
+        check="affinity",
+        severity="warning",
+        what=f"The training process may run on 1 of {host.cpus} CPUs, and its workers inherit that.",
+        why="An affinity mask of one CPU comes from Slurm's --cpus-per-task=1 or from an OpenMP setting"
+        " (OMP_PLACES, GOMP_CPU_AFFINITY, KMP_AFFINITY); all workers then take turns on that CPU.",
+        change="Give the task more CPUs (srun --cpus-per-task, --cpu-bind=none) or unset those variables.",
+        ranks=sorted({loader.rank for loader in loaders}),
+    )

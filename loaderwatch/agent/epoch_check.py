@@ -1,0 +1,43 @@
+"""Notices a DistributedSampler whose ``set_epoch`` is never called: every epoch then comes in the same order."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+from loaderwatch.agent.describe import is_distributed
+
+PUBLISHED_PASSES: Final = 3
+"""Further passes in the same order say nothing new, and publishing costs a file."""
+
+
+def epoch_check(loader: Any, publish: Callable[[int], None]) -> Callable[[], None] | None:
+    """What to call as each pass over the loader begins; None when its sampler has no epoch to set.
+
+    ``publish`` is told how many passes in a row began with the same epoch.
+    """
+    sampler = getattr(loader, "sampler", None)
+    if not is_distributed(sampler) or not hasattr(sampler, "set_epoch"):
+        return None
+    if getattr(sampler, "shuffle", True) is False or not isinstance(getattr(sampler, "epoch", None), int):
+        return None  # its order does not depend on the epoch
+    return _EpochCheck(weakref.ref(sampler), publish)
+
+
+class _EpochCheck:
+    def __init__(self, sampler: weakref.ref[Any], publish: Callable[[int], None]) -> None:
+        self._sampler = sampler
+        self._publish = publish
+        self._epoch: int | None = None
+        self._passes = 0
+
+    def __call__(self) -> None:
+        sampler = self._sampler()
+        if sampler is None:
+            return
+        before = self._passes
+        self._passes = before + 1 if sampler.epoch == self._epoch else 1
+        self._epoch = sampler.epoch
+        if self._passes != before and self._passes <= PUBLISHED_PASSES:
+            self._publish(self._passes)

@@ -1,0 +1,45 @@
+"""What ``loaderwatch doctor`` learns of a script without training: its loaders, and what a few samples cost.
+
+Written by the process that runs the script, read by the command line.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from loaderwatch.core.wire import ProcessInfo
+
+
+class LoaderProbe(msgspec.Struct, frozen=True, kw_only=True):
+    """A few samples of a loader's dataset, read and collated in a forked child as a worker does. None: not known."""
+
+    loader: int
+    samples: int = 0  # read
+    batch: int = 0  # samples of a batch
+    wall_s: float | None = None  # reading and collating them
+    cpu_s: float | None = None  # CPU time of all threads meanwhile
+    threads: int | None = None  # the most threads that the child had
+    bytes: int | None = None  # tensor and array bytes of the collated samples
+    tensors: int | None = None  # tensors in a batch
+    arrays: int | None = None  # NumPy arrays in a batch
+    objects: int | None = None  # strings, numbers and other objects in a batch
+    error: str | None = None  # what reading them raised
+    pickle_bytes: int | None = (
+        None  # dataset, collate_fn and worker_init_fn, when workers do not inherit them
+    )
+    pickle_s: float | None = None
+    pickle_error: str | None = None
+
+
+class ScriptReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of a script, at the moment its training was about to begin."""
+
+    process: ProcessInfo
+    probes: list[LoaderProbe] = []
+    refusal: str | None = None  # what DataLoader itself raised, with the call's arguments
+    refused_line: str | None = None  # where
+    main_guard: bool | None = None  # the script has ``if __name__ == "__main__"``
+    iterated: int | None = (
+        None  # the loader whose first pass was about to begin; None: the script ended without
+    )
+    ended: str | None = None  # how the script ended when it did so by itself

@@ -1,0 +1,84 @@
+"""What the agent says of a loader's sampler, of its shards, and of the process's thread limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+import loaderwatch
+from loaderwatch.agent.threads import thread_limits
+from loaderwatch.core.wire import LoaderInfo
+from tests.conftest import RingFolder
+
+pytestmark = pytest.mark.usefixtures("data_dir", "no_streamer")
+
+
+def distributed(shuffle: bool = True) -> tuple[DataLoader[tuple[torch.Tensor, ...]], DistributedSampler[int]]:
+    dataset = TensorDataset(torch.arange(8))
+    sampler: DistributedSampler[int] = DistributedSampler(dataset, num_replicas=2, rank=0, shuffle=shuffle)
+    return DataLoader(dataset, batch_size=2, sampler=sampler), sampler
+
+
+def described(rings: RingFolder) -> LoaderInfo:
+    (process,) = rings.processes()
+    (info,) = process.loaders
+    return info
+
+
+def test_an_epoch_that_is_never_set_is_noticed(rings: RingFolder) -> None:
+    loader, sampler = distributed()
+    loaderwatch.attach(loader)
+    assert described(rings).distributed is True
+    assert described(rings).sampler_class == "DistributedSampler"
+    assert described(rings).same_epoch_passes is None
+    for passes in (1, 2, 3, 3):
+        list(loader)
+        assert described(rings).same_epoch_passes == passes
+    sampler.set_epoch(1)
+    list(loader)
+    assert described(rings).same_epoch_passes == 1
+
+
+def test_an_epoch_that_is_set_is_fine(rings: RingFolder) -> None:
+    loader, sampler = distributed()
+    loaderwatch.attach(loader)
+    for epoch in range(4):
+        sampler.set_epoch(epoch)
+        list(loader)
+    assert described(rings).same_epoch_passes == 1
+
+
+def test_order_without_shuffling_does_not_depend_on_the_epoch(rings: RingFolder) -> None:
+    loader, _ = distributed(shuffle=False)
+    loaderwatch.attach(loader)
+    list(loader)
+    list(loader)
+    assert described(rings).same_epoch_passes is None
+
+
+def test_a_plain_loader_is_not_distributed(rings: RingFolder) -> None:
+    loaderwatch.attach(DataLoader(TensorDataset(torch.arange(8))))
+    assert described(rings).distributed is False
+
+
+class Sharded(IterableDataset[int]):
+    """Says into how many parts it divides, as Hugging Face's do."""
+
+    num_shards = 6
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(8))
+
+
+def test_shards_of_a_stream(rings: RingFolder) -> None:
+    loaderwatch.attach(DataLoader(Sharded()))
+    assert described(rings).shards == 6
+
+
+def test_thread_limits_that_are_set() -> None:
+    env = {"OMP_NUM_THREADS": "8", "MKL_NUM_THREADS": "", "HOME": "/root"}
+    assert thread_limits(env) == {"OMP_NUM_THREADS": "8"}
