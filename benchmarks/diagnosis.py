@@ -144,10 +144,10 @@ def _row(outcome: Outcome) -> Row:
 
 def _record(outcome: Outcome, played_in: Path, record: Path) -> str:
     path = record / f"{outcome.case.id}{recording.SUFFIX}"
-    size = recording.save(recording_of(outcome, played_in), path)
-    if size > MOST_RECORDED_BYTES:
-        path.unlink()
-        return f"not recorded: {size} bytes"
+    packed = recording.pack(recording_of(outcome, played_in))
+    if len(packed) > MOST_RECORDED_BYTES:
+        return f"not recorded: {len(packed)} bytes"
+    path.write_bytes(packed)
     return ""
 
 

@@ -79,7 +79,7 @@ def _findings(
         return _from_files(file.absolute().parent, file.stem, hang_after_s)
     client = find_server(data_dir)
     if client is not None:  # it has the files open
-        row = _pick(client.runs(), which)
+        row = pick(client.runs(), which)
         return _worst_first(client.findings(str(row["run_id"]))), _title(row)
     runs_dir = (data_dir or load_settings().data_dir) / "runs"
     if not runs_dir.is_dir():
@@ -112,7 +112,7 @@ def _from_files(runs_dir: Path, which: str, hang_after_s: float | None) -> tuple
 
     store = DuckDBStore(runs_dir, read_only=True)
     try:
-        row = _pick([stored_row(run, store, time.time_ns()) for run in store.runs()], which)
+        row = pick([stored_row(run, store, time.time_ns()) for run in store.runs()], which)
         found = reanalyse(store, str(row["run_id"]), detector(hang_after_s))
     finally:
         store.close()
@@ -120,7 +120,12 @@ def _from_files(runs_dir: Path, which: str, hang_after_s: float | None) -> tuple
     return _worst_first(plain), _title(row)
 
 
-def _pick(rows: list[dict[str, Any]], which: str) -> dict[str, Any]:
+def pick(rows: list[dict[str, Any]], which: str) -> dict[str, Any]:
+    """The run of this id, or the newest of this name; ``rows`` as ``GET /runs`` gives them.
+
+    Raises:
+        NoSuchRun
+    """
     for key in ("run_id", "name"):
         for row in rows:  # newest first
             if row[key] == which:

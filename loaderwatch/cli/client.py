@@ -14,6 +14,7 @@ from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import LoaderwatchError
 
 _TIMEOUT_S = 10.0
+_PACKING_S = 120.0
 
 
 class ServerError(LoaderwatchError):
@@ -34,13 +35,17 @@ class Client:
             ServerError: the answer is an error.
             OSError: nobody answers.
         """
+        return json.loads(self._fetch(path, _TIMEOUT_S))
+
+    def _fetch(self, path: str, timeout_s: float) -> bytes:
         request = urllib.request.Request(f"{self.url}/api/v1{path}")
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(request, timeout=_TIMEOUT_S) as answer:
-                return json.load(answer)
+            with opener.open(request, timeout=timeout_s) as answer:
+                body: bytes = answer.read()
+                return body
         except urllib.error.HTTPError as error:
             with error:
                 raise ServerError(f"{self.url} answered {error.code}: {_reason(error.read())}") from None
@@ -54,6 +59,10 @@ class Client:
         """The findings of a run, newest first."""
         found: list[dict[str, Any]] = self.get(f"/runs/{quote(run_id, safe='')}/findings")
         return found
+
+    def recording(self, run_id: str, last_s: float) -> bytes:
+        """The newest part of a run as the bytes of an ``.lwrec`` file."""
+        return self._fetch(f"/runs/{quote(run_id, safe='')}/recording?last={last_s:g}", _PACKING_S)
 
 
 def find_server(data_dir: Path | None) -> Client | None:

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from loaderwatch import __version__
 from loaderwatch.core.errors import LoaderwatchError, WireError
-from loaderwatch.server import api, intake, read
+from loaderwatch.server import api, download, intake, read
 from loaderwatch.server.alerts import UnknownAlert
 from loaderwatch.server.answers import error_answer, json_answer
 from loaderwatch.server.auth import AllowedHosts, Tokens, allowed_hosts
@@ -113,6 +113,7 @@ def create_app(
     app.state.parts = parts
     app.include_router(intake.router)
     app.include_router(read.router)
+    app.include_router(download.router)
     app.include_router(api.router)
     app.add_middleware(
         Gate, tokens=tokens, hosts=hosts or allowed_hosts(options.host, options.allow_hosts), port=port

@@ -52,15 +52,9 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             yield wire.decode(payload)
 
 
-def save(recording: Recording, path: Path) -> int:
-    """Write the file; returns its size in bytes.
-
-    Raises:
-        OSError
-    """
-    packed = lzma.compress(msgspec.msgpack.encode(recording), preset=9)
-    path.write_bytes(packed)
-    return len(packed)
+def pack(recording: Recording) -> bytes:
+    """The bytes of the file."""
+    return lzma.compress(msgspec.msgpack.encode(recording), preset=6)
 
 
 def load(path: Path) -> Recording:
@@ -94,16 +88,12 @@ def windows(recording: Recording) -> Iterator[tuple[RunWindow, bool]]:
     """
     builder = WindowBuilder(recording.run_id)
     newest_ns = shown_ns = 0
+    unseen = False
     for envelope in recording.decoded():
         builder.add(envelope)
-        newest_ns = max(newest_ns, envelope.made_ns)
+        newest_ns, unseen = max(newest_ns, envelope.made_ns), True
         if newest_ns >= shown_ns + WINDOW_EVERY_NS:
-            shown_ns = newest_ns
-            yield builder.window(), _is_over(builder)
-    if newest_ns > shown_ns:
-        yield builder.window(), _is_over(builder)
-
-
-def _is_over(builder: WindowBuilder) -> bool:
-    processes = builder.facts.processes.values()
-    return bool(processes) and all(process.state != "live" for process in processes)
+            shown_ns, unseen = newest_ns, False
+            yield builder.window(), builder.facts.state != "live"
+    if unseen:
+        yield builder.window(), builder.facts.state != "live"

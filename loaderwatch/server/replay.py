@@ -144,13 +144,13 @@ class _Arrivals:
                 }
             self._read_until = end
         for table, waiting in self._waiting.items():
-            there = _ended(table, waiting) <= now_ns
+            there = ended_ns(table, waiting) <= now_ns
             if there.any():
                 yield table, {name: column[there] for name, column in waiting.items()}
                 self._waiting[table] = {name: column[~there] for name, column in waiting.items()}
 
 
-def _ended(table: str, columns: _Arrays) -> NDArray[np.int64]:
+def ended_ns(table: str, columns: Columns) -> NDArray[np.int64]:
     ended: NDArray[np.int64] = columns[TIME_COLUMN[table]].copy()
     for name in ENDS_AFTER.get(table, ()):
         ended += np.where(columns[name] == UNKNOWN, 0, np.minimum(columns[name], LONGEST_ROW_NS))
