@@ -1,0 +1,92 @@
+"""The bench's own bookkeeping: every script is played, and what is counted is what was found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.diagnosis import Row, chosen, numbers, table
+from loaderwatch.core.wire import encode
+from tests.fakes.runs import SECOND, T0, envelope, steps
+from tests.scenarios.cases import CASES, Case
+from tests.scenarios.judge import judge, waited_s
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def _finding(scenario: str, **more: Any) -> dict[str, Any]:
+    plain = {"severity": "warning", "rank": 0, "worker": None, "sample_indices": [], "began_at": 5.0}
+    return {"scenario": scenario, "title": "It waits.", "cause": "Because.", "advice": "Do.", **plain, **more}
+
+
+def test_every_script_is_a_case_and_every_case_is_played() -> None:
+    scripts = {
+        path.stem
+        for pattern in ("s[0-9]*.py", "n[0-9]*.py", "healthy*.py")
+        for path in (TESTS / "scenarios").glob(pattern)
+    }
+    assert scripts <= {case.script for case in CASES}, "add the script to tests/scenarios/cases.py"
+    assert len({case.id for case in CASES}) == len(CASES)
+    for case in CASES:
+        assert (TESTS / "scenarios" / f"{case.script}.py").exists(), case.id
+        assert (TESTS / "integration" / f"test_scenarios_{case.group}.py").exists(), (
+            f"{case.id}: no test plays it"
+        )
+
+
+def test_cases_are_chosen_by_scenario_group_and_id() -> None:
+    assert {case.script for case in chosen(["S41"])} == {"s41_lost_message", "s41_prefetch_thread"}
+    assert all(case.group == "healthy" for case in chosen(["healthy"]) if case.id != "healthy")
+    with pytest.raises(SystemExit, match="S99"):
+        chosen(["S20", "S99"])
+
+
+def test_a_verdict_is_right_only_without_others() -> None:
+    case = Case("s20_slow_sample", ("S20",), worker=(0, 1), samples=(333,), says=("waits",))
+    right = _finding("S20", worker=1, sample_indices=[333])
+    assert judge(case, [right]).exact
+    assert judge(case, [right, _finding("S21", severity="info")]).exact
+    both = judge(case, [_finding("S21"), right])
+    assert (both.got, both.right, both.culprit) == (("S20", "S21"), False, True)
+    other_sample = judge(case, [_finding("S20", worker=1, sample_indices=[7])])
+    assert (other_sample.right, other_sample.exact) == (True, False)
+    assert other_sample.wrong == ("samples [7], not [333]",)
+    assert not judge(case, []).right
+    assert judge(Case("healthy"), []).exact
+    assert not judge(Case("healthy"), [_finding("S07")]).right
+
+
+def test_the_time_counts_from_the_end_of_the_second_long_wait() -> None:
+    waits = np.array([3.0, 0.0, 0.0, 0.4, 0.0, 0.5, 0.0, 0.5])  # the very first one is a start
+    begins = T0 + np.arange(8) * SECOND
+    sent = [
+        encode(envelope(1, tables={"steps": steps(0, begins, (waits * SECOND).astype(int), SECOND // 50)}))
+    ]
+    second_over = T0 / 1e9 + 3.4
+    assert waited_s("S20", _finding("S20"), second_over + 2, sent, 6.0) == pytest.approx(2.0, abs=1e-6)
+    assert waited_s("S36", _finding("S36"), 12.0, sent, 6.0) == pytest.approx(1.0)
+    assert waited_s("S20", _finding("S20"), 12.0, [], 6.0) is None
+
+
+def test_precision_and_recall_count_what_people_were_told() -> None:
+    def row(case: Case, *found: str) -> Row:
+        return Row(case, judge(case, [_finding(each) for each in found]), 2.0, 20.0, "", "")
+
+    rows = [
+        row(Case("s02", ("S02",)), "S02"),
+        row(Case("s08", ("S08",)), "S07"),
+        row(Case("s36", ("S36",), name="s36_b"), "S36", "S21"),
+        row(Case("healthy")),
+        row(Case("n01"), "S43"),
+    ]
+    result = numbers(rows, ["S03"])
+    assert result["precision"] == pytest.approx(2 / 5)
+    assert result["recall"] == pytest.approx(2 / 3, abs=1e-3)
+    assert (result["scenarios_exact"], result["scenarios_played"]) == (1, 3)
+    assert (result["pages_without_fault"], result["runs_without_fault"]) == (1, 2)
+    shown = table(rows, ["S03"])
+    assert "S07 !" in shown
+    assert "(no script)" in shown
