@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect import collectives
 from loaderwatch.detect.finding import Evidence, Finding
@@ -99,28 +101,33 @@ def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
 
 
 def _vanished(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
-    """The awaited worker, if it was seen earlier but nothing is heard of it any more: it died."""
+    """Workers that were seen earlier but of which nothing is heard any more: they died. The awaited one first.
+
+    Another one than the awaited counts only if it was last seen when the hang began: its half message blocks the
+    queue they share. Workers of earlier epochs, and those whose part of a stream was read, went away before.
+    """
     rows = rank.table("processes")
-    if span.awaited_worker is None or any(
-        w.worker == span.awaited_worker and w.loader in (None, span.loader) for w in rank.workers
-    ):
-        return []
-    mask = (rows["worker"] == span.awaited_worker) & (
-        rows["loader"] == (-1 if span.loader is None else span.loader)
-    )
-    if not mask.any() or rank.made_ns - int(rows["t_ns"][mask][-1]) < VANISHED_NS:
-        return []
-    return [
-        SpanInfo(
-            rank=rank.rank,
-            worker=span.awaited_worker,
-            pid=int(rows["pid"][mask][-1]),
-            phase="fetch",
-            since_ns=int(rows["t_ns"][mask][-1]),
-            loader=span.loader,
-            alive=False,
-        )
-    ]
+    own = rows["loader"] == (-1 if span.loader is None else span.loader)
+    here = {worker.worker for worker in rank.workers if worker.loader in (None, span.loader)}
+    found = []
+    for number in np.unique(rows["worker"][own & (rows["worker"] >= 0)]).tolist():
+        last = int(np.flatnonzero(own & (rows["worker"] == number))[-1])
+        seen_ns = int(rows["t_ns"][last])
+        if number in here or rank.made_ns - seen_ns < VANISHED_NS:
+            continue
+        if number == span.awaited_worker or abs(seen_ns - span.since_ns) < VANISHED_NS:
+            found.append(
+                SpanInfo(
+                    rank=rank.rank,
+                    worker=number,
+                    pid=int(rows["pid"][last]),
+                    phase="fetch",
+                    since_ns=seen_ns,
+                    loader=span.loader,
+                    alive=False,
+                )
+            )
+    return sorted(found, key=lambda worker: worker.worker != span.awaited_worker)
 
 
 def _is_out(worker: SpanInfo) -> bool:

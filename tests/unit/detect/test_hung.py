@@ -111,6 +111,22 @@ def test_a_worker_that_nobody_hears_of_any_more_is_dead() -> None:
     assert (finding.scenario, finding.worker, finding.pid) == ("S37", 1, 201)
 
 
+def test_a_worker_that_died_in_the_middle_of_a_message_blocks_the_others() -> None:
+    builder = trained()
+    builder.process(worker=0, pid=200, cpu=0.0).process(worker=1, pid=201, cpu=0.0)
+    builder.open("wait", 40.0, awaited_worker=0).worker(0, "idle", 39.0)
+    finding = only(run(builder))
+    assert (finding.scenario, finding.worker, finding.pid) == ("S37", 1, 201)
+
+
+def test_a_worker_that_went_away_long_before_is_not_to_blame() -> None:
+    builder = trained().process(worker=1, pid=201, cpu=0.0)
+    for _ in range(200):
+        builder.fetch(0, 0.03, cpu=0.5).step(0.001, 0.05, ready=4)
+    builder.process(worker=0, pid=200, cpu=0.0).open("wait", 40.0, awaited_worker=0).worker(0, "idle", 39.0)
+    assert only(run(builder)).scenario == "S41"
+
+
 def test_idle_workers_and_no_batch() -> None:
     builder = trained().open("wait", 40.0, awaited_worker=1).worker(0, "idle", 39.0).worker(1, "idle", 39.5)
     finding = only(run(builder))
