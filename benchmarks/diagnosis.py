@@ -1,6 +1,6 @@
 """The scenario bench: every script, through streamer, server and API, against the verdict that is expected of it.
 
-    python -m benchmarks.diagnosis [ID ...] [--list] [--jobs 1] [--record DIR] [--json FILE]
+    python -m benchmarks.diagnosis [ID ...] [--list] [--jobs 1] [--record DIR] [--record-wrong DIR] [--json FILE]
 
 An ID is a case (``s20_slow_sample``), a scenario (``S20``) or a group (``healthy``); none means all. A scenario of the
 catalogue without a script is a row that says so. Seconds count from the moment the stall's second repetition was over,
@@ -56,7 +56,7 @@ def main() -> None:
         return
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as folder:
-        rows = play_all(cases, Path(folder), options.jobs, options.record)
+        rows = play_all(cases, Path(folder), options.jobs, (options.record, options.record_wrong))
     missing = [] if options.ids else without_a_script()
     print(table(rows, missing))
     print()
@@ -80,6 +80,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--record", type=Path, metavar="DIR", help="keep a recording of each run that was named rightly"
     )
+    parser.add_argument("--record-wrong", type=Path, metavar="DIR", help="keep one of each other run")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every row to a file, too")
     return parser.parse_args()
 
@@ -96,10 +97,10 @@ def chosen(ids: Sequence[str]) -> list[Case]:
     return found
 
 
-def play_all(cases: Sequence[Case], folder: Path, jobs: int, record: Path | None) -> list[Row]:
-    """Play the cases, ``jobs`` at a time."""
-    if record is not None:
-        record.mkdir(parents=True, exist_ok=True)
+def play_all(
+    cases: Sequence[Case], folder: Path, jobs: int, record: tuple[Path | None, Path | None] = (None, None)
+) -> list[Row]:
+    """Play the cases, ``jobs`` at a time; ``record`` are the folders for runs that were named rightly, and for others."""
 
     def one(case: Case) -> Row:
         try:
@@ -108,8 +109,9 @@ def play_all(cases: Sequence[Case], folder: Path, jobs: int, record: Path | None
             row = Row(case, judge(case, []), None, 0.0, "", f"not played: {fault!r}"[:200])
         else:
             row = _row(outcome)
-            if record is not None and row.judgement.exact and not row.note:
-                row.note = _record(outcome, folder / case.id, record)
+            where = record[0] if row.judgement.exact and not row.note else record[1]
+            if where is not None and outcome.payloads:
+                row.note = _record(outcome, folder / case.id, where) or row.note
         print(f"{'ok ' if row.judgement.exact else 'BAD'} {case.id} {row.note}", file=sys.stderr, flush=True)
         return row
 
@@ -129,11 +131,7 @@ def _row(outcome: Outcome) -> Row:
     )
     notes = list(judgement.wrong)
     if not outcome.payloads:
-        notes.append(
-            "nothing was sent: " + outcome.output.strip().splitlines()[-1:][0][:80]
-            if outcome.output.strip()
-            else "nothing was sent"
-        )
+        notes.append(f"nothing was sent: {(outcome.output.strip().splitlines() or ['no output'])[-1][:80]}")
     elif not case.scenarios and outcome.exit_code not in (0, None):
         notes.append(f"the script ended with {outcome.exit_code}")
     if not awaited and outcome.alerts:
@@ -147,6 +145,7 @@ def _record(outcome: Outcome, played_in: Path, record: Path) -> str:
     packed = recording.pack(recording_of(outcome, played_in))
     if len(packed) > MOST_RECORDED_BYTES:
         return f"not recorded: {len(packed)} bytes"
+    record.mkdir(parents=True, exist_ok=True)
     path.write_bytes(packed)
     return ""
 
