@@ -7,6 +7,7 @@ Blocking: call them in a thread.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,11 +17,12 @@ from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 from loaderwatch.server.replay import rebuild
 from loaderwatch.server.store.metrics import METRICS, SECOND_NS
-from loaderwatch.server.store.protocol import Store
+from loaderwatch.server.store.protocol import Series, Store
 from loaderwatch.server.summary import state_now, summary_of
 
 DEFAULT_POINTS: Final = 300
 MAX_POINTS: Final = 2000
+MAX_METRICS: Final = 16
 MAX_LIMIT: Final = 20_000
 MAX_SECONDS: Final = 4e9
 
@@ -35,10 +37,32 @@ def series(
     points: int = DEFAULT_POINTS,
 ) -> dict[str, Any]:
     """``GET /runs/{run}/series``: every bucket of the range is there, ``None`` where it is empty."""
-    _check_metric(metric)
+    return several_series(store, run_id, [metric], rank, start, end, points)[0]
+
+
+def several_series(
+    store: Store,
+    run_id: str,
+    metrics: Sequence[str],
+    rank: int | None = None,
+    start: float | None = None,
+    end: float | None = None,
+    points: int = DEFAULT_POINTS,
+) -> list[dict[str, Any]]:
+    """The same of several metrics, in their order."""
+    _check_count("metric", len(metrics), 1, MAX_METRICS)
+    for metric in metrics:
+        _check_metric(metric)
     _check_count("points", points, 2, MAX_POINTS)
     start_ns, end_ns = _range(store, run_id, start, end)
-    found = store.series(run_id, metric, rank, start_ns, end_ns, points)
+    found = store.several_series(run_id, metrics, rank, start_ns, end_ns, points)
+    return [
+        _series_shape(metric, rank, each, start_ns, end_ns)
+        for metric, each in zip(metrics, found, strict=True)
+    ]
+
+
+def _series_shape(metric: str, rank: int | None, found: Series, start_ns: int, end_ns: int) -> dict[str, Any]:
     width = found.bucket_ns
     begin = start_ns // width * width
     times = np.arange(begin, -(-end_ns // width) * width, width, dtype=np.int64)

@@ -53,14 +53,15 @@ def findings(request: Request, run: str) -> Response:
 def series(
     request: Request,
     run: str,
-    metric: str,
+    metric: Annotated[list[str], Query(min_length=1, max_length=queries.MAX_METRICS)],
     rank: Rank = None,
     start: Time = None,
     end: Time = None,
     points: Points = 300,
 ) -> Response:
-    """A metric in time."""
-    return json_answer(queries.series(_parts(request).store, run, metric, rank, start, end, points))
+    """A metric in time; a list of them when ``metric`` repeats."""
+    found = queries.several_series(_parts(request).store, run, metric, rank, start, end, points)
+    return json_answer(found if len(metric) > 1 else found[0])
 
 
 @router.get("/{run}/heatmap")

@@ -40,8 +40,13 @@ def until(page: Page, condition: Callable[[], bool], what: str, limit_s: float =
 
 def drawn(page: Page, chart: str) -> None:
     """Bring a chart onto the screen and wait until it is drawn."""
-    page.locator(f"[data-card={chart}]").scroll_into_view_if_needed()
-    page.locator(f"#plot-{chart} .main-svg").first.wait_for()
+
+    def there() -> bool:
+        # Not scroll_into_view_if_needed: it fails when the page is drawn anew while it waits.
+        page.evaluate("(card) => document.querySelector(card)?.scrollIntoView()", f"[data-card={chart}]")
+        return page.locator(f"#plot-{chart} .main-svg").count() > 0
+
+    until(page, there, f"the chart {chart} is drawn")
 
 
 def test_runs_to_run_to_rank_and_back(server: PageServer, watched: Watched) -> None:

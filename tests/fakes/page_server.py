@@ -255,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._file(path)
         if not self._open():
             return None
-        q = {k: v[0] for k, v in parse_qs(split.query).items()}
+        q = {k: ",".join(v) for k, v in parse_qs(split.query).items()}
         return self._api(path.removeprefix("/api/v1/").split("/"), q, time.time())
 
     def do_POST(self) -> None:
@@ -296,7 +296,9 @@ class _Handler(BaseHTTPRequestHandler):
         stack = {"rank": rank, "taken_at": wall - 9, "why": "requested"}
         answers: dict[str, Callable[[], Any]] = {
             "summary": lambda: summary(run, wall),
-            "series": lambda: series(run, q, wall),
+            "series": lambda: (
+                several if len(several := [series(run, q | {"metric": m}, wall) for m in q["metric"].split(",")]) > 1
+                else several[0]),
             "heatmap": lambda: heatmap(run, q, wall),
             "findings": lambda: run.findings,
             "epochs": lambda: epochs(run, wall),

@@ -70,6 +70,10 @@ def test_an_envelope_becomes_a_run_on_the_page(tmp_path: Path) -> None:
         series = access.get("/runs/run-1/series", metric="wait_s", rank=0)
         assert any(v is not None for v in series["mean"])
         assert newest >= max(series["t"])
+        with access.client() as client:
+            both = client.get("/api/v1/runs/run-1/series?metric=step_s&metric=wait_s&rank=0").json()
+        assert [each["metric"] for each in both] == ["step_s", "wait_s"]
+        assert set(both[1]) == set(series)
 
 
 def test_the_same_envelope_twice_changes_nothing(tmp_path: Path) -> None:
@@ -129,6 +133,7 @@ def test_bad_parameters_are_named(tmp_path: Path) -> None:
             ("series?metric=wait_s&points=1", "points"),
             ("series?metric=wait_s&points=2001", "points"),
             ("series?metric=wait_s&rank=x", "rank"),
+            ("series?" + "&".join(["metric=wait_s"] * 17), "metric"),
             ("series?metric=wait_s&start=nan", "start"),
             ("fetches", "rank"),
             ("slow-samples?limit=0", "limit"),

@@ -129,4 +129,5 @@ test("closing stops everything", async () => {
 test("queries leave out what is not known", () => {
   assert.equal(withQuery("/x", { a: 0, b: null, c: undefined, d: "ä b" }), "/x?a=0&d=%C3%A4%20b");
   assert.equal(withQuery("/x", {}), "/x");
+  assert.equal(withQuery("/x", { metric: ["wait_s", "step_s"], rank: null }), "/x?metric=wait_s&metric=step_s");
 });

@@ -42,9 +42,13 @@ export async function call(path, options = {}) {
   throw new ApiError(response.status, message);
 }
 
-/** @param {string} path @param {Record<string, string|number|null|undefined>} query */
+/**
+ * @param {string} path
+ * @param {Record<string, string|number|string[]|null|undefined>} query - a list repeats its name
+ */
 export function withQuery(path, query) {
   const parts = Object.entries(query)
+    .flatMap(([k, v]) => (Array.isArray(v) ? v.map((each) => /** @type {const} */ ([k, each])) : [/** @type {const} */ ([k, v])]))
     .filter(([, v]) => v !== null && v !== undefined)
     .map(([k, v]) => `${k}=${encodeURIComponent(String(v))}`);
   return parts.length > 0 ? `${path}?${parts.join("&")}` : path;

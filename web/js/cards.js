@@ -31,9 +31,9 @@ function seriesOf(metrics, finest_s = 0.2) {
   return async (state, range, most, signal) => {
     const rank = shownRank(state);
     const points = Math.max(20, Math.min(most, Math.ceil((range.end - range.start) / finest_s)));
-    const answers = await Promise.all(
-      metrics.map((metric) => call(withQuery(`${base(state)}/series`, { metric, rank, start: range.start, end: range.end, points }), { signal })),
-    );
+    const query = { metric: metrics, rank, start: range.start, end: range.end, points };
+    const answer = await call(withQuery(`${base(state)}/series`, query), { signal });
+    const answers = metrics.length > 1 ? answer : [answer];
     return Object.fromEntries(metrics.map((metric, i) => [metric, answers[i]]));
   };
 }

@@ -172,17 +172,27 @@ class DuckDBStore:
         self, run_id: str, metric: str, rank: int | None, start_ns: int, end_ns: int, points: int
     ) -> Series:
         """A metric over [start, end) in at most ``points`` buckets."""
+        return self.several_series(run_id, [metric], rank, start_ns, end_ns, points)[0]
 
-        def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> Series:
-            keys: list[Any] | None = None if rank is None else [rank]
-            if rank is not None and SOURCES[METRICS[metric].source].key == "host":
-                host = file.rank_hosts.get(rank)
-                keys = [] if host is None else [host]
+    def several_series(
+        self, run_id: str, metrics: Sequence[str], rank: int | None, start_ns: int, end_ns: int, points: int
+    ) -> list[Series]:
+        """The same of several metrics, in their order and all of one moment."""
+
+        def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> list[Series]:
             bounds = (file.first_ns, file.newest_ns)
             known = max(1, len(file.rank_hosts))
-            return reads.series(
-                snapshot, metric, keys, start_ns, end_ns, bounds, points, known, file.open_waits()
-            )
+            found: dict[str, Series] = {}
+            for names in _read_together(metrics):
+                keys: list[Any] | None = None if rank is None else [rank]
+                if rank is not None and SOURCES[METRICS[names[0]].source].key == "host":
+                    host = file.rank_hosts.get(rank)
+                    keys = [] if host is None else [host]
+                read = reads.series(
+                    snapshot, names, keys, start_ns, end_ns, bounds, points, known, file.open_waits()
+                )
+                found.update(zip(names, read, strict=True))
+            return [found[name] for name in metrics]
 
         return self._read(run_id, question)
 
@@ -248,3 +258,12 @@ class DuckDBStore:
             )
 
         return self._read(run_id, question)
+
+
+def _read_together(metrics: Sequence[str]) -> list[list[str]]:
+    """Metrics by what one query can give: means of the same source, and each other metric by itself."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name in dict.fromkeys(metrics):
+        metric = METRICS[name]
+        groups.setdefault((metric.source, "" if metric.kind == "mean" else name), []).append(name)
+    return list(groups.values())

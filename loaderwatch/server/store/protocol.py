@@ -165,6 +165,11 @@ class Store(Protocol):
     ) -> Series:
         """A metric over [start, end) in at most ``points`` buckets; see ``store.metrics`` for names."""
 
+    def several_series(
+        self, run_id: str, metrics: Sequence[str], rank: int | None, start_ns: int, end_ns: int, points: int
+    ) -> list[Series]:
+        """The same of several metrics, in their order and all of one moment."""
+
     def grid(self, run_id: str, metric: str, start_ns: int, end_ns: int, points: int) -> Grid:
         """A metric over [start, end), a row per rank, in at most ``points`` buckets."""
 

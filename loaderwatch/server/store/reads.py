@@ -76,47 +76,55 @@ def _pieces(
 
 
 def _partials(
-    metric: Metric,
+    metrics: Sequence[Metric],
     found: list[rollup.Piece],
     width_ns: int,
     keys: list[Any] | None,
     keyed: bool = True,
     open_waits: Sequence[rollup.OpenWait] = (),
 ) -> str:
-    """Relation of partial sums: (key, t, n, total, low, high) for a mean; (key, t, num, rest) for the others.
+    """Relation of partial sums: (key, t, num, rest) of one share or rate, or of means, all of the same source,
+    (key, t, n0, total0, low0, high0, n1, …).
 
     ``keyed`` false: nobody asks for the key, so that rows need not be grouped by it.
     """
-    source = SOURCES[metric.source]
+    name = metrics[0].source
     parts = []
     for piece in found:
         if piece.level is None:
-            parts.append(_from_rows(metric, piece, width_ns, keys, keyed, open_waits))
+            parts.append(_from_rows(metrics, piece, width_ns, keys, keyed, open_waits))
             continue
-        if metric.kind == "mean":
-            m = metric.of
-            picked = f"{m}_n AS n, {m}_sum AS total, {m}_min AS low, {m}_max AS high"
-        elif metric.kind == "rate":
-            picked = f"{metric.of}_sum AS num, 0 AS rest"
-        elif source.spans:
-            picked = f"{metric.of} AS num, {metric.rest} AS rest"
-        else:
-            picked = f"{metric.of}_sum AS num, {metric.rest}_sum AS rest"
         parts.append(
-            f"SELECT key, t_ns // {width_ns} * {width_ns} AS t, {picked} FROM {piece.level.table(metric.source)} "
+            f"SELECT key, t_ns // {width_ns} * {width_ns} AS t, {_from_level(metrics)} "
+            f"FROM {piece.level.table(name)} "
             f"WHERE t_ns >= {piece.start_ns} AND t_ns < {piece.end_ns}{_only(keys, 'key')}"
         )
     return " UNION ALL ".join(parts)
 
 
+def _from_level(metrics: Sequence[Metric]) -> str:
+    first = metrics[0]
+    if first.kind == "mean":
+        return ", ".join(
+            f"{m.of}_n AS n{i}, {m.of}_sum AS total{i}, {m.of}_min AS low{i}, {m.of}_max AS high{i}"
+            for i, m in enumerate(metrics)
+        )
+    if first.kind == "rate":
+        return f"{first.of}_sum AS num, 0 AS rest"
+    if SOURCES[first.source].spans:
+        return f"{first.of} AS num, {first.rest} AS rest"
+    return f"{first.of}_sum AS num, {first.rest}_sum AS rest"
+
+
 def _from_rows(
-    metric: Metric,
+    metrics: Sequence[Metric],
     piece: rollup.Piece,
     width_ns: int,
     keys: list[Any] | None,
     keyed: bool,
     open_waits: Sequence[rollup.OpenWait],
 ) -> str:
+    metric = metrics[0]
     source = SOURCES[metric.source]
     start, end = piece.start_ns, piece.end_ns
     if source.spans and metric.kind == "share":
@@ -126,8 +134,11 @@ def _from_rows(
             + (f" WHERE true{_only(keys, 'key')}" if keys is not None else "")
         )
     if metric.kind == "mean":
-        value = f"({source.measures[metric.of]})::DOUBLE"
-        picked = f"count({value}) AS n, sum({value}) AS total, min({value}) AS low, max({value}) AS high"
+        values = [f"({source.measures[m.of]})::DOUBLE" for m in metrics]
+        picked = ", ".join(
+            f"count({v}) AS n{i}, sum({v}) AS total{i}, min({v}) AS low{i}, max({v}) AS high{i}"
+            for i, v in enumerate(values)
+        )
     elif metric.kind == "rate":
         picked = f"sum(({source.measures[metric.of]})::DOUBLE) AS num, 0 AS rest"
     else:
@@ -177,7 +188,7 @@ def _per_key(metric: Metric, partials: str, width_ns: int, bounds: tuple[int, in
 
 def series(
     snapshot: duckdb.DuckDBPyConnection,
-    metric_name: str,
+    metric_names: Sequence[str],
     keys: list[Any] | None,
     start_ns: int,
     end_ns: int,
@@ -185,9 +196,13 @@ def series(
     points: int,
     keys_known: int,
     open_waits: Sequence[rollup.OpenWait] = (),
-) -> Series:
-    """One metric in time over some keys (None: all ``keys_known`` of them)."""
-    metric = METRICS[metric_name]
+) -> list[Series]:
+    """Metrics of one source in time over some keys (None: all ``keys_known`` of them).
+
+    Several only when all are means: they are read in one go.
+    """
+    metrics = [METRICS[name] for name in metric_names]
+    metric = metrics[0]
     width, level = _plan(
         snapshot,
         metric,
@@ -200,15 +215,16 @@ def series(
     )
     begin, end = start_ns // width * width, -(-end_ns // width) * width
     found = _pieces(snapshot, metric, begin, end, level, open_waits)
-    empty = np.empty(0, dtype=np.float64)
     if not found:
-        return Series(width, np.empty(0, dtype=np.int64), empty, empty, empty)
-    partials = _partials(metric, found, width, keys, metric.kind != "mean", open_waits)
+        empty = np.empty(0, dtype=np.float64)
+        return [Series(width, np.empty(0, dtype=np.int64), empty, empty, empty)] * len(metrics)
+    partials = _partials(metrics, found, width, keys, metric.kind != "mean", open_waits)
     if metric.kind == "mean":
-        sql = (
-            f"SELECT t, min(low) AS low, sum(total) / sum(n) AS mean, max(high) AS high "
-            f"FROM ({partials}) GROUP BY t HAVING sum(n) > 0 ORDER BY t"
+        picked = ", ".join(
+            f"min(low{i}) AS low{i}, sum(total{i}) / sum(n{i}) AS mean{i}, max(high{i}) AS high{i}"
+            for i in range(len(metrics))
         )
+        sql = f"SELECT t, {picked} FROM ({partials}) GROUP BY t ORDER BY t"
     else:
         if metric.kind == "rate":
             mean = "avg(value)"
@@ -216,18 +232,21 @@ def series(
             mean = _share("sum(num)", "sum(whole)")
             mean = f"1 - ({mean})" if metric.complement else mean
         sql = (
-            f"SELECT t, min(value) AS low, {mean} AS mean, max(value) AS high "
+            f"SELECT t, min(value) AS low0, {mean} AS mean0, max(value) AS high0 "
             f"FROM ({_per_key(metric, partials, width, bounds)}) WHERE value IS NOT NULL GROUP BY t ORDER BY t"
         )
     got = snapshot.execute(sql).fetchnumpy()
-    scale = metric.scale
-    return Series(
-        width,
-        np.asarray(got["t"], dtype=np.int64),
-        floats(got["low"]) * scale,
-        floats(got["mean"]) * scale,
-        floats(got["high"]) * scale,
-    )
+    times = np.asarray(got["t"], dtype=np.int64)
+    result = []
+    for i, each in enumerate(metrics):
+        mean_of = floats(got[f"mean{i}"])
+        known = ~np.isnan(mean_of)
+        low, high = floats(got[f"low{i}"]), floats(got[f"high{i}"])
+        scale = each.scale
+        result.append(
+            Series(width, times[known], low[known] * scale, mean_of[known] * scale, high[known] * scale)
+        )
+    return result
 
 
 def grid(
@@ -250,9 +269,9 @@ def grid(
     values = np.full((len(ranks), len(times)), np.nan)
     found = _pieces(snapshot, metric, begin, end, level, open_waits)
     if found and ranks:
-        partials = _partials(metric, found, width, None, open_waits=open_waits)
+        partials = _partials([metric], found, width, None, open_waits=open_waits)
         if metric.kind == "mean":
-            sql = f"SELECT key, t, sum(total) / sum(n) AS value FROM ({partials}) GROUP BY key, t HAVING sum(n) > 0"
+            sql = f"SELECT key, t, sum(total0) / sum(n0) AS value FROM ({partials}) GROUP BY key, t HAVING sum(n0) > 0"
         else:
             sql = f"SELECT key, t, value FROM ({_per_key(metric, partials, width, bounds)}) WHERE value IS NOT NULL"
         got = snapshot.execute(sql).fetchnumpy()

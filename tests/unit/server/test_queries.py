@@ -96,6 +96,20 @@ def test_a_series_without_range_is_the_whole_run(store: Store) -> None:
     )
 
 
+def test_several_series_are_those_of_each_metric_in_order(store: Store) -> None:
+    names = ["step_s", "data_wait_ratio", "fetch_s", "wait_s", "step_s", "host_cpu_ratio", "ready_batches"]
+    for rank in (None, 0):
+        several = queries.several_series(store, "run-1", names, rank, START - 10, START + 70, 100)
+        assert several == [
+            queries.series(store, "run-1", n, rank, START - 10, START + 70, 100) for n in names
+        ]
+        assert any(value is not None for value in several[0]["mean"])
+    with pytest.raises(ValueError, match="metric is 'speed'"):
+        queries.several_series(store, "run-1", ["wait_s", "speed"])
+    with pytest.raises(ValueError, match="metric is 17; use 1 to 16"):
+        queries.several_series(store, "run-1", ["wait_s"] * 17)
+
+
 def test_heatmap_has_a_row_per_rank(store: Store) -> None:
     found = queries.heatmap(store, "run-1", "data_wait_ratio", START, START + 60, 6)
     assert set(found) == {"metric", "bucket_s", "ranks", "t", "values"}
