@@ -17,6 +17,7 @@ from loaderwatch.detect.verdict import Verdict, verdict
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts import AlertBook, Announcement, shape
 from loaderwatch.server.answers import encode_json
+from loaderwatch.server.crash import crash_verdict
 from loaderwatch.server.errands import Errands
 from loaderwatch.server.events import RunState
 from loaderwatch.server.replay import rebuild
@@ -269,6 +270,8 @@ class LiveRun:
     def _verdict_json(self, book: AlertBook, base: str) -> dict[str, Any] | None:
         if base == "lost":
             return lost_verdict(time.monotonic() - self.heard_at)
+        if base == "crashed" and self._window is not None:
+            return crash_verdict(self._window, book.newest_first())
         if self.ended:
             ended = ended_verdict(base, book.newest_first())
             if ended is not None:

@@ -19,7 +19,7 @@ from loaderwatch.server.queries import stored_summary
 from loaderwatch.server.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 from loaderwatch.server.summary import state_now
-from loaderwatch.server.verdicts import Verdicts, stored_verdict
+from loaderwatch.server.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from loaderwatch.server.app import Parts
@@ -77,7 +77,7 @@ async def run_state(parts: Parts, run_id: str) -> RunState:
     live = parts.live.get(run_id)
     if live is not None:
         return await parts.live.state_of(live)
-    return await run_in_threadpool(_stored_state, parts.store, run_id)
+    return await run_in_threadpool(_stored_state, parts.store, parts.verdicts, run_id)
 
 
 def findings(parts: Parts, run_id: str) -> list[dict[str, Any]]:
@@ -142,9 +142,9 @@ def _window(parts: Parts, run_id: str) -> RunWindow:
     return window if window is not None else rebuild(parts.store, run_id).window()
 
 
-def _stored_state(store: Store, run_id: str) -> RunState:
+def _stored_state(store: Store, verdicts: Verdicts, run_id: str) -> RunState:
     run = store.run(run_id)
-    summary = stored_summary(store, run_id, stored_verdict(run, store, time.time_ns()))
+    summary = stored_summary(store, run_id, verdicts.of(run, time.time_ns(), math.inf))
     alerts = AlertBook(run_id, store.alerts(run_id)).newest_first()
     found = [shape(alert, stack_texts=False) for alert in alerts]
     return RunState(encode_json(summary), encode_json(found), run.last_seen_ns / 1e9)

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from loaderwatch.server.alerts import AlertBook
+from loaderwatch.server.crash import crash_verdict
+from loaderwatch.server.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, UnknownRun
 from loaderwatch.server.summary import state_now
-from loaderwatch.server.wording import crash_verdict, ended_verdict, lost_verdict
+from loaderwatch.server.wording import ended_verdict, lost_verdict
 
 _log = logging.getLogger(__name__)
 
@@ -90,11 +92,12 @@ def stored_verdict(run: StoredRun, store: Store, now_ns: int) -> Verdict | None:
     state = state_now(run, now_ns)
     if state == "lost":
         return lost_verdict((now_ns - run.received_ns) / 1e9)
-    if state == "crashed":
-        return crash_verdict(run)
-    if state != "finished":
+    if state not in _OVER:
         return None
-    ended = ended_verdict(state, AlertBook(run.run_id, store.alerts(run.run_id)).newest_first())
+    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).newest_first()
+    if state == "crashed":
+        return crash_verdict(rebuild(store, run.run_id).window(), alerts)
+    ended = ended_verdict(state, alerts)
     if ended is not None:
         return ended
     title = "Finished: every training process ended by itself."

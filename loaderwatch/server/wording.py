@@ -11,7 +11,6 @@ from loaderwatch.detect.phrases import duration
 from loaderwatch.detect.tracker import SEVERITIES
 from loaderwatch.server.alerts import Alert, Announcement
 from loaderwatch.server.notify import Kind, Message
-from loaderwatch.server.store.protocol import StoredRun
 
 _NOTICE_LENGTH: Final = 400
 
@@ -79,19 +78,6 @@ def ended_verdict(state: str, alerts: Sequence[Alert]) -> dict[str, Any] | None:
         "title": f"Finished. While it ran: {worst.finding.title}",
         "advice": worst.finding.advice,
         "finding_id": worst.id,
-    }
-
-
-def crash_verdict(run: StoredRun) -> dict[str, Any]:
-    """For a run in which a process died."""
-    crashed = sorted((p for p in run.processes if p.state == "crashed"), key=lambda p: p.rank)
-    who = f"Rank {crashed[0].rank}" if crashed and run.world_size > 1 else "The training process"
-    how = f" ({crashed[0].exit})" if crashed and crashed[0].exit else ""
-    return {
-        "severity": "critical",
-        "title": f"{who} crashed{how}.",
-        "advice": "Its last steps and open span are on this page.",
-        "finding_id": None,
     }
 
 

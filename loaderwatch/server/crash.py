@@ -1,0 +1,143 @@
+"""What was going on when a training process died, from its last open span and samples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import SpanInfo
+from loaderwatch.detect.phrases import count, listing, size
+from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
+from loaderwatch.server.alerts import Alert
+
+_MEMORY_SHORT: Final = 0.05
+"""Share of the host's memory left at which the kernel's out-of-memory killer is the first thing to look for."""
+_EXIT_LENGTH: Final = 160
+
+_DOING: Final = {
+    "outside": "between two epochs",
+    "iter": "while its workers were started (inside iter(loader))",
+    "wait": "while waiting for data",
+    "step": "between two batches, in the body of the loop",
+    "h2d": "while copying a batch to the GPU",
+    "forward": "in the forward pass",
+    "backward": "in the backward pass",
+    "optimizer": "in the optimizer's step",
+    "teardown": "while the epoch's iterator was taken down",
+}
+
+_NO_TRACE: Final = (
+    "Look at the last lines of its stderr: a Python error leaves its traceback there. If there is none, it was killed "
+    "from outside: `dmesg -T | grep -i kill` on its host tells of the out-of-memory killer, the job scheduler's log of "
+    "its limits."
+)
+
+
+def crash_verdict(window: RunWindow, alerts: Iterable[Alert]) -> dict[str, Any]:
+    """For a run in which a process died: the detectors' word if they know why, else when and where it died."""
+    known = next((alert for alert in alerts if alert.finding.code == "crashed"), None)
+    if known is not None:
+        return _verdict(known.finding.title, known.finding.advice, known.id)
+    dead = sorted(
+        (rank for rank in window.ranks.values() if rank.process.state == "crashed"),
+        key=lambda rank: (_last_sign_ns(rank), rank.rank),
+    )
+    if not dead:
+        return _verdict("A training process crashed.", _NO_TRACE, None)
+    first = dead[0]
+    return _verdict(_title(first, window, dead), _advice(first, window.hosts.get(first.host)), None)
+
+
+def _verdict(title: str, advice: str, finding_id: str | None) -> dict[str, Any]:
+    return {"severity": "critical", "title": title, "advice": advice, "finding_id": finding_id}
+
+
+def _title(rank: RankWindow, window: RunWindow, dead: Sequence[RankWindow]) -> str:
+    world = max(len(window.ranks), rank.process.world_size)
+    who = (
+        f"Rank {rank.rank} (pid {rank.process.pid}"
+        if world > 1
+        else f"The training process (pid {rank.process.pid}"
+    )
+    who += f" on {rank.host})" if len(window.hosts) > 1 else ")"
+    how = _last_words(rank)
+    at = time.strftime("%H:%M:%S %Z", time.localtime(_last_sign_ns(rank) / 1e9))
+    title = f"{who} crashed{f' ({how})' if how else ''} at {at}{_where(rank.span)}."
+    others = len(dead) - 1
+    return f"{title} {count(others, 'other rank')} crashed too." if others else title
+
+
+def _last_words(rank: RankWindow) -> str:
+    """One line of how it ended, as its agent wrote it down."""
+    lines = (rank.process.exit or "").strip().splitlines()
+    text = lines[-1].strip() if lines else ""
+    return text if len(text) <= _EXIT_LENGTH else text[: _EXIT_LENGTH - 1] + "…"
+
+
+def _where(span: SpanInfo | None) -> str:
+    if span is None:
+        return ""
+    place = f" in step {span.step if span.step is not None else span.steps}"
+    if span.epoch is not None:
+        place += f" of epoch {span.epoch}"
+    if span.phase == "user":
+        return f"{place}, in the phase {span.phase_name!r}" if span.phase_name else place
+    doing = _DOING.get(span.phase, "")
+    if span.phase == "wait" and span.awaited_worker is not None and span.awaited_worker >= 0:
+        doing += f" (worker {span.awaited_worker}'s batch)"
+    return f"{place}, {doing}" if doing else place
+
+
+def _advice(rank: RankWindow, host: HostWindow | None) -> str:
+    parts = []
+    gone = [worker for worker in rank.workers if not worker.alive]
+    living = [worker for worker in rank.workers if worker.alive]
+    if gone and living:  # one that died with its training process says nothing
+        names = listing([f"{worker.worker} (pid {worker.pid})" for worker in gone])
+        parts.append(
+            f"{'Worker' if len(gone) == 1 else 'Workers'} {names} died before it: look for what ended them."
+        )
+    memory = _memory(rank, host)
+    if memory is not None:
+        parts.append(memory)
+    parts.append(_NO_TRACE)
+    return " ".join(parts)
+
+
+def _memory(rank: RankWindow, host: HostWindow | None) -> str | None:
+    held = _last(rank.table("processes"), "rss_bytes", rank.process.pid)
+    if host is None:
+        return None
+    free, total = _last(host.hosts, "memory_available_bytes"), _last(host.hosts, "memory_total_bytes")
+    if free is None or not total:
+        return None
+    left = f"{size(free)} of the host's {size(total)} were free"
+    mine = f", it held {size(held)} itself" if held is not None else ""
+    if free < _MEMORY_SHORT * total:
+        return (
+            f"Memory was short: {left}{mine}. The kernel's out-of-memory killer is likely; fewer workers, a smaller "
+            "prefetch_factor or a dataset that does not copy itself into each worker need less."
+        )
+    return f"Memory was not short on the host: {left}{mine}; a limit of the container or job may be lower."
+
+
+def _last_sign_ns(rank: RankWindow) -> int:
+    """UTC of the last thing that shows it alive: its open span's begin, or the last sample of the process."""
+    processes = rank.table("processes")
+    mine = processes["t_ns"][processes["pid"] == rank.process.pid]
+    signs = [rank.process.started_ns, *(int(t) for t in mine[-1:])]
+    if rank.span is not None:
+        signs.append(rank.span.since_ns)
+    return max(signs)
+
+
+def _last(columns: Mapping[str, Any], name: str, pid: int | None = None) -> float | None:
+    values = columns[name]
+    if pid is not None:
+        values = values[columns["pid"] == pid]
+    values = values[~np.isnan(values)] if values.dtype.kind == "f" else values[values != UNKNOWN]
+    return float(values[-1]) if len(values) else None
