@@ -1,0 +1,45 @@
+"""Recorded scenario runs, replayed: the detectors of today must still name what was built into them, and wake nobody else.
+
+``python -m benchmarks.diagnosis --record tests/scenarios/recordings [ID ...]`` makes them anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.server import recording
+from loaderwatch.server.detector import detector
+from loaderwatch.server.reanalysis import reanalyse_recording
+from tests.scenarios.cases import CASES
+from tests.scenarios.judge import judge
+
+FOLDER = Path(__file__).resolve().parents[1] / "scenarios" / "recordings"
+RECORDINGS = sorted(FOLDER.glob(f"*{recording.SUFFIX}"))
+MOST_BYTES = 300_000
+BY_ID = {case.id: case for case in CASES}
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_a_recorded_run_is_still_named(path: Path) -> None:
+    case = BY_ID.get(path.stem)
+    assert case is not None, f"{path.name} belongs to no case; remove it"
+    recorded = recording.load(path)
+    judgement = judge(case, reanalyse_recording(recorded, detector(recorded.hang_after_s)))
+    assert judgement.right, f"expected {case.scenarios or 'nothing'}, got {judgement.got}"
+    assert judgement.culprit is not False, judgement.wrong
+
+
+def test_recordings_are_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in RECORDINGS}
+    assert sizes, f"there are no recordings in {FOLDER}"
+    assert max(sizes.values()) <= MOST_BYTES
+    assert sum(sizes.values()) <= 10_000_000
+
+
+def test_recordings_name_no_machine() -> None:
+    for path in RECORDINGS:
+        for envelope in recording.load(path).decoded():
+            assert envelope.host.name == "host-1"
+            assert envelope.host.boot_id is None
