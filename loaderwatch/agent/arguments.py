@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from torch.utils.data import DataLoader
+
 from loaderwatch.agent.identity import slugged
+from loaderwatch.core.config import is_server_url
 
 ROLES: Final = ("train", "eval")
 
@@ -22,12 +25,17 @@ def check_arguments(
         raise TypeError(f"loader is {_shown(loader)}; pass a DataLoader or another iterable over batches")
     if isinstance(loader, type):
         raise TypeError(f"loader is the class {loader.__name__}; pass an object made of it")
+    if isinstance(loader, (list, tuple, dict, set)) and any(map(_is_loader, _members(loader))):
+        raise TypeError(f"loader is a {type(loader).__name__} of DataLoaders; attach each of them by itself")
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name is {_shown(name)}; use a string")
     if name is not None and (not name.strip() or len(name) > 100):
         raise ValueError(f"name is {name[:120]!r}; use 1 to 100 characters")
     if role not in ROLES:
         raise ValueError(f"role is {_shown(role)}; use 'train' or 'eval'")
+    for what, value in (("model", model), ("optimizer", optimizer)):
+        if isinstance(value, type):
+            raise TypeError(f"{what} is the class {value.__name__}; pass an object made of it")
     if model is not None and not _is_module(model):
         raise TypeError(f"model is {_shown(model)}; pass the torch.nn.Module that the loop calls")
     if optimizer is not None and not callable(getattr(optimizer, "step", None)):
@@ -38,8 +46,16 @@ def check_arguments(
         raise ValueError(f"run is {run!r}; use a name with letters or digits, such as 'resnet-lr3'")
     if server is not None and not isinstance(server, str):
         raise TypeError(f"server is {_shown(server)}; use a URL such as 'http://127.0.0.1:8790'")
-    if server is not None and not server.startswith(("http://", "https://")):
+    if server is not None and not is_server_url(server):
         raise ValueError(f"server is {server!r}; use a URL such as 'http://127.0.0.1:8790'")
+
+
+def _members(loaders: Any) -> list[object]:
+    return list(loaders.values()) if isinstance(loaders, dict) else list(loaders)
+
+
+def _is_loader(value: object) -> bool:
+    return isinstance(value, DataLoader)
 
 
 def _is_module(model: Any) -> bool:

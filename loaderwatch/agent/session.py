@@ -239,7 +239,10 @@ def open_session(settings: Settings, run: str | None) -> Session | None:
     try:
         start_streamer(settings, name.run_id, name.name)
     except OSError as error:
-        say(f"cannot start the streamer ({error}); this run is recorded in {session.folder} but not shown")
+        say(
+            f"cannot start the streamer ({error}); training goes on, this run is not shown."
+            " Set LOADERWATCH_DIR to a writable directory"
+        )
     return session
 
 

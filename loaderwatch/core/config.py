@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 import tempfile
+import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """
     env = os.environ if environ is None else environ
     server = env.get("LOADERWATCH_SERVER") or None
-    if server is not None and not server.startswith(("http://", "https://")):
+    if server is not None and not is_server_url(server):
         raise ConfigError(
             f"LOADERWATCH_SERVER is {server!r}; use a URL such as http://127.0.0.1:{DEFAULT_PORT}"
         )
@@ -85,6 +86,15 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         data_dir=Path(directory).expanduser().absolute() if directory else _default_dir(),
         disabled=env.get("LOADERWATCH_DISABLE", "") not in ("", "0"),
     )
+
+
+def is_server_url(text: str) -> bool:
+    """Whether it is an http(s) URL with a host, and a port that can be one."""
+    try:
+        parts = urllib.parse.urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port above 65535 or no number
+        return False
 
 
 def _default_dir() -> Path:

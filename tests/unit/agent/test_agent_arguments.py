@@ -28,6 +28,12 @@ LOADER: Any = DataLoader([1, 2])  # type: ignore[arg-type]
         (LOADER, {"run": "?"}, ValueError, r"run is '\?'; use a name with letters"),
         (LOADER, {"server": 8790}, TypeError, r"server is 8790 \(int\); use a URL"),
         (LOADER, {"server": "box:8790"}, ValueError, r"server is 'box:8790'; use a URL"),
+        (LOADER, {"server": "http://"}, ValueError, r"server is 'http://'; use a URL"),
+        (LOADER, {"server": "http://box:99999"}, ValueError, r"server is 'http://box:99999'; use a URL"),
+        (LOADER, {"model": torch.nn.Linear}, TypeError, r"model is the class Linear; pass an object"),
+        (LOADER, {"optimizer": torch.optim.SGD}, TypeError, r"optimizer is the class SGD; pass an object"),
+        ([LOADER, LOADER], {}, TypeError, r"loader is a list of DataLoaders; attach each"),
+        ({"train": LOADER}, {}, TypeError, r"loader is a dict of DataLoaders; attach each"),
     ],
 )
 def test_wrong_argument(
