@@ -6,6 +6,7 @@ import http.client
 import logging
 import os
 import time
+from collections import deque
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -14,7 +15,7 @@ import msgspec
 from loaderwatch.core.config import Settings
 from loaderwatch.streamer.election import FileLock
 from loaderwatch.streamer.spawn import spawn_detached
-from loaderwatch.streamer.upload import Target, connect
+from loaderwatch.streamer.upload import Target, Trouble, connect
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ class ServerFinder:
         self._settings = settings
         self._may_start = may_start
         self._started_at = -START_AGAIN_AFTER_S
+        self._failure_said = False
+        self.troubles: deque[Trouble] = deque(maxlen=10)  # what a person must hear about
 
     def find(self) -> Target | None:
         """The server to send to, or None for now. Blocks while a local server starts."""
@@ -99,6 +102,7 @@ class ServerFinder:
             process = spawn_detached(arguments, log_path, environ)
         except OSError as error:
             log.warning("a local server cannot be started: %s", error)
+            self._say_failure(str(error))
             return None
         deadline = time.monotonic() + START_WITHIN_S
         while time.monotonic() < deadline:
@@ -108,10 +112,27 @@ class ServerFinder:
                 return running
             if process.poll() is not None:
                 log.warning("the local server ended with exit code %d; see %s", process.returncode, log_path)
+                self._say_failure(last_line(log_path) or f"exit code {process.returncode}; see {log_path}")
                 return None
             time.sleep(0.2)
         log.warning("the local server does not answer after %.0f s; see %s", START_WITHIN_S, log_path)
         return None
+
+    def _say_failure(self, why: str) -> None:
+        if not self._failure_said:
+            self._failure_said = True
+            text = f"the page cannot be started: {why} — this run's data waits on disk, see {self._settings.outbox_dir}"
+            self.troubles.append(Trouble(text))
+
+
+def last_line(path: Path) -> str:
+    """What a process said last in its log."""
+    try:
+        text = path.read_bytes()[-4096:].decode("utf-8", "replace")
+    except OSError:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].removeprefix("loaderwatch: ") if lines else ""
 
 
 def _read(path: Path, kind: type[_File]) -> _File | None:

@@ -75,7 +75,8 @@ class Streamer:
         self._host = HostSampler()
         self._gpus = GpuSampler()
         self._stacks = StackCollector()
-        self._uploader = Uploader(self._outbox, ServerFinder(settings, may_start=not adopting).find)
+        self._finder = ServerFinder(settings, may_start=not adopting)
+        self._uploader = Uploader(self._outbox, self._finder.find)
         self._readings: dict[int, Reading] = {}  # by pid
         self._process_rows: list[tuple[float | int | None, ...]] = []
         self._host_rows: list[tuple[float | int | None, ...]] = []
@@ -247,10 +248,17 @@ class Streamer:
                 self._stacks.request(request.rank, self._roster, monotonic_ns())
             for notice in receipt.notices:
                 self._write_to_rank(notice.rank, notice.text)
-        while self._uploader.troubles:
-            self._write_to_rank(self._voice(), f"loaderwatch: {self._uploader.troubles.popleft().text}")
+        for troubles in (self._uploader.troubles, self._finder.troubles):
+            while troubles:
+                self._write_to_rank(self._voice(), f"loaderwatch: {troubles.popleft().text}")
         target = self._uploader.target
-        if target is not None and target.viewer_url and not self._state.announced and self._roster.mains:
+        if (
+            target is not None
+            and self._uploader.reached
+            and target.viewer_url
+            and not self._state.announced
+            and self._roster.mains
+        ):
             rank = self._voice()
             if rank is not None:
                 line = f"loaderwatch: watching {self._state.run_name} — open {target.viewer_url}"

@@ -6,6 +6,7 @@ import http.client
 import logging
 import random
 import threading
+import time
 import urllib.parse
 from collections import deque
 from collections.abc import Callable
@@ -24,6 +25,8 @@ MAX_ANSWER_BYTES: Final = 2**20
 FIRST_BACKOFF_S: Final = 0.25
 MAX_BACKOFF_S: Final = 10.0
 REFUSED_BACKOFF_S: Final = 30.0
+UNREACHED_S: Final = 5.0
+"""A server that never answered for this long is said on the job's stderr: one that comes up with the job is not."""
 REJECTED_STATUSES: Final = frozenset({400, 413, 415, 422})
 """Answers about this very envelope. A 404 or 405 is not one: the address leads to something else, and a wrong address
 must not cost the data."""
@@ -56,6 +59,9 @@ class Uploader(threading.Thread):
         self._connection: http.client.HTTPConnection | None = None
         self._refusal_said = False
         self._away_said = False
+        self._unreached_said = self._rejection_said = False
+        self._began = time.monotonic()
+        self.reached = False  # some server has taken an envelope
         self.target: Target | None = None
         self.receipts: deque[Receipt] = deque(maxlen=1000)
         self.troubles: deque[Trouble] = deque(maxlen=10)
@@ -101,6 +107,7 @@ class Uploader(threading.Thread):
         if status in REJECTED_STATUSES:
             log.error("envelope %d was rejected (%d): %s; set aside as .rejected", seq, status, body[:500])
             self._outbox.reject(seq, payload)
+            self._say_rejection(status, body)
             return None
         if status == 429 or status >= 500:
             self._say_away(f"answers {status}")
@@ -116,6 +123,7 @@ class Uploader(threading.Thread):
             self._say_refusal(200, f"not a receipt: {error}".encode())
             self.target = None
             return REFUSED_BACKOFF_S
+        self.reached = True
         if self._away_said:
             log.info("the server takes envelopes again")
         self._away_said = self._refusal_said = False
@@ -143,6 +151,12 @@ class Uploader(threading.Thread):
         if not self._away_said and self.target is not None:
             self._away_said = True
             log.warning("%s %s; envelopes wait on disk", self.target.url, how)
+        if self.target is None or self.reached or self._unreached_said:
+            return  # a server that was there comes back, and the gap fills
+        if time.monotonic() - self._began > UNREACHED_S:
+            self._unreached_said = True
+            text = f"{self.target.url} {how}; check LOADERWATCH_SERVER. This run's data waits on disk until it is reached."
+            self.troubles.append(Trouble(text))
 
     def _say_refusal(self, status: int, body: bytes) -> None:
         if self._refusal_said or self.target is None:
@@ -156,6 +170,17 @@ class Uploader(threading.Thread):
         )
         text = f"{self.target.url} refuses this run's data ({status}: {reason}); {move}. It is kept on disk meanwhile."
         log.error("%s", text)
+        self.troubles.append(Trouble(text))
+
+    def _say_rejection(self, status: int, body: bytes) -> None:
+        if self._rejection_said or self.target is None:
+            return
+        self._rejection_said = True
+        reason = body[:200].decode("utf-8", "replace")
+        text = (
+            f"{self.target.url} cannot read a part of this run's data ({status}: {reason}); that part is missing on the page."
+            " If the server is of another version, restart it with this one."
+        )
         self.troubles.append(Trouble(text))
 
     def _close(self) -> None:

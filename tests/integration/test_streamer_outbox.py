@@ -191,3 +191,50 @@ def test_a_busy_server_is_asked_again_and_a_wrong_token_is_said_once(data_dir: P
         said = [line for line in trainee.stderr.read().splitlines() if "refuses" in line]
         assert len(said) == 1
         assert "LOADERWATCH_TOKEN" in said[0]
+
+
+def test_a_server_that_was_never_there_is_said_once(data_dir: Path, free_port: int) -> None:
+    """A mistyped address: the job's stderr names it, and does not invite anybody to open it."""
+    with Streaming(data_dir, f"http://127.0.0.1:{free_port}") as it:
+        trainee = it.write()
+        it.stream()
+        wait_for(lambda: len(_outbox(it)) > 20, 40)
+        kill(trainee.pid)
+        trainee.wait(10)
+        assert trainee.stderr is not None
+        (said,) = trainee.stderr.read().splitlines()
+        assert f"http://127.0.0.1:{free_port} cannot be reached" in said
+        assert "check LOADERWATCH_SERVER" in said
+
+
+def test_a_rejected_envelope_is_said_once(data_dir: Path) -> None:
+    """An older server that does not know a column: the page lacks it, so a person must know."""
+    with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
+        answer = b'{"error": "no such column in this version", "field": "tables.steps.x"}'
+        receiver.answer = lambda number: (400, answer, {}) if number < 4 else None
+        trainee = it.write()
+        it.stream()
+        receiver.wait_for(lambda: len(receiver.in_order()) > 3)
+        kill(trainee.pid)
+        trainee.wait(10)
+        assert trainee.stderr is not None
+        said = [line for line in trainee.stderr.read().splitlines() if "no such column" in line]
+        assert len(said) == 1
+        assert "restart it" in said[0]
+
+
+def test_a_page_that_cannot_be_started_is_said(data_dir: Path) -> None:
+    """Damaged tokens: the server names the file and ends, and the job's stderr repeats it."""
+    data_dir.mkdir(exist_ok=True)
+    with Streaming(data_dir, None) as it:
+        it.settings.token_path.write_bytes(b"\xff damaged")
+        trainee = it.write()
+        it.stream()
+        wait_for(lambda: "ended with exit code" in it.log(), 40)
+        wait_for(lambda: len(_outbox(it)) > 20, 40)
+        kill(trainee.pid)
+        trainee.wait(10)
+        assert trainee.stderr is not None
+        (said,) = trainee.stderr.read().splitlines()
+        assert "the page cannot be started" in said
+        assert str(it.settings.token_path) in said
