@@ -17,7 +17,7 @@ def check(facts: Facts) -> list[Advice]:
     """Each option of each loader."""
     found = []
     for loader in facts.loaders:
-        found += [_pinning(facts, loader), _timeout(loader), _snapshots(loader)]
+        found += [_pinning(facts, loader), _timeout(loader), _nothing_ahead(loader), _snapshots(loader)]
     return [advice for advice in found if advice is not None]
 
 
@@ -76,6 +76,20 @@ def _timeout(loader: LoaderFacts) -> Advice | None:
         why="The timeout counts for every batch, the first of an epoch included; PyTorch then ends the run with an"
         " error that names no worker.",
         change=f"timeout={math.ceil(10 * slowest)}, or 0 and let loaderwatch tell a hang from a slow batch.",
+        loader=loader.info.name,
+        ranks=[loader.rank],
+    )
+
+
+def _nothing_ahead(loader: LoaderFacts) -> Advice | None:
+    if loader.info.prefetch_factor != 0 or not loader.workers:
+        return None
+    return Advice(
+        check="prefetch-none",
+        severity="critical",
+        what=f"prefetch_factor=0 with {loader.workers} workers.",
+        why="PyTorch accepts it when the loader is made and stops with an AssertionError at the first iteration.",
+        change="prefetch_factor of at least 1; leave it out for 2.",
         loader=loader.info.name,
         ranks=[loader.rank],
     )

@@ -23,16 +23,6 @@ _EXPLAINED: Final[tuple[tuple[str, str, str], ...]] = (
         "The start method is for workers; with num_workers=0 there are none.",
         "num_workers of at least 1, or leave multiprocessing_context out.",
     ),
-    (
-        "prefetch_factor must be greater than 0",
-        "A worker without a batch to read ahead never reads any.",
-        "prefetch_factor of at least 1; leave it out for 2.",
-    ),
-    (
-        "requires timeout == 0",
-        "There is no worker to wait for with num_workers=0.",
-        "timeout=0, or num_workers of at least 1.",
-    ),
 )
 """A part of PyTorch's message, why it refuses, and the change."""
 

@@ -17,6 +17,9 @@ than they bring (Lightning#18149: message passing dominates for data in memory).
 SERIAL_FETCH_S: Final = 0.05
 """The same where the step is not known."""
 
+MUCH_CROWDED: Final = 1.5
+"""Computing workers per CPU from which it costs; below, it only brings nothing."""
+
 
 def check(facts: Facts) -> list[Advice]:
     """Oversubscription per machine, then each loader without workers, then a mask that leaves one CPU."""
@@ -39,18 +42,19 @@ def _crowded(facts: Facts, host: HostFacts) -> list[Advice]:
     if total <= host.usable_cpus or cpu_ratio < LATENCY_CPU_RATIO:
         return []  # workers that wait for storage or network do not need a CPU each
     ranks = facts.ranks_on(host.name)
-    each = max(1, math.floor((host.usable_cpus - ranks) / max(1, ranks)))
+    each = most_workers(host.usable_cpus, ranks)
     largest = max(at_once, key=lambda loader: loader.workers)
     if each >= largest.workers:
         return []  # several small loaders; there is no single number to turn
     measured = math.isfinite(cpu_ratio)
-    per = [count(ranks, "rank")] if ranks > 1 else []
+    per = [count(ranks, "rank"), _split(at_once)] if ranks > 1 else [_split(at_once)]
+    split = f" ({' × '.join(per)})" if len(at_once) > 1 else ""
     names = sorted({loader.info.name for loader in at_once})
     return [
         Advice(
             check="workers-cpus",
-            severity="warning",
-            what=f"{count(total, 'worker')} ({' × '.join([*per, _split(at_once)])}) share {_cpus(host)}.",
+            severity="warning" if total >= MUCH_CROWDED * host.usable_cpus else "info",
+            what=f"{count(total, 'worker')}{split} share {_cpus(host)}.",
             why=(
                 f"Their fetches compute {percent(min(1.0, cpu_ratio))} of the time, so beyond one worker per CPU"
                 if measured
@@ -58,9 +62,8 @@ def _crowded(facts: Facts, host: HostFacts) -> list[Advice]:
             )
             + " each of them only gets slower, and they take CPU from the training process."
             + _blind(host),
-            change=f"num_workers={each} for {largest.info.name} (now {largest.workers}): {_cpus(host)},"
-            f" one of them for each training process"
-            + (f", over {count(ranks, 'rank')}." if ranks > 1 else ".")
+            change=f"num_workers={each} for {largest.info.name} (now {largest.workers})"
+            + (f" on each of {count(ranks, 'rank')}." if ranks > 1 else ".")
             + ("" if measured else " Workers that only wait for storage or network may be more than CPUs."),
             loader=largest.info.name if len(names) == 1 else None,
             ranks=sorted({loader.rank for loader in at_once}),
@@ -115,7 +118,16 @@ def _room(facts: Facts, host: HostFacts | None, loader: LoaderFacts) -> int | No
     if host is None or not math.isfinite(host.usable_cpus) or loader.fetch_cpu_ratio < LATENCY_CPU_RATIO:
         return None
     ranks = max(1, facts.ranks_on(host.name))
-    return max(1, math.floor(host.usable_cpus / ranks) - 1) if host.usable_cpus > ranks else 0
+    return most_workers(host.usable_cpus, ranks) if host.usable_cpus > ranks else 0
+
+
+def most_workers(usable_cpus: float, ranks: int) -> int:
+    """Workers that compute, for each rank: one per CPU, less one for the training process where there are several.
+
+    Of two CPUs both may load: a training process that drives a GPU sleeps most of the time.
+    """
+    each = math.floor(usable_cpus / max(1, ranks))
+    return max(1, each if each <= 2 else each - 1)
 
 
 def _one_cpu(facts: Facts, host: HostFacts) -> Advice | None:

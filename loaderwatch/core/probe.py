@@ -18,6 +18,9 @@ class LoaderProbe(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 0  # samples of a batch
     wall_s: float | None = None  # reading and collating them
     cpu_s: float | None = None  # CPU time of all threads meanwhile
+    runnable_s: float | None = (
+        None  # the main thread's CPU time, and what it waited for a CPU on a busy machine
+    )
     threads: int | None = None  # the most threads that the child had
     bytes: int | None = None  # tensor and array bytes of the collated samples
     tensors: int | None = None  # tensors in a batch

@@ -1,0 +1,56 @@
+"""``python -m loaderwatch.agent.bootstrap [-m] SCRIPT ARGS``: runs somebody's script with hooks in place.
+
+With LOADERWATCH_DOCTOR in the environment (``FOLDER:FD``) the script runs up to the first batch of its training, and a
+report of its loaders goes to the folder. Without, every loader is attached and the script simply runs.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+DOCTOR: Final = "LOADERWATCH_DOCTOR"
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the script; its exceptions and its exit are its own."""
+    as_module = argv[0] == "-m"
+    target, arguments = (argv[1], argv[2:]) if as_module else (argv[0], argv[1:])
+    sys.argv = [target, *arguments]
+    asked = os.environ.pop(DOCTOR, None)
+    if asked is None:
+        import loaderwatch
+
+        loaderwatch.attach()
+        _run(target, as_module)
+        return
+    from loaderwatch.agent.inspection import Inspection
+
+    folder, _, leash = asked.rpartition(":")
+    inspection = Inspection(target, Path(folder), int(leash))
+    inspection.install()
+    try:
+        _run(target, as_module)
+    except SystemExit as ended:
+        inspection.ended(f"exit code {ended.code}" if ended.code else "")
+        raise
+    except BaseException as error:
+        inspection.ended(f"{type(error).__name__}: {error}")
+        raise
+    inspection.ended("")
+
+
+def _run(target: str, as_module: bool) -> None:
+    if as_module:
+        runpy.run_module(target, run_name="__main__", alter_sys=True)
+        return
+    sys.path[0] = str(Path(target).resolve().parent)
+    runpy.run_path(target, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,200 @@
+"""Runs a script up to the first batch of its training: what loaders it makes, and how. For ``loaderwatch doctor``."""
+
+from __future__ import annotations
+
+import ast
+import multiprocessing
+import os
+import platform
+import sys
+import weakref
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+import msgspec
+import torch
+from torch.utils.data import DataLoader, dataloader, get_worker_info
+
+from loaderwatch.agent.describe import describe_loader, is_shuffled
+from loaderwatch.agent.identity import find_gpu_uuid, find_ranks
+from loaderwatch.agent.samples import probe_loader
+from loaderwatch.agent.threads import thread_limits
+from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.probe import LoaderProbe, ScriptReport
+from loaderwatch.core.wire import LoaderInfo, ProcessInfo
+
+MOST_LOADERS: Final = 32
+EVAL_WORDS: Final = ("val", "test", "eval", "dev")
+
+
+class Inspection:
+    """The loaders of this process, from construction to the first training pass."""
+
+    def __init__(self, script: str, folder: Path, leash: int) -> None:
+        """``folder`` takes the report; ``leash`` is a file that ends when nobody waits for this process any more."""
+        self._script = script
+        self._folder = folder
+        self._leash = leash
+        self._pid = os.getpid()
+        self._loaders: list[weakref.ref[Any]] = []
+        self._reported = False
+
+    def install(self) -> None:
+        """Hook into DataLoader."""
+        own_init, own_iter = DataLoader.__init__, DataLoader.__iter__
+        own_begin = dataloader._BaseDataLoaderIter.__init__
+        inspection = self
+
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            try:
+                own_init(self, *args, **kwargs)
+            except (ValueError, TypeError, AssertionError) as error:
+                inspection.refused(error)
+                raise
+            inspection.made(self)
+
+        def __iter__(self: Any) -> Any:
+            inspection.begins(self)
+            return own_iter(self)
+
+        def begin(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+            inspection.begins(loader)  # a subclass with an __iter__ of its own
+            own_begin(self, loader, *args, **kwargs)
+
+        DataLoader.__init__ = __init__  # type: ignore[method-assign]
+        DataLoader.__iter__ = __iter__  # type: ignore[method-assign]
+        dataloader._BaseDataLoaderIter.__init__ = begin  # type: ignore[method-assign]
+
+    def _is_here(self) -> bool:
+        return os.getpid() == self._pid and get_worker_info() is None
+
+    def made(self, loader: Any) -> None:
+        """A loader was constructed."""
+        if self._is_here():
+            self._loaders.append(weakref.ref(loader))
+
+    def refused(self, error: Exception) -> None:
+        """DataLoader raised in its constructor: that is the answer."""
+        if self._is_here():
+            text = f"{type(error).__name__}: {error}"
+            self._leave(ScriptReport(process=self._process([]), refusal=text, refused_line=_line_outside()))
+
+    def begins(self, loader: Any) -> None:
+        """A loader is about to be iterated: if it trains, everything is known."""
+        if not self._is_here() or self._reported:
+            return
+        if not is_shuffled(loader) and (not torch.is_grad_enabled() or _is_eval_name(_name_of(loader))):
+            return  # a validation before training begins
+        self._leave(self._report(loader))
+
+    def ended(self, how: str) -> None:
+        """The script came to its end without a training pass."""
+        if self._is_here() and not self._reported:
+            self._write(msgspec.structs.replace(self._report(None), ended=how))
+
+    def _report(self, iterated: Any) -> ScriptReport:
+        loaders = [loader for ref in self._loaders if (loader := ref()) is not None][-MOST_LOADERS:]
+        infos: list[LoaderInfo] = []
+        probes: list[LoaderProbe] = []
+        for number, loader in enumerate(loaders):
+            name = _unique(_name_of(loader) or type(loader.dataset).__name__, infos)
+            role = "train" if loader is iterated else _role(loader, name)
+            info = describe_loader(loader, number, name, role)
+            infos.append(info)
+            probes.append(probe_loader(loader, number, info.batch_size or 1, info.start_method))
+        first = next((i for i, loader in enumerate(loaders) if loader is iterated), None)
+        return ScriptReport(
+            process=self._process(infos),
+            probes=probes,
+            main_guard=_has_main_guard(self._script),
+            iterated=first,
+        )
+
+    def _process(self, infos: list[LoaderInfo]) -> ProcessInfo:
+        ranks = find_ranks()
+        return ProcessInfo(
+            pid=self._pid,
+            rank=ranks.rank,
+            local_rank=ranks.local_rank,
+            world_size=ranks.world_size,
+            started_ns=wall_ns(),
+            name=Path(self._script).name,
+            python=platform.python_version(),
+            torch=str(torch.__version__),
+            gpu_uuid=find_gpu_uuid(),
+            loaders=infos,
+            cuda=bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
+            thread_limits=thread_limits(),
+        )
+
+    def _write(self, report: ScriptReport) -> None:
+        self._reported = True
+        path = self._folder / f"{report.process.rank}.json"
+        scratch = path.with_suffix(".new")
+        scratch.write_bytes(msgspec.json.encode(report))
+        scratch.replace(path)
+
+    def _leave(self, report: ScriptReport) -> NoReturn:
+        """Tell, and stop here: nothing of the training may happen, whatever the script would catch."""
+        self._write(report)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.read(self._leash, 1)  # other ranks may still need this one to get where we are
+        for child in multiprocessing.active_children():
+            child.terminate()
+        os._exit(0)
+
+
+def _role(loader: Any, name: str) -> str:
+    return "train" if is_shuffled(loader) and not _is_eval_name(name) else "eval"
+
+
+def _is_eval_name(name: str | None) -> bool:
+    return name is not None and any(word in name.lower() for word in EVAL_WORDS)
+
+
+def _name_of(loader: Any) -> str | None:
+    """What the script calls it: the outermost variable that holds it, rather than some function's parameter."""
+    found = None
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if not _is_ours(frame):
+            for scope in (frame.f_locals, frame.f_globals):
+                for name, value in list(scope.items()):
+                    if value is loader and name != "self" and not name.startswith("_"):
+                        found = name
+        frame = frame.f_back
+    return found
+
+
+def _is_ours(frame: FrameType) -> bool:
+    module = str(frame.f_globals.get("__name__", ""))
+    return module.startswith(("loaderwatch.", "torch.", "runpy")) or frame.f_code.co_filename.startswith(
+        "<frozen"
+    )
+
+
+def _line_outside() -> str | None:
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    return None if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _unique(name: str, known: list[LoaderInfo]) -> str:
+    names = {info.name for info in known}
+    candidate, count = name, 1
+    while candidate in names:
+        count += 1
+        candidate = f"{name}-{count}"
+    return candidate
+
+
+def _has_main_guard(script: str) -> bool | None:
+    try:
+        tree = ast.parse(Path(script).read_text("utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return None
+    tests = (ast.unparse(node.test) for node in tree.body if isinstance(node, ast.If))
+    return any("__name__" in test and "__main__" in test for test in tests)

@@ -1,0 +1,222 @@
+"""``loaderwatch doctor``: what is wrong with the configuration of a script, before it trains, or of a run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from loaderwatch.core.config import load_settings
+from loaderwatch.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from loaderwatch.advise.advice import Advice
+    from loaderwatch.advise.facts import Facts, HostFacts
+    from loaderwatch.cli.typing import Subparsers
+
+_WIDTH = 100
+_ABOUT = """Audits a configuration. Of a SCRIPT: runs it, without training, up to the first batch of its training loader,
+reads a few samples as a worker would, and says what will cost time, fail or hang. Of a RUN (its id or name): the same
+from what is known of it. Exit code 0: nothing to change; 1: a warning or worse, or the script failed; 2: wrong usage."""
+
+
+def prepare_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "doctor",
+        help="audit the configuration of a script before it trains, or of a run",
+        description=_ABOUT,
+        usage="loaderwatch doctor [options] SCRIPT [ARGS...] | -m MODULE [ARGS...] | RUN",
+    )
+    parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
+    parser.add_argument(
+        "--ranks",
+        type=_count,
+        default=None,
+        metavar="N",
+        help="run the script as N ranks on this machine, with torchrun's environment",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=120.0,
+        metavar="SECONDS",
+        help="how long the script may take to come to its training loader (default 120)",
+    )
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="where runs are kept (default LOADERWATCH_DIR)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the advice as JSON")
+    parser.add_argument("target", metavar="SCRIPT | MODULE | RUN")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
+    parser.set_defaults(run=run)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 64:
+        raise argparse.ArgumentTypeError(f"{number} ranks; use 1 to 64")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 1e6:
+        raise argparse.ArgumentTypeError(f"{text} s; use a number above 0")
+    return number
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the advice, the worst first."""
+    script = Path(args.target).expanduser()
+    if args.module or script.is_file():
+        found, lines = _of_script(args)
+    elif args.arguments or args.ranks is not None or script.suffix == ".py":
+        raise ConfigError(f"there is no file {args.target}; name a script, or a module with -m")
+    else:
+        found, lines = _of_run(args.target, args.data_dir)
+    if args.json:
+        print(json.dumps(found, indent=2))
+    else:
+        print("\n".join(lines))
+        for advice in found:
+            print("\n" + "\n".join(_paragraphs(advice)))
+        if not found:
+            print("\nNothing to change.")
+    return 1 if any(advice["severity"] != "info" for advice in found) else 0
+
+
+def _of_run(which: str, data_dir: Path | None) -> tuple[list[dict[str, Any]], list[str]]:
+    from urllib.parse import quote
+
+    from loaderwatch.cli.analyze import NoSuchRun, pick
+    from loaderwatch.cli.client import find_server
+
+    client = find_server(data_dir)
+    try:
+        if client is not None:
+            row = pick(client.runs(), which)
+            found: list[dict[str, Any]] = client.get(f"/runs/{quote(str(row['run_id']), safe='')}/audit")
+            return found, [f"{row['name']} ({row['run_id']}), {row['state']}"]
+        from loaderwatch.advise.audit import audit
+        from loaderwatch.advise.facts import facts_of
+        from loaderwatch.server.replay import rebuild
+        from loaderwatch.server.snapshots import stored_row
+        from loaderwatch.server.store.duckdb import DuckDBStore
+
+        runs_dir = (data_dir or load_settings().data_dir) / "runs"
+        if not runs_dir.is_dir():
+            raise NoSuchRun(f"no runs are kept in {runs_dir}; name another place with --data-dir")
+        store = DuckDBStore(runs_dir, read_only=True)
+        try:
+            row = pick([stored_row(run, store, time.time_ns()) for run in store.runs()], which)
+            window = rebuild(store, str(row["run_id"])).window()
+        finally:
+            store.close()
+        return _plain(audit(facts_of(window))), [f"{row['name']} ({row['run_id']}), {row['state']}"]
+    except NoSuchRun as error:
+        raise ConfigError(f"{which} is neither a script nor a run: {error}") from None
+
+
+def _of_script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
+    from loaderwatch.advise.audit import audit
+    from loaderwatch.advise.facts import facts_of_script
+    from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
+
+    command = [*(["-m"] if args.module else []), args.target, *args.arguments]
+    inspected = inspect_script(command, args.ranks, args.timeout)
+    for report in inspected.reports:
+        if report.ended or (report.ended is not None and not report.process.loaders):
+            how = f" with {report.ended}" if report.ended else ""
+            raise ScriptFailed(
+                f"{args.target} ended{how} before it iterated a training loader\n{tail(inspected.output)}"
+            )
+    facts = facts_of_script(inspected.reports, _this_host())
+    return _plain(audit(facts)), _head(args.target, facts)
+
+
+def _this_host() -> HostFacts:
+    import math
+
+    from loaderwatch.advise.facts import HostFacts
+    from loaderwatch.core.clock import monotonic_ns
+    from loaderwatch.core.records import TABLES
+    from loaderwatch.streamer.samplers.host import HostSampler
+
+    sampler = HostSampler()
+    row = sampler.sample(os.getpid(), monotonic_ns())
+    columns = [column.name for column in TABLES["hosts"] if column.dtype == "f8"]
+    now = {
+        name: math.nan if value is None else float(value) for name, value in zip(columns, row, strict=False)
+    }
+    info = sampler.info("")
+    return HostFacts(
+        name=info.name,
+        cpus=info.cpus,
+        usable_cpus=now["usable_cpus"],
+        quota_cpus=now["quota_cpus"],
+        shm_bytes=now["shm_total_bytes"],
+        shm_used_bytes=now["shm_used_bytes"],
+        has_gpu=any(Path(device).exists() for device in ("/dev/nvidia0", "/dev/kfd", "/dev/dxg")),
+    )
+
+
+def _head(target: str, facts: Facts) -> list[str]:
+    """What was looked at: the loaders as they would train."""
+    import math
+
+    from loaderwatch.detect.phrases import count, duration
+
+    (host,) = facts.hosts.values()
+    process = facts.processes[min(facts.processes)]
+    usable = f"{host.usable_cpus:g} of {host.cpus} CPUs usable" if math.isfinite(host.usable_cpus) else ""
+    head = [
+        ", ".join(
+            part for part in (target, usable, f"torch {process.torch}", f"Python {process.python}") if part
+        )
+    ]
+    for loader in facts.loaders:
+        if loader.rank != process.rank:
+            continue
+        info = loader.info
+        parts = [f"{info.class_name} of {info.dataset_class}"]
+        parts += [f"{info.dataset_length:,} samples"] if info.dataset_length is not None else []
+        parts += [f"batch {info.batch_size}"] if info.batch_size is not None else []
+        parts.append(
+            count(loader.workers, "worker") + (f" by {info.start_method}" if info.start_method else "")
+        )
+        if math.isfinite(loader.fetch_s):
+            parts.append(f"a batch takes about {duration(loader.fetch_s)} to load")
+        head.append(f"  {info.name} ({info.role}): {', '.join(parts)}")
+    return head
+
+
+def _plain(found: list[Advice]) -> list[dict[str, Any]]:
+    import msgspec
+
+    plain: list[dict[str, Any]] = msgspec.to_builtins(found)
+    return plain
+
+
+def _paragraphs(advice: dict[str, Any]) -> list[str]:
+    where = f" ({advice['loader']})" if advice["loader"] else ""
+    lines = [fill(f"[{advice['severity']}] {advice['check']}{where}: {advice['what']}", _WIDTH)]
+    for label in ("why", "change"):
+        lines.append(
+            fill(
+                f"{label.capitalize()}: {advice[label]}",
+                _WIDTH,
+                initial_indent="  ",
+                subsequent_indent="    ",
+                break_on_hyphens=False,
+            )
+        )
+    return lines

@@ -1,0 +1,141 @@
+"""Runs somebody's training script up to its first batch and collects what its ranks report."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.probe import ScriptReport
+
+_POLL_S: Final = 0.05
+_OTHERS_S: Final = 20.0  # for the other ranks, once one has reported: they are where it was
+_TAIL_LINES: Final = 15
+
+
+class ScriptFailed(LoaderwatchError):
+    """The script did not get to a training loader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """What a script's ranks reported, and what it printed."""
+
+    reports: list[ScriptReport]
+    output: str
+
+
+def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) -> Inspected:
+    """Run ``[-m] SCRIPT ARGS`` up to its first training batch, on ``ranks`` ranks of this machine.
+
+    Every process it started has ended when this returns. None as ``ranks`` runs it as a plain script, without a
+    launcher's environment.
+
+    Raises:
+        ScriptFailed: no rank reported within ``timeout_s``.
+    """
+    with tempfile.TemporaryDirectory(prefix="loaderwatch-doctor-") as scratch:
+        folder = Path(scratch)
+        leash_read, leash_write = os.pipe()
+        log = folder / "output.txt"
+        children: list[subprocess.Popen[bytes]] = []
+        try:
+            with log.open("wb") as file:
+                children += [
+                    subprocess.Popen(
+                        [sys.executable, "-u", "-m", "loaderwatch.agent.bootstrap", *command],
+                        env={**_environ(rank, ranks), "LOADERWATCH_DOCTOR": f"{folder}:{leash_read}"},
+                        pass_fds=[leash_read],
+                        stdin=subprocess.DEVNULL,
+                        stdout=file,
+                        stderr=file,
+                        start_new_session=True,
+                    )
+                    for rank, ranks in _placed(ranks)
+                ]
+            reports = _wait(children, folder, timeout_s)
+            ended = all(child.poll() is not None for child in children)
+        finally:
+            os.close(leash_write)
+            os.close(leash_read)
+            for child in children:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        output = log.read_text(errors="replace")
+    if not reports:
+        what = " ".join(command)
+        if ended:
+            raise ScriptFailed(f"{what} ended before it iterated a training loader\n{tail(output)}")
+        raise ScriptFailed(
+            f"{what} did not come to a training loader within {timeout_s:g} s; give it longer with --timeout\n"
+            f"{tail(output)}"
+        )
+    return Inspected(reports, output)
+
+
+def tail(output: str) -> str:
+    """The last lines of what a script printed."""
+    lines = output.rstrip().splitlines()[-_TAIL_LINES:]
+    return "\n".join(f"  | {line}" for line in lines)
+
+
+def _placed(ranks: int | None) -> list[tuple[int, int | None]]:
+    return [(rank, ranks) for rank in range(ranks or 1)]
+
+
+def _environ(rank: int, ranks: int | None) -> dict[str, str]:
+    environ = {**os.environ, "LOADERWATCH_DISABLE": "1"}
+    if ranks is not None:
+        environ |= {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(ranks),
+            "LOCAL_WORLD_SIZE": str(ranks),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(_port()),
+        }
+        if ranks > 1:
+            environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
+    return environ
+
+
+_chosen_port: int | None = None
+
+
+def _port() -> int:
+    """A free port, the same for all ranks."""
+    global _chosen_port
+    if _chosen_port is None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            _chosen_port = int(probe.getsockname()[1])
+    return _chosen_port
+
+
+def _wait(children: list[subprocess.Popen[bytes]], folder: Path, timeout_s: float) -> list[ScriptReport]:
+    deadline = time.monotonic() + timeout_s
+    first_at: float | None = None
+    while True:
+        files = sorted(folder.glob("*.json"))
+        now = time.monotonic()
+        if files and first_at is None:
+            first_at = now
+        ended = all(child.poll() is not None for child in children)
+        late = now > deadline or (first_at is not None and now > first_at + _OTHERS_S)
+        if len(files) == len(children) or ended or late:
+            files = sorted(folder.glob("*.json"))
+            return [msgspec.json.decode(file.read_bytes(), type=ScriptReport) for file in files]
+        time.sleep(_POLL_S)

@@ -1,0 +1,237 @@
+"""``loaderwatch doctor`` over real scripts: it stops them before they train, and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("data_dir")]
+
+HEAD = """
+import os, sys, time
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Numbers(Dataset):
+    def __init__(self, length=64):
+        self.length = length
+    def __len__(self):
+        return self.length
+    def __getitem__(self, index):
+        return torch.full((16,), float(index))
+
+def train(loader):
+    for batch in loader:
+        print("TRAINED", flush=True)
+"""
+
+
+def doctor(
+    tmp_path: Path, source: str, *options: str, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    script = tmp_path / "train.py"
+    script.write_text(HEAD + textwrap.dedent(source))
+    return subprocess.run(
+        [sys.executable, "-m", "loaderwatch", "doctor", *options, str(script), "--lr", "0.1"],
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+
+def advice(tmp_path: Path, source: str, *options: str, **env: str) -> tuple[int, dict[str, Any]]:
+    done = doctor(tmp_path, source, "--json", *options, env=env)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, {one["check"]: one for one in json.loads(done.stdout)}
+
+
+def test_a_sensible_script_is_left_alone_and_does_not_train(tmp_path: Path) -> None:
+    done = doctor(
+        tmp_path,
+        """
+        assert sys.argv[1:] == ["--lr", "0.1"]
+        train_loader = DataLoader(Numbers(), batch_size=8, shuffle=True, num_workers=1, persistent_workers=True)
+        train(train_loader)
+        """,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Nothing to change." in done.stdout
+    assert "train_loader (train): DataLoader of Numbers, 64 samples, batch 8, 1 worker" in done.stdout
+    assert "TRAINED" not in done.stdout
+
+
+def test_persistent_workers_without_workers(tmp_path: Path) -> None:
+    code, found = advice(tmp_path, "train(DataLoader(Numbers(), persistent_workers=True))")
+    assert code == 1
+    assert found["refused"]["severity"] == "critical"
+    assert "train.py:17" in found["refused"]["what"]
+    assert "num_workers of at least 1" in found["refused"]["change"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "check"),
+    [
+        ("prefetch_factor=4", "refused"),
+        ("timeout=5", "timeout"),
+        ("num_workers=2, prefetch_factor=0, persistent_workers=True", "prefetch-none"),
+    ],
+)
+def test_what_pytorch_refuses(tmp_path: Path, arguments: str, check: str) -> None:
+    code, found = advice(tmp_path, f"train(DataLoader(Numbers(), shuffle=True, {arguments}))")
+    assert code == 1
+    assert found[check]["severity"] == "critical"
+
+
+def test_spawned_workers_need_picklable_parts_and_a_guard(tmp_path: Path) -> None:
+    code, found = advice(
+        tmp_path,
+        """
+        loader = DataLoader(Numbers(), num_workers=1, multiprocessing_context="spawn", collate_fn=lambda b: b[0])
+        train(loader)
+        """,
+    )
+    assert code == 1
+    assert "lambda" in found["pickle"]["what"]
+    assert found["main-guard"]["severity"] == "critical"
+    assert found["persistent-workers"]["severity"] == "warning"
+
+
+def test_spawned_workers_that_can_start(tmp_path: Path) -> None:
+    code, found = advice(
+        tmp_path,
+        """
+        if __name__ == "__main__":
+            loader = DataLoader(
+                Numbers(), num_workers=1, multiprocessing_context="spawn", persistent_workers=True, shuffle=True
+            )
+            train(loader)
+        """,
+    )
+    assert (code, found) == (0, {})
+
+
+def test_a_large_dataset_that_must_be_pickled(tmp_path: Path) -> None:
+    _, found = advice(
+        tmp_path,
+        """
+        if __name__ == "__main__":
+            data = Numbers()
+            data.names = [f"picture-{i}.jpeg" * 4 for i in range(1_000_000)]
+            train(DataLoader(data, num_workers=2, multiprocessing_context="forkserver", persistent_workers=True))
+        """,
+    )
+    assert "MB" in found["pickle"]["what"]
+
+
+def test_threads_in_workers(tmp_path: Path) -> None:
+    source = """
+    import numpy as np
+    class Heavy(Numbers):
+        def __getitem__(self, index):
+            matrix = np.random.default_rng(index).random((500, 500))
+            return torch.from_numpy(matrix @ matrix @ matrix)
+    train(DataLoader(Heavy(), batch_size=8, shuffle=True, num_workers=2, persistent_workers=True))
+    """
+    _, many = advice(tmp_path, source, OPENBLAS_NUM_THREADS="4", OMP_NUM_THREADS="4")
+    assert "OPENBLAS_NUM_THREADS=4" in many["worker-threads"]["what"]
+    _, one = advice(tmp_path, source, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+    assert "worker-threads" not in one
+
+
+def test_slow_samples_without_workers(tmp_path: Path) -> None:
+    _, found = advice(
+        tmp_path,
+        """
+        class Slow(Numbers):
+            def __getitem__(self, index):
+                time.sleep(0.02)
+                return super().__getitem__(index)
+        train(DataLoader(Slow(), batch_size=8, shuffle=True))
+        """,
+    )
+    assert "on the training thread" in found["workers-none"]["why"]
+
+
+def test_a_sample_that_cannot_be_read(tmp_path: Path) -> None:
+    _, found = advice(
+        tmp_path,
+        """
+        class Broken(Numbers):
+            def __getitem__(self, index):
+                raise FileNotFoundError(f"no file for sample {index}")
+        train(DataLoader(Broken(), num_workers=1, persistent_workers=True))
+        """,
+    )
+    assert "no file for sample 0" in found["sample"]["what"]
+
+
+def test_a_validation_before_training_is_passed_over(tmp_path: Path) -> None:
+    done = doctor(
+        tmp_path,
+        """
+        val_loader = DataLoader(Numbers(), batch_size=8)
+        train_loader = DataLoader(Numbers(), batch_size=8, shuffle=True, num_workers=1, persistent_workers=True)
+        with torch.no_grad():
+            next(iter(val_loader))
+        train(train_loader)
+        """,
+    )
+    assert done.returncode == 0
+    assert "train_loader (train)" in done.stdout
+    assert "val_loader (eval)" in done.stdout
+
+
+def test_uneven_batches_over_real_ranks(tmp_path: Path) -> None:
+    _, found = advice(
+        tmp_path,
+        """
+        import torch.distributed as dist
+        dist.init_process_group("gloo")
+        rank = dist.get_rank()
+        train(DataLoader(Numbers(64 + 16 * rank), batch_size=8, num_workers=1, persistent_workers=True))
+        """,
+        "--ranks",
+        "2",
+    )
+    assert "8 batches on rank 0 and 10 on rank 1" in found["uneven-batches"]["what"]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("raise OSError('no such disk')", "OSError: no such disk"),
+        ("print('done')", "before it iterated a training loader"),
+        ("sys.exit(3)", "exit code 3"),
+    ],
+)
+def test_scripts_that_do_not_come_to_training(tmp_path: Path, source: str, said: str) -> None:
+    done = doctor(tmp_path, source)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr.splitlines()[0]
+
+
+def test_a_script_that_takes_too_long(tmp_path: Path) -> None:
+    done = doctor(tmp_path, "time.sleep(300)", "--timeout", "4")
+    assert done.returncode == 1
+    assert "within 4 s" in done.stderr
+
+
+def test_wrong_usage(tmp_path: Path) -> None:
+    for arguments in (["nosuch.py"], ["no-such-run"], ["--ranks", "0", "x.py"], []):
+        done = subprocess.run(
+            [sys.executable, "-m", "loaderwatch", "doctor", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 2, arguments
+        assert "Traceback" not in done.stderr
