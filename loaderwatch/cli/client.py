@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -49,6 +50,8 @@ class Client:
         except urllib.error.HTTPError as error:
             with error:
                 raise ServerError(f"{self.url} answered {error.code}: {_reason(error.read())}") from None
+        except (ValueError, http.client.HTTPException) as error:
+            raise ServerError(f"{self.url} is not a loaderwatch server: {error}") from None
 
     def runs(self) -> list[dict[str, Any]]:
         """Every run, newest first."""
@@ -82,7 +85,7 @@ def find_server(data_dir: Path | None) -> Client | None:
         return None
     try:
         client.get("/runs")
-    except OSError:  # it was killed and left its file
+    except (OSError, ServerError):  # it was killed and left its file; by now another may listen there
         return None
     return client
 

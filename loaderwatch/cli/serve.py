@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from loaderwatch.core.config import DEFAULT_PORT, load_settings
 
 if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
+    from loaderwatch.server.options import ServeOptions
 
 
 def prepare_parser(subparsers: Subparsers) -> None:
@@ -80,17 +82,35 @@ def prepare_parser(subparsers: Subparsers) -> None:
         metavar="SECONDS",
         help="the least time without any progress that counts as a hang (default 30)",
     )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on as the server of this directory that was killed was asked to (a training job that misses its "
+        "server does so); the other options count when there was none",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
-    from loaderwatch.server.options import ServeOptions
     from loaderwatch.server.process import serve
 
+    os.umask(0o077)  # runs hold paths and stacks of this user's code
+    serve(_options(args), say=lambda text: print(text, flush=True))
+    return 0
+
+
+def _options(args: argparse.Namespace) -> ServeOptions:
+    from loaderwatch.server.options import ServeOptions, remembered
+
     settings = load_settings()
-    options = ServeOptions(
-        data_dir=(args.data_dir or settings.data_dir).expanduser().absolute(),
+    data_dir = (args.data_dir or settings.data_dir).expanduser().absolute()
+    before = remembered(data_dir) if args.resume else None
+    if before is not None:
+        # The job that starts it again sends with its own LOADERWATCH_TOKEN.
+        return before if before.no_auth or before.token else replace(before, token=settings.token)
+    return ServeOptions(
+        data_dir=data_dir,
         host=args.host,
         port=args.port,
         token=None if args.no_auth else args.token or settings.token,
@@ -101,9 +121,6 @@ def run(args: argparse.Namespace) -> int:
         retain_days=args.retain_days,
         hang_after_s=args.hang_after,
     )
-    os.umask(0o077)  # runs hold paths and stacks of this user's code
-    serve(options, say=lambda text: print(text, flush=True))
-    return 0
 
 
 def _port(text: str) -> int:

@@ -1,9 +1,16 @@
-"""What ``loaderwatch serve`` was asked to do."""
+"""What ``loaderwatch serve`` was asked to do, and remembering it while it runs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+
+from loaderwatch.server.auth import write_private
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +27,7 @@ class ServeOptions:
     notify: tuple[str, ...] = ()
     retain_days: float | None = None
     hang_after_s: float | None = None  # None: the detectors' own limit
+    resumed: bool = False  # goes on for one that was killed: at its port if that can be, else at any
 
     @property
     def runs_dir(self) -> Path:
@@ -37,6 +45,35 @@ class ServeOptions:
         return self.data_dir / "server.json"
 
     @property
+    def remembered_path(self) -> Path:
+        """These options, 0600 (addresses to notify hold secrets), while this server runs or after it was killed."""
+        return self.data_dir / "serve.json"
+
+    @property
     def lock_path(self) -> Path:
         """Held while this server runs."""
         return self.data_dir / "server.lock"
+
+
+def remember(options: ServeOptions) -> None:
+    """Keep the options for whoever starts this server again after it was killed.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    write_private(options.remembered_path, msgspec.json.encode(options, enc_hook=str).decode())
+
+
+def remembered(data_dir: Path) -> ServeOptions | None:
+    """What a server of this directory that was killed had been asked to do; None when the last one ended in order."""
+    path = ServeOptions(data_dir).remembered_path
+    try:
+        options = msgspec.json.decode(
+            path.read_bytes(), type=ServeOptions, dec_hook=lambda kind, value: kind(value)
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        _log.warning("%s is not readable (%s); going on with the usual options", path, error)
+        return None
+    return replace(options, data_dir=data_dir, resumed=True)

@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from loaderwatch.core.config import DEFAULT_PORT
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.server.app import Parts, create_app
 from loaderwatch.server.auth import Tokens, is_loopback, load_tokens, write_private
-from loaderwatch.server.options import ServeOptions
+from loaderwatch.server.options import ServeOptions, remember
 
 _log = logging.getLogger(__name__)
 
@@ -89,8 +89,9 @@ class _Server(uvicorn.Server):
             self._say_where()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        with suppress(FileNotFoundError):
-            self._parts.options.server_path.unlink()
+        options = self._parts.options
+        options.server_path.unlink(missing_ok=True)
+        options.remembered_path.unlink(missing_ok=True)
         self._parts.hub.close()
         await super().shutdown(sockets)
 
@@ -105,6 +106,7 @@ class _Server(uvicorn.Server):
         suffix = f"/?token={tokens.viewer}" if tokens else "/"
         where = {"url": self._local_url, "viewer_url": self._local_url + suffix, "pid": os.getpid()}
         write_private(options.server_path, json.dumps(where))
+        remember(options)
         page = self._parts.url + (f"/?token={tokens.page_token}" if tokens else "/")
         lines = [f"loaderwatch: the page is at {page}"]
         if not is_loopback(options.host):
@@ -186,7 +188,12 @@ def _tokens(options: ServeOptions) -> Tokens | None:
 
 def _listen(options: ServeOptions) -> socket.socket:
     """The listening socket: the port asked for, or the default one, or the last one, or any."""
-    candidates = [DEFAULT_PORT, *_last_port(options), 0] if options.port is None else [options.port]
+    if options.resumed:
+        candidates = [*_last_port(options), DEFAULT_PORT, 0]
+    elif options.port is None:
+        candidates = [DEFAULT_PORT, *_last_port(options), 0]
+    else:
+        candidates = [options.port]
     failure: OSError | None = None
     for port in candidates:
         try:

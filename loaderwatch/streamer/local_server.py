@@ -77,9 +77,9 @@ class ServerFinder:
     def _start(self) -> Target | None:
         if time.monotonic() - self._started_at < START_AGAIN_AFTER_S:
             return None
-        self._settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = FileLock(self._settings.data_dir / "server-start.lock")
         try:
+            self._settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not lock.try_acquire():
                 return None  # another streamer is starting it
         except OSError as error:
@@ -96,7 +96,8 @@ class ServerFinder:
 
     def _launch(self) -> Target | None:
         log_path = self._settings.logs_dir / "server.log"
-        arguments = ("-m", "loaderwatch", "serve", "--data-dir", str(self._settings.data_dir))
+        # --resume: one that was killed meanwhile comes back with its limits and the addresses it notifies.
+        arguments = ("-m", "loaderwatch", "serve", "--data-dir", str(self._settings.data_dir), "--resume")
         environ = {k: v for k, v in os.environ.items() if k != "LOADERWATCH_SERVER"}
         try:
             process = spawn_detached(arguments, log_path, environ)
@@ -144,7 +145,10 @@ def _read(path: Path, kind: type[_File]) -> _File | None:
 
 def answers(url: str) -> bool:
     """Whether a loaderwatch server is alive at an address."""
-    connection = connect(url, timeout_s=2.0)
+    try:
+        connection = connect(url, timeout_s=2.0)
+    except ValueError:  # a port that is none
+        return False
     try:
         connection.request("GET", "/healthz")
         response = connection.getresponse()

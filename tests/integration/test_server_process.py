@@ -82,6 +82,36 @@ def test_after_kill_nine_the_next_one_starts(server: ServeProcess) -> None:
     assert [run["run_id"] for run in again.get("/runs")] == ["run-1"]
 
 
+def test_one_that_was_killed_comes_back_as_it_was(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    asked = ("--port", "0", "--token", "my own", "--hang-after", "7", "--notify", "json://127.0.0.1:9/x")
+    with ServeProcess(data_dir, *asked) as first:
+        url = first.start().url
+        kept = data_dir / "serve.json"
+        before = json.loads(kept.read_text())
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        first.stop(signal.SIGKILL)
+    (data_dir / "server.json").unlink()  # so that the next one is waited for
+    with ServeProcess(data_dir, "--resume") as second:
+        access = second.start()
+        assert access.url == url  # where open pages look for it
+        with access.client("my own") as client:
+            assert client.get("/api/v1/runs").status_code == 200
+        wait_until("the options again", lambda: json.loads(kept.read_text()) == before | {"resumed": True})
+        assert (before["hang_after_s"], before["notify"]) == (7.0, ["json://127.0.0.1:9/x"])
+        assert second.stop()[0] == 0
+    assert not kept.exists()
+    with ServeProcess(data_dir, "--resume", "--port", "0") as third:  # the last one ended in order
+        with third.start().client("my own") as client:
+            assert client.get("/api/v1/runs").status_code == 401
+        third.stop(signal.SIGKILL)
+    kept.write_text("{")
+    (data_dir / "server.json").unlink()
+    with ServeProcess(data_dir, "--resume", "--port", "0") as fourth:
+        fourth.start()
+        assert "serve.json is not readable" in fourth.stop()[1]
+
+
 def test_a_port_asked_for_and_taken_is_an_error(server: ServeProcess, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
