@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from loaderwatch.detect import epochs, hung, sawtooth
+from loaderwatch.detect import (
+    crashed,
+    descriptors,
+    epochs,
+    fast_forward,
+    hung,
+    memory,
+    pauses,
+    sawtooth,
+    shards,
+    shared_memory,
+    weak_gpu,
+)
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.tracker import SEVERITIES
@@ -13,7 +25,19 @@ from loaderwatch.detect.window import RunWindow
 
 Detector = Callable[[RunWindow, Limits], list[Finding]]
 
-DETECTORS: Final[tuple[Detector, ...]] = (hung.detect, epochs.detect, sawtooth.detect)
+DETECTORS: Final[tuple[Detector, ...]] = (
+    hung.detect,
+    crashed.detect,
+    fast_forward.detect,
+    epochs.detect,
+    shards.detect,
+    sawtooth.detect,
+    weak_gpu.detect,
+    pauses.detect,
+    shared_memory.detect,
+    descriptors.detect,
+    memory.detect,
+)
 """Every family, the decisive first."""
 
 DEFAULT_LIMITS: Final = Limits()
@@ -33,5 +57,11 @@ def detect(window: RunWindow, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
 def _explained(finding: Finding, found: list[Finding]) -> bool:
     if finding.code == "hung":
         return False
+    if any(other.key == finding.key for other in found):
+        return True  # an earlier family knows the cause
+    if finding.code == "input-bound":
+        loader = finding.key.split(":")[1]
+        if any(other.key == f"{fast_forward.CODE}:{loader}" for other in found):
+            return True
     hangs = any(other.code == "hung" and other.severity == "critical" for other in found)
     return hangs and finding.key.endswith(":spikes")

@@ -42,3 +42,9 @@ class Limits:
     """A phase without history (first batch, first steps, first checkpoint) gets this many times the floor."""
     first_sample_factor: float = 3.0
     """... but one map-style sample that a worker cannot finish gets this many."""
+
+    descriptors_eta_s: float = 600.0
+    """File descriptors that run out sooner than this are worth a word."""
+    memory_eta_s: float = 1800.0
+    """Memory that runs out sooner than this is worth an alert; training takes hours, and a cache levels off before."""
+    memory_critical_s: float = 300.0

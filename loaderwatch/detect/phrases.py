@@ -39,6 +39,14 @@ def rate(per_second: float) -> str:
     return f"{per_second:,.0f}"
 
 
+def size(number: float) -> str:
+    """Bytes as "640 B", "12 kB", "3.1 MB", "1.8 GB" (powers of 1000, as volumes and their limits are sold)."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= 0.9995 * scale:
+            return f"{rate(number / scale)} {unit}"
+    return f"{number:.0f} B" if math.isfinite(number) else "an unknown number of bytes"
+
+
 def count(number: int, noun: str, plural: str | None = None) -> str:
     """ "1 worker", "2 workers", "3 batches"."""
     if number == 1:

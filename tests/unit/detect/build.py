@@ -66,6 +66,9 @@ class RankBuilder:
         self.phase_names: list[str] = []
         self.host = "box"
         self.cuda = False
+        self.exit: str | None = None
+        self.has_model = False
+        self.has_optimizer = False
 
     def step(self, wait: float, step: float, *, loader: int = 0, **fields: float) -> RankBuilder:
         """One batch: its wait and its step, seconds."""
@@ -188,6 +191,9 @@ class RankBuilder:
                 loaders=self.loaders,
                 phase_names=self.phase_names,
                 cuda=self.cuda,
+                exit=self.exit,
+                has_model=self.has_model,
+                has_optimizer=self.has_optimizer,
             ),
             span=self.span,
             workers=self.workers,
@@ -202,13 +208,25 @@ def run(
     usable: float | None = None,
     busy: float = 0.1,
     gpus: Sequence[GpuInfo] = (),
+    host: Mapping[str, float] | None = None,
+    host_rows: Sequence[Mapping[str, float]] | None = None,
 ) -> RunWindow:
-    """A run on one host. ``busy`` is the share of all CPUs in use."""
+    """A run on one host. ``busy`` is the share of all CPUs in use; ``host`` are more of its columns, the same in each row.
+
+    ``host_rows`` are the newest rows, one a second, with what changes from row to row.
+    """
     built = {rank.rank: rank.build() for rank in ranks}
     now_ns = max(rank.made_ns for rank in built.values())
+    changing: Sequence[Mapping[str, float]] = host_rows if host_rows is not None else [{}] * 5
     rows = [
-        {"t_ns": now_ns - i * S, "cpu_ratio": busy, "usable_cpus": float(usable or cpus)}
-        for i in range(5, 0, -1)
+        {
+            "t_ns": now_ns - (len(changing) - i) * S,
+            "cpu_ratio": busy,
+            "usable_cpus": float(usable or cpus),
+            **(host or {}),
+            **more,
+        }
+        for i, more in enumerate(changing)
     ]
     hosts = {
         name: HostWindow(

@@ -55,6 +55,8 @@ def some_rank(random: np.random.Generator, number: int, world: int) -> RankBuild
         ],
     )
     builder.state = chance(random, "live", "live", "live", "finished", "crashed")
+    builder.exit = chance(random, None, "SIGKILL", "uncaught RuntimeError: Bus error", "Too many open files")
+    builder.has_model, builder.has_optimizer = bool(random.random() < 0.3), bool(random.random() < 0.3)
     for _ in range(int(random.integers(0, 120))):
         wait, step = random.exponential(0.1), random.exponential(0.1)
         builder.step(float(wait), float(step), loader=int(random.integers(0, 2)))
@@ -84,7 +86,24 @@ def some_rank(random: np.random.Generator, number: int, world: int) -> RankBuild
             builder.process(
                 worker=int(random.integers(-1, 3)), pid=300, cpu=chance(random, math.nan, 0.5, 3.0)
             )
-            builder.add("gpus", utilization_ratio=float(random.random()), power_w=50.0, power_limit_w=400.0)
+            builder.rows["processes"][-1].update(
+                fds=float(random.integers(0, 300)),
+                fd_limit=256.0,
+                anonymous_bytes=float(random.integers(0, 10**10)),
+                pss_bytes=float(random.integers(0, 10**10)),
+            )
+            builder.add(
+                "gpus",
+                utilization_ratio=float(random.random()),
+                power_w=50.0,
+                power_limit_w=400.0,
+                sm_clock_hz=float(random.exponential(1e9)),
+                throttle_reasons=int(random.integers(0, 512)),
+                other_pids=int(random.integers(0, 3)),
+            )
+            builder.add(
+                "collections", worker=int(random.integers(-1, 2)), duration_ns=int(random.exponential(S))
+            )
             builder.add("gpu_waits", loader=0, starved_ns=S, gpu_step_ns=S)
     builder.open(
         chance(random, *PHASES),
@@ -133,7 +152,19 @@ def window_of(seed: int) -> RunWindow:
     builders = [some_rank(random, number, world) for number in range(world)]
     for builder in builders:
         with_unknowns(random, builder)
-    return run(*builders, cpus=int(random.integers(1, 64)), busy=chance(random, 0.1, 1.0, math.nan))
+    host = {
+        "shm_total_bytes": float(random.exponential(1e8)),
+        "memory_available_bytes": float(random.exponential(1e9)),
+        "memory_limit_bytes": float(random.exponential(1e9)),
+        "memory_used_bytes": float(random.exponential(1e9)),
+        "oom_kills": chance(random, 0.0, 3.0),
+    }
+    return run(
+        *builders,
+        cpus=int(random.integers(1, 64)),
+        busy=chance(random, 0.1, 1.0, math.nan),
+        host=chance(random, {}, host),
+    )
 
 
 @settings(max_examples=200, deadline=None)
