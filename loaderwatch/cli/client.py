@@ -36,7 +36,10 @@ class Client:
             ServerError: the answer is an error.
             OSError: nobody answers.
         """
-        return json.loads(self._fetch(path, _TIMEOUT_S))
+        try:
+            return json.loads(self._fetch(path, _TIMEOUT_S))
+        except ValueError:
+            raise ServerError(f"{self.url} is not a loaderwatch server: its answer is not JSON") from None
 
     def _fetch(self, path: str, timeout_s: float) -> bytes:
         request = urllib.request.Request(f"{self.url}/api/v1{path}")
@@ -50,7 +53,7 @@ class Client:
         except urllib.error.HTTPError as error:
             with error:
                 raise ServerError(f"{self.url} answered {error.code}: {_reason(error.read())}") from None
-        except (ValueError, http.client.HTTPException) as error:
+        except http.client.HTTPException as error:
             raise ServerError(f"{self.url} is not a loaderwatch server: {error}") from None
 
     def runs(self) -> list[dict[str, Any]]:
