@@ -29,6 +29,7 @@ _SWITCH_S: Final = 0.001
 taking in 1,024 ranks had its 95th percentile about 1.6 times higher."""
 _M_MMAP_THRESHOLD: Final = -3  # of malloc.h
 _GRACE_S: Final = 1  # for answers under way when the server is told to stop
+_LOOK_S: Final = 3  # between looks at server.json
 _WILDCARDS: Final = ("0.0.0.0", "::", "")
 
 
@@ -76,6 +77,8 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=_GRACE_S,
                 timeout_keep_alive=30,
                 backlog=1024,
+                timeout_notify=_LOOK_S,
+                callback_notify=self._keep_where,
             )
         )
         self._parts = parts
@@ -101,11 +104,23 @@ class _Server(uvicorn.Server):
             self.force_exit = True
         self.should_exit = True
 
+    async def _keep_where(self) -> None:
+        """Write the file anew when it was removed or damaged: without it no streamer finds this server again."""
+        if _where_a_server_is(self._parts.options) is not None:
+            return
+        try:
+            self._write_where()
+        except OSError:
+            return  # the directory is gone or full; looked at again in a moment
+
+    def _write_where(self) -> None:
+        suffix = f"/?token={self._tokens.viewer}" if self._tokens else "/"
+        where = {"url": self._local_url, "viewer_url": self._local_url + suffix, "pid": os.getpid()}
+        write_private(self._parts.options.server_path, json.dumps(where))
+
     def _say_where(self) -> None:
         options, tokens = self._parts.options, self._tokens
-        suffix = f"/?token={tokens.viewer}" if tokens else "/"
-        where = {"url": self._local_url, "viewer_url": self._local_url + suffix, "pid": os.getpid()}
-        write_private(options.server_path, json.dumps(where))
+        self._write_where()
         remember(options)
         page = self._parts.url + (f"/?token={tokens.page_token}" if tokens else "/")
         lines = [f"loaderwatch: the page is at {page}"]
@@ -161,7 +176,8 @@ def _lock(options: ServeOptions) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ServeError(
-                f"a server for {options.data_dir} is already running{_other_server(options)}"
+                f"a server for {options.data_dir} is already running{_other_server(options)}; use that page, or end that"
+                " server first to start one with other options"
             ) from None
         yield
     finally:
@@ -169,11 +185,17 @@ def _lock(options: ServeOptions) -> Iterator[None]:
 
 
 def _other_server(options: ServeOptions) -> str:
+    where = _where_a_server_is(options)
+    return f" at {where[0]} (pid {where[1]})" if where else ""
+
+
+def _where_a_server_is(options: ServeOptions) -> tuple[str, int] | None:
+    """URL and pid in the data directory's server.json; None when it is missing or damaged."""
     try:
         where = json.loads(options.server_path.read_text())
-        return f" at {where['url']} (pid {where['pid']})"
+        return str(where["url"]), int(where["pid"])
     except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        return None
 
 
 def _tokens(options: ServeOptions) -> Tokens | None:

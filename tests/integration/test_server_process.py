@@ -73,6 +73,19 @@ def test_a_second_server_on_the_same_data_is_told_where_the_first_is(server: Ser
         assert client.get("/api/v1/runs").status_code == 200
 
 
+@pytest.mark.parametrize("damage", ["\x00 not json", None])
+def test_where_it_is_is_written_again(server: ServeProcess, damage: str | None) -> None:
+    """Without that file no streamer would find this server again, and none could start another."""
+    server.start()
+    path = server.data_dir / "server.json"
+    before = path.read_text()
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_text(damage)
+    wait_until("the file is whole again", lambda: path.exists() and path.read_text() == before)
+
+
 def test_after_kill_nine_the_next_one_starts(server: ServeProcess) -> None:
     access = server.start()
     access.send(Feed().envelope())
