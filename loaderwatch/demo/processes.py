@@ -73,7 +73,7 @@ class Group:
             self._process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(patience_s)
-        _kill_group(self._process.pid)
+        _signal_group(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def last_words(self, lines: int = 15) -> str:
@@ -83,10 +83,16 @@ class Group:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
 
-def end_ranks(pids: Sequence[int]) -> None:
-    """End what is left of the ranks: torchrun gives each a session of its own, with its workers in it."""
+def end_ranks(pids: Sequence[int], patience_s: float = 5.0) -> None:
+    """End what is left of the ranks: torchrun gives each a session of its own, with its workers in it.
+
+    Patience is for multiprocessing's resource tracker: it removes the semaphores of spawned workers once they are gone.
+    """
     for pid in pids:
-        _kill_group(pid)
+        _signal_group(pid, signal.SIGTERM)
+    wait_until(lambda: not any(_signal_group(pid, 0) for pid in pids), patience_s)
+    for pid in pids:
+        _signal_group(pid, signal.SIGKILL)
 
 
 def wait_until(condition: Callable[[], bool], limit_s: float, every_s: float = 0.1) -> bool:
@@ -105,8 +111,10 @@ def remove_rings(rings_dir: Path, limit_s: float = 10.0) -> None:
     shutil.rmtree(rings_dir, ignore_errors=True)
 
 
-def _kill_group(leader: int) -> None:
-    with contextlib.suppress(
-        ProcessLookupError, PermissionError
-    ):  # gone; or, on macOS, only zombies are left
-        os.killpg(leader, signal.SIGKILL)
+def _signal_group(leader: int, signum: int) -> bool:
+    """Whether there was a group to get the signal."""
+    try:
+        os.killpg(leader, signum)
+    except (ProcessLookupError, PermissionError):  # gone; or, on macOS, only zombies are left
+        return False
+    return True
