@@ -101,6 +101,12 @@ def slow_samples(
     return json_answer(queries.slow_samples(_parts(request).store, run, rank, limit))
 
 
+@router.get("/{run}/audit")
+def audit(request: Request, run: str) -> Response:
+    """What to change about the configuration."""
+    return json_answer(snapshots.audit_of(_parts(request), run))
+
+
 @router.get("/{run}/workers")
 def workers(request: Request, run: str, rank: Rank = None) -> Response:
     """What each process is doing now."""

@@ -32,6 +32,15 @@ CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+ADVICE: list[Json] = [
+    {"check": "workers-cpus", "severity": "warning", "loader": "train_loader", "ranks": [0, 1],
+     "what": "16 workers (2 ranks × 8) share 8 usable CPUs (of 64).",
+     "why": "Beyond one worker per CPU each of them only gets slower.",
+     "change": "num_workers=3 for train_loader (now 8) on each of 2 ranks."},
+    {"check": "pin-memory", "severity": "info", "loader": "train_loader", "ranks": [0, 1],
+     "what": "pin_memory=False, and the training process uses CUDA.", "why": "Copies from pageable memory block.",
+     "change": "pin_memory=True in the loader."},
+]  # fmt: skip
 OK_VERDICT = {
     "severity": "ok",
     "title": "Nothing is wrong: data is ready when the loop asks for it",
@@ -306,6 +315,7 @@ class _Handler(BaseHTTPRequestHandler):
             "slow-samples": lambda: [
                 {"rank": rank, "loader": 0, "worker": n % run.workers, "index": 1204 + n * 311, "slow_s": 1.9 / (n + 1),
                  "fetch_s": 2.4 / (n + 1), "at": run.now(wall) - 40 * n} for n in range(8)],
+            "audit": lambda: ADVICE,
             "workers": lambda: workers(run, rank, wall),
             "stacks": lambda: [stack | {"worker": -1, "pid": 31820, "text": MAIN_STACK},
                                stack | {"worker": 2, "pid": 31877, "text": HANG_STACK}],

@@ -110,7 +110,7 @@ def test_a_malformed_envelope_names_the_field_and_changes_nothing(tmp_path: Path
     "path",
     [
         "summary", "findings", "series?metric=wait_s", "heatmap?metric=wait_s", "epochs", "fetches?rank=0",
-        "slow-samples", "workers", "stacks", "events",
+        "slow-samples", "workers", "stacks", "audit", "events",
     ],
 )  # fmt: skip
 def test_an_unknown_run_is_404_everywhere(tmp_path: Path, path: str) -> None:
@@ -325,6 +325,30 @@ def test_workers_are_shown(tmp_path: Path) -> None:
         assert shown["phase_age_s"] == pytest.approx(2)
         assert shown["sample_age_s"] == pytest.approx(1)
         assert (shown["os_state"], shown["wchan"], shown["cpu_ratio"]) == ("D", "io_schedule", None)
+
+
+def test_the_configuration_is_audited(tmp_path: Path) -> None:
+    with serving(tmp_path) as access:
+        feed = Feed()
+        first = feed.envelope()
+        (process, *others) = first.processes
+        loaders = [
+            msgspec.structs.replace(
+                process.loaders[0],
+                sampler_class="DistributedSampler",
+                same_epoch_passes=2,
+                timeout_s=5.0,
+                num_workers=0,
+            )
+        ]
+        process = msgspec.structs.replace(process, loaders=loaders)
+        access.send(msgspec.structs.replace(first, processes=[process, *others]))
+        found = wait_until("the advice", lambda: access.get("/runs/run-1/audit"))
+        assert [(one["check"], one["severity"]) for one in found] == [
+            ("timeout", "critical"),
+            ("set-epoch", "warning"),
+        ]
+        assert set(found[0]) == {"check", "severity", "what", "why", "change", "loader", "ranks"}
 
 
 @pytest.mark.parametrize(("state", "exit"), [("finished", None), ("crashed", "SIGKILL")])

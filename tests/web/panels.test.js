@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { textOf } from "../../web/js/dom.js";
 import { alertsPanel, hangCard, hangNow } from "../../web/js/panels/alerts.js";
+import { auditPanel } from "../../web/js/panels/audit.js";
 import { card, freshness } from "../../web/js/panels/frame.js";
 import { runsPage } from "../../web/js/panels/runs.js";
 import { ownFrame, parseStack } from "../../web/js/panels/stacks.js";
@@ -69,6 +70,18 @@ test("tiles: a stand-in GPU says so; without one compute duty takes its place", 
   const none = text(runTiles(summary({ gpu_utilization_ratio: null, hosts: [{ name: "h", cpus: 2, usable_cpus: 2, gpu_status: "no driver" }] }), state()));
   assert.match(none, /Compute duty 59 %.*no GPU readings/s);
   assert.doesNotMatch(none, /GPU utilization/);
+});
+
+test("the configuration's audit: loading, folded, unfolded, nothing to change", () => {
+  const advice = { check: "set-epoch", severity: "warning", what: "Same order", why: "Never set", change: "Call set_epoch", loader: "train_loader", ranks: [0, 1] };
+  const remark = { ...advice, check: "pin-memory", severity: "info", what: "No pinning" };
+  /** @param {any[]|null} data @param {boolean} open */
+  const at = (data, open) => text(auditPanel(state({ cards: { audit: { data, range: null, error: null, loaded_at: 1600 } }, open: { audit: open } }), act));
+  assert.doesNotMatch(at(null, true), /to change/);
+  assert.match(at([advice, remark], false), /1 thing to change, 1 remark/);
+  assert.doesNotMatch(at([advice], false), /Same order/);
+  assert.match(at([advice, remark], true), /Same order.*train_loader.*2 ranks.*Never set.*Call set_epoch.*No pinning/s);
+  assert.match(at([], true), /Nothing to change/);
 });
 
 test("alerts: none, folded, unfolded", () => {

@@ -91,6 +91,15 @@ const FINDINGS = {
   load: async (state, _range, _points, signal) => ({ findings: await call(`${base(state)}/findings`, { signal }) }),
 };
 
+/** Advice changes with the loaders and as epochs are measured. @type {Source} */
+const AUDIT = {
+  id: "audit",
+  when: "seen",
+  settled: true,
+  asks: (state) => (state.summary === null ? null : `${state.summary.loaders.length} loaders, ${state.summary.epochs} epochs, ${Math.ceil(Math.log2(1 + (state.summary.steps ?? 0)))}`),
+  load: (state, _range, _points, signal) => call(`${base(state)}/audit`, { signal }),
+};
+
 /** @type {Source} */
 const HANG_WORKERS = {
   id: "hang_workers",

@@ -24,6 +24,7 @@
  *   rank: number|null, host: string|null, worker: number|null, pid: number|null, sample_indices: number[], began_at: number,
  *   ended_at: number|null, title: string, cause: string, advice: string, evidence: Evidence[], lost_s: number|null,
  *   gain_ceiling_ratio: number|null, stacks: Stack[], silenced_until: number|null}} Finding
+ * @typedef {{check: string, severity: string, what: string, why: string, change: string, loader: string|null, ranks: number[]}} Advice
  * @typedef {{metric: string, rank: number|null, bucket_s: number, t: number[], min: (number|null)[], mean: (number|null)[],
  *   max: (number|null)[]}} Series
  * @typedef {{metric: string, bucket_s: number, ranks: number[], t: number[], values: (number|null)[][]}} Heatmap

@@ -11,6 +11,7 @@ import { capacityOf } from "../figures.js";
 import { icon } from "../icons.js";
 import { routeHash, serverNow } from "../store.js";
 import { alertsPanel, hangCard, hangNow } from "./alerts.js";
+import { auditPanel } from "./audit.js";
 import { blocked, card, plot, rangeBar } from "./frame.js";
 import { button, empty, skeleton, stateBadge } from "./parts.js";
 import { stackView } from "./stacks.js";
@@ -41,6 +42,7 @@ export function runPage(state, act) {
     gpuCard(state, s),
     heatmapCard(state, s),
     alertsPanel(state, act),
+    auditPanel(state, act),
     ranksTable(state, act),
   );
 }

@@ -1,0 +1,56 @@
+// The configuration's audit: folded to one line until the reader wants it.
+
+import { h } from "../dom.js";
+import { plural } from "../format.js";
+import { severityIcon } from "../icons.js";
+import { card } from "./frame.js";
+import { button, empty } from "./parts.js";
+
+/**
+ * @typedef {import("../types.js").State} State
+ * @typedef {import("../types.js").Advice} Advice
+ * @typedef {import("../main.js").Actions} Actions
+ */
+
+/** @param {Advice[]} list */
+function count(list) {
+  const changes = list.filter((a) => a.severity !== "info").length;
+  const parts = [];
+  if (changes > 0) parts.push(`${plural(changes, "thing")} to change`);
+  if (list.length > changes) parts.push(plural(list.length - changes, "remark"));
+  return parts.length === 0 ? "nothing to change" : parts.join(", ");
+}
+
+/** @param {State} state @param {Actions} act */
+export function auditPanel(state, act) {
+  /** @type {Advice[]|null} */
+  const list = state.cards.audit?.data ?? null;
+  const open = state.open.audit ?? false;
+  return card(state, {
+    id: "audit",
+    title: "Configuration advice",
+    about: list === null ? "" : count(list),
+    extra: button(open ? "Hide" : "Show", () => act.open("audit", !open), { "aria-expanded": String(open) }),
+    height: "32px",
+    flush: true,
+    body: open ? h("div", { class: "advice-list", role: "list" }, (list ?? []).map(adviceRow)) : null,
+    empty: open && list?.length === 0 ? empty("Nothing to change", "Workers, memory, starting and sharding are configured sensibly.") : null,
+  });
+}
+
+/** @param {Advice} a */
+function adviceRow(a) {
+  const who = [a.loader ?? "", a.ranks.length > 1 ? plural(a.ranks.length, "rank") : ""].filter(Boolean);
+  return h(
+    "div",
+    { class: `advice-row tone-${a.severity}`, role: "listitem", key: `${a.check}/${a.loader}` },
+    severityIcon(a.severity),
+    h(
+      "div",
+      { class: "alert-words" },
+      h("p", {}, h("b", {}, a.what), who.map((w) => h("span", { class: "chip" }, w))),
+      h("p", { class: "advice-why" }, a.why),
+      h("p", { class: "advice" }, a.change),
+    ),
+  );
+}
