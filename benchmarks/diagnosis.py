@@ -1,6 +1,6 @@
 """The scenario bench: every script, through streamer, server and API, against the verdict that is expected of it.
 
-    python -m benchmarks.diagnosis [ID ...] [--list] [--jobs 1] [--record DIR] [--record-wrong DIR] [--json FILE]
+    python -m benchmarks.diagnosis [ID ...] [--list] [--jobs 1] [--seed 0] [--record DIR] [--record-wrong DIR] [--json FILE]
 
 An ID is a case (``s20_slow_sample``), a scenario (``S20``) or a group (``healthy``); none means all. A scenario of the
 catalogue without a script is a row that says so. Seconds count from the moment the stall's second repetition was over,
@@ -23,13 +23,15 @@ from typing import Any
 
 from loaderwatch.server import recording
 from tests.scenarios.cases import CASES, Case
-from tests.scenarios.judge import Judgement, judge, waited_s
+from tests.scenarios.judge import HANGS, Judgement, judge, waited_s
 from tests.scenarios.play import HANG_AFTER_S, Outcome, play_one, serve
 from tests.scenarios.record import recording_of
 
 VARIANTS = ("S19", "S29")  # of S13 and S28
 SCENARIOS = tuple(f"S{n:02}" for n in range(1, 49) if n != 38)
 LOOK_ALIKES = tuple(f"N{n:02}" for n in range(1, 20))
+FAMILIES = ((19, "steady"), (27, "spikes"), (34, "epochs"), (42, "hangs"), (48, "ranks"))
+HANG_BUDGET_S, BUDGET_S = 3.0, 10.0
 SETTLE_S = 4.0
 MOST_RECORDED_BYTES = 300_000
 
@@ -56,7 +58,9 @@ def main() -> None:
         return
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as folder:
-        rows = play_all(cases, Path(folder), options.jobs, (options.record, options.record_wrong))
+        rows = play_all(
+            cases, Path(folder), options.jobs, options.seed, (options.record, options.record_wrong)
+        )
     missing = [] if options.ids else without_a_script()
     print(table(rows, missing))
     print()
@@ -78,11 +82,17 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="print the cases and play none")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="play so many at a time (default 1)")
     parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="vary what must not matter (default 0: as usual)"
+    )
+    parser.add_argument(
         "--record", type=Path, metavar="DIR", help="keep a recording of each run that was named rightly"
     )
     parser.add_argument("--record-wrong", type=Path, metavar="DIR", help="keep one of each other run")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every row to a file, too")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.seed and options.record:
+        parser.error("--record keeps the usual settings only; leave --seed away")
+    return options
 
 
 def chosen(ids: Sequence[str]) -> list[Case]:
@@ -98,13 +108,17 @@ def chosen(ids: Sequence[str]) -> list[Case]:
 
 
 def play_all(
-    cases: Sequence[Case], folder: Path, jobs: int, record: tuple[Path | None, Path | None] = (None, None)
+    cases: Sequence[Case],
+    folder: Path,
+    jobs: int,
+    seed: int = 0,
+    record: tuple[Path | None, Path | None] = (None, None),
 ) -> list[Row]:
     """Play the cases, ``jobs`` at a time; ``record`` are the folders for runs that were named rightly, and for others."""
 
     def one(case: Case) -> Row:
         try:
-            outcome = play_one(case, access, folder / case.id, settle_s=SETTLE_S)
+            outcome = play_one(case, access, folder / case.id, settle_s=SETTLE_S, seed=seed)
         except Exception as fault:  # noqa: BLE001 - a case that cannot be played is a row that says so
             row = Row(case, judge(case, []), None, 0.0, "", f"not played: {fault!r}"[:200])
         else:
@@ -157,6 +171,17 @@ def without_a_script() -> list[str]:
     return [name for name in (*SCENARIOS, *LOOK_ALIKES) if name not in played and name not in VARIANTS]
 
 
+def family(scenario: str) -> str:
+    """The chapter of the catalogue that a scenario belongs to."""
+    return next(name for last, name in FAMILIES if int(scenario[1:]) <= last)
+
+
+def is_late(row: Row) -> bool:
+    """Whether the finding took longer than it may."""
+    hang = row.case.scenarios and row.case.scenarios[0] in HANGS
+    return row.waited_s is not None and row.waited_s > (HANG_BUDGET_S if hang else BUDGET_S)
+
+
 def table(rows: Sequence[Row], missing: Sequence[str]) -> str:
     """The rows as text."""
     lines = [f"{'case':30} {'expected':9} {'got':12} {'after':>7} {'culprit':8} {'simulated':10} note"]
@@ -164,11 +189,13 @@ def table(rows: Sequence[Row], missing: Sequence[str]) -> str:
         judgement = row.judgement
         mark = {True: "right", False: "WRONG", None: "-"}[judgement.culprit]
         got = "+".join(judgement.got) or "-"
+        after = "-" if row.waited_s is None else f"{row.waited_s:.1f} s{'*' if is_late(row) else ''}"
         lines.append(
             f"{row.case.id:30} {'|'.join(row.case.scenarios) or '-':9} {got + ('' if judgement.right else ' !'):12}"
-            f" {'-' if row.waited_s is None else f'{row.waited_s:.1f} s':>7} {mark:8} {row.case.simulated or '-':10} {row.note[:110]}".rstrip()
+            f" {after:>7} {mark:8} {row.case.simulated or '-':10} {row.note[:110]}".rstrip()
         )
     lines += [f"{'(no script)':30} {name:9} {'!':12}" for name in missing]
+    lines.append("* later than 10 s after the second repetition, or 3 s after the limit of a hang")
     return "\n".join(lines)
 
 
@@ -185,6 +212,12 @@ def numbers(rows: Sequence[Row], missing: Sequence[str]) -> dict[str, Any]:
         "scenarios_exact": len(scenarios - bad),
         "scenarios_played": len(scenarios),
         "without_script": list(missing),
+        "late": sum(is_late(row) for row in rows),
+        "wrong_family": sorted(
+            row.case.id
+            for row in faulty
+            if not {family(got) for got in row.judgement.got} & {family(each) for each in row.case.scenarios}
+        ),
         "precision": round(true / told, 4) if told else None,
         "recall": round(true / len(faulty), 4) if faulty else None,
         "culprits_right": sum(row.judgement.culprit is True for row in faulty),
@@ -208,7 +241,8 @@ def summary(rows: Sequence[Row], result: dict[str, Any], seconds: float) -> str:
         f"culprit right        {result['culprits_right']} of {result['culprits_asked']} asked for",
         f"precision, recall    {_percent(result['precision'])}, {_percent(result['recall'])}",
         f"pages without fault  {result['pages_without_fault']} in {result['runs_without_fault']} runs",
-        f"slowest finding      {result['slowest_s']} s",
+        f"wrong family         {', '.join(result['wrong_family']) or 'none'}",
+        f"slowest finding      {result['slowest_s']} s; {result['late']} late",
         f"played in            {seconds:.0f} s",
     ]
     lines += [

@@ -5,9 +5,11 @@ import time
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, burn, sleep_read, train
+from tests.scenarios.training import SlowDataset, burn, sleep_read, train, vary
 
-loader = DataLoader(SlowDataset(320, sleep_read(0.002)), batch_size=8, num_workers=2, persistent_workers=True)
+loader = DataLoader(
+    SlowDataset(320, sleep_read(0.002)), batch_size=vary(8, 6), num_workers=2, persistent_workers=True
+)
 validation = DataLoader(SlowDataset(200, sleep_read(0.01)), batch_size=8, num_workers=0)
 loaderwatch.attach(loader)
 loaderwatch.attach(validation, role="eval")
@@ -24,4 +26,4 @@ def validate(epoch: int) -> None:
             time.sleep(0.08)
 
 
-train(loader, step_s=0.05, seconds=18, each_epoch=validate)
+train(loader, step_s=vary(1.0, 1.2) * 0.05, seconds=18, each_epoch=validate)

@@ -5,7 +5,7 @@ import time
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, train
+from tests.scenarios.training import SlowDataset, train, vary
 
 
 def read(index: int) -> None:
@@ -13,6 +13,6 @@ def read(index: int) -> None:
     time.sleep(max(0.002, 0.03 - index * 0.00004))
 
 
-loader = DataLoader(SlowDataset(100_000, read), batch_size=8, num_workers=2)
+loader = DataLoader(SlowDataset(100_000, read), batch_size=vary(8, 6), num_workers=2)
 loaderwatch.attach(loader)
-train(loader, step_s=0.06, seconds=18)
+train(loader, step_s=vary(1.0, 1.2) * 0.06, seconds=18)

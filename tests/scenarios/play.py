@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import os
 import shutil
 import signal
@@ -25,6 +27,7 @@ from tests.scenarios.cases import Case
 ROOT = Path(__file__).resolve().parents[2]
 HANG_AFTER_S = 6.0  # stacks are taken when a span is five seconds old
 AT_ONCE = 4
+BUILT_IN = "built in: "  # as training.py prints it; this module need not import torch
 START_S = 30.0  # for Python, torch and ranks to come up on a busy machine
 
 
@@ -77,8 +80,11 @@ def serve(data_dir: Path) -> Iterator[Access]:
         server.stop()
 
 
-def play_one(case: Case, access: Access, data_dir: Path, *, settle_s: float = 0.0) -> Outcome:
-    """Play one. ``settle_s`` is how long to watch on after what was awaited came: what else is found?"""
+def play_one(case: Case, access: Access, data_dir: Path, *, settle_s: float = 0.0, seed: int = 0) -> Outcome:
+    """Play one. ``settle_s`` is how long to watch on after what was awaited came: what else is found?
+
+    ``seed`` other than 0 changes the settings that must not matter; ``Outcome.case`` then names the culprit under them.
+    """
     data_dir.mkdir(parents=True)
     run_id = case.id.replace("_", "-")
     outcome = Outcome(case)
@@ -93,6 +99,7 @@ def play_one(case: Case, access: Access, data_dir: Path, *, settle_s: float = 0.
             "LOADERWATCH_RUN": run_id,
             "PYTHONPATH": str(ROOT),
             "OMP_NUM_THREADS": "1",
+            "SCENARIO_SEED": str(seed),
             **case.environ,
         }
         # An open pipe as stdin: a debugger waits at it as at a terminal.
@@ -118,8 +125,21 @@ def play_one(case: Case, access: Access, data_dir: Path, *, settle_s: float = 0.
             process.communicate(timeout=20)
             shutil.rmtree(streaming.settings.rings_dir, ignore_errors=True)
             outcome.output = log.read_text(errors="replace")
+            outcome.case = built_in(case, outcome.output)
             outcome.payloads = list(tap.payloads)
     return outcome
+
+
+def built_in(case: Case, output: str) -> Case:
+    """The case with the culprit that the script itself printed, if it did."""
+    for line in output.splitlines():
+        if line.startswith(BUILT_IN):
+            said = json.loads(line.removeprefix(BUILT_IN))
+            plain: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
+            }
+            return dataclasses.replace(case, **plain)
+    return case
 
 
 def _command(case: Case) -> list[str]:

@@ -3,8 +3,9 @@
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, sleep_read, train
+from tests.scenarios.training import SlowDataset, sleep_read, train, vary
 
-loader = DataLoader(SlowDataset(100_000, sleep_read(0.005)), batch_size=8)
+batch = vary(8, 4, 16)
+loader = DataLoader(SlowDataset(100_000, sleep_read(0.04 / batch * vary(1.0, 1.5))), batch_size=batch)
 loaderwatch.attach(loader)
-train(loader, step_s=0.02, seconds=20)
+train(loader, step_s=vary(0.02, 0.03), seconds=20)

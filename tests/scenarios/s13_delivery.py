@@ -5,14 +5,19 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, train
+from tests.scenarios.training import SlowDataset, train, vary
+
+TENSORS = vary(600, 800)
 
 
 def scatter(samples: list[Tensor]) -> list[Tensor]:
-    """Six hundred small tensors for a batch."""
-    return [torch.zeros(4) for _ in range(600)]
+    """Many small tensors for a batch."""
+    return [torch.zeros(4) for _ in range(TENSORS)]
 
 
-loader = DataLoader(SlowDataset(100_000), batch_size=8, num_workers=2, prefetch_factor=4, collate_fn=scatter)
+batch = vary(8, 16)
+loader = DataLoader(
+    SlowDataset(100_000), batch_size=batch, num_workers=2, prefetch_factor=4, collate_fn=scatter
+)
 loaderwatch.attach(loader)
-train(loader, step_s=0.25, seconds=20)
+train(loader, step_s=vary(0.25, 0.3), seconds=20)

@@ -5,14 +5,17 @@ import time
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, train
+from tests.scenarios.training import SlowDataset, train, vary
+
+BATCH = vary(8, 4, 16)
+EVERY = 270 * BATCH // 8
 
 
 def read(index: int) -> None:
-    """A hiccup every 270 samples."""
-    time.sleep(1.2 if index % 270 == 100 else 0.002)
+    """A hiccup every 34 batches."""
+    time.sleep(1.2 if index % EVERY == 40 else 0.016 / BATCH)
 
 
-loader = DataLoader(SlowDataset(100_000, read), batch_size=8, num_workers=2)
+loader = DataLoader(SlowDataset(100_000, read), batch_size=BATCH, num_workers=2)
 loaderwatch.attach(loader)
 train(loader, step_s=0.06, seconds=20)

@@ -5,11 +5,12 @@ import time
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, sleep_read
+from tests.scenarios.training import SlowDataset, sleep_read, vary
 
+batch, last = vary(8, 4, 16), vary(11, 15)
 loader = DataLoader(
-    SlowDataset(10_000, sleep_read(0.025)),
-    batch_size=8,
+    SlowDataset(10_000, sleep_read(0.2 / batch)),
+    batch_size=batch,
     num_workers=2,
     prefetch_factor=6,
     persistent_workers=True,
@@ -19,5 +20,5 @@ deadline = time.monotonic() + 30
 while time.monotonic() < deadline:
     for number, _ in enumerate(loader):
         time.sleep(0.12)
-        if number == 11:
+        if number == last:
             break

@@ -5,19 +5,21 @@ import time
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset
+from tests.scenarios.training import SlowDataset, vary
+
+BATCH, LAST = vary(8, 4, 16), vary(11, 15)
 
 
 def read(index: int) -> None:
     """What comes after the break is slow."""
-    time.sleep(3.0 if index >= 8 * 14 else 0.005)
+    time.sleep(3.0 if index >= BATCH * (LAST + 3) else 0.04 / BATCH)
 
 
-loader = DataLoader(SlowDataset(10_000, read), batch_size=8, num_workers=2)
+loader = DataLoader(SlowDataset(10_000, read), batch_size=BATCH, num_workers=2)
 loaderwatch.attach(loader)
 deadline = time.monotonic() + 40
 while time.monotonic() < deadline:
     for number, _ in enumerate(loader):
         time.sleep(0.05)
-        if number == 11:
+        if number == LAST:
             break

@@ -8,18 +8,20 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
 import loaderwatch
-from tests.scenarios.training import train
+from tests.scenarios.training import train, vary
+
+BATCH, OPEN_S = vary(8, 4, 12), vary(1.5, 2.2)
 
 
 class Shards(IterableDataset[Tensor]):
-    """Opens its shards for 1.5 s, then streams."""
+    """Opens its shards for a while, then streams."""
 
     def __iter__(self) -> Iterator[Tensor]:
-        time.sleep(1.5)
-        for _ in range(120):
+        time.sleep(OPEN_S)
+        for _ in range(15 * BATCH):
             yield torch.zeros(16)
 
 
-loader = DataLoader(Shards(), batch_size=8, num_workers=2, persistent_workers=True)
+loader = DataLoader(Shards(), batch_size=BATCH, num_workers=2, persistent_workers=True)
 loaderwatch.attach(loader)
 train(loader, step_s=0.04, seconds=30)

@@ -7,7 +7,7 @@ import warnings
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset
+from tests.scenarios.training import SlowDataset, vary
 
 warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of exactly this
 LOG_LOCK = threading.Lock()
@@ -25,7 +25,8 @@ def hold() -> None:
         time.sleep(2.0)
 
 
-loader = DataLoader(SlowDataset(240, read), batch_size=8, num_workers=2)
+batch = vary(8, 4, 12)
+loader = DataLoader(SlowDataset(30 * batch, read), batch_size=batch, num_workers=2)
 loaderwatch.attach(loader)
 for epoch in range(3):
     if epoch == 1:

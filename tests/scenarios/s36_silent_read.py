@@ -1,20 +1,24 @@
-"""S36: reading sample 333 waits for an answer that never comes."""
+"""S36: reading one sample waits for an answer that never comes."""
 
 import os
 
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, train
+from tests.scenarios.training import SlowDataset, built_in, train, vary
+
+INDEX = vary(333, 205, 517)
 
 
 def read(index: int) -> None:
     """Asks storage that has gone silent."""
-    if index == 333:
+    if index == INDEX:
         answer, _ = os.pipe()
         os.read(answer, 1)
 
 
-loader = DataLoader(SlowDataset(100_000, read), batch_size=8, num_workers=2)
+batch, workers = vary(8, 4, 12), vary(2, 3)
+built_in(worker=INDEX // batch % workers, samples=[INDEX])
+loader = DataLoader(SlowDataset(100_000, read), batch_size=batch, num_workers=workers)
 loaderwatch.attach(loader)
-train(loader, step_s=0.05, seconds=60)
+train(loader, step_s=vary(0.05, 0.07), seconds=60)

@@ -8,14 +8,16 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, sleep_read
+from tests.scenarios.training import SlowDataset, built_in, sleep_read, vary
 
-loader = DataLoader(SlowDataset(100_000, sleep_read(0.002)), batch_size=8, num_workers=2)
+stopped, after = vary(1, 0), vary(40, 33)
+built_in(worker=stopped)
+loader = DataLoader(SlowDataset(100_000, sleep_read(0.002)), batch_size=vary(8, 4), num_workers=2)
 loaderwatch.attach(loader)
 batches: Any = iter(loader)
 for number, _ in enumerate(batches):
     sleep_read(0.05)(0)
-    if number == 40:
-        worker = batches._workers[1].pid
+    if number == after:
+        worker = batches._workers[stopped].pid
         print(f"stopping {worker}", file=sys.stderr)
         os.kill(worker, signal.SIGSTOP)

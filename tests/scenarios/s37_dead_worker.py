@@ -12,7 +12,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, sleep_read, train
+from tests.scenarios.training import SlowDataset, built_in, sleep_read, train, vary
 
 
 def die_while_sending(self: Any, data: Any, *more: Any) -> None:
@@ -21,15 +21,20 @@ def die_while_sending(self: Any, data: Any, *more: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+INDEX = vary(333, 205, 517)
+
+
 def read(index: int) -> None:
-    """From sample 333 on, this worker's next message is its last."""
+    """From one sample on, this worker's next message is its last."""
     sleep_read(0.002)(index)
-    if index == 333:
+    if index == INDEX:
         Connection._send_bytes = die_while_sending  # type: ignore[attr-defined]
 
 
+batch = vary(8, 4, 12)
+built_in(worker=INDEX // batch % 2)
 # Lists of numbers: a tensor would go through a connection of its own, whose end PyTorch would notice.
-loader = DataLoader(SlowDataset(100_000, read), batch_size=8, num_workers=2, collate_fn=len)
+loader = DataLoader(SlowDataset(100_000, read), batch_size=batch, num_workers=2, collate_fn=len)
 loaderwatch.attach(loader)
 batches = iter(loader)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -6,7 +6,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, train
+from tests.scenarios.training import SlowDataset, train, vary
 
 
 class Fragile:
@@ -16,11 +16,14 @@ class Fragile:
         raise ValueError("cannot be pickled")
 
 
+INDEX = vary(333, 205, 517)
+
+
 class Sometimes(SlowDataset):
-    """Sample 333 is fragile."""
+    """One sample is fragile."""
 
     def __getitem__(self, index: int) -> Any:
-        return Fragile() if index == 333 else index
+        return Fragile() if index == INDEX else index
 
 
 def as_list(samples: list[Any]) -> list[Any]:
@@ -30,6 +33,6 @@ def as_list(samples: list[Any]) -> list[Any]:
 
 os.close(2)  # the feeder thread prints a traceback; in the jobs this stands for nobody saw it
 os.open(os.devnull, os.O_WRONLY)
-loader = DataLoader(Sometimes(100_000), batch_size=8, num_workers=2, collate_fn=as_list)
+loader = DataLoader(Sometimes(100_000), batch_size=vary(8, 4, 12), num_workers=vary(2, 3), collate_fn=as_list)
 loaderwatch.attach(loader)
 train(loader, step_s=0.05, seconds=60)

@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterator
 
 import loaderwatch
-from tests.scenarios.training import train
+from tests.scenarios.training import train, vary
+
+BATCHES = vary(60, 45, 80)
 
 
 class Prefetcher:
@@ -16,7 +18,7 @@ class Prefetcher:
         self.batches: queue.Queue[int] = queue.Queue(maxsize=8)
 
     def _fill(self) -> None:
-        for number in range(60):
+        for number in range(BATCHES):
             self.batches.put(number)
             time.sleep(0.002)
 

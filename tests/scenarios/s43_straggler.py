@@ -1,4 +1,4 @@
-"""S43 (two ranks): rank 1 reads ten times slower, and rank 0 waits for it in backward."""
+"""S43 (two ranks): one rank reads many times slower, and the other waits for it in backward."""
 
 import os
 import time
@@ -10,15 +10,17 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, sleep_read
+from tests.scenarios.training import SlowDataset, built_in, sleep_read, vary
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 rank = int(os.environ["RANK"])
+slow = vary(1, 0)
+built_in(rank=slow)
 model = DistributedDataParallel(nn.Linear(16, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 loader = DataLoader(
-    SlowDataset(100_000, sleep_read(0.025 if rank == 1 else 0.001)), batch_size=8, num_workers=2
+    SlowDataset(100_000, sleep_read(0.025 if rank == slow else 0.001)), batch_size=8, num_workers=2
 )
 loaderwatch.attach(loader, model=model, optimizer=optimizer)
 for number, batch in enumerate(loader):

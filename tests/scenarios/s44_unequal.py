@@ -1,4 +1,4 @@
-"""S44 (two ranks): rank 1 has 34 batches, rank 0 has 30."""
+"""S44 (two ranks): one rank has 34 batches, the other 30."""
 
 import os
 import time
@@ -10,17 +10,19 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset
+from tests.scenarios.training import SlowDataset, built_in, vary
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 rank = int(os.environ["RANK"])
+longer, batch = vary(1, 0), vary(8, 4)
+built_in(rank=longer)
 model = DistributedDataParallel(nn.Linear(16, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-loader = DataLoader(SlowDataset(8 * (34 if rank == 1 else 30)), batch_size=8, num_workers=1)
+loader = DataLoader(SlowDataset(batch * (34 if rank == longer else 30)), batch_size=batch, num_workers=1)
 loaderwatch.attach(loader)
-for batch in loader:
-    model(batch).sum().backward()
+for inputs in loader:
+    model(inputs).sum().backward()
     time.sleep(0.03)
     optimizer.step()
     optimizer.zero_grad()

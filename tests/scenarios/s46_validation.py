@@ -14,15 +14,16 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset
+from tests.scenarios.training import SlowDataset, vary
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 rank = int(os.environ["RANK"])
 model = DistributedDataParallel(nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8), nn.Linear(8, 4)))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+longer = vary(0, 1)
 loader = DataLoader(SlowDataset(8 * 30), batch_size=8, num_workers=1)
-validation = DataLoader(SlowDataset(8 * (6 if rank == 0 else 4)), batch_size=8)
+validation = DataLoader(SlowDataset(8 * (6 if rank == longer else 4)), batch_size=8)
 loaderwatch.attach(loader)
 loaderwatch.attach(validation, role="eval")
 for _epoch in range(3):

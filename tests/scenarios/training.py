@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
+
+SEED: Final = os.environ.get("SCENARIO_SEED", "0")
+BUILT_IN: Final = "built in: "
+_choice: Final = random.Random(f"{SEED} {Path(sys.argv[0]).name}")
+_T = TypeVar("_T")
+
+
+def vary(usual: _T, *others: _T) -> _T:
+    """A setting that must not matter to the verdict: ``usual``, or any of them when SCENARIO_SEED is set (and not 0).
+
+    All ranks of a run draw the same as long as they ask in the same order.
+    """
+    return usual if SEED == "0" else _choice.choice((usual, *others))
+
+
+def built_in(**culprit: Any) -> None:
+    """Say which ``rank``, ``worker``, ``samples`` and words (``says``) are right under these settings."""
+    print(BUILT_IN + json.dumps(culprit), flush=True)
 
 
 class SlowDataset(Dataset[Tensor]):
