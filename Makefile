@@ -84,6 +84,7 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks.overhead
 	$(BIN)/python -m benchmarks.streamer
 	$(BIN)/python -m benchmarks.ingest
+	$(BIN)/python -m benchmarks.diagnosis
 
 clean:
 	rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
