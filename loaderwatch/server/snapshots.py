@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from fastapi.concurrency import run_in_threadpool
 
-from loaderwatch.core.records import UNKNOWN
 from loaderwatch.advise.audit import audit
 from loaderwatch.advise.facts import facts_of
+from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
 from loaderwatch.server.alerts import Alert, AlertBook, UnknownAlert, run_of, shape
@@ -110,13 +111,13 @@ def change_alert(parts: Parts, alert_id: str, action: Callable[[AlertBook], Aler
     return shape(alert)
 
 
-def workers(parts: Parts, run_id: str, rank: int | None) -> list[dict[str, Any]]:
 def audit_of(parts: Parts, run_id: str) -> list[dict[str, Any]]:
     """As ``GET /runs/{run}/audit``."""
     found: list[dict[str, Any]] = msgspec.to_builtins(audit(facts_of(_window(parts, run_id))))
     return found
 
 
+def workers(parts: Parts, run_id: str, rank: int | None) -> list[dict[str, Any]]:
     """As ``GET /runs/{run}/workers``."""
     window = _window(parts, run_id)
     rows: list[dict[str, Any]] = []

@@ -148,7 +148,7 @@ function ofRank(id, path, more = {}) {
 
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
-  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, GPU, HEATMAP];
+  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, GPU, HEATMAP, AUDIT];
   if (state.route.page === "rank")
     return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, LANES, READY, GPU, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), ...SMALL];
   return [];
