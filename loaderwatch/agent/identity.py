@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.wire import MAX_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def find_run(name: str | None, environ: Mapping[str, str] | None = None) -> RunN
         slug = slugged(name)
         if not slug:
             raise ConfigError(f"run is {name!r}; use a name with letters or digits, such as 'resnet-lr3'")
-        return RunName(slug, name)
+        return RunName(slug, name[:MAX_NAME])
     script = script_name()
     mark = hashlib.sha256("\0".join(shared_facts(env)).encode()).hexdigest()[:8]
     return RunName(f"{slugged(script)[:48] or 'run'}-{mark}", script)

@@ -66,12 +66,12 @@ def _table(found: list[dict[str, Any]]) -> list[str]:
     rows = [
         (
             str(row["run_id"]),
-            str(row["name"]),
+            in_a_cell(row["name"], 40),
             str(row["state"]),
             _when(row["started_at"]),
             _when(row["last_seen_at"]),
             str(row["world_size"]),
-            str(row["verdict"] or ""),
+            in_a_cell(row["verdict"] or "", 200),
         )
         for row in found
     ]
@@ -80,6 +80,12 @@ def _table(found: list[dict[str, Any]]) -> list[str]:
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
         for row in (head, *rows)
     ]
+
+
+def in_a_cell(text: object, width: int) -> str:
+    """On one line, cut to a width, and without what would move a terminal's cursor: names come from other machines."""
+    line = "".join(c for c in " ".join(str(text).split()) if c.isprintable())
+    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def _when(at: float) -> str:

@@ -21,6 +21,7 @@ SCHEMA_VERSION: Final = 1
 MAX_ENVELOPE_BYTES: Final = 8 * 2**20
 MAX_ROWS: Final = 200_000
 MAX_TEXT: Final = 64 * 1024
+MAX_NAME: Final = 500
 RUN_ID_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 
 
@@ -77,7 +78,9 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     tripped: bool = False
     cuda: bool = False
     thread_limits: dict[str, str] | None = None  # OMP_NUM_THREADS and the like, as far as they are set
-    synced_buffers: int | None = None  # buffers that a DDP model sends around in each forward; None: no DDP model
+    synced_buffers: int | None = (
+        None  # buffers that a DDP model sends around in each forward; None: no DDP model
+    )
     has_stderr: bool = True  # False: started with it closed, so that descriptor 2 is some other file
 
 
@@ -255,6 +258,8 @@ def _check(envelope: Envelope) -> None:
         raise WireError(
             "run_id", f"{envelope.run_id[:80]!r}; use 1 to 64 of a-z 0-9 _ - beginning with a letter or digit"
         )
+    if len(envelope.run_name) > MAX_NAME:
+        raise WireError("run_name", f"{len(envelope.run_name)} characters; at most {MAX_NAME}")
     if not RUN_ID_PATTERN.match(envelope.stream):
         raise WireError("stream", f"{envelope.stream[:80]!r}; use 1 to 64 of a-z 0-9 _ -")
     if envelope.seq < 1:

@@ -101,3 +101,8 @@ def test_gpu_uuid_from_the_environment() -> None:
 def test_start_time_tells_processes_apart() -> None:
     assert start_time(os.getpid()) == start_time(os.getpid()) != start_time(1)
     assert start_time(2**22 + 1) == ""
+
+
+def test_a_long_name_is_cut_to_what_the_server_takes() -> None:
+    """The run is worth more than the rest of its name."""
+    assert find_run("x" * 5000, {}).name == "x" * 500

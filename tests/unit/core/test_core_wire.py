@@ -71,6 +71,7 @@ def test_unknown_is_not_zero() -> None:
         ({"schema": 2}, "schema"),
         ({"run_id": "Run 1"}, "run_id"),
         ({"stream": "../x"}, "stream"),
+        ({"run_name": "x" * 501}, "run_name"),
         ({"seq": 0}, "seq"),
         ({"made_ns": -1}, "made_ns"),
         (
