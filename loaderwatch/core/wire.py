@@ -196,7 +196,6 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     notices: list[Notice] = []
 
 
-_TYPECODE: Final = {"i8": "q", "f8": "d"}
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Envelope)
 

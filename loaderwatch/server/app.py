@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -138,8 +138,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     finally:
         parts.ready = False
         retention.cancel()
-        with suppress(asyncio.CancelledError):
-            await retention
+        await asyncio.gather(
+            retention, return_exceptions=True
+        )  # whatever ended it, the store is closed in order
         parts.hub.close()
         await parts.ingest.stop()
         await parts.live.stop()

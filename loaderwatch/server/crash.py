@@ -101,28 +101,30 @@ def _advice(rank: RankWindow, host: HostWindow | None) -> str:
         parts.append(
             f"{'Worker' if len(gone) == 1 else 'Workers'} {names} died before it: look for what ended them."
         )
-    memory = _memory(rank, host)
-    if memory is not None:
-        parts.append(memory)
-    parts.append(_NO_TRACE)
-    return " ".join(parts)
+    short, memory = _memory(rank, host)
+    parts += [memory, _NO_TRACE] if short else [_NO_TRACE, memory]
+    return " ".join(part for part in parts if part)
 
 
-def _memory(rank: RankWindow, host: HostWindow | None) -> str | None:
+def _memory(rank: RankWindow, host: HostWindow | None) -> tuple[bool, str]:
+    """Whether memory was short, and what is known of it; "" when nothing is."""
     held = _last(rank.table("processes"), "rss_bytes", rank.process.pid)
     if host is None:
-        return None
+        return False, ""
     free, total = _last(host.hosts, "memory_available_bytes"), _last(host.hosts, "memory_total_bytes")
     if free is None or not total:
-        return None
+        return False, ""
     left = f"{size(free)} of the host's {size(total)} were free"
     mine = f", it held {size(held)} itself" if held is not None else ""
     if free < _MEMORY_SHORT * total:
-        return (
+        return True, (
             f"Memory was short: {left}{mine}. The kernel's out-of-memory killer is likely; fewer workers, a smaller "
             "prefetch_factor or a dataset that does not copy itself into each worker need less."
         )
-    return f"Memory was not short on the host: {left}{mine}; a limit of the container or job may be lower."
+    return (
+        False,
+        f"Memory was not short on the host: {left}{mine}; a limit of the container or job may be lower.",
+    )
 
 
 def _last_sign_ns(rank: RankWindow) -> int:

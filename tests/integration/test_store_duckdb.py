@@ -21,6 +21,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import Loss, StackDump
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import StoredAlert, StoreError, UnknownRun
+from loaderwatch.server.store.runfile import RunFile
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
 
 
@@ -363,6 +364,28 @@ def test_a_quiet_run_is_let_go_of_after_housekeeping(
     assert not store._files._files
     assert store.append([envelope(2, tables=_one_step(2))])
     assert _waits(store) == [1, 2]
+
+
+def test_a_run_whose_rollups_fail_does_not_hold_up_others(
+    store: DuckDBStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for run_id in ("bad", "good"):
+        for seq in (1, 60):
+            store.append([envelope(seq, run_id=run_id, tables=_one_step(seq))])
+    roll = RunFile.roll
+
+    def fail(file: RunFile) -> int:
+        if file.run_id == "bad":
+            raise duckdb.OutOfMemoryException("by design")
+        return roll(file)
+
+    with monkeypatch.context() as faulty:
+        faulty.setattr(RunFile, "roll", fail)
+        store.tidy()
+    assert "run bad" in caplog.text
+    assert (store._files.directory / "good.json").exists()  # its card is written after its rollups
+    assert not (store._files.directory / "bad.json").exists()
+    assert _waits(store, "bad") == [1, 60]  # opened anew
 
 
 def test_live_runs_stay_open_however_many(tmp_path: Path) -> None:

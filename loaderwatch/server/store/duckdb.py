@@ -91,14 +91,20 @@ class DuckDBStore:
     def tidy(self) -> None:
         """Housekeeping, about once a second: rollups, cards, letting go of idle files."""
         for run_id in self._files.changed():
-            with self._files.open(run_id) as file:
-                try:
-                    file.roll()
-                except duckdb.Error as error:
-                    self._files.forget(file)
-                    raise StoreError(f"{file.path}: rollups failed: {error}") from error
-                self._files.refresh_card(file)
+            try:
+                with self._files.open(run_id) as file:
+                    self._roll(file)
+            except (StoreError, UnknownRun) as error:  # the other runs need theirs all the same
+                _log.error("housekeeping of run %s: %s", run_id, error)
         self._files.close_idle()
+
+    def _roll(self, file: RunFile) -> None:
+        try:
+            file.roll()
+        except duckdb.Error as error:
+            self._files.forget(file)
+            raise StoreError(f"{file.path}: rollups failed: {error}") from error
+        self._files.refresh_card(file)
 
     def delete(self, run_id: str) -> None:
         """Remove a run and its files."""
