@@ -16,12 +16,13 @@ from loaderwatch.agent import loader as loaders
 from loaderwatch.agent.arguments import check_arguments
 from loaderwatch.agent.describe import describe_loader, synced_buffers
 from loaderwatch.agent.epoch_check import epoch_check
-from loaderwatch.agent.guard import guard, shield
+from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.session import Session, current_session, open_session
 from loaderwatch.agent.steps import StepHooks
 from loaderwatch.agent.watch import Watch
 from loaderwatch.agent.wrapped import is_wrapped, unwrapped, wrap_loader
 from loaderwatch.core.config import Settings, load_settings
+from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.wire import LoaderInfo
 
 URL_WAIT_S: Final = 5.0
@@ -42,8 +43,11 @@ def attach(
     settings = _settings(server)
     if is_being_spawned():
         return loader  # this import of the main script may be for a DataLoader worker
-    session = open_session(settings, run)
+    faults = guard.faults
+    session = shield(open_session, passing=ConfigError)(settings, run)
     if session is None:
+        if guard.faults > faults:
+            say(f"cannot watch this run, for a fault of its own ({guard.last}); training goes on unwatched")
         return loader
     watched = shield(_attach)(session, loader, name, role, model, optimizer)
     return loader if watched is None else watched

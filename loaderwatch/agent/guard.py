@@ -48,6 +48,11 @@ class Guard:
         except Exception as worse:
             self._last.append(worse)
 
+    @property
+    def last(self) -> str:
+        """The fault noted last."""
+        return repr(self._last[-1]) if self._last else ""
+
     def reset(self) -> list[Exception]:
         """Forget everything; returns the last faults."""
         last = list(self._last)
@@ -72,12 +77,14 @@ def take_swallowed() -> list[Exception]:
     return guard.reset()
 
 
-def shield(function: Callable[P, T]) -> Callable[P, T | None]:
-    """The function, returning None instead of raising."""
+def shield(function: Callable[P, T], *, passing: type[Exception] | tuple[()] = ()) -> Callable[P, T | None]:
+    """The function, returning None instead of raising anything but ``passing``: what the user has to hear."""
 
     def shielded(*args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
             return function(*args, **kwargs)
+        except passing:
+            raise
         except Exception as fault:
             guard.note(fault)
             return None

@@ -61,3 +61,19 @@ def test_hooks_step_aside_when_they_keep_failing(
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "stepped aside after 5 faults of its own; training goes on unwatched" in said
+
+
+@pytest.mark.usefixtures("data_dir", "no_streamer")
+def test_a_fault_while_attaching_does_not_reach_training(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Said, since nothing else would tell why there is no page; what the user got wrong is still raised."""
+    loader: DataLoader[Any] = DataLoader(list(range(4)), batch_size=2)  # type: ignore[arg-type]
+    monkeypatch.setattr("loaderwatch.agent.session.find_ranks", boom)
+    assert loaderwatch.attach(loader) is loader
+    assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3]]
+    assert len(take_swallowed()) == 1
+    assert "cannot watch this run, for a fault of its own" in capsys.readouterr().err
+    monkeypatch.setenv("LOADERWATCH_RUN", "///")
+    with pytest.raises(ValueError, match="'///'"):
+        loaderwatch.attach(loader)
