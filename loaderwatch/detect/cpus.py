@@ -21,6 +21,7 @@ class Cpus:
     usable: float  # min(affinity, cgroup quota), whole host
     per_rank: float
     free: float  # usable and idle now, whole host
+    busy: float  # in use by anybody, whole host
     ours: float  # cores that training processes and their workers keep busy
     worker_ratio: float  # mean CPU use of this rank's workers, share of one core
     runnable_ratio: (
@@ -35,14 +36,14 @@ def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
     """
     neighbours = [other for other in window.ranks.values() if other.host == rank.host]
     host = window.hosts.get(rank.host)
-    usable, idle = math.nan, math.nan
+    usable, idle, busy = math.nan, math.nan, math.nan
     if host is not None:
         usable = _latest(host.hosts["usable_cpus"])
         if not math.isfinite(usable):
             usable = float(host.info.usable_cpus or host.info.cpus)
         recent = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
         busy_ratio = mean(host.hosts["cpu_ratio"][recent])
-        idle = host.info.cpus * (1 - busy_ratio)
+        idle, busy = host.info.cpus * (1 - busy_ratio), host.info.cpus * busy_ratio
     ours = _sum_known([_busy(other) for other in neighbours])
     free = usable - ours
     if math.isfinite(idle):
@@ -51,6 +52,7 @@ def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
         usable=usable,
         per_rank=usable / max(1, len(neighbours)),
         free=max(0.0, free) if math.isfinite(free) else math.nan,
+        busy=busy,
         ours=ours,
         worker_ratio=_worker_ratio(rank),
         runnable_ratio=_runnable_ratio(rank),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +108,10 @@ class Pace:
         """The rows requested at or after a time."""
         return self.where(self.request_ns >= began_ns)
 
+    def with_fetches(self, mask: NDArray[np.bool_]) -> Pace:
+        """The same rows, and the fetches of a mask."""
+        return replace(self, fetches=fetches_where(self.fetches, mask))
+
     def where(self, mask: NDArray[np.bool_]) -> Pace:
         """The rows of a mask; all fetches stay."""
         return Pace(
@@ -127,6 +132,11 @@ class Pace:
             open_wait=self.open_wait and bool(mask.size) and bool(mask[-1]),
             fetches=self.fetches,
         )
+
+
+def fetches_where(fetches: Fetches, mask: NDArray[np.bool_]) -> Fetches:
+    """The fetches of a mask."""
+    return Fetches(**{field.name: getattr(fetches, field.name)[mask] for field in dataclass_fields(Fetches)})
 
 
 def warm_batches(loader: LoaderInfo) -> int:

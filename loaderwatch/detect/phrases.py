@@ -39,6 +39,14 @@ def rate(per_second: float) -> str:
     return f"{per_second:,.0f}"
 
 
+def cpu_count(number: float, noun: str = "CPU") -> str:
+    """A number of CPUs, which may be a part of one: "1 CPU", "0.40 CPUs", "7.5 CPUs"."""
+    if not math.isfinite(number):
+        return f"an unknown number of {noun}s"
+    whole = round(number)
+    return count(whole, noun) if abs(number - whole) < 0.05 and whole else f"{rate(number)} {noun}s"
+
+
 def size(number: float) -> str:
     """Bytes as "640 B", "12 kB", "3.1 MB", "1.8 GB" (powers of 1000, as volumes and their limits are sold)."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -10,6 +10,7 @@ import numpy as np
 
 from loaderwatch.detect.causes import ready_wait_ratio, wait_cpu_ratio
 from loaderwatch.detect.cpus import cpus_of
+from loaderwatch.detect.dispatch import as_dispatch
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.gpu_evidence import gpu_evidence
 from loaderwatch.detect.limits import Limits
@@ -43,17 +44,18 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             if current is None:
                 continue
             now.setdefault(pace.loader.loader, {})[rank.rank] = current
-            stall = steady_stall(pace, current, cpus, limits) or spiky_stall(pace, cpus, limits)
+            stall = steady_stall(window, pace, current, cpus, limits) or spiky_stall(pace, cpus, limits)
             if stall is not None:
                 groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)
     if groups:
         _call_witnesses(quiet[:MOST_WITNESSES], now, limits)
     # Ranks beyond those looked at closely: as many wait as much, and one finding speaks for all.
     more = [rank.rank for rank in loud[MOST_ANALYSED:] if waiting[rank.rank] >= limits.input_warning_ratio]
-    return [
+    findings = [
         _finding(window, stalls, now[loader], [] if spiky else more)
         for (loader, spiky), stalls in sorted(groups.items())
     ]
+    return as_dispatch(window, findings, [stall for stalls in groups.values() for stall in stalls])
 
 
 def _call_witnesses(quiet: Sequence[RankWindow], now: dict[int, dict[int, Pace]], limits: Limits) -> None:

@@ -6,19 +6,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderwatch.detect.causes import Cause, capacity_short, steady_cause, warming_cause
+from loaderwatch.detect.causes import READY_RATIO, Cause, capacity_short, ready_wait_ratio, warming_cause
 from loaderwatch.detect.cpus import Cpus
 from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.machine import machine_of
 from loaderwatch.detect.pace import Pace
 from loaderwatch.detect.progress import wait_limit_s
+from loaderwatch.detect.refine import refined_cause
 from loaderwatch.detect.robust import median, ratio
 from loaderwatch.detect.spikes import find_spikes, spike_cause
+from loaderwatch.detect.storage_causes import may_be_changing, step_change
+from loaderwatch.detect.window import RunWindow
 
 SPIKE_PART = 0.6  # share of the wait inside long waits, above which the long waits are the story
 SPIKE_REPEAT_RATIO = 0.05  # a spike that comes again is worth a word at half the usual share
 WARMING_ROWS = 12
 FIRST_EPOCH_S = 4.0  # steps of a first epoch that must have been seen, so that a trend would show
 WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
+RECENT_ROUNDS = 2
 BUCKET_NS = 5_000_000_000
 
 
@@ -36,7 +41,7 @@ class Stall:
     spiky: bool
 
 
-def steady_stall(pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
+def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
     """A wait that recurs at every step or every few steps, judged on ``now``; None when it is none."""
     share = now.share
     if not (
@@ -48,6 +53,10 @@ def steady_stall(pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | N
     newer = np.arange(now.wait_s.size) >= now.wait_s.size // 2
     if now.where(newer).share < 0.5 * limits.input_warning_ratio:
         return None  # it is over, or was only the beginning
+    change = step_change(pace.fetches)
+    now = _with_recent_fetches(
+        now if change is None else now.with_fetches(now.fetches.began_ns >= change.at_ns)
+    )
     if _first_epoch(now) and now.total_s < FIRST_EPOCH_S:
         return None
     if capacity_short(now) is not True:
@@ -55,9 +64,12 @@ def steady_stall(pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | N
         if spikes_s >= SPIKE_PART * now.lost_s:
             return None
     began_ns, lost_s = _began(pace, now, limits)
-    cause = warming_cause(now) if _warms_up(now) else steady_cause(now, cpus)
+    if _warms_up(now):
+        cause = warming_cause(now)
+    else:
+        cause = refined_cause(now, cpus, machine_of(window, pace.rank, pace.loader.loader), change)
     severity = "critical" if share >= limits.input_critical_ratio else "warning"
-    if cause.scenario == "S09":
+    if cause.scenario == "S09" and _first_epoch(now):
         severity = "info"
     elif cause.scenario == "S14":  # a busy machine looks like this as well, and the loader cannot help it
         severity = "warning" if severity == "critical" else "info"
@@ -73,6 +85,12 @@ def steady_stall(pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | N
     )
 
 
+def _with_recent_fetches(now: Pace) -> Pace:
+    """Only the fetches of the same time, if there are enough: the workers may have been quicker before."""
+    lately = now.fetches.ended_ns >= now.request_ns[0]
+    return now.with_fetches(lately) if lately.sum() >= RECENT_ROUNDS * (now.workers or 1) else now
+
+
 def _first_epoch(now: Pace) -> bool:
     return not bool((now.epoch > 0).any())
 
@@ -81,6 +99,8 @@ def _warms_up(now: Pace) -> bool:
     """The fetches of the first epoch get shorter and shorter, as when the page cache fills: no case for an alert yet."""
     if now.wait_s.size < WARMING_ROWS or now.open_wait or not _first_epoch(now):
         return False
+    if ready_wait_ratio(now) >= READY_RATIO:
+        return False  # the workers were quick enough
     lately = now.fetches.began_ns >= now.request_ns[0]
     series = now.fetches.fetch_s[lately] if lately.sum() >= WARMING_ROWS else now.wait_s
     first, second, last = (median(third) for third in np.array_split(series, 3))
@@ -110,6 +130,8 @@ def spiky_stall(pace: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
     """Single long waits of a loader that otherwise keeps up; None when there are none worth a word."""
     if not pace.workers or capacity_short(pace) is True:
         return None
+    if step_change(pace.fetches) is not None or may_be_changing(pace.fetches):
+        return None  # all workers are slow at once: that is no spike
     began_ns = pace.rank.made_ns - int(limits.spike_recent_s * 1e9)
     spikes = find_spikes(pace, limits)
     limit_s = wait_limit_s(pace.rank, pace.loader.loader, limits)

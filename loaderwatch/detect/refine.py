@@ -1,0 +1,49 @@
+"""From the general cause of a steady wait to the particular one. One wait has one cause: the first that fits is named.
+
+The order is from the certain to the likely: what the machine does to us (quota, affinity), what the workers do to each
+other (threads), what the storage did (a step change), what a fetch is made of (collate, amplification, cache), and last
+the crowd on the CPUs.
+"""
+
+from __future__ import annotations
+
+from loaderwatch.detect.batch_causes import collate_cause, pin_cause, snapshot_cause
+from loaderwatch.detect.causes import Cause, steady_cause
+from loaderwatch.detect.cpu_causes import cpu_cause, crowd_cause
+from loaderwatch.detect.cpus import Cpus
+from loaderwatch.detect.machine import Machine
+from loaderwatch.detect.pace import Pace
+from loaderwatch.detect.storage_causes import (
+    StepChange,
+    amplification_cause,
+    change_cause,
+    thrash_cause,
+)
+
+
+def refined_cause(now: Pace, cpus: Cpus, machine: Machine, change: StepChange | None) -> Cause:
+    """The likeliest cause of a wait that recurs at every step or every few steps."""
+    general = steady_cause(now, cpus)
+    if general.scenario == "S13":
+        return snapshot_cause(now, general) or general
+    if general.scenario == "S14":
+        return (
+            cpu_cause(now, cpus, machine)
+            or snapshot_cause(now, general)
+            or crowd_cause(now, cpus, machine)
+            or pin_cause(now)
+            or general
+        )
+    if now.workers is None:
+        return general
+    if not now.workers:
+        return cpu_cause(now, cpus, machine) or general
+    return (
+        cpu_cause(now, cpus, machine)
+        or (change and change_cause(now, change, machine))
+        or collate_cause(now)
+        or amplification_cause(now, machine)
+        or thrash_cause(now, machine)
+        or crowd_cause(now, cpus, machine)
+        or general
+    )

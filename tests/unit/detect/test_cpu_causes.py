@@ -1,0 +1,229 @@
+"""S03 S04 S05 S06: which of the ways to lack CPU it is, and that it is said once."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.detect.build import RankBuilder, loader, run
+from tests.unit.detect.workers import alerts, on_host, only, starve, watch
+
+R = float(ord("R"))
+
+
+class TestQuota:
+    """S04."""
+
+    @settings(max_examples=20, deadline=None)
+    @given(
+        quota=st.floats(0.3, 6),
+        workers=st.integers(1, 8),
+        throttled=st.floats(0.3, 1),
+        step=st.floats(0.01, 0.1),
+        seed=st.integers(0, 99),
+    )
+    def test_named_with_its_numbers(
+        self, quota: float, workers: int, throttled: float, step: float, seed: int
+    ) -> None:
+        rank = RankBuilder(loaders=[loader(num_workers=workers)])
+        cpu = min(0.9, quota / workers)
+        starve(rank, fetch=4 * workers * step, step=step, workers=workers, cpu=cpu, seed=seed)
+        watch(rank, workers, cpu=cpu, state=R, threads=2, affinity_cpus=16, main_affinity_cpus=16)
+        window = on_host(
+            run(rank, cpus=16, usable=quota, busy=0.3), quota_cpus=quota, throttled_ratio=throttled
+        )
+        finding = only(window)
+        assert finding.scenario == "S04"
+        assert "os.cpu_count()" in finding.advice
+        evidence = {item.label: item.value for item in finding.evidence}
+        assert evidence["CPU quota"] == pytest.approx(quota)
+        assert evidence["periods in which the quota stopped us"] == pytest.approx(throttled)
+        raised = re.search(r"to about (\d+) CPUs", finding.advice)
+        assert raised is None or int(raised[1]) > quota
+        assert finding.gain_ceiling_ratio is not None
+        assert finding.gain_ceiling_ratio <= 1 - step / (4 * step) + 0.1
+
+    def test_reading_on_the_training_thread(self) -> None:
+        rank = RankBuilder(loaders=[loader(num_workers=0)])
+        for _ in range(200):
+            rank.fetch(-1, 0.1, cpu=0.3).step(0.1, 0.02)
+        window = on_host(run(rank, cpus=8, usable=0.5), quota_cpus=0.5, throttled_ratio=0.9)
+        assert only(window).scenario == "S04"
+
+    def test_a_quota_that_is_not_used_up_is_not_to_blame(self) -> None:
+        rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.1)
+        watch(rank, 2, cpu=0.1)
+        window = on_host(run(rank, cpus=16, usable=4), quota_cpus=4.0, throttled_ratio=0.02)
+        assert only(window).scenario == "S02"
+
+    def test_throttling_of_a_loader_that_keeps_up(self) -> None:
+        rank = RankBuilder()
+        for number in range(400):
+            rank.fetch(number % 2, 0.05, cpu=0.5).step(0.001, 0.05, ready=4)
+        watch(rank, 2, cpu=0.5)
+        assert not alerts(on_host(run(rank, usable=2), quota_cpus=2.0, throttled_ratio=0.8))
+
+
+class TestAffinity:
+    """S05."""
+
+    @pytest.mark.parametrize("workers", [2, 4, 12])
+    def test_workers_on_one_cpu(self, workers: int) -> None:
+        rank = RankBuilder(loaders=[loader(num_workers=workers)])
+        each = 0.98 / workers
+        starve(rank, fetch=0.05 / each, step=0.02, workers=workers, cpu=each)
+        watch(
+            rank,
+            workers,
+            cpu=each,
+            state=R,
+            threads=2,
+            affinity_cpus=1,
+            main_affinity_cpus=16,
+            run_delay_ratio=1 - each,
+        )
+        finding = only(run(rank, cpus=16, busy=0.1))
+        assert finding.scenario == "S05"
+        assert f"{workers} workers may run on 1 CPU only, while the training process may use 16 CPUs" in (
+            finding.title
+        )
+        assert "sched_setaffinity" in finding.advice
+
+    def test_the_whole_job_on_one_cpu_of_many(self) -> None:
+        """Slurm without --cpus-per-task: the mask is inherited."""
+        rank = RankBuilder(loaders=[loader(num_workers=4)])
+        starve(rank, fetch=0.4, step=0.02, workers=4, cpu=0.24)
+        watch(
+            rank, 4, cpu=0.24, state=R, threads=2, affinity_cpus=1, main_affinity_cpus=1, run_delay_ratio=0.7
+        )
+        finding = only(run(rank, cpus=64, usable=1, busy=0.05))
+        assert finding.scenario == "S05"
+        assert "--cpus-per-task=5" in finding.advice
+
+    def test_pinning_each_worker_to_a_cpu_of_its_own_is_fine(self) -> None:
+        rank = RankBuilder(loaders=[loader(num_workers=4)])
+        starve(rank, fetch=0.2, step=0.02, workers=4, cpu=0.95)
+        watch(
+            rank,
+            4,
+            cpu=0.98,
+            state=R,
+            threads=2,
+            affinity_cpus=1,
+            main_affinity_cpus=4,
+            run_delay_ratio=0.01,
+        )
+        assert only(run(rank, cpus=4, busy=1.0)).scenario == "S07"
+
+    def test_workers_that_wait_for_storage_do_not_need_more_cpus(self) -> None:
+        rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.05)
+        watch(rank, 2, cpu=0.05, threads=2, affinity_cpus=1, main_affinity_cpus=16, run_delay_ratio=0.01)
+        assert only(run(rank, cpus=16)).scenario == "S02"
+
+    def test_ranks_bound_to_their_share_of_the_machine(self) -> None:
+        ranks = []
+        for number in range(8):
+            rank = RankBuilder(number, 8, loaders=[loader(num_workers=10)])
+            starve(rank, fetch=0.6, step=0.02, workers=10, cpu=0.8, seed=number)
+            watch(
+                rank,
+                10,
+                cpu=0.8,
+                state=R,
+                threads=2,
+                affinity_cpus=8,
+                main_affinity_cpus=8,
+                run_delay_ratio=0.3,
+            )
+            ranks.append(rank)
+        assert "S05" not in alerts(run(*ranks, cpus=64, busy=1.0))
+
+
+class TestThreads:
+    """S06."""
+
+    @settings(max_examples=15, deadline=None)
+    @given(workers=st.integers(2, 8), threads=st.integers(3, 33), seed=st.integers(0, 99))
+    def test_pools_that_fight(self, workers: int, threads: int, seed: int) -> None:
+        rank = RankBuilder(loaders=[loader(num_workers=workers)])
+        each = 2.0 / workers
+        reading = each / threads
+        starve(rank, fetch=0.4, step=0.01, workers=workers, cpu=reading, seed=seed)
+        watch(rank, workers, cpu=each, state=R, threads=threads + 1, run_delay_ratio=0.6, affinity_cpus=2)
+        finding = only(run(rank, cpus=2, busy=1.0))
+        assert finding.scenario == "S06"
+        assert "OPENBLAS_NUM_THREADS=1" in finding.advice
+        assert f"{workers * threads} in all on 2 CPUs" in finding.title
+
+    def test_threads_that_sleep_are_no_trouble(self) -> None:
+        rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.95)
+        watch(rank, 2, cpu=0.97, state=R, threads=17, run_delay_ratio=0.05)
+        assert only(run(rank, cpus=2, busy=1.0)).scenario == "S07"
+
+    def test_threads_that_help_on_free_cpus(self) -> None:
+        rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.95)
+        watch(rank, 2, cpu=3.6, state=R, threads=5, run_delay_ratio=0.01)
+        assert only(run(rank, cpus=64, busy=0.12)).scenario == "S02"
+
+
+class TestCrowd:
+    """S03."""
+
+    @settings(max_examples=15, deadline=None)
+    @given(
+        cpus=st.integers(2, 16), crowd=st.floats(2, 6), step=st.floats(0.005, 0.05), seed=st.integers(0, 99)
+    )
+    def test_more_workers_than_cpus(self, cpus: int, crowd: float, step: float, seed: int) -> None:
+        workers = int(cpus * crowd) + 1
+        rank = RankBuilder(loaders=[loader(num_workers=workers)])
+        each = cpus / workers
+        fetch = 3 * step * workers
+        starve(rank, fetch=fetch, step=step, workers=workers, cpu=each, seed=seed, seconds=max(25, 5 * fetch))
+        watch(rank, workers, cpu=each, state=R, threads=2, affinity_cpus=cpus, run_delay_ratio=1 - each)
+        finding = only(run(rank, cpus=cpus, busy=1.0))
+        assert finding.scenario == "S03"
+        advised = re.search(r"num_workers (\d+) → (\d+)", finding.advice)
+        assert advised is not None
+        assert (int(advised[1]), int(advised[2])) == (workers, cpus)
+        # The CPUs are full of useful work: fewer workers do not make it faster, and the finding does not say so.
+        assert finding.gain_ceiling_ratio is not None
+        assert finding.gain_ceiling_ratio <= 0.2
+
+    def test_the_workers_of_all_ranks_count(self) -> None:
+        ranks = []
+        for number in range(4):
+            rank = RankBuilder(number, 4, loaders=[loader(num_workers=4)])
+            starve(rank, fetch=0.4, step=0.02, workers=4, cpu=0.25, seed=number)
+            ranks.append(watch(rank, 4, cpu=0.25, state=R, threads=2, run_delay_ratio=0.7))
+        finding = only(run(*ranks, cpus=4, busy=1.0))
+        assert finding.scenario == "S03"
+        assert "num_workers 4 → 1" in finding.advice
+        assert "16 workers (4 per rank and loader, 4 ranks)" in finding.title
+
+    def test_as_many_workers_as_cpus_is_no_crowd(self) -> None:
+        rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.95)
+        watch(rank, 2, cpu=0.95, state=R, threads=2, run_delay_ratio=0.05)
+        assert only(run(rank, cpus=2, busy=1.0)).scenario == "S07"
+
+    def test_a_crowd_that_sleeps(self) -> None:
+        rank = RankBuilder(loaders=[loader(num_workers=16)])
+        starve(rank, fetch=1.0, step=0.02, workers=16, cpu=0.03)
+        watch(rank, 16, cpu=0.03, threads=2, run_delay_ratio=0.01)
+        assert only(run(rank, cpus=2, busy=0.3)).scenario == "S08"
+
+    def test_a_full_machine_that_keeps_up(self) -> None:
+        rank = RankBuilder(loaders=[loader(num_workers=8)])
+        for number in range(600):
+            rank.fetch(number % 8, 0.3, cpu=0.25).step(0.001, 0.05, ready=8)
+        watch(rank, 8, cpu=0.25, state=R, threads=2, run_delay_ratio=0.7)
+        assert not alerts(run(rank, cpus=2, busy=1.0))
+
+
+def test_before_there_were_such_columns_the_state_of_the_workers_tells() -> None:
+    rank = RankBuilder(loaders=[loader(num_workers=6)])
+    starve(rank, fetch=0.6, step=0.02, workers=6, cpu=0.16)
+    watch(rank, 6, cpu=0.16, state=R)
+    assert only(run(rank, cpus=1, busy=1.0)).scenario == "S03"
