@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
+from torch.nn.parallel import DistributedDataParallel
 
 from tests.scenarios.cases import in_group
 from tests.scenarios.play import Outcome, play
@@ -35,5 +38,11 @@ def test_unequal_number_of_batches(outcomes: dict[str, Outcome]) -> None:
 def test_validation_through_the_wrapped_model(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s46_validation"].found()
     assert "buffer sync" in finding["title"]
-    assert "model.module" in finding["advice"]
-    assert len(finding["stacks"]) == 2
+    assert "did not run the same number of those forward passes" in finding["cause"]
+    assert "validation" in finding["cause"]
+    assert "model.module(x)" in finding["advice"]
+    assert "torch.no_grad()" in finding["advice"]
+    known = inspect.signature(DistributedDataParallel).parameters
+    option = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    assert f"{option}=False" in finding["advice"]
+    assert {stack["rank"] for stack in finding["stacks"]} == {0, 1}

@@ -35,6 +35,7 @@ class Case:
     worker: int | tuple[int, ...] | None = None
     samples: tuple[int, ...] = ()
     says: tuple[str, ...] = ()
+    remark: bool = False  # it is right that nobody is woken: what is to be found has the severity "info"
     simulated: str = ""  # what of it is not real, such as "GPU": the bench's table says so
 
     @property
@@ -42,6 +43,25 @@ class Case:
         """Unique among the cases."""
         return self.name or self.script
 
+
+FEW_FILES: Final = ("prlimit", "--nofile=300")
+SMALL_SHM: Final = (
+    "unshare",
+    "-m",
+    "sh",
+    "-c",
+    'mount -t tmpfs -o size=40m tmpfs /dev/shm && exec "$@"',
+    "sh",
+)
+TINY_SHM: Final = (
+    "unshare",
+    "-m",
+    "sh",
+    "-c",
+    'mount -t tmpfs -o size=24m tmpfs /dev/shm && exec "$@"',
+    "sh",
+)
+"""A /dev/shm as a container has it; for mounting it one must be root."""
 
 CASES: Final[tuple[Case, ...]] = (
     # ---- input-bound
@@ -52,6 +72,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s13_delivery", ("S13",), "input", says=("More workers or more prefetch will not help",)),
     Case("s20_slow_sample", ("S20",), "input", worker=(0, 1), samples=(333,)),
     Case("s21_jitter", ("S21",), "input", says=("prefetch_factor=",)),
+    Case("s23_imbalance", ("S23",), "input", within_s=40, says=("shards",)),
     # ---- epoch boundaries
     Case("s28_restart", ("S28",), "epochs", within_s=40, says=("spawn", "persistent_workers=True")),
     Case("s30_reset_drain", ("S30",), "epochs", says=("break",)),
@@ -71,6 +92,42 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s44_unequal", ("S44",), "ranks", ranks=2, stacks=True, rank=1),
     Case("s46_validation", ("S46",), "ranks", ranks=2, stacks=True, says=("buffer sync", "model.module")),
     Case("s46_validation", group="advised", ranks=2, args=("--advised",), name="s46_validation_advised"),
+    Case("s46_validation", group="advised", ranks=2, args=("--no-buffer-sync",), name="s46_no_buffer_sync"),
+    Case("s45_collectives", ("S45",), "ranks", ranks=2, stacks=True),
+    Case("s47_one_rank", ("S47",), "ranks", ranks=2, stacks=True, says=("prepare",)),
+    # ---- long steps, for which the loader is not to blame
+    Case("s25_collector", ("S25",), "steps", says=("gc.freeze()",)),
+    Case("s26_logging", ("S26",), "steps", remark=True, says=("not the cause",)),
+    Case("s27_shapes", ("S27",), "steps", within_s=40, says=("new size",)),
+    Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
+    Case("s34_fast_forward", ("S34",), "steps", remark=True, says=("ignore_data_skip",)),
+    # ---- what runs out, before and after
+    Case("s24_memory", ("S24",), "resources", within_s=40, says=("bound every cache",)),
+    Case("s37_killed", ("S37",), "resources", says=("out of memory",)),
+    Case("s37_killed", ("S37",), "resources", name="s37_sigkill", args=("--kill",), says=("nine times",)),
+    Case("s39_shared_memory", ("S39",), "resources", before=SMALL_SHM, says=("--shm-size",)),
+    Case(
+        "s39_shared_memory",
+        ("S39",),
+        "resources",
+        name="s39_full",
+        before=TINY_SHM,
+        args=("--full",),
+        says=("--shm-size",),
+    ),
+    Case("s40_descriptors", ("S40",), "resources", before=FEW_FILES, says=(".clone()",)),
+    Case(
+        "s40_descriptors",
+        ("S40",),
+        "resources",
+        name="s40_exhausted",
+        before=FEW_FILES,
+        args=("--fast",),
+        says=("ulimit -n",),
+    ),
+    Case("s42_start_up", ("S42",), "resources", name="s42_pickle", args=("pickle",), says=("module level",)),
+    Case("s42_start_up", ("S42",), "resources", name="s42_guard", args=("guard",), says=("__main__",)),
+    Case("s42_start_up", ("S42",), "resources", name="s42_daemon", args=("daemon",), says=("daemon",)),
     # ---- healthy runs and look-alikes
     Case("healthy", group="healthy"),
     Case("healthy_ranks", group="healthy", ranks=2),
@@ -84,6 +141,17 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n05_accumulation", group="healthy"),
     Case("n07_debugger", group="healthy", within_s=-5),
     Case("n15_early_stop", group="healthy"),
+    Case("n06_item", group="alike"),
+    Case("n08_last_batch", group="alike"),
+    Case("n09_throttle", group="alike"),
+    Case("n10_reload", group="alike"),
+    Case("s34_fast_forward", group="alike", name="n11_resume", args=("6",)),
+    Case("n12_pause", group="alike", within_s=40),
+    Case("n13_sigterm", group="alike"),
+    Case("n14_idle_gpu", group="alike", simulated="GPU"),
+    Case("n16_two_loaders", group="alike"),
+    Case("n18_large_batches", group="alike", within_s=40),
+    Case("n19_traced", group="alike"),
 )
 
 

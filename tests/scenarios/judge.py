@@ -73,7 +73,7 @@ def waited_s(
 ) -> float | None:
     """Seconds from the stall's second repetition until the finding fired; for a hang, from its limit. None: not known.
 
-    The second repetition is when the second long wait (pause, epoch boundary) ended; long is half of the longest.
+    The second repetition is when the second long wait (pause, epoch boundary) ended; long is half of the second longest.
     """
     if scenario in HANGS:
         return fired_at - (float(finding["began_at"]) + hang_after_s)
@@ -89,11 +89,8 @@ def waited_s(
     order = np.argsort(ends, kind="stable")
     ends, lengths = ends[order], lengths[order]
     # The very first is a warm-up wherever it is long, and must not hide the others.
-    usual = (
-        float(np.partition(lengths[1:], -min(3, len(lengths) - 1))[-min(3, len(lengths) - 1)])
-        if len(lengths) > 1
-        else 0.0
-    )
+    most = np.sort(lengths[1:])[-2:]
+    usual = float(most[0]) if len(most) else 0.0
     long = ends[lengths >= max(LONG_S, usual / 2)]
     repeated = long[1] if len(long) > 1 else long[0] if len(long) else None
     return None if repeated is None else fired_at - float(repeated)

@@ -1,11 +1,14 @@
 """S46 (two ranks): validation through the wrapped model with unequal batches; the next epoch never begins.
 
 With ``--advised`` it does what the finding advises: validation goes through the model inside the wrapper, without gradients.
+With ``--no-buffer-sync`` it does the other thing that is named: the wrapper copies no buffers.
 """
 
+import inspect
 import os
 import sys
 import time
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -19,7 +22,12 @@ from tests.scenarios.training import SlowDataset, vary
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 rank = int(os.environ["RANK"])
-model = DistributedDataParallel(nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8), nn.Linear(8, 4)))
+options: dict[str, Any] = {}
+if "--no-buffer-sync" in sys.argv:  # the name changed with torch 2.13
+    known = inspect.signature(DistributedDataParallel).parameters
+    options = {"forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False}
+layers = nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
+model = DistributedDataParallel(layers, **options)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 longer = vary(0, 1)
 loader = DataLoader(SlowDataset(8 * 30), batch_size=8, num_workers=1)
