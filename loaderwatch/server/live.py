@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 
 _SAVE_INTERVAL_S: Final = 10.0  # for numbers that only grow; a change of state is saved at once
 _STACKS_AGAIN_S: Final = 10.0
+MAX_INBOX: Final = 4_000
+"""Envelopes, some 15 s of a thousand ranks. A run whose looks are later than that is read from the store instead."""
 
 Detector = Callable[[RunWindow], list[Finding]]
 
@@ -71,6 +73,7 @@ class LiveRun:
             threading.Lock()
         )  # builder and book: looks against detections, acknowledgements and reads
         self._inbox: deque[Envelope] = deque()
+        self._overrun = False
         self._builder: WindowBuilder | None = None
         self._book: AlertBook | None = None
         self._window: RunWindow | None = None
@@ -93,6 +96,9 @@ class LiveRun:
 
     def take(self, envelope: Envelope) -> None:
         """An envelope that is now on disk."""
+        if len(self._inbox) >= MAX_INBOX:
+            self._overrun = True
+            self._inbox.clear()  # all of it is on disk
         self._inbox.append(envelope)
         self.heard_at = time.monotonic()
 
@@ -126,10 +132,13 @@ class LiveRun:
 
     def _look(self, now_ns: int) -> RunState:
         with self._lock:
+            if self._overrun:
+                self._overrun = self._is_new = False
+                self._builder = None
             builder, book = self._load()
             news = bool(self._inbox)
-            while self._inbox:
-                builder.add(self._inbox.popleft())
+            for envelope in self._arrived():
+                builder.add(envelope)
             window = self._window
             if window is None or news:
                 window = self._window = builder.window()
@@ -218,14 +227,20 @@ class LiveRun:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
+    def _arrived(self) -> Iterator[Envelope]:
+        while True:
+            try:
+                envelope = self._inbox.popleft()
+            except IndexError:  # empty, or emptied by `take` at this very moment
+                return
+            yield envelope
+
     def _load(self) -> tuple[WindowBuilder, AlertBook]:
         """On first use: what the store knows of the run, so that a restart of the server is no new beginning."""
-        if self._builder is None or self._book is None:
-            if self._is_new:
-                self._builder, self._book = WindowBuilder(self.run_id), AlertBook(self.run_id)
-                return self._builder, self._book
-            self._builder = rebuild(self._store, self.run_id)
-            self._book = AlertBook(self.run_id, self._store.alerts(self.run_id))
+        if self._builder is None:
+            self._builder = WindowBuilder(self.run_id) if self._is_new else rebuild(self._store, self.run_id)
+        if self._book is None:
+            self._book = AlertBook(self.run_id, () if self._is_new else self._store.alerts(self.run_id))
             self._tracker.restore(self._book.open_incidents())
         return self._builder, self._book
 

@@ -151,6 +151,25 @@ def test_another_server_goes_on_with_numbers_and_alerts(store: DuckDBStore) -> N
     assert len(after.live.findings()) == 1
 
 
+def test_looks_that_come_too_late_read_from_the_store(
+    store: DuckDBStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loaderwatch.server.live.MAX_INBOX", 3)
+    run = Driven(store)
+    run.send(steps=20)
+    run.look()
+    run.findings = [hang()]
+    run.judge()
+    for _ in range(10):
+        run.send(steps=10)
+    assert len(run.live._inbox) <= 3
+    assert run.look()["steps"] == 120
+    run.send(steps=1)
+    assert run.look()["steps"] == 121
+    run.judge()
+    assert len(run.told) == 1, "the alert is still the same"
+
+
 def test_a_broken_detector_is_counted_and_hides_nothing(
     store: DuckDBStore, caplog: pytest.LogCaptureFixture
 ) -> None:
