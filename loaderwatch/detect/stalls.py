@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderwatch.detect.causes import READY_RATIO, Cause, capacity_short, ready_wait_ratio, warming_cause
+from loaderwatch.detect.causes import (
+    DELIVERY_CPU_RATIO,
+    READY_RATIO,
+    Cause,
+    capacity_short,
+    ready_wait_ratio,
+    wait_cpu_ratio,
+    warming_cause,
+)
 from loaderwatch.detect.cpus import Cpus
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.machine import machine_of
@@ -21,7 +29,9 @@ from loaderwatch.detect.window import RunWindow
 SPIKE_PART = 0.6  # share of the wait inside long waits, above which the long waits are the story
 SPIKE_REPEAT_RATIO = 0.05  # a spike that comes again is worth a word at half the usual share
 WARMING_ROWS = 12
-FIRST_EPOCH_S = 4.0  # steps of a first epoch that must have been seen, so that a trend would show
+FIRST_EPOCH_S = (
+    4.0  # steps of a first epoch that must have been seen, so that a trend of the workers would show
+)
 WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
 RECENT_ROUNDS = 2
 BUCKET_NS = 5_000_000_000
@@ -57,7 +67,7 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
     now = _with_recent_fetches(
         now if change is None else now.with_fetches(now.fetches.began_ns >= change.at_ns)
     )
-    if _first_epoch(now) and now.total_s < FIRST_EPOCH_S:
+    if _first_epoch(now) and now.total_s < FIRST_EPOCH_S and not _hands_over(now):
         return None
     if capacity_short(now) is not True:
         spikes_s = sum(spike.wait_s for spike in find_spikes(now, limits))
@@ -93,6 +103,11 @@ def _with_recent_fetches(now: Pace) -> Pace:
 
 def _first_epoch(now: Pace) -> bool:
     return not bool((now.epoch > 0).any())
+
+
+def _hands_over(now: Pace) -> bool:
+    """The training thread computes while batches lie ready: nothing that a warmer cache would change."""
+    return ready_wait_ratio(now) >= READY_RATIO and wait_cpu_ratio(now) >= DELIVERY_CPU_RATIO
 
 
 def _warms_up(now: Pace) -> bool:

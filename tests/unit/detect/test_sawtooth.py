@@ -135,6 +135,14 @@ def test_delivery_in_the_training_process() -> None:
     assert "More workers or more prefetch will not help" in finding.advice
 
 
+def test_delivery_is_told_from_a_cold_cache_at_once() -> None:
+    """No four seconds of steady steps are needed: the batches lie ready, so the workers are warm."""
+    builder = RankBuilder(loaders=[loader(prefetch_factor=2)])
+    for number in range(12):
+        builder.fetch(number % 2, 0.05, cpu=0.5).step(0.075, 0.3, ready=4, wait_cpu_ns=int(0.04 * S))
+    assert only(run(builder)).scenario == "S13"
+
+
 def slow_sample(rank: RankBuilder, spikes: dict[int, tuple[int, float]], batches: int = 400) -> RankBuilder:
     """``spikes``: batch -> (sample index, seconds)."""
     for number in range(batches):
