@@ -1,0 +1,47 @@
+"""Input-bound because of the machine, the storage or the batch itself, for real: the particular cause must be named."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.scenarios.cases import in_group
+from tests.scenarios.control_group import why_not
+from tests.scenarios.judge import judge
+from tests.scenarios.play import Outcome, play
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+NO_GROUP = why_not()
+CASES = tuple(case for case in in_group("machine") if case.script != "s04_quota" or NO_GROUP is None)
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """All scripts, played."""
+    return play(CASES, tmp_path_factory.mktemp("scenarios"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_the_cause_is_named_and_nothing_else(outcomes: dict[str, Outcome], case: object) -> None:
+    outcome = outcomes[str(getattr(case, "id", ""))]
+    finding = outcome.found()
+    judgement = judge(outcome.case, outcome.findings)
+    assert judgement.exact, (judgement.wrong, outcome.report())
+    gain = finding["gain_ceiling_ratio"]
+    assert gain is not None
+    assert 0 <= gain < 1
+
+
+@pytest.mark.skipif(NO_GROUP is not None, reason=str(NO_GROUP))
+def test_the_quota_is_named_with_its_own_number(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s04_quota"].found()
+    raised = re.search(r"to about (\d+) CPUs", finding["advice"])
+    assert raised is not None
+    assert int(raised[1]) >= 1
+
+
+def test_fewer_workers_are_no_gain_in_throughput(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s03_oversubscribed"].found()
+    assert "not throughput" in finding["advice"]
