@@ -39,7 +39,7 @@ class LoaderFacts:
     host: str
     info: LoaderInfo
     fetch_s: float = math.nan  # mean, reading and collating a batch
-    fetch_tail_s: float = math.nan  # its 99.9th percentile
+    fetch_tail_s: float = math.nan  # its 99.9th percentile, the one worst sample of the dataset left out
     fetch_cpu_ratio: float = math.nan  # share of a fetch that computes
     batch_bytes: float = math.nan
     step_s: float = math.nan
@@ -171,9 +171,9 @@ def _host_facts(host: HostWindow) -> HostFacts:
 
 def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
     fetches, steps, begins = rank.table("fetches"), rank.table("steps"), rank.table("epoch_begins")
-    mine = fetches["loader"] == info.loader
-    fetch_s, cpu_s = seconds(fetches["fetch_ns"][mine]), seconds(fetches["cpu_ns"][mine])
-    sizes = fetches["bytes"][mine]
+    mine_fetches = fetches["loader"] == info.loader
+    fetch_s, cpu_s = seconds(fetches["fetch_ns"][mine_fetches]), seconds(fetches["cpu_ns"][mine_fetches])
+    sizes = fetches["bytes"][mine_fetches]
     sizes = sizes[(sizes != UNKNOWN) & (sizes > 0)]
     both = np.isfinite(fetch_s) & np.isfinite(cpu_s)
     step_rows = seconds(steps["step_ns"][steps["loader"] == info.loader])
@@ -190,7 +190,7 @@ def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
         host=rank.host,
         info=info,
         fetch_s=mean(fetch_s),
-        fetch_tail_s=quantile(fetch_s, 0.999),
+        fetch_tail_s=quantile(fetch_s[~_worst_sample(fetches["slow_index"][mine_fetches], fetch_s)], 0.999),
         fetch_cpu_ratio=ratio(float(cpu_s[both].sum()), float(fetch_s[both].sum())),
         batch_bytes=float(sizes.max()) if sizes.size else math.nan,
         step_s=mean(step_rows) if step_rows.size >= MEASURED_STEPS else math.nan,
@@ -201,6 +201,18 @@ def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
         worker_threads=_most(processes["threads"][ours]),
         worker_cpu_ratio=mean(ratios[ratios > 0.05]),
     )
+
+
+def _worst_sample(
+    slow_index: np.ndarray[tuple[int], np.dtype[np.int64]],
+    fetch_s: np.ndarray[tuple[int], np.dtype[np.float64]],
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Fetches that one sample makes slow, epoch after epoch: that sample wants mending, not more prefetch."""
+    if not np.isfinite(fetch_s).any():
+        return np.zeros(fetch_s.size, dtype=np.bool_)
+    worst = slow_index[int(np.nanargmax(fetch_s))]
+    result: np.ndarray[tuple[int], np.dtype[np.bool_]] = (slow_index == worst) & (worst != UNKNOWN)
+    return result
 
 
 def _last(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:

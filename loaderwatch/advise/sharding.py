@@ -87,12 +87,12 @@ def _uneven(facts: Facts, same: list[LoaderFacts]) -> Advice | None:
     trains = same[0].trains
     return Advice(
         check="uneven-batches",
-        severity="critical" if trains else "warning",
+        severity="critical" if trains else "info",
         what=f"{same[0].info.name} has {batches[fewest]} batches on rank {fewest} and {batches[most]} on rank {most}.",
         why="Collectives pair up by count: when one rank's epoch ends, the others wait in backward until the"
         " collective times out."
         if trains
-        else "With different numbers of forward passes on each rank, a DDP model's buffers or a metric's collective no"
+        else "That is fine as long as validation makes no collective. With different numbers of forward passes on each rank, a DDP model's buffers or a metric's collective no"
         " longer pair up, and the run hangs at the next training step.",
         change="Give every rank the same number: DistributedSampler, drop_last=True, or `with Join([model])`."
         if trains

@@ -40,20 +40,20 @@ def _restarting(facts: Facts, loader: LoaderFacts) -> Advice | None:
     if measured:
         severity = "warning"
         what = (
-            f"persistent_workers=False: {count(loader.workers, 'worker')} start anew each epoch, which takes"
+            f"persistent_workers=False: {count(loader.workers, 'worker')}, started anew in each epoch, which takes"
             f" {duration(loader.start_s)} until the first batch"
             + (f", {percent(min(1.0, share))} of an epoch." if math.isfinite(share) else ".")
         )
     elif not _inherits(loader):
         severity = "warning"
         what = (
-            f"persistent_workers=False with start method {info.start_method!r}: {count(loader.workers, 'worker')} start,"
-            " import everything and unpickle the dataset anew each epoch."
+            f"persistent_workers=False with start method {info.start_method!r}: each epoch"
+            f" starts {count(loader.workers, 'process', 'processes')} anew, which import everything and unpickle the dataset."
         )
     else:
         severity = "info"
         what = (
-            f"persistent_workers=False: {count(loader.workers, 'worker')} are started and ended each epoch."
+            f"persistent_workers=False: {count(loader.workers, 'worker')}, started and ended in each epoch."
         )
     stream = " Caution: a dataset that changes between epochs (set_epoch on an IterableDataset) no longer reaches them."
     return Advice(

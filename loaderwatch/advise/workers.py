@@ -14,6 +14,8 @@ from loaderwatch.detect.phrases import count, duration, percent
 SERIAL_STEP_RATIO: Final = 0.1
 """Loading on the training thread is worth a word from this share of a step: below, more processes would cost more
 than they bring (Lightning#18149: message passing dominates for data in memory)."""
+SERIAL_FLOOR_S: Final = 0.005
+"""Handing a batch over between processes costs about a millisecond: below this, workers would gain nothing."""
 SERIAL_FETCH_S: Final = 0.05
 """The same where the step is not known."""
 
@@ -92,7 +94,8 @@ def _serial(facts: Facts, loader: LoaderFacts) -> Advice | None:
     if loader.info.num_workers != 0 or not loader.trains or not math.isfinite(loader.fetch_s):
         return None
     known_step = math.isfinite(loader.step_s)
-    if loader.fetch_s < (SERIAL_STEP_RATIO * loader.step_s if known_step else SERIAL_FETCH_S):
+    least_s = max(SERIAL_FLOOR_S, SERIAL_STEP_RATIO * loader.step_s) if known_step else SERIAL_FETCH_S
+    if loader.fetch_s < least_s:
         return None
     host = facts.host_of(loader)
     most = _room(facts, host, loader)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import time
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -77,9 +75,9 @@ def _seconds(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Print the advice, the worst first."""
     script = Path(args.target).expanduser()
-    if args.module or script.is_file():
+    if args.module or (script.is_file() and script.suffix not in (".duckdb", ".lwrec")):
         found, lines = _of_script(args)
-    elif args.arguments or args.ranks is not None or script.suffix == ".py":
+    elif args.arguments or args.ranks is not None:
         raise ConfigError(f"there is no file {args.target}; name a script, or a module with -m")
     else:
         found, lines = _of_run(args.target, args.data_dir)
@@ -95,35 +93,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_run(which: str, data_dir: Path | None) -> tuple[list[dict[str, Any]], list[str]]:
-    from urllib.parse import quote
+    from loaderwatch.cli.analyze import NoSuchRun
+    from loaderwatch.cli.audited import audit_run
 
-    from loaderwatch.cli.analyze import NoSuchRun, pick
-    from loaderwatch.cli.client import find_server
-
-    client = find_server(data_dir)
     try:
-        if client is not None:
-            row = pick(client.runs(), which)
-            found: list[dict[str, Any]] = client.get(f"/runs/{quote(str(row['run_id']), safe='')}/audit")
-            return found, [f"{row['name']} ({row['run_id']}), {row['state']}"]
-        from loaderwatch.advise.audit import audit
-        from loaderwatch.advise.facts import facts_of
-        from loaderwatch.server.replay import rebuild
-        from loaderwatch.server.snapshots import stored_row
-        from loaderwatch.server.store.duckdb import DuckDBStore
-
-        runs_dir = (data_dir or load_settings().data_dir) / "runs"
-        if not runs_dir.is_dir():
-            raise NoSuchRun(f"no runs are kept in {runs_dir}; name another place with --data-dir")
-        store = DuckDBStore(runs_dir, read_only=True)
-        try:
-            row = pick([stored_row(run, store, time.time_ns()) for run in store.runs()], which)
-            window = rebuild(store, str(row["run_id"])).window()
-        finally:
-            store.close()
-        return _plain(audit(facts_of(window))), [f"{row['name']} ({row['run_id']}), {row['state']}"]
+        found, title = audit_run(which, data_dir)
     except NoSuchRun as error:
         raise ConfigError(f"{which} is neither a script nor a run: {error}") from None
+    return found, [title]
 
 
 def _of_script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:

@@ -10,7 +10,14 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+
+from loaderwatch.cli import main
+from tests.fakes.feed import Feed
+from tests.fakes.serving import ServeProcess, wait_until
+
+RECORDINGS = Path(__file__).parents[1] / "scenarios" / "recordings"
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("data_dir")]
 
@@ -223,6 +230,44 @@ def test_a_script_that_takes_too_long(tmp_path: Path) -> None:
     done = doctor(tmp_path, "time.sleep(300)", "--timeout", "4")
     assert done.returncode == 1
     assert "within 4 s" in done.stderr
+
+
+def test_a_run_from_its_server_its_file_and_a_recording(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def printed(*argv: str) -> tuple[int, Any]:
+        code = main(["doctor", "--json", *argv])
+        return code, json.loads(capsys.readouterr().out)
+
+    with ServeProcess(data_dir, "--port", "0") as server:
+        access = server.start()
+        feed = Feed()
+        first = feed.envelope(steps=40)
+        (process,) = first.processes
+        loaders = [
+            msgspec.structs.replace(process.loaders[0], same_epoch_passes=3, num_workers=0, timeout_s=5.0)
+        ]
+        access.send(
+            msgspec.structs.replace(first, processes=[msgspec.structs.replace(process, loaders=loaders)])
+        )
+        wait_until("the advice", lambda: access.get("/runs/run-1/audit"))
+        asked = access.get("/runs/run-1/audit")
+        assert {"set-epoch", "timeout"} <= {one["check"] for one in asked}
+        assert printed("run-1") == (1, asked)
+        server.stop()
+    for which in ("run-1", "train.py", str(data_dir / "runs" / "run-1.duckdb")):
+        code, found = printed(which)
+        assert code == 1
+        assert {"set-epoch", "timeout"} <= {one["check"] for one in found}
+
+
+@pytest.mark.parametrize(
+    "file",
+    sorted(RECORDINGS.glob("healthy*.lwrec")) + sorted(RECORDINGS.glob("n*.lwrec")),
+    ids=lambda f: f.stem,
+)
+def test_runs_that_are_healthy_get_no_warning(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", str(file)]) == 0, capsys.readouterr().out
 
 
 def test_wrong_usage(tmp_path: Path) -> None:
