@@ -9,6 +9,7 @@
  *   pids PID...                       processes that run on it
  *   busy PATH                         three int64: busy nanoseconds so far, CLOCK_MONOTONIC since which it is busy (or 0), pid (or 0)
  *   util PERCENT                      a fixed utilization instead
+ *   throttle REASONS MHZ              while busy it clocks no higher, for these reasons (bits of nvml.h)
  *   mig UUID                          a slice of it; one line each
  *   error FUNCTION NVML_ERROR_NAME    the function fails; before the first "gpu" on all, FUNCTION may be *
  *   slow FUNCTION MILLISECONDS        the function takes this long
@@ -64,8 +65,8 @@ typedef struct { struct gpu *parent; char uuid[96]; } slice_t;
 typedef struct gpu {
     char uuid[96], name[96], busy_path[1024];
     double power_idle, power_max;
-    unsigned int clock_idle, clock_max, memory_clock;
-    unsigned long long used, total;
+    unsigned int clock_idle, clock_max, memory_clock, throttle_clock;
+    unsigned long long used, total, throttle;
     unsigned int pids[MAX_PIDS];
     int n_pids, util, n_slices, n_faults;
     slice_t slices[MAX_SLICES];
@@ -115,6 +116,7 @@ static void parse_line(char *line, gpu_t **current) {
         g->n_pids = g->n_slices = g->n_faults = 0;
         g->util = -1;
         g->power_idle = 60, g->power_max = 350;
+        g->throttle = 0;
         g->clock_idle = 210, g->clock_max = 1980, g->memory_clock = 2619;
         g->used = 1ULL << 30, g->total = 80ULL << 30;
         snprintf(g->uuid, sizeof g->uuid, "GPU-00000000-0000-0000-0000-%012d", n_gpus - 1);
@@ -148,6 +150,8 @@ static void parse_line(char *line, gpu_t **current) {
         sscanf(rest, "%u", &g->memory_clock);
     } else if (!strcmp(line, "util")) {
         g->util = atoi(rest);
+    } else if (!strcmp(line, "throttle")) {
+        if (sscanf(rest, "%llu %u", &g->throttle, &g->throttle_clock) != 2) g->throttle = 0;
     } else if (!strcmp(line, "busy")) {
         snprintf(g->busy_path, sizeof g->busy_path, "%s", rest);
     } else if (!strcmp(line, "mig") && g->n_slices < MAX_SLICES) {
@@ -365,7 +369,7 @@ nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned int *milliwa
 nvmlReturn_t nvmlDeviceGetClockInfo(void *device, unsigned int kind, unsigned int *mhz) {
     gpu_t *g = as_gpu(device);
     ENTER("nvmlDeviceGetClockInfo", g);
-    *mhz = kind == 2 ? g->memory_clock : duty(g) > 0.02 ? g->clock_max : g->clock_idle; /* 2: NVML_CLOCK_MEM */
+    *mhz = kind == 2 ? g->memory_clock : duty(g) <= 0.02 ? g->clock_idle : g->throttle ? g->throttle_clock : g->clock_max; /* 2: NVML_CLOCK_MEM */
     return leave();
 }
 
@@ -380,7 +384,7 @@ nvmlReturn_t nvmlDeviceGetTemperature(void *device, unsigned int sensor, unsigne
     gpu_t *g = as_gpu(device);
     (void)sensor;
     ENTER("nvmlDeviceGetTemperature", g);
-    double goal = 34 + 38 * duty(g);
+    double goal = 34 + (g->throttle ? 58 : 38) * duty(g);
     g->celsius = g->celsius ? g->celsius + 0.05 * (goal - g->celsius) : goal;
     *celsius = (unsigned)(g->celsius + 0.5);
     return leave();
@@ -389,7 +393,7 @@ nvmlReturn_t nvmlDeviceGetTemperature(void *device, unsigned int sensor, unsigne
 nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *reasons) {
     gpu_t *g = as_gpu(device);
     ENTER("nvmlDeviceGetCurrentClocksEventReasons", g);
-    *reasons = duty(g) > 0.02 ? 0 : 1; /* 1: the GPU is idle */
+    *reasons = duty(g) > 0.02 ? g->throttle : 1; /* 1: the GPU is idle */
     return leave();
 }
 

@@ -46,6 +46,7 @@ class SimulatedGpu:
     migs: Sequence[str] = ()
     errors: Sequence[tuple[str, str]] = ()  # (function, name of the NVML error)
     slow_ms: Sequence[tuple[str, int]] = ()
+    throttle: tuple[int, int] | None = None  # reasons (bits of nvml.h) and the clock in MHz that they leave
 
 
 def build(folder: Path) -> Path:
@@ -92,6 +93,8 @@ def write_script(path: Path, gpus: Iterable[SimulatedGpu], errors: Sequence[tupl
             lines.append(f"busy {gpu.busy}")
         if gpu.util_percent is not None:
             lines.append(f"util {gpu.util_percent}")
+        if gpu.throttle is not None:
+            lines.append(f"throttle {gpu.throttle[0]} {gpu.throttle[1]}")
         if gpu.pids:
             lines.append("pids " + " ".join(str(pid) for pid in gpu.pids))
         lines += [f"mig {uuid}" for uuid in gpu.migs]

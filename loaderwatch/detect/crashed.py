@@ -33,6 +33,9 @@ _KILLED = re.compile(
     re.IGNORECASE,
 )
 _GONE = re.compile(r"worker \(pid\(s\) (?P<pid>[\d, ]+)\) exited unexpectedly", re.IGNORECASE)
+_CUT = re.compile(
+    r"^(?:uncaught )?(?:EOFError|ConnectionResetError|BrokenPipeError|ConnectionRefusedError)\b"
+)
 _PICKLE = re.compile(r"pickle|Can't get (?:local )?(?:object|attribute)", re.IGNORECASE)
 _CUDA = re.compile(r"re-initialize CUDA|initialization error", re.IGNORECASE)
 _DAEMON = re.compile(r"daemonic processes", re.IGNORECASE)
@@ -70,7 +73,16 @@ def _reason(rank: RankWindow, host: HostWindow | None) -> _Reason | None:
         return _killed(host, f"worker (pid {killed['pid']})", killed["signal"])
     if not text and _oom_kills(host) > 0:
         return _killed(host, "the training process", "Killed")
-    if _delivered(rank) or not multi:
+    if _delivered(rank):
+        gone = _GONE.search(text)
+        if gone is None and multi and _CUT.match(text) and _oom_kills(host):
+            return _killed(host, "a worker", "Killed")  # in the middle of handing over a batch
+        return (
+            _killed(host, f"a worker (pid {gone['pid']})", "Killed" if _oom_kills(host) else "")
+            if gone
+            else None
+        )
+    if not multi:
         return None
     return _start_up(rank, text, multi[0])
 
@@ -175,6 +187,16 @@ def _descriptors(rank: RankWindow) -> _Reason:
 
 def _killed(host: HostWindow | None, who: str, by: str) -> _Reason:
     kills = _oom_kills(host)
+    if not by:
+        return _Reason(
+            "S37",
+            0.7,
+            f"because {who} ended all at once",
+            "Something killed the worker, or it left by itself (os._exit, a crash of native code). The kernel's count of out-of-memory"
+            " kills is not known to have risen.",
+            "Look for that pid in the kernel log (dmesg), and at the memory of the workers before; run with num_workers=0 to see"
+            " an error of native code.",
+        )
     if by.strip().lower() != "killed":
         return _Reason(
             "S37",

@@ -7,6 +7,7 @@ with the loader then, and nothing hangs; people only think so.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.finding import Evidence, Finding
@@ -18,6 +19,7 @@ CODE = "fast-forward"
 EMPTY_STEP_S = 0.0001  # a loop body that trains takes longer, if only to launch its kernels
 FEW = 30  # batches in a row without a step
 LEAST_S = 2.0
+AHEAD = 8  # steps of which half must train: a loop body that was kept from the CPU once is no training
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -44,8 +46,7 @@ def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | 
         trains = steps["optimizer_steps"][rows] > 0
     elif rank.process.has_model:
         trains |= steps["forward_ns"][rows] > 0
-    # The last row lasts until the training step that follows it began.
-    first = int(np.argmax(trains)) if trains.any() else rows.size
+    first = _first_lasting(trains)
     if first < FEW:
         return None
     skipped = rows[:first]
@@ -91,6 +92,14 @@ def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | 
         host=rank.host,
         lost_s=taken_s,
     )
+
+
+def _first_lasting(trains: NDArray[np.bool_]) -> int:
+    """The first step that trains and is followed by others that do; the number of steps if there is none."""
+    total = np.concatenate(([0], np.cumsum(trains)))
+    ends = np.minimum(np.arange(trains.size) + AHEAD, trains.size)
+    lasting = trains & (total[ends] - total[:-1] >= (ends - np.arange(trains.size) + 1) // 2)
+    return int(np.argmax(lasting)) if lasting.any() else int(trains.size)
 
 
 def _still(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> bool:

@@ -16,6 +16,7 @@ WORKER_IDLE = "idle"
 LOADER_PHASES = ("iter", "wait", "teardown")
 STEP_PHASES = ("step", "h2d", "forward", "backward", "optimizer")
 FEW = 3  # steps before which a phase has no history worth the name
+HOLE_S = 4.0  # between two samples of processes that are taken every second
 MAIN_READ_CHARS = 65_536  # the training process reads a little all the time (progress bars, /proc)
 
 
@@ -41,13 +42,27 @@ def stuck(rank: RankWindow, limits: Limits) -> Stuck | None:
     age_s = (rank.made_ns - span.since_ns) / 1e9
     if age_s < limits.hang_floor_s:
         return None
+    age_s -= unwatched_s(rank, span.since_ns)
     limit_s, usual_s = limit_of(rank, span, limits)
     if age_s < limit_s:
         return None
+    if span.phase in LOADER_PHASES and any(worker.traced for worker in concerned(rank, span)):
+        return None  # somebody has a debugger on it
     quiet_s = (rank.made_ns - moved_ns(rank, span)) / 1e9
     if quiet_s < 0.9 * limit_s:
         return None
     return Stuck(rank, span, age_s, limit_s, usual_s, reading=_reading(rank, span))
+
+
+def unwatched_s(rank: RankWindow, since_ns: int) -> float:
+    """How long since then nobody looked: the whole host was paused (docker pause, a suspend), so that nothing could move.
+
+    Processes are sampled once a second; where their rows have a hole, the streamer stood still as well.
+    """
+    times = rank.table("processes")["t_ns"]
+    times = times[times >= since_ns - int(HOLE_S * 1e9)]
+    holes = np.diff(np.maximum(times, since_ns)) / 1e9
+    return float(holes[holes >= HOLE_S].sum())
 
 
 def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, float]:

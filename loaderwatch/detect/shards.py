@@ -84,10 +84,7 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
         cause=f"{pace.loader.name} reads an iterable dataset, whose shards are dealt out to the workers once per epoch. The workers"
         f" delivered {dealt} batches{' lately' if not never else ''}; {who} been idle for {duration(shares.idle_s)}, so"
         f" {rate(1 / now.iteration_s)} batches/s are all that is left.",
-        advice=f"Give every worker the same amount: at least {workers} shards of equal size"
-        + (" per rank" if rank.process.world_size > 1 else "")
-        + f", a number that {workers} workers × {rank.process.world_size} ranks divide, or resample shards. With datasets 5.0,"
-        " shuffle() can leave all data to worker 0: check num_shards afterwards. More workers would only idle as well.",
+        advice=_advice(rank, workers),
         evidence=[
             Evidence(label="data wait", value=now.share, unit="ratio"),
             Evidence(label="workers that read", value=reading, unit="count"),
@@ -106,6 +103,17 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
     )
 
 
+def _advice(rank: RankWindow, workers: int) -> str:
+    world = rank.process.world_size
+    each = f"at least {workers} shards of equal size"
+    if world > 1:
+        each = f"a multiple of {workers * world} shards ({workers} workers × {world} ranks) of equal size"
+    return (
+        f"Give every worker the same amount: {each}, or resample shards. With datasets 5.0, shuffle() can leave all data to worker"
+        " 0: check num_shards afterwards. More workers would only idle as well."
+    )
+
+
 def _shares(rank: RankWindow, now: Pace, workers: int) -> _Shares | None:
     """Who reads and who does not; None while all do, or nobody."""
     patience_s = max(LEAST_IDLE_S, ROUNDS * workers * now.iteration_s)
@@ -121,12 +129,17 @@ def _shares(rank: RankWindow, now: Pace, workers: int) -> _Shares | None:
         for worker, number in zip(*np.unique(fetches.worker[epoch], return_counts=True), strict=True)
         if worker >= 0
     }
+    alive = {
+        span.worker: span for span in rank.workers if span.alive and span.loader in (None, now.loader.loader)
+    }
     idle: dict[int, float] = {}
-    for span in rank.workers:
-        if span.alive and span.loader in (None, now.loader.loader) and span.phase == WORKER_IDLE:
-            idle_s = (rank.made_ns - max(span.since_ns, since_ns)) / 1e9
-            if idle_s >= patience_s:
-                idle[span.worker] = idle_s
+    for number in range(workers):
+        last = fetches.ended_ns[epoch & (fetches.worker == number)]
+        idle_s = (rank.made_ns - max(int(last.max(initial=0)), since_ns)) / 1e9
+        span = alive.get(number)
+        # Without persistent workers a worker that has read everything ends at once.
+        if idle_s >= patience_s and (span is None or span.phase == WORKER_IDLE):
+            idle[number] = idle_s
     exhausted = sorted(idle)
     if not exhausted or len(exhausted) >= workers:
         return None

@@ -32,6 +32,11 @@ def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
     if firing:
         worst = max(firing, key=lambda f: (SEVERITIES[f.severity], f.code == "hung", f.lost_s or 0.0))
         return Verdict(severity=worst.severity, title=worst.title, advice=worst.advice, key=worst.key)
+    resuming = [f for f in findings if f.code == "fast-forward" and f.ended_ns is None]
+    if resuming:
+        return Verdict(
+            severity="info", title=resuming[0].title, advice=resuming[0].advice, key=resuming[0].key
+        )
     states = {rank.process.state for rank in window.ranks.values()}
     crashed = sorted(rank.rank for rank in window.ranks.values() if rank.process.state == "crashed")
     if crashed:

@@ -73,6 +73,7 @@ class Streamer:
         self._drain = Drain(self._state.wall_offset_ns)
         self._processes = ProcessSampler()
         self._host = HostSampler()
+        self._sampled_pid: int | None = None  # the training process that the host was last looked at for
         self._gpus = GpuSampler()
         self._stacks = StackCollector()
         self._finder = ServerFinder(settings, may_start=not adopting)
@@ -129,6 +130,8 @@ class Streamer:
         roster = self._roster
         roster.refresh(now)
         roster.check_alive(now)
+        if self._sampled_pid is not None and roster.all_dead():
+            self._sample_host(None, now)
         self._drain.lose("ring", -1, self._rings.overwritten)
         self._rings.overwritten = 0
         self._drain.collect(roster, now)
@@ -187,9 +190,14 @@ class Streamer:
         self._processes.forget_dead(living)
         mains = list(self._roster.newest_by_rank().values())
         self._gpus.follow({m.info.rank: (m.pid, m.info.gpu_uuid) for m in mains if m.info and m.alive})
-        training_pid = next((m.pid for m in mains if m.alive), None)
-        if training_pid is not None:
-            self._host_rows.append((utc, *self._host.sample(training_pid, now)))
+        self._sample_host(next((m.pid for m in mains if m.alive), None), now)
+
+    def _sample_host(self, training_pid: int | None, now: int) -> None:
+        """One row of the host; one more when nobody trains any longer, for what killed the last shows in its counters."""
+        pid = self._sampled_pid if training_pid is None else training_pid
+        self._sampled_pid = training_pid
+        if pid is not None:
+            self._host_rows.append((now + self._state.wall_offset_ns, *self._host.sample(pid, now)))
 
     def _spans(self) -> tuple[list[SpanInfo], int]:
         spans = []

@@ -65,3 +65,10 @@ def test_jitter_above_the_cushion(outcomes: dict[str, Outcome]) -> None:
     advised = re.search(r"prefetch_factor=(\d+)", finding["advice"])
     assert advised is not None
     assert 8 <= int(advised[1]) <= 20  # 1.2 s of hiccup over two workers and 60 ms steps
+
+
+def test_workers_without_shards(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s23_imbalance"].found()
+    assert finding["worker"] == 3
+    assert "Only 1 of 4 workers" in finding["title"]
+    assert finding["gain_ceiling_ratio"] > 0.3

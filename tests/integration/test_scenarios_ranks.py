@@ -46,3 +46,15 @@ def test_validation_through_the_wrapped_model(outcomes: dict[str, Outcome]) -> N
     option = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
     assert f"{option}=False" in finding["advice"]
     assert {stack["rank"] for stack in finding["stacks"]} == {0, 1}
+
+
+def test_different_collectives(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s45_collectives"].found()
+    assert "rank 0 in barrier and rank 1 in backward" in finding["title"]
+    assert len(finding["stacks"]) == 2
+
+
+def test_one_rank_does_something_long(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s47_one_rank"].found()
+    assert finding["rank"] == 0
+    assert "in prepare" in finding["title"]

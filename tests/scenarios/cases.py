@@ -5,8 +5,9 @@ A script may appear several times under different names, with other arguments.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,11 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n18_large_batches", group="alike", within_s=40),
     Case("n19_traced", group="alike"),
 )
+
+
+def counts(case: Case, finding: Mapping[str, Any]) -> bool:
+    """Whether somebody is told of it, or it is the remark that the case is about."""
+    return finding["severity"] != "info" or (case.remark and finding["scenario"] in case.scenarios)
 
 
 def in_group(group: str) -> tuple[Case, ...]:

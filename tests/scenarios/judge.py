@@ -10,7 +10,7 @@ import numpy as np
 
 from loaderwatch.core import wire
 from loaderwatch.core.records import UNKNOWN
-from tests.scenarios.cases import Case
+from tests.scenarios.cases import Case, counts
 
 LONG_S: Final = 0.02
 """A wait or pause shorter than this is no stall, whatever its share of the others."""
@@ -42,8 +42,8 @@ class Judgement:
 
 
 def judge(case: Case, findings: Sequence[dict[str, Any]]) -> Judgement:
-    """Judge the findings of a run, as the API gives them; remarks do not count."""
-    alerts = [finding for finding in findings if finding["severity"] != "info"]
+    """Judge the findings of a run, as the API gives them; remarks do not count, but for the one that is awaited."""
+    alerts = [finding for finding in findings if counts(case, finding)]
     alerts.sort(key=lambda finding: finding["scenario"] not in case.scenarios)
     got = tuple(dict.fromkeys(finding["scenario"] for finding in alerts))
     named = [finding for finding in alerts if finding["scenario"] in case.scenarios]

@@ -22,7 +22,7 @@ import httpx
 from tests.fakes.serving import Access, ServeProcess
 from tests.fakes.streaming import Streaming, kill
 from tests.fakes.tap import Tap
-from tests.scenarios.cases import Case
+from tests.scenarios.cases import Case, counts
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_AFTER_S = 6.0  # stacks are taken when a span is five seconds old
@@ -48,8 +48,8 @@ class Outcome:
 
     @property
     def alerts(self) -> list[dict[str, Any]]:
-        """Findings that a person is told of."""
-        return [finding for finding in self.findings if finding["severity"] != "info"]
+        """Findings that a person is told of; and the remark that is awaited, if one is."""
+        return [finding for finding in self.findings if counts(self.case, finding)]
 
     def found(self) -> dict[str, Any]:
         """The finding that was awaited, and proof that it is the only one."""

@@ -88,10 +88,12 @@ class HostSampler:
         if self._looked_ns is None or now_ns - self._looked_ns > LOOK_AGAIN_NS:
             self._looked_ns = now_ns
             self._disks = self._list_disks()
-            self._groups = (0, [])
+            self._groups = (0, self._groups[1])
         if self._groups[0] != training_pid:
-            self._groups = (training_pid, find_cpu_groups(training_pid, self._proc, self._root))
-            self._memory_groups = find_groups(training_pid, "memory", self._proc, self._root)
+            groups = find_cpu_groups(training_pid, self._proc, self._root)
+            memory_groups = find_groups(training_pid, "memory", self._proc, self._root)
+            self._groups = (training_pid, groups or self._groups[1])
+            self._memory_groups = memory_groups or self._memory_groups  # it has just ended: look where it was
         quota, throttled_ratio = self._quota()
         affinity = affinity_count(training_pid)
         limits = [float(value) for value in (affinity, quota) if value is not None]

@@ -90,6 +90,33 @@ except pynvml.NVMLError as error:
     assert done.stdout.splitlines() == ["3 Not Supported", "15 GPU is lost", "MIG-1", "2"]
 
 
+def test_a_throttled_gpu_says_why_and_clocks_lower(tmp_path: Path) -> None:
+    library, script = build(tmp_path / "lib"), tmp_path / "script"
+    write_script(
+        script,
+        [
+            SimulatedGpu("GPU-0", util_percent=90, throttle=(0x40, 1200)),
+            SimulatedGpu("GPU-1", util_percent=90),
+        ],
+    )
+    code = """
+import pynvml
+pynvml.nvmlInit()
+for number in range(2):
+    h = pynvml.nvmlDeviceGetHandleByIndex(number)
+    print(pynvml.nvmlDeviceGetCurrentClocksEventReasons(h), pynvml.nvmlDeviceGetClockInfo(h, pynvml.NVML_CLOCK_SM))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment(library, script)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == ["64 1200", "0 1980"]
+
+
 def test_no_compiler_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what to do about it."""
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -6,6 +6,7 @@ import pytest
 
 from loaderwatch.detect.families import detect
 from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.verdict import verdict
 from tests.unit.detect.build import RankBuilder, loader, run
 
 
@@ -21,6 +22,14 @@ def resumed(skipped: int, wait: float, trained: int = 0, *, optimizer: bool = Fa
     return builder
 
 
+def test_a_hiccup_is_no_training_step() -> None:
+    builder = RankBuilder()
+    for number in range(600):
+        builder.fetch(number % 2, 0.04, cpu=0.1)
+        builder.step(0.02, 0.03 if number % 17 == 3 else 0.00001)
+    remark(detect(run(builder)))
+
+
 def remark(findings: list[Finding]) -> Finding:
     (finding,) = findings
     assert (finding.scenario, finding.severity) == ("S34", "info")
@@ -30,7 +39,9 @@ def remark(findings: list[Finding]) -> Finding:
 @pytest.mark.parametrize("optimizer", [False, True])
 @pytest.mark.parametrize(("skipped", "wait"), [(400, 0.02), (3000, 0.004), (60, 0.5)])
 def test_skipping_is_a_remark_and_no_slow_loader(skipped: int, wait: float, optimizer: bool) -> None:
-    finding = remark(detect(run(resumed(skipped, wait, optimizer=optimizer))))
+    window = run(resumed(skipped, wait, optimizer=optimizer))
+    finding = remark(detect(window))
+    assert verdict(window, [finding]).title == finding.title
     assert f"{skipped:,} batches" in finding.title
     values = {item.label: item.value for item in finding.evidence}
     eta = values["at most until the end of the epoch"]

@@ -261,3 +261,23 @@ class TestNotHung:
         assert "train.py:61 in upload" in finding.title
         later = trained().open("step", 400.0).stack(-1, 100, stacks.main_in(user="upload"))
         assert hangs(run(later))
+
+
+def test_a_pause_of_everything_is_no_hang() -> None:
+    """docker pause, a suspend: the streamer's own samples have the same hole."""
+
+    def paused(hole_s: float) -> RankBuilder:
+        builder = blocked(age=47.0, os_state="S", wchan="poll_schedule_timeout")
+        for second in range(47):
+            if not 1 <= second < hole_s:
+                builder.process(worker=-1, pid=100, cpu=0.1, t_ns=builder.now_ns - (46 - second) * S)
+        return builder
+
+    assert hangs(run(paused(0)))
+    assert hangs(run(paused(4)))
+    assert not hangs(run(paused(40)))
+
+
+def test_a_worker_under_a_debugger_is_no_hang() -> None:
+    assert hangs(run(blocked(os_state="t")))
+    assert not hangs(run(blocked(os_state="t", traced=True)))

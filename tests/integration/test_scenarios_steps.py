@@ -1,0 +1,55 @@
+"""Long steps and a resume, for real: named, and the loader is not blamed."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.scenarios.cases import in_group
+from tests.scenarios.play import Outcome, play
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated GPU needs a C compiler"),
+]
+
+CASES = in_group("steps")
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """All scripts, played."""
+    return play(CASES, tmp_path_factory.mktemp("scenarios"))
+
+
+def test_garbage_collector(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s25_collector"].found()
+    assert "garbage collector" in finding["title"]
+    assert finding["gain_ceiling_ratio"] > 0.1
+
+
+def test_work_in_the_loop_is_a_remark(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s26_logging"].found()
+    assert finding["severity"] == "info"
+    assert "every 20 steps" in finding["title"]
+
+
+def test_new_shapes(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s27_shapes"].found()
+    assert "new size" in finding["title"]
+
+
+def test_a_throttled_gpu(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s48_throttled"].found()
+    assert finding["rank"] == 1
+    assert "hardware thermal slowdown" in finding["title"]
+    assert "61 %" in finding["title"]
+
+
+def test_a_resume_is_a_remark(outcomes: dict[str, Outcome]) -> None:
+    outcome = outcomes["s34_fast_forward"]
+    finding = outcome.found()
+    assert finding["severity"] == "info"
+    assert any("fast-forwarding" in verdict for verdict in outcome.verdicts), outcome.report()
