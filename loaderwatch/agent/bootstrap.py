@@ -1,7 +1,7 @@
 """``python -m loaderwatch.agent.bootstrap [-m] SCRIPT ARGS``: runs somebody's script with hooks in place.
 
 With LOADERWATCH_DOCTOR in the environment (``FOLDER:FD``) the script runs up to the first batch of its training, and a
-report of its loaders goes to the folder. Without, every loader is attached and the script simply runs.
+report of its loaders goes to the folder. Without, every loader is attached as it is first iterated, and the script runs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.agent import ondemand
+
 DOCTOR: Final = "LOADERWATCH_DOCTOR"
 
 
@@ -23,9 +25,7 @@ def main(argv: Sequence[str]) -> None:
     sys.argv = [target, *arguments]
     asked = os.environ.pop(DOCTOR, None)
     if asked is None:
-        import loaderwatch
-
-        loaderwatch.attach()
+        ondemand.install()
         _run(target, as_module)
         return
     from loaderwatch.agent.inspection import Inspection

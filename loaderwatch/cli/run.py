@@ -1,0 +1,62 @@
+"""``loaderwatch run``: watches a training script without a change of its code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import loaderwatch
+from loaderwatch.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from loaderwatch.cli.typing import Subparsers
+
+_ABOUT = """Runs a script, module or command with every DataLoader attached from its first iteration on, as
+loaderwatch.attach() does. A command (after --) may be any launcher: torchrun, accelerate, srun, a shell script. The exit
+code is the script's own."""
+_SITE: Final = Path(loaderwatch.__file__).parent / "agent" / "site"
+
+
+def prepare_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "run",
+        help="run a script with every DataLoader attached, without changing it",
+        description=_ABOUT,
+        usage="loaderwatch run [--name NAME] SCRIPT [ARGS...] | -m MODULE [ARGS...] | -- COMMAND...",
+    )
+    parser.add_argument("--name", default=None, metavar="NAME", help="the run's name (LOADERWATCH_RUN)")
+    parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT | MODULE | -- COMMAND")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Become the script."""
+    command = list(args.command)
+    if args.name is not None:
+        os.environ["LOADERWATCH_RUN"] = args.name
+    if command[:1] == ["--"] and len(command) > 1:
+        program = shutil.which(command[1])
+        if program is None:
+            raise ConfigError(f"there is no program {command[1]!r}")
+        parts = [str(_SITE), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(part for part in parts if part)
+        _become(program, command[1:])
+    if not command or command == ["--"]:
+        raise ConfigError("name a script, -m and a module, or -- and a command")
+    if not args.module and not Path(command[0]).is_file():
+        raise ConfigError(f"there is no file {command[0]}; a command goes after --, a module after -m")
+    bootstrap = [sys.executable, "-m", "loaderwatch.agent.bootstrap", *(["-m"] if args.module else [])]
+    _become(sys.executable, [*bootstrap, *command])
+    return 0
+
+
+def _become(program: str, argv: list[str]) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(program, argv)

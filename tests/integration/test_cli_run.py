@@ -1,0 +1,93 @@
+"""``loaderwatch run``: scripts that do not name loaderwatch are watched, alone and under a launcher."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.core.records import RecordKind
+from tests.conftest import RingFolder
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("data_dir", "no_streamer")]
+
+SCRIPT = """
+import sys
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+if __name__ == "__main__":
+    loader = DataLoader(TensorDataset(torch.arange(64)), batch_size=8, shuffle=True, num_workers=1)
+    for batch in loader:
+        pass
+    print("arguments", sys.argv[1:], "module", __name__)
+    sys.exit(int(sys.argv[1]))
+"""
+
+
+def loaderwatch_run(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "loaderwatch", "run", *arguments],
+        env={**os.environ, "OMP_NUM_THREADS": "1", **env},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train_it.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+@pytest.mark.parametrize("how", ["script", "module", "command", "shell"])
+def test_a_script_is_watched_and_ends_as_by_itself(script: Path, rings: RingFolder, how: str) -> None:
+    arguments = {
+        "script": [str(script), "3", "--x"],
+        "module": ["-m", "train_it", "3", "--x"],
+        "command": ["--", sys.executable, str(script), "3", "--x"],
+        "shell": ["--", "sh", "-c", f"{sys.executable} {script} 3 --x"],
+    }[how]
+    done = loaderwatch_run("--name", "mine", *arguments, cwd=script.parent)
+    assert done.returncode == 3, done.stderr
+    assert "arguments ['3', '--x'] module __main__" in done.stdout
+    assert len(rings.main().of(RecordKind.STEP)) == 8
+    (process,) = rings.processes()
+    assert [(info.role, info.num_workers) for info in process.loaders] == [("train", 1)]
+    assert (rings.directory / "mine").is_dir()
+
+
+def test_ranks_of_torchrun_are_watched_and_torchrun_is_not(script: Path, rings: RingFolder) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = loaderwatch_run("--", *torchrun, str(script), "0", cwd=script.parent)
+    assert done.returncode == 0, done.stderr
+    assert sorted(process.rank for process in rings.processes()) == [0, 1]
+
+
+def test_a_sitecustomize_of_the_environment_still_runs(script: Path, rings: RingFolder) -> None:
+    (script.parent / "sitecustomize.py").write_text("print('the own one')")
+    done = loaderwatch_run(
+        "--", sys.executable, str(script), "0", cwd=script.parent, PYTHONPATH=str(script.parent)
+    )
+    assert "the own one" in done.stdout
+    assert len(rings.main().of(RecordKind.STEP)) == 8
+
+
+def test_a_script_without_a_loader_is_left_alone(tmp_path: Path, rings: RingFolder) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text("import sys; print('torch' in sys.modules)")
+    assert loaderwatch_run(str(script), cwd=tmp_path).stdout == "False\n"
+    assert rings.processes() == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["--"], ["nosuch.py"], ["--", "no-such-program"]])
+def test_wrong_usage(tmp_path: Path, arguments: list[str]) -> None:
+    done = loaderwatch_run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
