@@ -57,7 +57,7 @@ def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | 
     over = ended_ns is not None and (rank.made_ns - ended_ns) / 1e9 > max(
         limits.recent_s, limits.spike_recent_s
     )
-    if taken_s < LEAST_S or over:
+    if taken_s < LEAST_S or over or _feeds_another(rank, loader, began_ns, until_ns):
         return None
     wait_s = seconds(steps["wait_ns"][skipped])
     if float(np.nansum(wait_s)) < 0.5 * taken_s and ended_ns is None and not _still(rank, loader, limits):
@@ -92,6 +92,14 @@ def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | 
         host=rank.host,
         lost_s=taken_s,
     )
+
+
+def _feeds_another(rank: RankWindow, loader: LoaderInfo, began_ns: int, until_ns: int) -> bool:
+    """Whether a loop over another watched loader trained meanwhile: then that one is made of this one's batches."""
+    steps = rank.table("steps")
+    meanwhile = (steps["request_ns"] >= began_ns) & (steps["request_ns"] <= until_ns)
+    trains = (steps["loader"] != loader.loader) & (seconds(steps["step_ns"]) > EMPTY_STEP_S)
+    return int((meanwhile & trains).sum()) >= AHEAD
 
 
 def _first_lasting(trains: NDArray[np.bool_]) -> int:

@@ -33,6 +33,7 @@ FIRST_EPOCH_S = (
     4.0  # steps of a first epoch that must have been seen, so that a trend of the workers would show
 )
 WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
+MAY_WARM_UP = ("S01", "S02", "S08")  # what waits for storage; no cache gives workers that compute more CPU
 RECENT_ROUNDS = 2
 BUCKET_NS = 5_000_000_000
 
@@ -74,10 +75,9 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
         if spikes_s >= SPIKE_PART * now.lost_s:
             return None
     began_ns, lost_s = _began(pace, now, limits)
-    if _warms_up(now):
+    cause = refined_cause(now, cpus, machine_of(window, pace.rank, pace.loader.loader), change)
+    if cause.scenario in MAY_WARM_UP and _warms_up(now):
         cause = warming_cause(now)
-    else:
-        cause = refined_cause(now, cpus, machine_of(window, pace.rank, pace.loader.loader), change)
     severity = "critical" if share >= limits.input_critical_ratio else "warning"
     if cause.scenario == "S09" and _first_epoch(now):
         severity = "info"

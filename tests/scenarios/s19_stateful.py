@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 import loaderwatch
 from tests.scenarios.training import SlowDataset, train, vary
 
-items = vary(60_000, 80_000)
+items = vary(150_000, 200_000)
 
 
 class StatefulDataLoader(DataLoader[Any]):
@@ -31,4 +31,4 @@ loader = StatefulDataLoader(
     collate_fn=with_state,
 )
 loaderwatch.attach(loader)
-train(loader, step_s=0.4, seconds=25)
+train(loader, step_s=0.3, seconds=25)

@@ -76,3 +76,12 @@ def test_an_optimizer_that_steps_is_training_however_short() -> None:
         builder.fetch(number % 2, 0.2, cpu=0.1)
         builder.step(0.1, 0.00005, optimizer_steps=1)
     assert [finding.scenario for finding in detect(run(builder))] == ["S02"]
+
+
+def test_a_loader_that_feeds_another_one_is_used() -> None:
+    """The loop goes over a generator, which reads two batches for each of its own and keeps none of its time."""
+    rank = RankBuilder(loaders=[loader(), loader(loader=1, name="made", num_workers=None)])
+    for _ in range(200):
+        rank.step(0.03, 0.00001).step(0.03, 0.00001)
+        rank.step(0.061, 0.02, loader=1)
+    assert "S34" not in {finding.scenario for finding in detect(run(rank))}
