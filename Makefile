@@ -85,6 +85,7 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks.streamer
 	$(BIN)/python -m benchmarks.ingest
 	$(BIN)/python -m benchmarks.diagnosis
+	$(BIN)/python -m benchmarks.advice
 
 clean:
 	rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -280,3 +280,21 @@ def test_wrong_usage(tmp_path: Path) -> None:
         )
         assert done.returncode == 2, arguments
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "checks"), [("A", {"workers-none"}), ("C", {"refused"}), ("D", {"worker-threads"})]
+)
+def test_the_repro_of_stalls_every_few_steps(setting: str, checks: set[str]) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "loaderwatch", "doctor", "--json", "-m"),
+            *("tests.scenarios.repro_every_few_steps", setting),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 1, done.stderr
+    assert checks <= {one["check"] for one in json.loads(done.stdout)}

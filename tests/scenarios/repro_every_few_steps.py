@@ -3,7 +3,7 @@
 Samples are random 3×256×256 float arrays, scaled to bytes and back: 20 to 40 ms of CPU each. One in a hundred also
 sleeps 0.15 s. Two convolutions, batches of 64, a warm-up epoch and two more.
 
-    python -m tests.scenarios.repro_every_few_steps A|B|C|D [--samples 5000] [--epochs 2]
+    python -m tests.scenarios.repro_every_few_steps A|B|C|D [--samples 5000] [--epochs 2] [--batch 64]
 
 A: num_workers=0. B: 4 workers, prefetch_factor=4, persistent_workers. C: persistent_workers with num_workers=0, which
 PyTorch refuses. D: 8 workers, each with as many torch and BLAS threads as the machine has CPUs, or four.
@@ -24,6 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import loaderwatch
 
+SAMPLE_CPU_S = 0.025
 THREADS = max(4, os.cpu_count() or 1)
 
 
@@ -39,8 +40,9 @@ class Frames(Dataset[tuple[Tensor, int]]):
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         generator = np.random.default_rng(index)
         pixels = generator.random((3, 256, 256))
-        for _ in range(4):
-            pixels = (pixels * 255.0).astype(np.uint8).astype(np.float64) / 255.0
+        until = time.thread_time() + SAMPLE_CPU_S
+        while time.thread_time() < until:
+            pixels = (255.0 * pixels).astype(np.uint8).astype(np.float64) / 255.0
         mixed = pixels @ pixels.transpose(0, 2, 1)  # BLAS, as augmentations use it
         if index % 100 == 99:
             time.sleep(0.15)
@@ -67,6 +69,7 @@ def main() -> None:
     parser.add_argument("setting", choices=sorted(SETTINGS))
     parser.add_argument("--samples", type=int, default=5000)
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=64)
     args = parser.parse_args()
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3, stride=4),
@@ -76,7 +79,9 @@ def main() -> None:
         nn.Flatten(),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    train_loader = DataLoader(Frames(args.samples), batch_size=64, shuffle=True, **SETTINGS[args.setting])
+    train_loader = DataLoader(
+        Frames(args.samples), batch_size=args.batch, shuffle=True, **SETTINGS[args.setting]
+    )
     loaderwatch.attach(train_loader, model=model, optimizer=optimizer)
     for epoch in range(args.epochs + 1):
         began = time.perf_counter()
