@@ -71,14 +71,14 @@ def _reason(rank: RankWindow, host: HostWindow | None) -> _Reason | None:
     killed = _KILLED.search(text)
     if killed:
         return _killed(host, f"worker (pid {killed['pid']})", killed["signal"])
-    if not text and _oom_kills(host) > 0:
+    if not text and oom_kills(host) > 0:
         return _killed(host, "the training process", "Killed")
     if _delivered(rank):
         gone = _GONE.search(text)
-        if gone is None and multi and _CUT.match(text) and _oom_kills(host):
+        if gone is None and multi and _CUT.match(text) and oom_kills(host):
             return _killed(host, "a worker", "Killed")  # in the middle of handing over a batch
         return (
-            _killed(host, f"a worker (pid {gone['pid']})", "Killed" if _oom_kills(host) else "")
+            _killed(host, f"a worker (pid {gone['pid']})", "Killed" if oom_kills(host) else "")
             if gone
             else None
         )
@@ -186,7 +186,7 @@ def _descriptors(rank: RankWindow) -> _Reason:
 
 
 def _killed(host: HostWindow | None, who: str, by: str) -> _Reason:
-    kills = _oom_kills(host)
+    kills = oom_kills(host)
     if not by:
         return _Reason(
             "S37",
@@ -222,7 +222,7 @@ def _killed(host: HostWindow | None, who: str, by: str) -> _Reason:
     )
 
 
-def _oom_kills(host: HostWindow | None) -> int:
+def oom_kills(host: HostWindow | None) -> int:
     """Kills in the control group within the window."""
     values = known(host.hosts["oom_kills"]) if host is not None else np.empty(0)
     return int(values[-1] - values[0]) if values.size else 0
@@ -235,7 +235,7 @@ def _latest(host: HostWindow | None, column: str) -> float:
 
 def _finding(window: RunWindow, rank: RankWindow, reason: _Reason) -> Finding:
     who = f"Rank {rank.rank}" if len(window.ranks) > 1 else "Training"
-    kills = _oom_kills(window.hosts.get(rank.host))
+    kills = oom_kills(window.hosts.get(rank.host))
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
         code=CODE,

@@ -19,7 +19,7 @@ CODE = "fast-forward"
 EMPTY_STEP_S = 0.0001  # a loop body that trains takes longer, if only to launch its kernels
 FEW = 30  # batches in a row without a step
 LEAST_S = 2.0
-AHEAD = 8  # steps of which half must train: a loop body that was kept from the CPU once is no training
+AHEAD = 8  # steps of which half must train: a loop body that was kept from the CPU is no training
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -106,7 +106,7 @@ def _first_lasting(trains: NDArray[np.bool_]) -> int:
     """The first step that trains and is followed by others that do; the number of steps if there is none."""
     total = np.concatenate(([0], np.cumsum(trains)))
     ends = np.minimum(np.arange(trains.size) + AHEAD, trains.size)
-    lasting = trains & (total[ends] - total[:-1] >= (ends - np.arange(trains.size) + 1) // 2)
+    lasting = trains & (total[ends] - total[:-1] >= AHEAD // 2)
     return int(np.argmax(lasting)) if lasting.any() else int(trains.size)
 
 

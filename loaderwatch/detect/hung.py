@@ -15,6 +15,7 @@ import numpy as np
 
 from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect import collectives
+from loaderwatch.detect.crashed import oom_kills
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, listing, sample_name
@@ -60,6 +61,7 @@ def _loader_finding(
     own = main_frames(dump) if worker else main_frames(main)
     where = user_frame(own)
     reason = _reason(rank, span, worker, own)
+    kills = oom_kills(window.hosts.get(rank.host)) if reason.scenario == "S37" else 0
     index = worker.sample_index if worker else span.sample_index
     others = sorted(other.rank.rank for other in everything if other.rank.rank != rank.rank)
     severity = "critical"
@@ -74,9 +76,12 @@ def _loader_finding(
         confidence=reason.confidence,
         began_ns=span.since_ns,
         title=_title(item, worker, index, reason, window),
-        cause=_cause(item, worker, reason, where, others, len(in_loader)),
+        cause=_cause(item, worker, reason, where, others, len(in_loader)) + _out_of_memory(kills),
         advice=reason.advice,
-        evidence=_evidence(item, worker, index, where),
+        evidence=[
+            *_evidence(item, worker, index, where),
+            *([Evidence(label="out-of-memory kills", value=kills, unit="count")] if kills else []),
+        ],
         rank=rank.rank,
         host=rank.host,
         worker=worker.worker if worker else None,
@@ -85,6 +90,12 @@ def _loader_finding(
         lost_s=item.age_s,
         stacks=stacks,
     )
+
+
+def _out_of_memory(kills: int) -> str:
+    if not kills:
+        return ""
+    return f" The kernel counts {kills} out-of-memory kill{'s' if kills > 1 else ''} in this run's control group lately."
 
 
 def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:

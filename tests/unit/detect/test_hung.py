@@ -281,3 +281,13 @@ def test_a_pause_of_everything_is_no_hang() -> None:
 def test_a_worker_under_a_debugger_is_no_hang() -> None:
     assert hangs(run(blocked(os_state="t")))
     assert not hangs(run(blocked(os_state="t", traced=True)))
+
+
+def test_a_dead_worker_with_a_kill_of_the_kernel() -> None:
+    builder = trained().open("wait", 47.0, awaited_worker=1).worker(0, "idle", 45.0)
+    builder.worker(1, "fetch", 47.0, alive=False)
+    rows = [{"oom_kills": 0.0}] * 3 + [{"oom_kills": 1.0}] * 3
+    finding = only(run(builder, host_rows=rows))
+    assert finding.scenario == "S37"
+    assert "1 out-of-memory kill in" in finding.cause
+    assert "out-of-memory" not in only(run(builder)).cause
