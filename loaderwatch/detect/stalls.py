@@ -21,7 +21,7 @@ from loaderwatch.detect.machine import machine_of
 from loaderwatch.detect.pace import Pace
 from loaderwatch.detect.progress import wait_limit_s
 from loaderwatch.detect.refine import refined_cause
-from loaderwatch.detect.robust import median, ratio
+from loaderwatch.detect.robust import mean, median, ratio
 from loaderwatch.detect.spikes import find_spikes, spike_cause
 from loaderwatch.detect.storage_causes import may_be_changing, step_change
 from loaderwatch.detect.window import RunWindow
@@ -81,7 +81,10 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
     severity = "critical" if share >= limits.input_critical_ratio else "warning"
     if cause.scenario == "S09" and _first_epoch(now):
         severity = "info"
-    elif cause.scenario == "S14":  # a busy machine looks like this as well, and the loader cannot help it
+    elif cause.scenario == "S14" or (
+        cause.scenario == "S13" and mean(now.wait_cpu_s) < limits.input_step_floor_s
+    ):
+        # A busy machine looks like this as well, and the loader cannot help it: hardly any of the wait is work.
         severity = "warning" if severity == "critical" else "info"
     return Stall(
         pace=now,

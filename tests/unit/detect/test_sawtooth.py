@@ -143,6 +143,14 @@ def test_delivery_is_told_from_a_cold_cache_at_once() -> None:
     assert only(run(builder)).scenario == "S13"
 
 
+def test_a_busy_machine_is_no_slow_delivery() -> None:
+    """A small batch that takes 4 ms to take over, a fifth of it work: the CPU was not there."""
+    builder = RankBuilder(loaders=[loader(prefetch_factor=2)])
+    for number in range(400):
+        builder.fetch(number % 2, 0.009, cpu=0.1).step(0.004, 0.02, ready=4, wait_cpu_ns=int(0.0008 * S))
+    assert not alerts(run(builder))
+
+
 def slow_sample(rank: RankBuilder, spikes: dict[int, tuple[int, float]], batches: int = 400) -> RankBuilder:
     """``spikes``: batch -> (sample index, seconds)."""
     for number in range(batches):
