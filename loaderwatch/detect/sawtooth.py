@@ -1,4 +1,4 @@
-"""Input-bound: the loop stands still because no batch is there. Code ``input-bound``, S01 S02 S07 S08 S13 S14 S20 S21 S43."""
+"""Input-bound: the loop stands still because no batch is there. Code ``input-bound``, S01 to S21 and S43."""
 
 from __future__ import annotations
 

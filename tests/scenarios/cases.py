@@ -79,6 +79,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s04_quota", ("S04",), "machine", says=("quota", "CPU limit")),
     Case("s05_affinity", ("S05",), "machine", says=("may run on 1 CPU only",)),
     Case("s06_threads", ("S06",), "machine", says=("OPENBLAS_NUM_THREADS=1",)),
+    Case("s09_thrash", ("S09",), "machine", says=("not the first epoch",)),
     Case("s10_throttled", ("S10",), "machine", within_s=40, says=("at once", "burst")),
     Case("s11_amplified", ("S11",), "machine", says=("read", "chunk")),
     Case("s12_collate", ("S12",), "machine", says=("collate_fn takes",)),

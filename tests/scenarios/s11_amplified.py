@@ -1,8 +1,8 @@
 """S11: each small sample lies in a large compressed block."""
 
+import os
 import tempfile
 import zlib
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,26 +19,32 @@ rows = int(block_mb * 1e6) // SAMPLE
 
 
 class Blocks(Dataset[Tensor]):
-    """Samples in blocks; reading one unpacks its whole block."""
+    """Samples in blocks of a file without a name; reading one unpacks its whole block."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self) -> None:
         random = np.random.default_rng(seed)
-        for block in range(BLOCKS):
-            values = random.integers(0, 200, (rows, SAMPLE), dtype=np.uint8)
-            (folder / str(block)).write_bytes(zlib.compress(values.tobytes(), 1))
+        self.places: list[tuple[int, int]] = []
+        with tempfile.TemporaryFile() as file:
+            for _ in range(BLOCKS):
+                values = random.integers(0, 200, (rows, SAMPLE), dtype=np.uint8)
+                block = zlib.compress(values.tobytes(), 1)
+                self.places.append((len(block), file.tell()))
+                file.write(block)
+            file.flush()
+            self.fd = os.dup(file.fileno())
 
     def __len__(self) -> int:
         return BLOCKS * rows
 
     def __getitem__(self, index: int) -> Tensor:
-        block = zlib.decompress((self.folder / str(index // rows)).read_bytes())
+        block = zlib.decompress(os.pread(self.fd, *self.places[index // rows]))
         at = index % rows * SAMPLE
         return torch.frombuffer(bytearray(block[at : at + SAMPLE]), dtype=torch.uint8)
 
 
-with tempfile.TemporaryDirectory() as folder:
-    torch.manual_seed(seed)
-    loader = DataLoader(Blocks(Path(folder)), batch_size=batch, num_workers=vary(1, 2), shuffle=True)
-    loaderwatch.attach(loader)
-    train(loader, step_s=vary(0.01, 0.005), seconds=25)
+torch.manual_seed(seed)
+loader = DataLoader(
+    Blocks(), batch_size=batch, num_workers=vary(1, 2), shuffle=True, multiprocessing_context="fork"
+)
+loaderwatch.attach(loader)
+train(loader, step_s=vary(0.01, 0.005), seconds=25)
