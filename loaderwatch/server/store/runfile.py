@@ -92,7 +92,7 @@ class RunFile:
             "SELECT max(made_ns), max(received_ns), min(first_ns) FROM acked"
         ).fetchall()[0]
         self.newest_ns = int(newest or 0)
-        self.received_ns = int(received or 0)
+        self.received_ns = int(received or wall_ns())  # a run being born was heard of now
         self.first_ns = int(first or 0)
         self._dirty = rollup.load_dirty(self._connection)
         self._rolled_until = {
