@@ -10,10 +10,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check-python check-web pytest chromium format lint screenshots bench clean
+.PHONY: help demo test scenarios check-python check-web pytest chromium format lint screenshots bench clean
 
 help:
-	@echo "make demo | test | format | lint | screenshots | bench | clean"
+	@echo "make demo | test | scenarios | format | lint | screenshots | bench | clean"
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/loaderwatch demo $(DEMO_ARGS)
@@ -58,7 +58,12 @@ check-web:
 	fi
 
 pytest: $(VENV)/dev.stamp chromium
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest -m "not long" $(PYTEST_ARGS)
+
+# Every scenario as a real training, the advice tried out, and the table of the diagnosis bench: about half an hour.
+scenarios: $(VENV)/dev.stamp
+	$(BIN)/pytest -m long $(PYTEST_ARGS)
+	$(BIN)/python -m benchmarks.diagnosis
 
 # The browser tests drive a real Chromium. Without one, and without the right to install one, they skip and say so.
 chromium:

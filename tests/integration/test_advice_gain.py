@@ -6,7 +6,7 @@ import pytest
 
 from tests.scenarios.gain import ADVICE, TOLERANCE, USUAL_TOLERANCE, Gain, measure
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 MEANINGFUL = 0.5
 """Of the ceiling: what must come back at least."""

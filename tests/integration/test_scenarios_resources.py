@@ -11,7 +11,7 @@ import pytest
 from tests.scenarios.cases import SMALL_SHM, Case, in_group
 from tests.scenarios.play import Outcome, play
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 def can_mount() -> bool:

@@ -10,7 +10,7 @@ from tests.scenarios.cases import in_group
 from tests.scenarios.play import Outcome, play
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.timeout(240),
     pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated GPU needs a C compiler"),
 ]
