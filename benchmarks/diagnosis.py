@@ -33,6 +33,8 @@ LOOK_ALIKES = tuple(f"N{n:02}" for n in range(1, 20))
 FAMILIES = ((19, "steady"), (27, "spikes"), (34, "epochs"), (42, "hangs"), (48, "ranks"))
 HANG_BUDGET_S, BUDGET_S = 3.0, 10.0
 SETTLE_S = 4.0
+ENDS_WELL = (0, None, 143, -15)
+"""By itself, never (a debugger waits), or by the SIGTERM that the script is about."""
 MOST_RECORDED_BYTES = 300_000
 
 
@@ -46,6 +48,12 @@ class Row:
     played_s: float
     title: str
     note: str
+    failed: bool = False  # the script itself: nothing was sent, or a healthy run came to a bad end
+
+    @property
+    def exact(self) -> bool:
+        """Named rightly with its culprit, by a run that was one."""
+        return self.judgement.exact and not self.failed
 
 
 def main() -> None:
@@ -120,13 +128,13 @@ def play_all(
         try:
             outcome = play_one(case, access, folder / case.id, settle_s=SETTLE_S, seed=seed)
         except Exception as fault:  # noqa: BLE001 - a case that cannot be played is a row that says so
-            row = Row(case, judge(case, []), None, 0.0, "", f"not played: {fault!r}"[:200])
+            row = Row(case, judge(case, []), None, 0.0, "", f"not played: {fault!r}"[:200], failed=True)
         else:
             row = _row(outcome)
-            where = record[0] if row.judgement.exact and not row.note else record[1]
+            where = record[0] if row.exact else record[1]
             if where is not None and outcome.payloads:
                 row.note = _record(outcome, folder / case.id, where) or row.note
-        print(f"{'ok ' if row.judgement.exact else 'BAD'} {case.id} {row.note}", file=sys.stderr, flush=True)
+        print(f"{'ok ' if row.exact else 'BAD'} {case.id} {row.note}", file=sys.stderr, flush=True)
         return row
 
     with serve(folder) as access, ThreadPoolExecutor(max(1, jobs)) as pool:
@@ -146,12 +154,14 @@ def _row(outcome: Outcome) -> Row:
     notes = list(judgement.wrong)
     if not outcome.payloads:
         notes.append(f"nothing was sent: {(outcome.output.strip().splitlines() or ['no output'])[-1][:80]}")
-    elif not case.scenarios and outcome.exit_code not in (0, None):
+    elif not case.scenarios and outcome.exit_code not in ENDS_WELL:
         notes.append(f"the script ended with {outcome.exit_code}")
+    failed = (bool(notes) and not case.scenarios) or not outcome.payloads
     if not awaited and outcome.alerts:
         notes.append(outcome.alerts[0]["title"])
     shown = first or (outcome.alerts[0] if outcome.alerts else None)
-    return Row(case, judgement, waited, outcome.seconds, shown["title"] if shown else "", "; ".join(notes))
+    title = shown["title"] if shown else ""
+    return Row(case, judgement, waited, outcome.seconds, title, "; ".join(notes), failed)
 
 
 def _record(outcome: Outcome, played_in: Path, record: Path) -> str:
@@ -191,7 +201,7 @@ def table(rows: Sequence[Row], missing: Sequence[str]) -> str:
         got = "+".join(judgement.got) or "-"
         after = "-" if row.waited_s is None else f"{row.waited_s:.1f} s{'*' if is_late(row) else ''}"
         lines.append(
-            f"{row.case.id:30} {'|'.join(row.case.scenarios) or '-':9} {got + ('' if judgement.right else ' !'):12}"
+            f"{row.case.id:30} {'|'.join(row.case.scenarios) or '-':9} {got + ('' if judgement.right and not row.failed else ' !'):12}"
             f" {after:>7} {mark:8} {row.case.simulated or '-':10} {row.note[:110]}".rstrip()
         )
     lines += [f"{'(no script)':30} {name:9} {'!':12}" for name in missing]
@@ -206,7 +216,7 @@ def numbers(rows: Sequence[Row], missing: Sequence[str]) -> dict[str, Any]:
     told = sum(len(row.judgement.got) for row in rows)
     true = sum(bool(set(row.judgement.got) & set(row.case.scenarios)) for row in faulty)
     scenarios = {row.case.scenarios[0] for row in faulty}
-    bad = {row.case.scenarios[0] for row in faulty if not row.judgement.exact}
+    bad = {row.case.scenarios[0] for row in faulty if not row.exact}
     return {
         "cases": len(rows),
         "scenarios_exact": len(scenarios - bad),
@@ -224,6 +234,7 @@ def numbers(rows: Sequence[Row], missing: Sequence[str]) -> dict[str, Any]:
         "culprits_asked": sum(row.judgement.culprit is not None for row in faulty),
         "runs_without_fault": len(benign),
         "pages_without_fault": sum(len(row.judgement.got) for row in benign),
+        "runs_failed": [row.case.id for row in rows if row.failed],
         "slowest_s": round(max((row.waited_s for row in faulty if row.waited_s is not None), default=0.0), 1),
     }
 
@@ -241,6 +252,7 @@ def summary(rows: Sequence[Row], result: dict[str, Any], seconds: float) -> str:
         f"culprit right        {result['culprits_right']} of {result['culprits_asked']} asked for",
         f"precision, recall    {_percent(result['precision'])}, {_percent(result['recall'])}",
         f"pages without fault  {result['pages_without_fault']} in {result['runs_without_fault']} runs",
+        f"runs that failed     {', '.join(result['runs_failed']) or 'none'}",
         f"wrong family         {', '.join(result['wrong_family']) or 'none'}",
         f"slowest finding      {result['slowest_s']} s; {result['late']} late",
         f"played in            {seconds:.0f} s",
