@@ -23,7 +23,7 @@ from typing import Any
 
 from loaderwatch.server import recording
 from tests.scenarios.cases import CASES, Case
-from tests.scenarios.judge import HANGS, Judgement, judge, waited_s
+from tests.scenarios.judge import Judgement, judge, waited_s
 from tests.scenarios.play import HANG_AFTER_S, Outcome, play_one, serve
 from tests.scenarios.record import recording_of
 
@@ -48,6 +48,7 @@ class Row:
     played_s: float
     title: str
     note: str
+    code: str = ""  # of the finding
     failed: bool = False  # the script itself: nothing was sent, or a healthy run came to a bad end
 
     @property
@@ -161,7 +162,8 @@ def _row(outcome: Outcome) -> Row:
         notes.append(outcome.alerts[0]["title"])
     shown = first or (outcome.alerts[0] if outcome.alerts else None)
     title = shown["title"] if shown else ""
-    return Row(case, judgement, waited, outcome.seconds, title, "; ".join(notes), failed)
+    code = first["code"] if first else ""
+    return Row(case, judgement, waited, outcome.seconds, title, "; ".join(notes), code, failed)
 
 
 def _record(outcome: Outcome, played_in: Path, record: Path) -> str:
@@ -188,8 +190,8 @@ def family(scenario: str) -> str:
 
 def is_late(row: Row) -> bool:
     """Whether the finding took longer than it may."""
-    hang = row.case.scenarios and row.case.scenarios[0] in HANGS
-    return row.waited_s is not None and row.waited_s > (HANG_BUDGET_S if hang else BUDGET_S)
+    budget_s = HANG_BUDGET_S if row.code in ("hung", "crashed") else BUDGET_S
+    return row.waited_s is not None and row.waited_s > budget_s
 
 
 def table(rows: Sequence[Row], missing: Sequence[str]) -> str:

@@ -15,7 +15,8 @@ from tests.scenarios.cases import Case, counts
 LONG_S: Final = 0.02
 """A wait or pause shorter than this is no stall, whatever its share of the others."""
 
-HANGS: Final = frozenset(("S22", "S35", "S36", "S37", "S39", "S41", "S44", "S45", "S46", "S47"))
+FORECASTS: Final = frozenset(("S24", "S39", "S40"))
+"""Said before anything stalls: nothing is repeated."""
 BOUNDARIES: Final = frozenset(("S15", "S28", "S29", "S30", "S31", "S32", "S33"))
 PAUSES: Final = frozenset(("S17", "S25", "S26", "S27", "S48"))
 """Scenarios whose time goes in the step, not in the data wait."""
@@ -71,11 +72,15 @@ def _wrong(case: Case, finding: dict[str, Any]) -> tuple[str, ...]:
 def waited_s(
     scenario: str, finding: dict[str, Any], fired_at: float, payloads: Sequence[bytes], hang_after_s: float
 ) -> float | None:
-    """Seconds from the stall's second repetition until the finding fired; for a hang, from its limit. None: not known.
+    """Seconds from the stall's second repetition until the finding fired; for a hang, from its limit; for a crash, from that. None: not known.
 
     The second repetition is when the second long wait (pause, epoch boundary) ended; long is half of the second longest.
     """
-    if scenario in HANGS:
+    if finding["code"] == "crashed":
+        return fired_at - float(finding["began_at"])
+    if scenario in FORECASTS:
+        return None
+    if finding["code"] == "hung":
         return fired_at - (float(finding["began_at"]) + hang_after_s)
     if scenario in BOUNDARIES:
         ends, lengths = _rows(payloads, "epoch_begins", ("iter_ns", "first_wait_ns"))

@@ -18,7 +18,14 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 def _finding(scenario: str, **more: Any) -> dict[str, Any]:
-    plain = {"severity": "warning", "rank": 0, "worker": None, "sample_indices": [], "began_at": 5.0}
+    plain = {
+        "severity": "warning",
+        "code": "input-bound",
+        "rank": 0,
+        "worker": None,
+        "sample_indices": [],
+        "began_at": 5.0,
+    }
     return {"scenario": scenario, "title": "It waits.", "cause": "Because.", "advice": "Do.", **plain, **more}
 
 
@@ -67,7 +74,9 @@ def test_the_time_counts_from_the_end_of_the_second_long_wait() -> None:
     ]
     second_over = T0 / 1e9 + 3.4
     assert waited_s("S20", _finding("S20"), second_over + 2, sent, 6.0) == pytest.approx(2.0, abs=1e-6)
-    assert waited_s("S36", _finding("S36"), 12.0, sent, 6.0) == pytest.approx(1.0)
+    assert waited_s("S36", _finding("S36", code="hung"), 12.0, sent, 6.0) == pytest.approx(1.0)
+    assert waited_s("S37", _finding("S37", code="crashed"), 7.0, sent, 6.0) == pytest.approx(2.0)
+    assert waited_s("S40", _finding("S40"), 12.0, sent, 6.0) is None
     assert waited_s("S20", _finding("S20"), 12.0, [], 6.0) is None
 
 
