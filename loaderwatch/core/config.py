@@ -17,15 +17,12 @@ from loaderwatch.core.errors import ConfigError
 DEFAULT_PORT: Final = 8790
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the environment says."""
+class DataDir:
+    """Where things lie below a data directory; the streamer of a job and the server of a machine share one."""
 
-    server: str | None  # LOADERWATCH_SERVER
-    token: str | None  # LOADERWATCH_TOKEN
-    run: str | None  # LOADERWATCH_RUN
-    data_dir: Path  # LOADERWATCH_DIR
-    disabled: bool  # LOADERWATCH_DISABLE
+    __slots__ = ()
+
+    data_dir: Path
 
     @property
     def outbox_dir(self) -> Path:
@@ -64,6 +61,27 @@ class Settings:
             mark = hashlib.sha256(str(self.data_dir).encode()).hexdigest()[:8]
             return shm / f"loaderwatch-{os.getuid()}-{mark}"
         return self.data_dir / "rings"
+
+    @property
+    def remembered_path(self) -> Path:
+        """What the local server was asked to do (JSON, mode 0600: addresses to notify hold secrets)."""
+        return self.data_dir / "serve.json"
+
+    @property
+    def lock_path(self) -> Path:
+        """Held while the local server runs."""
+        return self.data_dir / "server.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(DataDir):
+    """What the environment says."""
+
+    server: str | None  # LOADERWATCH_SERVER
+    token: str | None  # LOADERWATCH_TOKEN
+    run: str | None  # LOADERWATCH_RUN
+    data_dir: Path  # LOADERWATCH_DIR
+    disabled: bool  # LOADERWATCH_DISABLE
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:

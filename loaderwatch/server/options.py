@@ -8,13 +8,14 @@ from pathlib import Path
 
 import msgspec
 
+from loaderwatch.core.config import DataDir
 from loaderwatch.server.auth import write_private
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ServeOptions:
+class ServeOptions(DataDir):
     """One server's settings. ``port`` None: the default one if it is free, else any."""
 
     data_dir: Path
@@ -28,31 +29,6 @@ class ServeOptions:
     retain_days: float | None = None
     hang_after_s: float | None = None  # None: the detectors' own limit
     resumed: bool = False  # goes on for one that was killed: at its port if that can be, else at any
-
-    @property
-    def runs_dir(self) -> Path:
-        """The store's folder."""
-        return self.data_dir / "runs"
-
-    @property
-    def token_path(self) -> Path:
-        """The two tokens, 0600."""
-        return self.data_dir / "token.json"
-
-    @property
-    def server_path(self) -> Path:
-        """Where this server is, while it runs."""
-        return self.data_dir / "server.json"
-
-    @property
-    def remembered_path(self) -> Path:
-        """These options, 0600 (addresses to notify hold secrets), while this server runs or after it was killed."""
-        return self.data_dir / "serve.json"
-
-    @property
-    def lock_path(self) -> Path:
-        """Held while this server runs."""
-        return self.data_dir / "server.lock"
 
 
 def remember(options: ServeOptions) -> None:
