@@ -18,6 +18,12 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     return play(CASES, tmp_path_factory.mktemp("scenarios"))
 
 
+def test_a_sampler_that_shuffles_millions(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s15_sampler"].found()
+    assert "sampler" in finding["title"]
+    assert finding["gain_ceiling_ratio"] > 0.1
+
+
 def test_workers_started_anew(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s28_restart"].found()
     assert "spawn" in finding["title"]

@@ -53,6 +53,11 @@ def test_delivery(outcomes: dict[str, Outcome]) -> None:
     assert "More workers or more prefetch will not help" in finding["advice"]
 
 
+def test_threads_of_the_training_process(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s14_threads"].found()
+    assert "More workers would make it worse" in finding["advice"]
+
+
 def test_one_slow_sample(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s20_slow_sample"].found()
     assert finding["sample_indices"] == [333]

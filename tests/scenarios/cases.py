@@ -71,6 +71,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s07_cpu_bound", ("S07",), "input", says=("no CPU is free",)),
     Case("s08_latency_bound", ("S08",), "input", says=("storage or network",)),
     Case("s13_delivery", ("S13",), "input", says=("More workers or more prefetch will not help",)),
+    Case("s14_threads", ("S14",), "input", says=("busy Python threads",)),
     Case("s20_slow_sample", ("S20",), "input", worker=(0, 1), samples=(333,)),
     Case("s21_jitter", ("S21",), "input", says=("prefetch_factor=",)),
     Case("s23_imbalance", ("S23",), "input", within_s=40, says=("shards",)),
@@ -86,6 +87,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s18_dispatch", ("S18",), "machine", ranks=2, rank=0, says=("reads for all 2 ranks",)),
     Case("s19_stateful", ("S19",), "machine", says=("snapshot_every_n_steps 1 →",)),
     # ---- epoch boundaries
+    Case("s15_sampler", ("S15",), "epochs", says=("sampler",)),
     Case("s28_restart", ("S28",), "epochs", within_s=40, says=("spawn", "persistent_workers=True")),
     Case("s30_reset_drain", ("S30",), "epochs", says=("break",)),
     Case("s31_teardown", ("S31",), "epochs", within_s=40),

@@ -1,0 +1,31 @@
+"""S14: a background thread of the training process computes in Python all the time and holds the interpreter's lock."""
+
+import threading
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+import loaderwatch
+from tests.scenarios.training import SlowDataset, train, vary
+
+TENSORS = vary(60, 80)
+
+
+def several(samples: list[Tensor]) -> list[Tensor]:
+    """A dictionary's worth of tensors."""
+    return [torch.zeros(4) for _ in range(TENSORS)]
+
+
+def watch() -> None:
+    """A metrics thread that never rests."""
+    total = 0
+    while True:
+        total += 1
+
+
+for _ in range(2):
+    threading.Thread(target=watch, daemon=True).start()
+loader = DataLoader(SlowDataset(100_000), batch_size=vary(8, 4), num_workers=2, collate_fn=several)
+loaderwatch.attach(loader)
+train(loader, step_s=0.06, seconds=25)
