@@ -17,6 +17,8 @@ from loaderwatch.server.alerts import Alert
 _MEMORY_SHORT: Final = 0.05
 """Share of the host's memory left at which the kernel's out-of-memory killer is the first thing to look for."""
 _EXIT_LENGTH: Final = 160
+_SAME_MOMENT_NS: Final = 3_000_000_000
+"""A hang that was closed this shortly before the last sign of life was not overcome."""
 
 _DOING: Final = {
     "outside": "between two epochs",
@@ -38,7 +40,11 @@ _NO_TRACE: Final = (
 
 
 def crash_verdict(window: RunWindow, alerts: Iterable[Alert]) -> dict[str, Any]:
-    """For a run in which a process died: the detectors' word if they know why, else when and where it died."""
+    """For a run in which a process died: the detectors' word if they know why, else when and where it died.
+
+    A run that hung until it died was most likely killed for that: then the hang is what to know.
+    """
+    alerts = list(alerts)
     known = next((alert for alert in alerts if alert.finding.code == "crashed"), None)
     if known is not None:
         return _verdict(known.finding.title, known.finding.advice, known.id)
@@ -49,6 +55,10 @@ def crash_verdict(window: RunWindow, alerts: Iterable[Alert]) -> dict[str, Any]:
     if not dead:
         return _verdict("A training process crashed.", _NO_TRACE, None)
     first = dead[0]
+    hang = next((alert for alert in alerts if _lasted_until(alert, _last_sign_ns(first))), None)
+    if hang is not None:
+        ended = f"{_who(first, window)} ended at {_clock(first)} without going on."
+        return _verdict(f"{hang.finding.title} {ended}", hang.finding.advice, hang.id)
     return _verdict(_title(first, window, dead), _advice(first, window.hosts.get(first.host)), None)
 
 
@@ -56,17 +66,26 @@ def _verdict(title: str, advice: str, finding_id: str | None) -> dict[str, Any]:
     return {"severity": "critical", "title": title, "advice": advice, "finding_id": finding_id}
 
 
-def _title(rank: RankWindow, window: RunWindow, dead: Sequence[RankWindow]) -> str:
+def _lasted_until(alert: Alert, died_ns: int) -> bool:
+    if alert.finding.code != "hung" or not alert.pages or alert.opened_ns > died_ns:
+        return False
+    return alert.closed_ns is None or alert.closed_ns >= died_ns - _SAME_MOMENT_NS
+
+
+def _who(rank: RankWindow, window: RunWindow) -> str:
     world = max(len(window.ranks), rank.process.world_size)
-    who = (
-        f"Rank {rank.rank} (pid {rank.process.pid}"
-        if world > 1
-        else f"The training process (pid {rank.process.pid}"
-    )
-    who += f" on {rank.host})" if len(window.hosts) > 1 else ")"
+    who = f"Rank {rank.rank}" if world > 1 else "The training process"
+    return f"{who} (pid {rank.process.pid}{f' on {rank.host}' if len(window.hosts) > 1 else ''})"
+
+
+def _clock(rank: RankWindow) -> str:
+    return time.strftime("%H:%M:%S %Z", time.localtime(_last_sign_ns(rank) / 1e9))
+
+
+def _title(rank: RankWindow, window: RunWindow, dead: Sequence[RankWindow]) -> str:
     how = _last_words(rank)
-    at = time.strftime("%H:%M:%S %Z", time.localtime(_last_sign_ns(rank) / 1e9))
-    title = f"{who} crashed{f' ({how})' if how else ''} at {at}{_where(rank.span)}."
+    crashed = f"{_who(rank, window)} crashed{f' ({how})' if how else ''}"
+    title = f"{crashed} at {_clock(rank)}{_where(rank.span)}."
     others = len(dead) - 1
     return f"{title} {count(others, 'other rank')} crashed too." if others else title
 

@@ -391,3 +391,10 @@ def test_a_wait_in_progress_is_drawn(store: DuckDBStore, level: str, rolled: boo
     store.append([waiting(2501, alive=False)])
     after = store.grid("run-1", "data_wait_ratio", T0, T0 + 2500 * SECOND, 400)
     assert np.isnan(after.values[0, inside]).all()
+    store.append([waiting(2502)])
+    store.append([envelope(2600, processes=[process(0, 2, state="crashed"), process(1, 2)])])
+    died = store.grid("run-1", "data_wait_ratio", T0, T0 + 2600 * SECOND, 400)
+    lasted = (died.t_ns >= since) & (died.t_ns + died.bucket_ns <= T0 + 2500 * SECOND)
+    assert died.values[0, lasted].tolist() == [1.0] * int(lasted.sum())  # it waited until it died
+    dead = died.t_ns >= T0 + 2510 * SECOND
+    assert np.isnan(died.values[0, dead]).all()

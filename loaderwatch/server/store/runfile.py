@@ -196,10 +196,13 @@ class RunFile:
             and span.since_ns < envelope.made_ns
             and self.facts.is_train(span.rank, span.loader)
         ]
+        if known is not None:  # the wait in which a process died lasted until then
+            dead = {process.rank for process in envelope.processes if process.state == "crashed"}
+            waits += [wait for wait in known[1] if wait.rank in dead]
         self._open_waits[envelope.stream] = (envelope.made_ns, waits)
 
     def open_waits(self) -> list[rollup.OpenWait]:
-        """Data waits that go on, as of each host's newest envelope."""
+        """Data waits that go on, as of each host's newest envelope, and those that ended with their process."""
         return [wait for _, waits in list(self._open_waits.values()) for wait in waits]
 
     def _insert(self, table: str, arrays: Mapping[str, NDArray[Any]]) -> None:

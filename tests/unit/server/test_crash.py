@@ -83,3 +83,32 @@ def test_a_detector_that_knows_why_has_the_word() -> None:
 
 def test_nothing_known_is_still_a_sentence() -> None:
     assert crash_verdict(WindowBuilder("run-1").window(), [])["title"] == "A training process crashed."
+
+
+@pytest.mark.parametrize(("closed_after_s", "hung_to_the_end"), [(None, True), (32, True), (-20, False)])
+def test_a_run_that_hung_until_it_died_is_told_as_a_hang(
+    closed_after_s: int | None, hung_to_the_end: bool
+) -> None:
+    builder = WindowBuilder("run-1")
+    stuck = span(0, T0, phase="wait", alive=False)
+    builder.add(envelope(31, processes=[process(0, 1, state="crashed")], spans=[stuck]))
+    window = builder.window()
+    closed = None if closed_after_s is None else T0 + closed_after_s * SECOND
+    hang = Finding(
+        key="hung:rank0",
+        code="hung",
+        scenario="S36",
+        severity="critical",
+        confidence=0.9,
+        began_ns=T0,
+        title="Training hangs: worker 2 has been stuck for 20 s in dataset[137].",
+        cause="",
+        advice="Give every read a timeout.",
+    )
+    alert = Alert("run-1.1", hang, "firing" if closed is None else "resolved", T0 - 60 * SECOND, T0, closed)
+    verdict = crash_verdict(window, [alert])
+    assert verdict["title"].startswith(hang.title) is hung_to_the_end
+    assert (verdict["finding_id"] == "run-1.1") is hung_to_the_end
+    if hung_to_the_end:
+        assert "The training process (pid 1000) ended at" in verdict["title"]
+        assert verdict["advice"] == hang.advice
