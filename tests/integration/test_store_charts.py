@@ -368,7 +368,7 @@ def test_an_open_ended_number_of_points_is_never_exceeded() -> None:
 
 
 @pytest.mark.parametrize("rolled", [False, True])
-def test_a_wait_in_progress_is_drawn(store: DuckDBStore, level: str, rolled: bool) -> None:
+def test_a_wait_in_progress_is_drawn(tmp_path: Path, store: DuckDBStore, level: str, rolled: bool) -> None:
     times = T0 + np.arange(1200) * SECOND
     rows = joined([steps(rank, times, 0, SECOND) for rank in (0, 1)])
     since = T0 + 1200 * SECOND
@@ -398,3 +398,10 @@ def test_a_wait_in_progress_is_drawn(store: DuckDBStore, level: str, rolled: boo
     assert died.values[0, lasted].tolist() == [1.0] * int(lasted.sum())  # it waited until it died
     dead = died.t_ns >= T0 + 2510 * SECOND
     assert np.isnan(died.values[0, dead]).all()
+    store.close()
+    again = DuckDBStore(tmp_path / "runs")
+    try:
+        grid = again.grid("run-1", "data_wait_ratio", T0, T0 + 2600 * SECOND, 400)
+        assert grid.values[0, lasted].tolist() == [1.0] * int(lasted.sum())  # also after a restart
+    finally:
+        again.close()

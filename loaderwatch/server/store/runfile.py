@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import Envelope
+from loaderwatch.core.wire import Envelope, SpanInfo
 from loaderwatch.server.store import rollup, rows, schema
 from loaderwatch.server.store.facts import RunFacts, pack_event, unpack_event
 from loaderwatch.server.store.metrics import LEVELS, SOURCES
@@ -27,6 +27,8 @@ from loaderwatch.server.store.sequence import SequenceSet
 SPANS_EVERY_NS: Final = 900_000_000
 """Open spans are kept once a second per stream: enough for a replay at 1 Hz."""
 
+_LAST_EVENTS: Final = 200
+"""How many of the newest events are searched for what a process did last; a host sends about one a second."""
 COMPACT_ACKED_ROWS: Final = 20_000
 # A checkpoint holds up commits for about a third of a second whatever its size, so that they are made rarer.
 CONNECTION: Final[dict[str, str | bool | int | float | list[str]]] = {
@@ -102,7 +104,7 @@ class RunFile:
             for (until,) in run(f"SELECT max(t_ns) FROM {level.table(name)}").fetchall()
         }
         self._spans_made: dict[str, int] = {}
-        self._open_waits: dict[str, tuple[int, list[rollup.OpenWait]]] = {}  # by stream: made_ns, waits
+        self._open_waits = self._last_waits()
         self._card = self._draw_card()
 
     # -- writing
@@ -187,19 +189,35 @@ class RunFile:
         known = self._open_waits.get(envelope.stream)
         if known is not None and known[0] > envelope.made_ns:
             return
-        waits = [
-            rollup.OpenWait(span.rank, span.since_ns, envelope.made_ns)
-            for span in envelope.spans
-            if span.phase == "wait"
-            and span.worker < 0
-            and span.alive
-            and span.since_ns < envelope.made_ns
-            and self.facts.is_train(span.rank, span.loader)
-        ]
+        waits = self._waits_of(envelope.spans, envelope.made_ns)
         if known is not None:  # the wait in which a process died lasted until then
             dead = {process.rank for process in envelope.processes if process.state == "crashed"}
             waits += [wait for wait in known[1] if wait.rank in dead]
         self._open_waits[envelope.stream] = (envelope.made_ns, waits)
+
+    def _last_waits(self) -> dict[str, tuple[int, list[rollup.OpenWait]]]:
+        """By stream, its newest time and the waits in which processes died."""
+        dead = {rank for rank, process in self.facts.processes.items() if process.state == "crashed"}
+        found: dict[str, tuple[int, list[rollup.OpenWait]]] = {}
+        newest_bodies = f"SELECT body FROM events ORDER BY ordinal DESC LIMIT {_LAST_EVENTS}"
+        for (body,) in self._connection.execute(newest_bodies).fetchall() if dead else []:
+            envelope = unpack_event(body)
+            last = [span for span in envelope.spans if span.worker < 0 and span.alive and span.rank in dead]
+            dead -= {span.rank for span in last}
+            _, waits = found.setdefault(envelope.stream, (envelope.made_ns, []))
+            waits += self._waits_of(last, envelope.made_ns)
+        return found
+
+    def _waits_of(self, spans: Sequence[SpanInfo], made_ns: int) -> list[rollup.OpenWait]:
+        return [
+            rollup.OpenWait(span.rank, span.since_ns, made_ns)
+            for span in spans
+            if span.phase == "wait"
+            and span.worker < 0
+            and span.alive
+            and span.since_ns < made_ns
+            and self.facts.is_train(span.rank, span.loader)
+        ]
 
     def open_waits(self) -> list[rollup.OpenWait]:
         """Data waits that go on, as of each host's newest envelope, and those that ended with their process."""
