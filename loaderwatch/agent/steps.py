@@ -1,6 +1,8 @@
 """Phases of a step, by PyTorch's public hooks on the model and the optimizer that ``attach`` was given.
 
-Forward is the outermost module's call with gradients enabled. Backward begins when the first gradient reaches the
+H2D is the time from a batch's delivery to the model's first call in that step, when the model is handed tensors that do
+not lie in the host's memory: the copy to the device, and whatever else the loop does before that call. PyTorch has no
+public hook on copies. Forward is the outermost module's call with gradients enabled. Backward begins when the first gradient reaches the
 model's output (the loss's own part lies before that; in very short steps, when it reaches the last parameter) and ends
 when the autograd engine calls back. Optimizer is
 ``optimizer.step()`` less what a closure spends in the model.
@@ -52,6 +54,7 @@ class StepHooks:
         self._short_steps = False
         self._saw_forward = False  # never, when the model runs compiled: hooks are not traced
         self._blind_backward = False  # an output without a tensor that could tell of backward
+        self._h2d_ns = UNKNOWN
         self._forward_ns = 0
         self._backward_ns = 0
         self._optimizer_ns = 0
@@ -110,12 +113,13 @@ class StepHooks:
         )
         modelled = self.has_model and self._saw_forward
         taken = (
-            UNKNOWN,
+            self._h2d_ns,
             self._forward_ns if modelled else UNKNOWN,
             self._backward_ns if modelled and not self._blind_backward else UNKNOWN,
             self._optimizer_ns if self.has_optimizer else UNKNOWN,
             self._optimizer_steps if self.has_optimizer else UNKNOWN,
         )
+        self._h2d_ns = UNKNOWN
         self._forward_ns = self._backward_ns = self._optimizer_ns = self._optimizer_steps = 0
         # what an exception in the user's code left open
         self._forward_depth = self._forward_since = self._backward_since = self._optimizer_since = 0
@@ -128,7 +132,11 @@ class StepHooks:
         self._forward_depth += 1
         if self._forward_depth == 1 and torch.is_grad_enabled() and not self._backward_since:
             self._saw_forward = True
-            self._forward_since = self._recorder.publish_inner(_FORWARD)
+            self._forward_since = now = self._recorder.publish_inner(_FORWARD)
+            if not self._forward_ns and _on_device(inputs):
+                steps = self._recorder.open_steps
+                if steps and steps[-1].delivered_ns:
+                    self._h2d_ns = now - steps[-1].delivered_ns
 
     def _forward_ended(self, module: Any, inputs: Any, output: Any) -> None:
         if _is_compiling():
@@ -186,6 +194,14 @@ class StepHooks:
         self.steps_finished += 1
         self._recorder.steps += 1
         self._recorder.publish_outer(now)
+
+
+def _on_device(inputs: tuple[Any, ...]) -> bool:
+    """Whether the first tensor among the model's arguments lies elsewhere than in the host's memory."""
+    for one in inputs:
+        if isinstance(one, torch.Tensor):
+            return not one.is_cpu
+    return False
 
 
 def _first_tensor(output: Any) -> Any:

@@ -82,7 +82,7 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "cached",  # batches received out of order at entry
         "awaited_worker",  # worker whose batch had to come next
         "step_ns",  # delivery to next request, other watched loaders' waits excluded
-        "h2d_ns",
+        "h2d_ns",  # delivery to the model's first call, when that is handed tensors on a device
         "forward_ns",
         "backward_ns",
         "optimizer_ns",

@@ -92,6 +92,24 @@ def test_gradient_accumulation(rings: RingFolder) -> None:
     assert [step["step"] for step in steps_of(rings)] == [0, 0, 1, 1, 1, 2]
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_the_way_to_the_device(device: str, rings: RingFolder) -> None:
+    """PyTorch's meta device stands for a GPU: what it is handed does not lie in the host's memory."""
+    model = torch.nn.Linear(4, 2, device=device)
+    train = loaderwatch.attach(loader(), model=model)
+    for (x,) in train:
+        time.sleep(0.02)
+        x = x.to(device)
+        model(x)
+        time.sleep(0.03)
+        model(x)  # a second call is no second copy
+    for step in steps_of(rings):
+        if device == "cpu":
+            assert step["h2d_ns"] == UNKNOWN
+        else:
+            assert 20e6 <= step["h2d_ns"] < step["step_ns"] - 30e6
+
+
 def test_open_spans_of_phases(rings: RingFolder) -> None:
     seen: list[Phase] = []
 
