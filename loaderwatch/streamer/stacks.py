@@ -208,10 +208,29 @@ class StackCollector:
     def _finish(self, pending: _Pending, now_ns: int, text: str, why: str) -> None:
         member = pending.member
         self._pending.pop(member.pid, None)
+        if member.worker >= 0:
+            text = cut_at_worker_loop(text)
         dump = StackDump(
             rank=pending.rank, worker=member.worker, pid=member.pid, taken_ns=0, text=text[:MAX_TEXT], why=why
         )
         self._done.append((now_ns, dump))
+
+
+def cut_at_worker_loop(text: str) -> str:
+    """The stacks of a DataLoader worker without what lies below its loop.
+
+    In a forked worker those frames are the parent's, as they were when it forked: they say nothing of the worker.
+    """
+    kept = []
+    inherited = False
+    for line in text.splitlines(keepends=True):
+        if not line.startswith("  File "):
+            inherited = False
+        if not inherited:
+            kept.append(line)
+        if line.rstrip().endswith(" in _worker_loop"):
+            inherited = True
+    return "".join(kept)
 
 
 def _listens(member: Member, number: int) -> bool:

@@ -13,7 +13,7 @@ from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import RingStatus, RingWriter
 from loaderwatch.streamer.rings import RingFolder
 from loaderwatch.streamer.roster import Roster
-from loaderwatch.streamer.stacks import StackCollector, send_signal
+from loaderwatch.streamer.stacks import StackCollector, cut_at_worker_loop, send_signal
 from tests.fakes.ring_writer import open_rings
 
 SECOND = 10**9
@@ -111,3 +111,15 @@ def test_no_signal_to_another_process_with_the_pid(tmp_path: Path) -> None:
         child.kill()
         child.wait()
     assert send_signal(member, 15) is False
+
+
+def test_the_parents_frames_are_cut_from_a_workers_stack() -> None:
+    other = 'Thread 0x01 (most recent call first):\n  File "q.py", line 1 in _feed\n  File "t.py", line 2 in run\n\n'
+    mine = 'Current thread 0x02 (most recent call first):\n  File "data.py", line 5 in __getitem__\n'
+    loop = '  File "worker.py", line 374 in _worker_loop\n'
+    parents = '  File "popen_fork.py", line 71 in _launch\n  File "train.py", line 9 in main\n'
+    assert cut_at_worker_loop(other + mine + loop + parents) == other + mine + loop
+    assert cut_at_worker_loop(mine + loop + parents + "\n" + other) == mine + loop + "\n" + other
+    assert (
+        cut_at_worker_loop(mine + parents) == mine + parents
+    )  # another version of PyTorch: nothing to go by
