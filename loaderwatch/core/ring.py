@@ -17,7 +17,7 @@ import mmap
 import os
 import struct
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +37,7 @@ _CURSOR: Final = struct.Struct("<q")
 _CURSOR_AT: Final = 128
 _SPAN: Final = struct.Struct("<16q")
 _SPAN_AT: Final = 256
+_SPAN_END: Final = _SPAN_AT + _SPAN.size - 8  # the version again
 _SAMPLE: Final = struct.Struct("<2q")
 _SAMPLE_AT: Final = _SPAN_AT + 8 * 8  # sample_index and sample_since_ns within the span
 _STATUS: Final = struct.Struct("<4q")
@@ -165,8 +166,8 @@ class RingWriter:
     def set_sample(self, sample_index: int, sample_since_ns: int) -> None:
         """Name the sample being read inside the open span.
 
-        The two numbers are written without a new version: a reader that looks between them sees the sample before for
-        a few nanoseconds, and ages of samples are compared in seconds.
+        The two numbers are written without a new version. For a few nanoseconds the place is cleared: a reader takes a
+        sample that began at 0 for not known.
         """
         pack_sample(self.memory, _SAMPLE_AT, sample_index, sample_since_ns)
 
@@ -300,14 +301,12 @@ class RingReader:
     def span(self) -> OpenSpan | None:
         """What the writer is doing now; None if it has said nothing yet or was killed while saying it."""
         for _ in range(8):
+            # The writer goes front to back (and clears the place first), so the reader goes back to front: what lies
+            # between is whole if the version stood at the end before it was read, and still at the front after.
+            version = _CURSOR.unpack_from(self._map, _SPAN_END)[0]
             fields = _SPAN.unpack_from(self._map, _SPAN_AT)
-            if fields[0] == fields[-1]:
-                if fields[0] == 0:
-                    return None
-                try:
-                    return OpenSpan(Phase(fields[1]), *fields[2:14])
-                except ValueError:
-                    return None
+            if version == fields[0] == fields[-1] == _CURSOR.unpack_from(self._map, _SPAN_AT)[0]:
+                return _open_span(fields) if version else None
         return None
 
     def status(self) -> RingStatus:
@@ -322,3 +321,11 @@ class RingReader:
     def _cursor(self) -> int:
         cursor: int = _CURSOR.unpack_from(self._map, _CURSOR_AT)[0]
         return cursor
+
+
+def _open_span(fields: tuple[int, ...]) -> OpenSpan | None:
+    try:
+        span = OpenSpan(Phase(fields[1]), *fields[2:14])
+    except ValueError:  # a phase of a newer agent
+        return None
+    return span if span.sample_since_ns else replace(span, sample_index=UNKNOWN, sample_since_ns=UNKNOWN)

@@ -124,6 +124,21 @@ def test_ring_is_never_seen_half_made(tmp_path: Path) -> None:
     assert size.st_blocks * 512 >= size.st_size  # allocated, so that a full disk cannot kill the writer later
 
 
+def test_a_sample_that_is_being_named_is_unknown(tmp_path: Path) -> None:
+    """``pack_into`` clears its place before it writes: that moment must not read as a sample since the host's boot."""
+    writer, reader = make(tmp_path / "a.ring")
+    writer.set_span(Phase.FETCH, 5)
+    writer.set_sample(0, 0)
+    span = reader.span()
+    assert span is not None
+    assert (span.sample_index, span.sample_since_ns) == (UNKNOWN, UNKNOWN)
+    writer.set_sample(0, 7)
+    span = reader.span()
+    assert span is not None
+    assert (span.sample_index, span.sample_since_ns) == (0, 7)
+    writer.close()
+
+
 WRITER = """
 import sys
 from pathlib import Path
@@ -147,7 +162,7 @@ def test_reader_beside_a_writer_that_is_killed(tmp_path: Path) -> None:
             time.sleep(0.01)
         reader = RingReader(path)
         cursor = 0
-        for _ in range(50):
+        for _ in range(500):
             drained = reader.drain(cursor, limit=MAIN_CAPACITY)
             cursor = drained.cursor
             for row in drained.records.get(RecordKind.EPOCH_END, []):
