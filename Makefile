@@ -60,7 +60,7 @@ check-web:
 pytest: $(VENV)/dev.stamp chromium
 	$(BIN)/pytest -m "not long" $(PYTEST_ARGS)
 
-# Every scenario as a real training, the advice tried out, and the table of the diagnosis bench: about half an hour.
+# Every scenario as a real training, the advice tried out, and the table of the diagnosis bench.
 scenarios: $(VENV)/dev.stamp
 	$(BIN)/pytest -m long $(PYTEST_ARGS)
 	$(BIN)/python -m benchmarks.diagnosis

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from loaderwatch.core.wire import Envelope, decode
+from tests.fakes.quiet_server import QuietServer
 
 
 class Receiver:
@@ -51,13 +52,7 @@ class Receiver:
             def log_message(self, *args: object) -> None:
                 pass
 
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, request: object, client_address: object) -> None:
-                pass  # a streamer that was killed in the middle of a request
-
-        self._server = Server(("127.0.0.1", port), Handler)
+        self._server = QuietServer(("127.0.0.1", port), Handler)
         self.port = int(self._server.server_address[1])
         self.url = f"http://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
