@@ -7,6 +7,8 @@ import http.server
 import threading
 import urllib.parse
 
+from tests.fakes.quiet_server import QuietServer
+
 
 class Tap:
     """``with Tap(server_url) as tap``: streamers send to ``tap.url``; ``tap.payloads`` is in order of the server's answers."""
@@ -49,13 +51,7 @@ class Tap:
             def log_message(self, *args: object) -> None:
                 pass
 
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, request: object, client_address: object) -> None:
-                pass  # a streamer that was killed in the middle of a request
-
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = QuietServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
