@@ -20,6 +20,7 @@ from loaderwatch.detect.robust import median
 
 SPIKE_FACTOR = 4.0  # times the typical iteration
 MOST_PREFETCH = 32  # a cushion beyond this costs more memory than it is worth
+FETCH_PART = 0.5  # share of a long wait in which a worker must have been fetching to be its cause
 JITTER_SPIKES = 3  # distinct slow fetches that make it jitter rather than a bad sample
 
 
@@ -46,9 +47,13 @@ def spike_mask(pace: Pace, limits: Limits) -> NDArray[np.bool_]:
 
 
 def find_spikes(pace: Pace, limits: Limits) -> list[Spike]:
-    """The long waits of a pace, oldest first."""
+    """The long waits of a pace that a worker caused, oldest first.
+
+    A wait during which the awaited worker was done is no spike: the batch lay ready, and was not taken.
+    """
     rows = np.flatnonzero(spike_mask(pace, limits))
-    return [_spike(pace, int(row)) for row in rows]
+    spikes = [_spike(pace, int(row)) for row in rows]
+    return [spike for spike in spikes if spike is not None]
 
 
 def spike_cause(pace: Pace, spikes: list[Spike]) -> Cause:
@@ -144,7 +149,7 @@ def _unique(values: list[int | None]) -> list[int]:
     return list(dict.fromkeys(value for value in values if value is not None))
 
 
-def _spike(pace: Pace, row: int) -> Spike:
+def _spike(pace: Pace, row: int) -> Spike | None:
     request_ns, wait_s = int(pace.request_ns[row]), float(pace.wait_s[row])
     awaited = int(pace.awaited[row])
     worker = awaited if awaited >= 0 else None
@@ -160,6 +165,9 @@ def _spike(pace: Pace, row: int) -> Spike:
     rows = np.flatnonzero(candidates)
     if not rows.size:
         return Spike(request_ns, wait_s, bool(pace.anything_ready[row]), worker, None, None, None)
+    within_ns = np.minimum(fetches.ended_ns[rows], until_ns) - np.maximum(fetches.began_ns[rows], request_ns)
+    if within_ns.sum() < FETCH_PART * wait_s * 1e9:
+        return None
     slowest = int(rows[np.argmax(np.nan_to_num(fetches.fetch_s[rows]))])
     fetch_s, sample_s = float(fetches.fetch_s[slowest]), float(fetches.slow_s[slowest])
     named = sample_s >= 0.5 * fetch_s and fetches.slow_index[slowest] != UNKNOWN
@@ -176,11 +184,13 @@ def _spike(pace: Pace, row: int) -> Spike:
 
 def _open_spike(
     workers: list[SpanInfo], request_ns: int, wait_s: float, worker: int | None, pace: Pace
-) -> Spike:
+) -> Spike | None:
     span = next(
         (w for w in workers if w.worker == worker and w.loader in (None, pace.loader.loader)),
         None,
     )
+    if span is not None and span.phase == "idle":
+        return None
     sample_s = None
     if span is not None and span.sample_since_ns is not None:
         sample_s = (pace.rank.made_ns - span.sample_since_ns) / 1e9

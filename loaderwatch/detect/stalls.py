@@ -22,7 +22,7 @@ from loaderwatch.detect.pace import Pace
 from loaderwatch.detect.progress import wait_limit_s
 from loaderwatch.detect.refine import refined_cause
 from loaderwatch.detect.robust import mean, median, ratio
-from loaderwatch.detect.spikes import find_spikes, spike_cause
+from loaderwatch.detect.spikes import find_spikes, spike_cause, spike_mask
 from loaderwatch.detect.storage_causes import may_be_changing, step_change
 from loaderwatch.detect.window import RunWindow
 
@@ -71,7 +71,7 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
     if _first_epoch(now) and now.total_s < FIRST_EPOCH_S and not _hands_over(now):
         return None
     if capacity_short(now) is not True:
-        spikes_s = sum(spike.wait_s for spike in find_spikes(now, limits))
+        spikes_s = float(now.wait_s[spike_mask(now, limits)].sum())
         if spikes_s >= SPIKE_PART * now.lost_s:
             return None
     began_ns, lost_s = _began(pace, now, limits)

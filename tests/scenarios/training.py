@@ -31,7 +31,9 @@ def vary(usual: _T, *others: _T) -> _T:
 
 def built_in(**culprit: Any) -> None:
     """Say which ``rank``, ``worker``, ``samples`` and words (``says``) are right under these settings."""
-    print(BUILT_IN + json.dumps(culprit), flush=True)
+    # In one piece: with PYTHONUNBUFFERED set, print() writes the newline apart, and the ranks share this file.
+    sys.stdout.write(f"{BUILT_IN}{json.dumps(culprit)}\n")
+    sys.stdout.flush()
 
 
 class SlowDataset(Dataset[Tensor]):

@@ -189,6 +189,15 @@ def test_one_short_spike_is_not_worth_an_alert() -> None:
     assert [finding.scenario for finding in detect(window)] == ["S20"]
 
 
+def test_a_batch_that_lay_ready_is_not_blamed_on_its_worker() -> None:
+    """Long waits for batches that took milliseconds to read: the training thread did not take them."""
+    rank = RankBuilder()
+    for number in range(400):
+        wait_s = 4.0 if number in (200, 300, 390) else 0.001
+        rank.fetch(number % 2, 0.004, cpu=0.5).step(wait_s, 0.05, ready=4, awaited_worker=number % 2)
+    assert all(finding.scenario not in ("S20", "S21") for finding in detect(run(rank)))
+
+
 def test_many_slow_fetches_are_jitter_and_prefetch_is_the_cure() -> None:
     spikes = {100 + 40 * number: (1000 + number, 1.0) for number in range(8)}
     finding = only(run(slow_sample(RankBuilder(), spikes)))
