@@ -164,6 +164,8 @@ def _spike(pace: Pace, row: int) -> Spike | None:
     candidates &= fetches.ended_ns <= until_ns + 250_000_000
     rows = np.flatnonzero(candidates)
     if not rows.size:
+        if bool((fetches.worker == worker).any()):
+            return None  # its fetches are known, and none was under way
         return Spike(request_ns, wait_s, bool(pace.anything_ready[row]), worker, None, None, None)
     within_ns = np.minimum(fetches.ended_ns[rows], until_ns) - np.maximum(fetches.began_ns[rows], request_ns)
     if within_ns.sum() < FETCH_PART * wait_s * 1e9:
