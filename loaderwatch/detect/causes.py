@@ -17,7 +17,7 @@ from loaderwatch.detect.cpus import Cpus
 from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.pace import Pace, fetch_summary
 from loaderwatch.detect.periodicity import comb_period
-from loaderwatch.detect.phrases import count, duration, percent, rate
+from loaderwatch.detect.phrases import count, cpu_count, duration, percent, rate
 from loaderwatch.detect.robust import mean, ratio
 
 DELIVERY_CPU_RATIO = (
@@ -117,11 +117,7 @@ def _in_process(pace: Pace, cpus: Cpus) -> Cause:
     )
     workers = max(1, min(workers_needed(wait_s, step_s), most))
     after_s = iteration_with(wait_s, workers, step_s)
-    room = (
-        f" ({rate(cpus.free)} of {rate(cpus.usable)} usable CPUs are free)"
-        if math.isfinite(cpus.free)
-        else ""
-    )
+    room = f" ({cpu_count(cpus.per_rank, 'usable CPU')})" if math.isfinite(cpus.per_rank) else ""
     return Cause(
         scenario="S01",
         confidence=0.95,
@@ -239,8 +235,8 @@ def _cpu_bound(pace: Pace, cpus: Cpus, fetch_s: float, computing: float, because
     cpu_per_sample = fetch_s * on_cpu / samples if samples > 0 else math.nan
     most = cpus.per_rank / cpu_per_sample if cpu_per_sample > 0 else math.nan
     limit = (
-        f" Reading costs {duration(cpu_per_sample)} of CPU per sample, so {rate(cpus.per_rank)} CPUs give at most"
-        f" {rate(most)} samples/s, whatever num_workers is."
+        f" Reading costs {duration(cpu_per_sample)} of CPU per sample, so at most {rate(most)} samples/s fit on"
+        f" {cpu_count(cpus.per_rank)}, whatever num_workers is."
         if math.isfinite(most)
         else ""
     )

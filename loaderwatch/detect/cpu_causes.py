@@ -216,8 +216,8 @@ def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
         confidence=0.9,
         because=f"each worker computes with {round(helpers + 1)} threads, {fighting} in all on {cpu_count(machine.usable)}",
         cause=f"A worker has {round(machine.worker_threads)} threads, and {percent(share)} of its CPU time goes to threads other than"
-        f" the one that reads samples: BLAS, OpenMP or OpenCV pools. {fighting} computing threads on {rate(machine.usable)}"
-        " usable CPUs spin and push each other off. PyTorch limits only its own threads inside a worker.",
+        f" the one that reads samples: BLAS, OpenMP or OpenCV pools. {fighting} computing threads on"
+        f" {cpu_count(machine.usable, 'usable CPU')} spin and push each other off. PyTorch limits only its own threads inside a worker.",
         advice="Set OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1 and NUMEXPR_NUM_THREADS=1 before Python starts (or"
         " call threadpoolctl.threadpool_limits(1) and cv2.setNumThreads(0) in worker_init_fn). torch.set_num_threads() in the"
         " training process does not reach workers.",
@@ -290,7 +290,7 @@ def _per_sample(pace: Pace, cpu_s: float, machine: Machine) -> str:
     each_s = ratio(cpu_s, samples)
     if not each_s > 0:
         return "."
-    return f" ({duration(each_s)} now, so {cpu_count(machine.usable)} give at most {rate(machine.usable / each_s)} samples/s)."
+    return f" ({duration(each_s)} now: at most {rate(machine.usable / each_s)} samples/s on {cpu_count(machine.usable)})."
 
 
 def _known(*values: tuple[str, float | int | None, str]) -> list[Evidence]:

@@ -124,7 +124,7 @@ def change_cause(pace: Pace, change: StepChange, machine: Machine) -> Cause | No
     return Cause(
         scenario="S10",
         confidence=0.92,
-        because=f"since {duration(ago_s)} ago fetches take {rate(factor)} times as long in {who} at once"
+        because=f"for {duration(ago_s)} now, fetches have taken {rate(factor)} times as long in {who} at once"
         f" ({duration(change.before_s)} → {duration(change.after_s)}), and nobody computes more",
         cause=f"Fetches went from {duration(change.before_s)} to {duration(change.after_s)} in {who} at the same moment,"
         f" while the batches stayed as large and the CPUs idle ({percent(change.cpu_ratio)} of the reading time is"
