@@ -99,6 +99,7 @@ class Session:
             gpu_uuid=find_gpu_uuid(),
             thread_limits=thread_limits(),
             has_stderr=has_stderr(),
+            terminal=os.isatty(0),
         )
 
     def add_loader(self, info: LoaderInfo) -> None:

@@ -82,6 +82,7 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
         None  # buffers that a DDP model sends around in each forward; None: no DDP model
     )
     has_stderr: bool = True  # False: started with it closed, so that descriptor 2 is some other file
+    terminal: bool = False  # its standard input is one
 
 
 class SpanInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.wire import SpanInfo
-from loaderwatch.detect import collectives
+from loaderwatch.detect import collectives, standstill
 from loaderwatch.detect.crashed import oom_kills
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
@@ -36,11 +36,13 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """What hangs, at most one finding per stuck loader and one for all ranks together."""
     found = [item for rank in window.ranks.values() if (item := stuck(rank, limits)) is not None]
     found = [item for item in found if not in_debugger(main_frames(stack_of(item.rank, -1, None)))]
-    in_loader = [item for item in found if item.span.phase in LOADER_PHASES]
+    outside = [item for item in found if item.span.phase == "outside"]
+    inside = [item for item in found if item.span.phase != "outside"]
+    in_loader = [item for item in inside if item.span.phase in LOADER_PHASES]
     if in_loader:
         oldest = max(in_loader, key=lambda item: item.age_s)
-        return [_loader_finding(window, oldest, in_loader, found)]
-    return collectives.detect(window, found, limits)
+        return [_loader_finding(window, oldest, in_loader, inside)]
+    return collectives.detect(window, inside, limits) or standstill.outside(window, outside)
 
 
 @dataclass(frozen=True)

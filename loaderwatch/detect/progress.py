@@ -33,11 +33,9 @@ class Stuck:
 
 
 def stuck(rank: RankWindow, limits: Limits) -> Stuck | None:
-    """The rank's stuck span, or None. A dead or traced process, and one outside any loader, is never stuck."""
+    """The rank's stuck span, or None. A dead or traced process is never stuck."""
     span = rank.span
     if rank.process.state != "live" or span is None or not span.alive or span.traced:
-        return None
-    if span.phase == "outside":
         return None
     age_s = (rank.made_ns - span.since_ns) / 1e9
     if age_s < limits.hang_floor_s:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,7 @@ from loaderwatch.detect.window import RunWindow
 RECENT_NS = 30_000_000_000
 FEW_STEPS = 5
 UNSURE_RATIO = 0.10
+_TELLING: Final = ("fast-forward", "hung")  # a remark of these says why nothing is trained now
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,11 +34,9 @@ def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
     if firing:
         worst = max(firing, key=lambda f: (SEVERITIES[f.severity], f.code == "hung", f.lost_s or 0.0))
         return Verdict(severity=worst.severity, title=worst.title, advice=worst.advice, key=worst.key)
-    resuming = [f for f in findings if f.code == "fast-forward" and f.ended_ns is None]
-    if resuming:
-        return Verdict(
-            severity="info", title=resuming[0].title, advice=resuming[0].advice, key=resuming[0].key
-        )
+    telling = [f for f in findings if f.code in _TELLING and f.ended_ns is None]
+    if telling:
+        return Verdict(severity="info", title=telling[0].title, advice=telling[0].advice, key=telling[0].key)
     states = {rank.process.state for rank in window.ranks.values()}
     crashed = sorted(rank.rank for rank in window.ranks.values() if rank.process.state == "crashed")
     if crashed:

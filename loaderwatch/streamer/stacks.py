@@ -22,9 +22,12 @@ log = logging.getLogger(__name__)
 
 SECOND: Final = 1_000_000_000
 OLD_SPAN_NS: Final = 5 * SECOND
+OLD_ELSEWHERE_NS: Final = 30 * SECOND
 OLD_TIMES_USUAL: Final = 3.0
 AGAIN_AFTER: Final = (1, 2, 6, 12)
 """The span's ages at which stacks are taken, in units of the first: 5, 10, 30, 60 s; then every 60 s."""
+ELSEWHERE: Final = frozenset({Phase.OUTSIDE, Phase.USER})
+"""Between loops and in a phase of the user's own time may pass: stacks at 30 s, 1, 3 and 6 min, then every 6 min."""
 WORKER_AGAIN_NS: Final = 10 * SECOND
 ANSWER_NS: Final = SECOND
 MAX_FILE_BYTES: Final = 2**20
@@ -117,10 +120,14 @@ class StackCollector:
 
     def _is_old(self, main: Member, usual: tuple[float, float] | None, now_ns: int) -> bool:
         span = main.ring.span()
-        if span is None or span.phase not in WATCHED or span.since_ns == UNKNOWN:
+        if span is None or span.phase not in WATCHED | ELSEWHERE or span.since_ns == UNKNOWN:
             return False
-        wait_ns, step_ns = usual or (0.0, 0.0)
-        first = max(float(OLD_SPAN_NS), OLD_TIMES_USUAL * (wait_ns if span.phase is Phase.WAIT else step_ns))
+        if span.phase in ELSEWHERE:
+            first = float(OLD_ELSEWHERE_NS)
+        else:
+            wait_ns, step_ns = usual or (0.0, 0.0)
+            usual_ns = wait_ns if span.phase is Phase.WAIT else step_ns
+            first = max(float(OLD_SPAN_NS), OLD_TIMES_USUAL * usual_ns)
         level = self._levels.get(main.pid)
         if level is None or level.since_ns != span.since_ns:
             level = self._levels[main.pid] = _Level(span.since_ns)
@@ -128,7 +135,7 @@ class StackCollector:
         due = (
             first * AGAIN_AFTER[level.taken]
             if level.taken < steady
-            else first * AGAIN_AFTER[-1] + (level.taken - steady + 1) * 60 * SECOND
+            else first * AGAIN_AFTER[-1] * (level.taken - steady + 2)
         )
         if now_ns - span.since_ns < due:
             return False

@@ -66,6 +66,7 @@ class RankBuilder:
         self.phase_names: list[str] = []
         self.host = "box"
         self.cuda = False
+        self.terminal = False
         self.exit: str | None = None
         self.has_model = False
         self.has_optimizer = False
@@ -191,6 +192,7 @@ class RankBuilder:
                 loaders=self.loaders,
                 phase_names=self.phase_names,
                 cuda=self.cuda,
+                terminal=self.terminal,
                 exit=self.exit,
                 has_model=self.has_model,
                 has_optimizer=self.has_optimizer,

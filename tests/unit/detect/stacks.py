@@ -48,6 +48,13 @@ QUEUE = """Current thread 0x00007f2b28a4b740 (most recent call first):
   File "/home/me/project/train.py", line 99 in <module>
 """
 
+SOCKET = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/usr/lib/python3.11/socket.py", line 718 in readinto
+  File "/usr/lib/python3.11/http/client.py", line 286 in _read_status
+  File "/home/me/project/train.py", line 61 in upload
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+
 DEBUGGER = """Current thread 0x00007f2b28a4b740 (most recent call first):
   File "/usr/lib/python3.11/cmd.py", line 126 in cmdloop
   File "/usr/lib/python3.11/pdb.py", line 324 in _cmdloop

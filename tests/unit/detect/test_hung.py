@@ -219,9 +219,46 @@ class TestNotHung:
         builder = trained().open("step", 2000.0, wchan="n_tty_read", os_state="S")
         assert not detect(run(builder))
 
+    @pytest.mark.parametrize(
+        ("terminal", "text", "quiet"),
+        [
+            (True, stacks.main_in(user="ask"), True),
+            (False, stacks.main_in(user="ask"), False),
+            (True, stacks.SOCKET, False),
+        ],
+    )
+    def test_input_on_a_newer_kernel(self, terminal: bool, text: str, quiet: bool) -> None:
+        """wait_woken is where a read from a terminal sleeps, and one from a network connection as well."""
+        builder = trained().open("step", 60.0, wchan="wait_woken", os_state="S").stack(-1, 100, text)
+        builder.terminal = terminal
+        assert bool(detect(run(builder))) is not quiet
+
     def test_outside_of_any_loader(self) -> None:
-        """N01, N15: validation that nobody watches, or the end of training."""
+        """N01, N15: validation that nobody watches, or the end of training. Where it stands is a remark."""
         assert not detect(run(trained().open("outside", 4000.0)))
+        before = trained().stack(-1, 100, stacks.main_in(user="report"))
+        assert not detect(run(before.open("outside", 4000.0)))
+        (finding,) = detect(
+            run(trained().open("outside", 4000.0).stack(-1, 100, stacks.main_in(user="report")))
+        )
+        assert (finding.scenario, finding.severity) == ("S26", "info")
+        assert finding.title == (
+            "Training has stood still at train.py:61 in report for 66 min 40 s; the data loader is not the cause."
+        )
+        assert "outside its training loops" in finding.cause
+        early = trained().open("outside", 200.0).stack(-1, 100, stacks.main_in(user="report"))
+        assert not detect(run(early))
+
+    def test_outside_while_another_rank_is_at_work(self) -> None:
+        ranks = [trained(0, 2), trained(1, 2)]
+        began = ranks[1].now_ns
+        for rank in ranks:
+            rank.open("outside", 400.0).stack(-1, 100 + rank.rank, stacks.main_in(user="report"))
+        (finding,) = detect(run(*ranks))
+        assert finding.severity == "info"
+        for second in range(400):
+            ranks[1].process(worker=-1, pid=101, cpu=0.9, t_ns=began + second * S)
+        assert not detect(run(*ranks))
 
     def test_a_checkpoint_in_a_phase_of_its_own(self) -> None:
         """N02: against its own history, or with much patience when it is the first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loaderwatch.detect.families import detect
 from loaderwatch.detect.verdict import verdict
+from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, run
 
 
@@ -49,3 +50,14 @@ def test_a_break_between_epochs_is_no_warm_up() -> None:
         rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
     rank.open("outside", 100.0)
     assert verdict(run(rank), []).title == "Outside the training loop for 100 s; 300 steps so far."
+
+
+def test_a_break_that_does_not_end_says_where() -> None:
+    rank = RankBuilder()
+    for number in range(300):
+        rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
+    rank.open("outside", 400.0).stack(-1, 100, stacks.main_in(user="report"))
+    window = run(rank)
+    said = verdict(window, detect(window))
+    assert (said.severity, said.key) == ("info", "hung:rank0")
+    assert "train.py:61 in report" in said.title
