@@ -38,7 +38,7 @@ _TEARDOWN: Final = int(Phase.TEARDOWN)
 class StepPhases(Protocol):
     """Times the phases inside a step."""
 
-    def take(self) -> tuple[int, int, int, int, int]:
+    def take(self) -> tuple[int, int, int, int, int, int]:
         """h2d, forward, backward, optimizer in nanoseconds and the optimizer steps, since the last call."""
 
     def step(self) -> int | None:
@@ -272,9 +272,9 @@ class Epoch:
         ready, cached, awaited = self.seen
         phases = self.phases
         if phases is None:
-            h2d = forward = backward = optimizer = optimizer_steps = UNKNOWN
+            h2d = forward = backward = optimizer = optimizer_steps = collective = UNKNOWN
         else:
-            h2d, forward, backward, optimizer, optimizer_steps = phases.take()
+            h2d, forward, backward, optimizer, optimizer_steps, collective = phases.take()
         recorder.ring.append(
             RecordKind.STEP,
             self.loader,
@@ -295,6 +295,7 @@ class Epoch:
             nested,
             self.off_main_thread,
             optimizer_steps,
+            collective,
         )
         if not recorder.counts_optimizer:
             recorder.steps += 1

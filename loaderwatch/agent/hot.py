@@ -48,10 +48,10 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
                 ready, cached, awaited = epoch.seen
                 phases = epoch.phases
                 batch_number = epoch.batch
-                h2d = forward = backward = optimizer = steps = UNKNOWN
+                h2d = forward = backward = optimizer = steps = collective = UNKNOWN
                 step = watch.batches
                 if phases is not None:
-                    h2d, forward, backward, optimizer, steps = phases.take()
+                    h2d, forward, backward, optimizer, steps, collective = phases.take()
                     step = epoch.step()
                 number = next(recorder.numbers)
                 pack_slot(
@@ -77,7 +77,7 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
                     nested,
                     0,
                     steps,
-                    0,
+                    collective,
                     number,
                 )
                 pack_cursor(memory, CURSOR_AT, number)

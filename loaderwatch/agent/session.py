@@ -16,6 +16,7 @@ import msgspec
 
 from loaderwatch.agent.fetch import FetchClock
 from loaderwatch.agent.garbage import watch_collections
+from loaderwatch.agent.group import group_facts
 from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.identity import (
     Ranks,
@@ -99,6 +100,7 @@ class Session:
             gpu_uuid=find_gpu_uuid(),
             thread_limits=thread_limits(),
             has_stderr=has_stderr(),
+            **group_facts(),
             terminal=os.isatty(0),
         )
 
@@ -128,17 +130,16 @@ class Session:
     def refresh(self) -> None:
         """Look again who we are: ``init_process_group`` and CUDA often come after ``attach``."""
         ranks = find_ranks()
-        now = (ranks.rank, ranks.local_rank, ranks.world_size)
         cuda = sys.modules.get("torch.cuda")
-        on_gpu = bool(cuda is not None and cuda.is_initialized())
-        if now != (self.info.rank, self.info.local_rank, self.info.world_size) or on_gpu != self.info.cuda:
-            self.change(
-                rank=ranks.rank,
-                local_rank=ranks.local_rank,
-                world_size=ranks.world_size,
-                cuda=on_gpu,
-                gpu_uuid=find_gpu_uuid(),
-            )
+        facts = {
+            "rank": ranks.rank,
+            "local_rank": ranks.local_rank,
+            "world_size": ranks.world_size,
+            "cuda": bool(cuda is not None and cuda.is_initialized()),
+            **group_facts(),
+        }
+        if any(getattr(self.info, name) != value for name, value in facts.items()):
+            self.change(**facts, gpu_uuid=find_gpu_uuid())
 
     def change(self, **facts: Any) -> None:
         """Set facts of the process's description and publish it."""

@@ -6,6 +6,10 @@ public hook on copies. Forward is the outermost module's call with gradients ena
 model's output (the loss's own part lies before that; in very short steps, when it reaches the last parameter) and ends
 when the autograd engine calls back. Optimizer is
 ``optimizer.step()`` less what a closure spends in the model.
+
+In a DDP model two stretches of these are its own collectives, and there a rank waits for the others (with gloo; with NCCL
+the GPU waits, not the thread): from DDP's call to that of the module inside it, where buffers are sent around, and from the
+end of the backward pass to what the engine calls after DDP's own callback, which waits for the gradients.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import Any, Final
 import torch
 from torch.autograd import Variable
 
+from loaderwatch.agent.describe import synced_buffers
 from loaderwatch.agent.guard import ask, shield
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
@@ -54,11 +59,14 @@ class StepHooks:
         self._short_steps = False
         self._saw_forward = False  # never, when the model runs compiled: hooks are not traced
         self._blind_backward = False  # an output without a tensor that could tell of backward
+        self._exchanges = False  # the model is DDP's
         self._h2d_ns = UNKNOWN
         self._forward_ns = 0
         self._backward_ns = 0
         self._optimizer_ns = 0
         self._optimizer_steps = 0
+        self._collective_ns = 0
+        self._computed_at = 0
         self._forward_depth = 0
         self._forward_since = 0
         self._backward_since = 0
@@ -78,6 +86,11 @@ class StepHooks:
         if last is not None:
             self._handles.append(last.register_post_accumulate_grad_hook(self._node_hook))
             self._has_parameter_hook = True
+        buffers = synced_buffers(model)
+        if buffers is not None:
+            self._exchanges = True
+        if buffers:
+            self._handles.append(model.module.register_forward_pre_hook(shield(self._buffers_came)))
         self.has_model = True
 
     def watch_optimizer(self, optimizer: Any) -> None:
@@ -105,8 +118,8 @@ class StepHooks:
         """Optimizer steps finished so far; None when no optimizer is watched."""
         return self.steps_finished if self.has_optimizer else None
 
-    def take(self) -> tuple[int, int, int, int, int]:
-        """h2d, forward, backward, optimizer in nanoseconds and the optimizer steps, since the last call."""
+    def take(self) -> tuple[int, int, int, int, int, int]:
+        """Since the last call: h2d, forward, backward, optimizer in ns, optimizer steps, collectives in ns."""
         self._short_steps = (
             self._has_parameter_hook
             and 0 < self._forward_ns + self._backward_ns + self._optimizer_ns < SHORT_STEP_NS
@@ -118,11 +131,13 @@ class StepHooks:
             self._backward_ns if modelled and not self._blind_backward else UNKNOWN,
             self._optimizer_ns if self.has_optimizer else UNKNOWN,
             self._optimizer_steps if self.has_optimizer else UNKNOWN,
+            self._collective_ns if self._exchanges and modelled else UNKNOWN,
         )
         self._h2d_ns = UNKNOWN
         self._forward_ns = self._backward_ns = self._optimizer_ns = self._optimizer_steps = 0
         # what an exception in the user's code left open
         self._forward_depth = self._forward_since = self._backward_since = self._optimizer_since = 0
+        self._collective_ns = self._computed_at = 0
         self._blind_backward = False
         return taken
 
@@ -137,6 +152,12 @@ class StepHooks:
                 steps = self._recorder.open_steps
                 if steps and steps[-1].delivered_ns:
                     self._h2d_ns = now - steps[-1].delivered_ns
+
+    def _buffers_came(self, module: Any, inputs: Any) -> None:
+        if _is_compiling():
+            return
+        if self._forward_since and self._forward_depth == 1:
+            self._collective_ns += monotonic_ns() - self._forward_since
 
     def _forward_ended(self, module: Any, inputs: Any, output: Any) -> None:
         if _is_compiling():
@@ -173,6 +194,14 @@ class StepHooks:
         if not since:
             return
         now = monotonic_ns()
+        if self._exchanges:
+            if not self._computed_at:
+                self._computed_at = now
+                # Callbacks run in order: behind the one in which DDP waits for the gradients of the other ranks.
+                Variable._execution_engine.queue_callback(self._engine_callback)
+                return
+            self._collective_ns += now - self._computed_at
+            self._computed_at = 0
         self._backward_since = 0
         self._backward_ns += now - since
         self._recorder.publish_outer(now)

@@ -89,6 +89,7 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "nested_ns",  # waits on other watched loaders inside this step, not part of step_ns
         "off_main_thread",  # 1 when iterated by another thread than the one that attached
         "optimizer_steps",  # optimizer.step() calls inside this step: 0 while gradients accumulate
+        "collective_ns",  # part of forward and backward: in DDP's own exchange of buffers and of gradients
     ),
     # One per iter(loader), written when its first batch is delivered or the epoch ends without one.
     RecordKind.EPOCH_BEGIN: (
@@ -253,6 +254,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
 """Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
 
 LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
+    "steps": frozenset({"collective_ns"}),
     "hosts": frozenset({"memory_limit_bytes", "memory_used_bytes", "oom_kills", "refault_bytes_per_s"}),
     "processes": frozenset({"fd_limit", "anonymous_bytes", "pss_bytes", "run_delay_ratio"}),
 }

@@ -55,7 +55,7 @@ class Feed:
                 "request_ns": at_ns, "wait_ns": SECOND // 20, "wait_cpu_ns": 10**6, "ready": 0, "cached": 0,
                 "awaited_worker": 0, "step_ns": SECOND // 20, "h2d_ns": UNKNOWN, "forward_ns": UNKNOWN,
                 "backward_ns": UNKNOWN, "optimizer_ns": UNKNOWN, "nested_ns": 0, "off_main_thread": 0,
-                "optimizer_steps": 1,
+                "optimizer_steps": 1, "collective_ns": UNKNOWN,
             }  # fmt: skip
             rows.append(list(known.values()))
             self.steps += 1

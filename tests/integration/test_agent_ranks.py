@@ -1,0 +1,77 @@
+"""Real gloo ranks: how long each is in the collectives of its DDP model, measured by the hooks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loaderwatch.core.records import RecordKind
+from tests.conftest import RingFolder
+
+pytestmark = [pytest.mark.usefixtures("data_dir", "no_streamer"), pytest.mark.timeout(120)]
+
+SCRIPT = """
+import datetime, sys, time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+
+import loaderwatch
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo", timeout=datetime.timedelta(minutes=7))
+slow = dist.get_rank() == 1
+layers = [torch.nn.Linear(4, 2), *([torch.nn.BatchNorm1d(2)] if "--buffers" in sys.argv else [])]
+model = DistributedDataParallel(torch.nn.Sequential(*layers))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=4)
+loaderwatch.attach(loader, model=model, optimizer=optimizer)
+for (x,) in loader:
+    if slow:
+        time.sleep(0.04)
+    model(x).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("buffers", [False, True])
+def test_the_wait_for_the_slow_rank_is_measured(buffers: bool, tmp_path: Path, rings: RingFolder) -> None:
+    """Without buffers it lies at the end of backward; with them rank 0 sends, so rank 1 makes it wait in backward too."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d"]
+    process = subprocess.Popen(
+        [
+            *(sys.executable, *launch, "--rdzv-endpoint", "localhost:0", str(script)),
+            *(["--buffers"] if buffers else []),
+        ],
+        env={**os.environ, "LOADERWATCH_RUN": "ranks", "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        _, said = process.communicate(timeout=90)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, said.decode()[-2000:]
+    ranks = {info.pid: info.rank for info in rings.processes()}
+    assert {(info.backend, info.collective_timeout_s) for info in rings.processes()} == {("gloo", 420.0)}
+    waits = {}
+    for main in rings.mains():
+        steps = main.of(RecordKind.STEP)[2:]
+        waits[ranks[main.pid]] = float(np.median([step["collective_ns"] for step in steps])) / 1e9
+        for step in steps:
+            assert 0 <= step["collective_ns"] <= step["forward_ns"] + step["backward_ns"]
+    assert waits[0] > 0.03
+    assert waits[1] < 0.02
