@@ -25,7 +25,8 @@ BAD_REASONS: Final[dict[int, str]] = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-RECENT_NS = 15_000_000_000
+RECENT_NS = 10_000_000_000  # half of it must be bad readings, and an alert is due after ten seconds
+STEPS_NS = 15_000_000_000
 FEW = 20  # readings, at ten a second
 BUSY_RATIO = 0.3  # an idle GPU clocks down, and rightly
 HELD_PART = 0.5  # of the busy readings
@@ -74,7 +75,7 @@ def _gpu(rank: RankWindow) -> _Gpu | None:
     reasons = sum(bit for bit, part in held.items() if part >= HELD_PART)
     others = rows["other_pids"][late]
     steps = rank.table("steps")
-    newer = steps["request_ns"] >= rank.made_ns - RECENT_NS
+    newer = steps["request_ns"] >= rank.made_ns - STEPS_NS
     return _Gpu(
         rank=rank,
         reasons=reasons,

@@ -9,9 +9,15 @@ import torch
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, sleep_read, train
+from tests.scenarios.training import SlowDataset, sleep_read, train, vary
 
-loader = DataLoader(SlowDataset(800, sleep_read(0.002)), batch_size=8, num_workers=2, persistent_workers=True)
+batch, save_s = vary(8, 5), vary(0.4, 0.7)
+loader = DataLoader(
+    SlowDataset(100 * batch, sleep_read(0.002)),
+    batch_size=batch,
+    num_workers=vary(2, 3),
+    persistent_workers=True,
+)
 loaderwatch.attach(loader)
 state = {f"layer{number}.weight": torch.rand(256, 1024) for number in range(16)}
 
@@ -23,6 +29,6 @@ with tempfile.TemporaryDirectory() as folder:
             torch.save(state, file)
             file.flush()
             os.fsync(file.fileno())
-        time.sleep(0.4)
+        time.sleep(save_s)
 
-    train(loader, step_s=0.04, seconds=16, each_epoch=save)
+    train(loader, step_s=vary(0.04, 0.05), seconds=16, each_epoch=save)

@@ -6,9 +6,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import loaderwatch
-from tests.scenarios.training import train
+from tests.scenarios.training import train, vary
 
 torch.set_num_threads(1)
-loader = DataLoader(TensorDataset(torch.rand(4096, 32)), batch_size=64, shuffle=True)
+loader = DataLoader(TensorDataset(torch.rand(4096, 32)), batch_size=vary(64, 48), shuffle=vary(True, False))
 loaderwatch.attach(loader)
-train(loader, step_s=0.012, seconds=14, each_epoch=lambda epoch: time.sleep(0.01))
+train(loader, step_s=vary(0.012, 0.02), seconds=14, each_epoch=lambda epoch: time.sleep(0.01))

@@ -5,11 +5,17 @@ import time
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, sleep_read, train
+from tests.scenarios.training import SlowDataset, sleep_read, train, vary
 
-loader = DataLoader(SlowDataset(640, sleep_read(0.002)), batch_size=8, num_workers=2, persistent_workers=True)
+batch = vary(8, 5)
+loader = DataLoader(
+    SlowDataset(80 * batch, sleep_read(0.002)),
+    batch_size=batch,
+    num_workers=vary(2, 3),
+    persistent_workers=True,
+)
 validation = DataLoader(
-    SlowDataset(160, sleep_read(0.001)), batch_size=16, num_workers=1, persistent_workers=True
+    SlowDataset(160, sleep_read(0.001)), batch_size=vary(16, 10), num_workers=1, persistent_workers=True
 )
 loaderwatch.attach(loader)
 loaderwatch.attach(validation, role="eval")
@@ -21,4 +27,4 @@ def validate(epoch: int) -> None:
         time.sleep(0.03)
 
 
-train(loader, step_s=0.04, seconds=16, each_epoch=validate)
+train(loader, step_s=vary(0.04, 0.05), seconds=16, each_epoch=validate)

@@ -12,7 +12,7 @@ from tests.scenarios.training import SlowDataset, sleep_read, vary
 torch.set_num_threads(1)
 model = nn.Linear(16, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-loader = DataLoader(SlowDataset(100_000, sleep_read(0.002)), batch_size=vary(8, 4), num_workers=2)
+loader = DataLoader(SlowDataset(100_000, sleep_read(0.002)), batch_size=vary(8, 4), num_workers=vary(2, 3))
 loaderwatch.attach(loader, model=model, optimizer=optimizer)
 deadline = time.monotonic() + 14
 for batch in loader:

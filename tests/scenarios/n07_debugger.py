@@ -3,15 +3,16 @@
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, sleep_read, train
+from tests.scenarios.training import SlowDataset, sleep_read, train, vary
 
-loader = DataLoader(SlowDataset(100_000, sleep_read(0.002)), batch_size=8, num_workers=2)
+loader = DataLoader(SlowDataset(100_000, sleep_read(0.002)), batch_size=vary(8, 5), num_workers=vary(2, 3))
 loaderwatch.attach(loader)
+at = vary(40, 31)
 
 
 def stop(step: int) -> None:
     """A breakpoint somebody forgot."""
-    if step == 40:
+    if step == at:
         breakpoint()
 
 

@@ -9,7 +9,10 @@ from tests.scenarios.training import SlowDataset, sleep_read, vary
 
 size = vary(8, 6)
 loader = DataLoader(
-    SlowDataset(size * 30 + 3, sleep_read(0.002)), batch_size=size, num_workers=2, persistent_workers=True
+    SlowDataset(size * 30 + vary(3, 1), sleep_read(0.002)),
+    batch_size=size,
+    num_workers=vary(2, 3),
+    persistent_workers=True,
 )
 loaderwatch.attach(loader)
 deadline = time.monotonic() + 16

@@ -20,7 +20,7 @@ def leave(number: int, frame: FrameType | None) -> None:
 
 
 signal.signal(signal.SIGTERM, leave)
-loader = DataLoader(SlowDataset(100_000, sleep_read(0.002)), batch_size=8, num_workers=2)
+loader = DataLoader(SlowDataset(100_000, sleep_read(0.002)), batch_size=vary(8, 5), num_workers=vary(2, 3))
 loaderwatch.attach(loader)
 threading.Timer(8.0, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
 train(loader, step_s=0.05, seconds=30)

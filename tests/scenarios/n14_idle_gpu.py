@@ -15,7 +15,7 @@ busy = BusyFile(Path(os.environ["LOADERWATCH_DIR"]) / "busy")
 library = build(folder)
 write_script(folder / "script", [SimulatedGpu(uuid="GPU-0", busy=busy.path, pids=[os.getpid()])])
 os.environ.update(environment(library, folder / "script"))
-loader = DataLoader(SlowDataset(100_000, sleep_read(0.002)), batch_size=vary(8, 4), num_workers=2)
+loader = DataLoader(SlowDataset(100_000, sleep_read(0.002)), batch_size=vary(8, 4), num_workers=vary(2, 3))
 loaderwatch.attach(loader)
 
 

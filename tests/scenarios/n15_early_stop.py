@@ -5,14 +5,18 @@ import time
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, sleep_read
+from tests.scenarios.training import SlowDataset, sleep_read, vary
 
+last = vary(80, 65)
 loader = DataLoader(
-    SlowDataset(100_000, sleep_read(0.002)), batch_size=8, num_workers=2, persistent_workers=True
+    SlowDataset(100_000, sleep_read(0.002)),
+    batch_size=vary(8, 5),
+    num_workers=vary(2, 3),
+    persistent_workers=True,
 )
 loaderwatch.attach(loader)
 for number, _ in enumerate(loader):
     time.sleep(0.05)
-    if number == 80:
+    if number == last:
         break
 time.sleep(12)

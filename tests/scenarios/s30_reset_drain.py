@@ -12,7 +12,7 @@ loader = DataLoader(
     SlowDataset(10_000, sleep_read(0.2 / batch)),
     batch_size=batch,
     num_workers=2,
-    prefetch_factor=6,
+    prefetch_factor=vary(6, 5),
     persistent_workers=True,
 )
 loaderwatch.attach(loader)

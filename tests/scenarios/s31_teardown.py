@@ -7,12 +7,12 @@ from torch.utils.data import DataLoader
 import loaderwatch
 from tests.scenarios.training import SlowDataset, vary
 
-BATCH, LAST = vary(8, 4, 16), vary(11, 15)
+BATCH, LAST, LONG_S = vary(8, 4, 16), vary(11, 15), vary(3.0, 2.5)
 
 
 def read(index: int) -> None:
     """What comes after the break is slow."""
-    time.sleep(3.0 if index >= BATCH * (LAST + 3) else 0.04 / BATCH)
+    time.sleep(LONG_S if index >= BATCH * (LAST + 3) else 0.04 / BATCH)
 
 
 loader = DataLoader(SlowDataset(10_000, read), batch_size=BATCH, num_workers=2)

@@ -29,4 +29,6 @@ if __name__ == "__main__":
     full = "--full" in sys.argv
     loader = DataLoader(Pictures(), batch_size=4, num_workers=2, prefetch_factor=vary(8, 6))
     loaderwatch.attach(loader)
-    train(loader, step_s=0.02, seconds=15, each_step=lambda step: time.sleep(5 if full and step == 30 else 0))
+    train(
+        loader, step_s=0.056, seconds=15, each_step=lambda step: time.sleep(5 if full and step == 30 else 0)
+    )

@@ -15,11 +15,11 @@ from tests.scenarios.training import SlowDataset, built_in, vary
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 rank = int(os.environ["RANK"])
-longer, batch = vary(1, 0), vary(8, 4)
+longer, batch, most = vary(1, 0), vary(8, 4), vary(34, 33, 40)
 built_in(rank=longer)
 model = DistributedDataParallel(nn.Linear(16, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-loader = DataLoader(SlowDataset(batch * (34 if rank == longer else 30)), batch_size=batch, num_workers=1)
+loader = DataLoader(SlowDataset(batch * (most if rank == longer else 30)), batch_size=batch, num_workers=1)
 loaderwatch.attach(loader)
 for inputs in loader:
     model(inputs).sum().backward()

@@ -15,10 +15,10 @@ from tests.scenarios.training import SlowDataset, vary
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 rank = int(os.environ["RANK"])
-odd, at = vary(0, 1), vary(25, 31)
+odd, at, batch_size = vary(0, 1), vary(25, 31), vary(8, 5)
 model = DistributedDataParallel(nn.Linear(16, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-loader = DataLoader(SlowDataset(8 * 1000), batch_size=8, num_workers=1)
+loader = DataLoader(SlowDataset(batch_size * 1000), batch_size=batch_size, num_workers=1)
 loaderwatch.attach(loader)
 for number, batch in enumerate(loader):
     loss = model(batch).sum()

@@ -29,9 +29,9 @@ if "--no-buffer-sync" in sys.argv:  # the name changed with torch 2.13
 layers = nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
 model = DistributedDataParallel(layers, **options)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-longer = vary(0, 1)
-loader = DataLoader(SlowDataset(8 * 30), batch_size=8, num_workers=1)
-validation = DataLoader(SlowDataset(8 * (6 if rank == longer else 4)), batch_size=8)
+longer, batch_size, steps = vary(0, 1), vary(8, 5), vary(30, 24)
+loader = DataLoader(SlowDataset(batch_size * steps), batch_size=batch_size, num_workers=1)
+validation = DataLoader(SlowDataset(batch_size * (6 if rank == longer else 4)), batch_size=batch_size)
 loaderwatch.attach(loader)
 loaderwatch.attach(validation, role="eval")
 for _epoch in range(3):

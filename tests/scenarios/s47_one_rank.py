@@ -15,11 +15,11 @@ from tests.scenarios.training import SlowDataset, built_in, vary
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 rank = int(os.environ["RANK"])
-busy = vary(0, 1)
+busy, at, batch_size = vary(0, 1), vary(30, 41), vary(8, 5)
 built_in(rank=busy)
 model = DistributedDataParallel(nn.Linear(16, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-loader = DataLoader(SlowDataset(8 * 1000), batch_size=8, num_workers=1)
+loader = DataLoader(SlowDataset(batch_size * 1000), batch_size=batch_size, num_workers=1)
 loaderwatch.attach(loader)
 
 
@@ -33,7 +33,7 @@ for number, batch in enumerate(loader):
     time.sleep(0.03)
     optimizer.step()
     optimizer.zero_grad()
-    if number == 30:
+    if number == at:
         if rank == busy:
             prepare()
         dist.barrier()

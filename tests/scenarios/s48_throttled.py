@@ -16,7 +16,7 @@ from tests.scenarios.training import SlowDataset, built_in, sleep_read, vary
 
 torch.set_num_threads(1)
 rank = int(os.environ["RANK"])
-hot = vary(1, 0)
+hot, batch_size, after_s = vary(1, 0), vary(8, 5), vary(4, 6)
 built_in(rank=hot, says=["thermal"])
 folder = Path(os.environ["LOADERWATCH_DIR"]) / "gpus"
 script = folder / "script"
@@ -45,7 +45,7 @@ dist.barrier()
 os.environ.update(environment(folder / "libnvidia-ml.so.1", script))
 model = DistributedDataParallel(nn.Linear(16, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-loader = DataLoader(SlowDataset(100_000, sleep_read(0.001)), batch_size=8, num_workers=1)
+loader = DataLoader(SlowDataset(100_000, sleep_read(0.001)), batch_size=batch_size, num_workers=1)
 loaderwatch.attach(loader, model=model, optimizer=optimizer)
 began = time.monotonic()
 throttled = False
@@ -56,7 +56,7 @@ for batch in loader:
     optimizer.step()
     optimizer.zero_grad()
     elapsed = time.monotonic() - began
-    if elapsed > 4 and not throttled:
+    if elapsed > after_s and not throttled:
         throttled = True
         if rank == 0:
             write_script(script, gpus((0x40, 1200)))
