@@ -48,6 +48,12 @@ def test_a_throttled_gpu(outcomes: dict[str, Outcome]) -> None:
     assert "61 %" in finding["title"]
 
 
+def test_copies_to_the_gpu(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s17_copies"].found()
+    assert "39 MB" in finding["title"]
+    assert "pin_memory=True" in finding["advice"]
+
+
 def test_a_resume_is_a_remark(outcomes: dict[str, Outcome]) -> None:
     outcome = outcomes["s34_fast_forward"]
     finding = outcome.found()

@@ -114,6 +114,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s26_logging", ("S26",), "steps", remark=True, says=("not the cause",)),
     Case("s27_shapes", ("S27",), "steps", within_s=40, says=("new size",)),
     Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
+    Case("s17_copies", ("S17",), "steps", says=("non_blocking=True",), simulated="GPU, copy"),
     Case("s34_fast_forward", ("S34",), "steps", remark=True, says=("ignore_data_skip",)),
     # ---- what runs out, before and after
     Case("s24_memory", ("S24",), "resources", within_s=40, says=("bound every cache",)),
@@ -156,6 +157,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n07_debugger", group="healthy", within_s=-5),
     Case("n15_early_stop", group="healthy"),
     Case("n06_item", group="alike"),
+    Case("s17_copies", group="alike", name="n06_waiting_copy", args=("--waits",), simulated="GPU, copy"),
     Case("n08_last_batch", group="alike"),
     Case("n09_throttle", group="alike"),
     Case("n10_reload", group="alike"),
