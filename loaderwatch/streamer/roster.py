@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.ring import OpenSpan
 from loaderwatch.core.wire import ProcessInfo
 from loaderwatch.streamer.rings import RingFolder, TrackedRing
@@ -20,7 +20,7 @@ from loaderwatch.streamer.state import set_aside
 log = logging.getLogger(__name__)
 
 DEAD_WORKER_HELD_NS = 3_000_000_000
-"""How long a worker that died stays visible after the training process has gone on."""
+"""How long a worker that died stays visible after the training process has left its loader."""
 
 
 @dataclass(slots=True)
@@ -171,8 +171,13 @@ class Roster:
             return False
         if now_ns - worker.died_ns < DEAD_WORKER_HELD_NS:
             return True
+        # What it had read ahead may last for minutes of slow steps before the loop waits for the dead.
         span: OpenSpan | None = main.ring.span()
-        return span is not None and span.since_ns != UNKNOWN and span.since_ns < worker.died_ns
+        return (
+            span is not None
+            and span.phase is not Phase.OUTSIDE
+            and (span.loader in (UNKNOWN, identity.loader) or span.since_ns < worker.died_ns)
+        )
 
     def _add(self, ring: TrackedRing, now_ns: int) -> None:
         member = Member(ring, ProcessFiles(ring.identity.pid, self._proc_root))

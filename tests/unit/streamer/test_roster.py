@@ -175,8 +175,11 @@ def test_the_end_removes_the_folder_but_not_under_a_newcomer(folder: Path) -> No
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("left", [(Phase.OUTSIDE, 2**62), (Phase.STEP, 2**62, 1)])
 @pytest.mark.parametrize("finished", [True, False])
-def test_a_dead_workers_ring_goes_unless_it_is_waited_for(folder: Path, finished: bool) -> None:
+def test_a_dead_workers_ring_goes_unless_it_is_waited_for(
+    folder: Path, finished: bool, left: tuple[int, ...]
+) -> None:
     """One that said goodbye goes at once; one that was killed stays while training may wait for it."""
     main = open_rings(folder, rank=0, workers=0)[0]
     pid = dead_pid()
@@ -202,6 +205,11 @@ def test_a_dead_workers_ring_goes_unless_it_is_waited_for(folder: Path, finished
     roster.retire(member.died_ns + 100 * DEAD_WORKER_HELD_NS)
     assert path.exists()  # the same wait still
     main.set_span(Phase.STEP, member.died_ns + 1, loader=0)
+    roster.retire(member.died_ns + 100 * DEAD_WORKER_HELD_NS)
+    assert path.exists()  # a step with a batch that was read ahead: the wait for this worker is to come
+    main.set_span(*left)
+    roster.retire(member.died_ns + DEAD_WORKER_HELD_NS - 1)
+    assert path.exists()
     roster.retire(member.died_ns + DEAD_WORKER_HELD_NS + 1)
     assert not path.exists()
     assert roster.workers == []
