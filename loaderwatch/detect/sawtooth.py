@@ -9,22 +9,21 @@ import msgspec
 import numpy as np
 
 from loaderwatch.detect.causes import ready_wait_ratio, wait_cpu_ratio
+from loaderwatch.detect.coupling import coupling
 from loaderwatch.detect.cpus import cpus_of
 from loaderwatch.detect.dispatch import as_dispatch
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.gpu_evidence import gpu_evidence
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.pace import QUIET_RATIO, Pace, fetch_summary, paces, recent, wait_share
+from loaderwatch.detect.pace import QUIET_RATIO, fetch_summary, paces, recent, wait_share
 from loaderwatch.detect.periodicity import comb_period
 from loaderwatch.detect.phrases import duration, percent, ranks_phrase, singular
-from loaderwatch.detect.robust import mean
+from loaderwatch.detect.robust import mean, median
 from loaderwatch.detect.stalls import Stall, spiky_stall, steady_stall
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.window import RunWindow
 
 CODE = "input-bound"
 MOST_ANALYSED = 48  # ranks looked at closely; the worst first
-MOST_WITNESSES = 32
-STRAGGLER_EQUAL_RATIO = 0.2  # iteration times that differ less than this are the same: the ranks are coupled
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -34,40 +33,26 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     loud = sorted(
         (rank for rank in live if waiting[rank.rank] >= QUIET_RATIO), key=lambda rank: -waiting[rank.rank]
     )
-    quiet = [rank for rank in live if waiting[rank.rank] < QUIET_RATIO]
     groups: dict[tuple[int, bool], list[Stall]] = {}
-    now: dict[int, dict[int, Pace]] = {}
     for rank in loud[:MOST_ANALYSED]:
         cpus = cpus_of(window, rank)
         for pace in paces(rank):
             current = recent(pace, limits)
             if current is None:
                 continue
-            now.setdefault(pace.loader.loader, {})[rank.rank] = current
             stall = steady_stall(window, pace, current, cpus, limits) or spiky_stall(pace, cpus, limits)
             if stall is not None:
                 groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)
-    if groups:
-        _call_witnesses(quiet[:MOST_WITNESSES], now, limits)
     # Ranks beyond those looked at closely: as many wait as much, and one finding speaks for all.
     more = [rank.rank for rank in loud[MOST_ANALYSED:] if waiting[rank.rank] >= limits.input_warning_ratio]
     findings = [
-        _finding(window, stalls, now[loader], [] if spiky else more)
-        for (loader, spiky), stalls in sorted(groups.items())
+        _finding(window, stalls, [] if spiky else more, limits)
+        for (_, spiky), stalls in sorted(groups.items())
     ]
     return as_dispatch(window, findings, [stall for stalls in groups.values() for stall in stalls])
 
 
-def _call_witnesses(quiet: Sequence[RankWindow], now: dict[int, dict[int, Pace]], limits: Limits) -> None:
-    """Add the pace of ranks that do not wait themselves: they show whether they wait for a straggler."""
-    for rank in quiet:
-        for pace in paces(rank):
-            current = recent(pace, limits)
-            if current is not None:
-                now.setdefault(pace.loader.loader, {})[rank.rank] = current
-
-
-def _finding(window: RunWindow, stalls: Sequence[Stall], now: dict[int, Pace], more: list[int]) -> Finding:
+def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits: Limits) -> Finding:
     worst = max(stalls, key=lambda stall: stall.lost_s)
     rank, loader, cause = worst.pace.rank, worst.pace.loader, worst.cause
     ranks = sorted([stall.pace.rank.rank for stall in stalls] + more)
@@ -93,7 +78,7 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], now: dict[int, Pace], m
         gain_ceiling_ratio=cause.gain_ceiling_ratio,
     )
     if not worst.spiky and len(ranks) == 1 and world > 1:
-        return _as_straggler(finding, worst, now) or finding
+        return _as_straggler(finding, worst, window, limits) or finding
     return finding
 
 
@@ -142,48 +127,41 @@ def _evidence(stall: Stall) -> list[Evidence]:
     return [*known, *gpu_evidence(pace)]
 
 
-def _as_straggler(finding: Finding, culprit: Stall, now: dict[int, Pace]) -> Finding | None:
-    """The same finding as S43 when the other ranks wait for this one: equal iterations, mirrored wait and step.
-
-    In data-parallel training all ranks take equally long; the one that waits for data computes briefly, the others
-    compute (that is, sit in the gradient exchange) as much longer.
-    """
+def _as_straggler(finding: Finding, culprit: Stall, window: RunWindow, limits: Limits) -> Finding | None:
+    """The same finding as S43 when the other ranks wait for this one."""
     rank = culprit.pace.rank.rank
-    others = {other: pace for other, pace in now.items() if other != rank}
-    if not others:
+    found = coupling(window, limits)
+    if found is None or found.waited_for != (rank,) or found.cause != "data":
         return None
-    wait_s, iteration_s = mean(culprit.pace.wait_s), culprit.pace.iteration_s
-    for pace in others.values():
-        coupled = abs(pace.iteration_s - iteration_s) <= STRAGGLER_EQUAL_RATIO * iteration_s
-        mirrored = pace.mean_step_s - culprit.pace.mean_step_s >= 0.5 * wait_s
-        if not (coupled and mirrored and pace.share < 0.5 * culprit.share):
-            return None
-    many = len(others) > 1
-    their = f"the other {len(others)} ranks wait" if many else f"rank {next(iter(others))} waits"
-    theirs_s = float(np.mean([pace.mean_step_s for pace in others.values()]))
-    backward_s = mean(np.array([_backward_s(pace.rank) for pace in others.values()]))
-    in_backward = f", {duration(backward_s)} of it in backward" if backward_s >= 0.4 * theirs_s else ""
-    extra = [
-        Evidence(label=f"step of the other {'ranks' if many else 'rank'}", value=theirs_s, unit="s"),
-        Evidence(
-            label="data wait of the others", value=max(pace.share for pace in others.values()), unit="ratio"
-        ),
-    ]
+    own = found.share(rank)
+    others = [found.share(other) for other in found.waiting]
+    names = [share.rank for share in others]
+    their = f"rank {names[0]} waits" if len(names) == 1 else f"the other {len(names)} ranks wait"
+    they = f"Rank {names[0]} spends" if len(names) == 1 else "The others spend"
+    told = (
+        "measured in DDP's own collectives" if found.source == "measured" else "by the durations of all ranks"
+    )
+    where = f" in {found.where}" if found.where in ("forward", "backward", "optimizer") else ""
+    iteration_s = median(np.array([share.iteration_s for share in found.shares]))
     return msgspec.structs.replace(
         finding,
         scenario="S43",
         confidence=max(finding.confidence, 0.85) if finding.confidence >= 0.7 else finding.confidence,
-        title=f"Rank {rank} waits {duration(wait_s)} for data in each iteration, and {their} for rank {rank}:"
+        title=f"Rank {rank} waits {duration(own.data_s)} for data in each iteration, and {their} for rank {rank}:"
         f" {culprit.cause.because}.",
         cause=f"All ranks take {duration(iteration_s)} per iteration, but only rank {rank} spends it waiting for data"
-        f" ({percent(culprit.share)}). The others spend {duration(theirs_s)} in their step{in_backward}, where"
-        f" rank {rank} needs {duration(culprit.pace.mean_step_s)}: they wait for its gradients. {culprit.cause.cause}",
+        f" ({percent(own.data_s / own.iteration_s)}). {they} {duration(found.wait_s)} of it{where} waiting for rank"
+        f" {rank} ({told}). {culprit.cause.cause}",
         advice=f"Mend rank {rank} on {culprit.pace.rank.host}. {culprit.cause.advice}",
-        evidence=[*finding.evidence, *extra],
+        evidence=[
+            *finding.evidence,
+            Evidence(label="iteration of every rank", value=iteration_s, unit="s"),
+            Evidence(label=f"rank {rank} waits for data, per iteration", value=own.data_s, unit="s"),
+            Evidence(label=f"the others wait for rank {rank}, per iteration", value=found.wait_s, unit="s"),
+            Evidence(
+                label="the others wait for data, per iteration",
+                value=max(share.data_s for share in others),
+                unit="s",
+            ),
+        ],
     )
-
-
-def _backward_s(rank: RankWindow) -> float:
-    values = rank.table("steps")["backward_ns"]
-    values = values[values > 0][-50:]
-    return float(values.mean()) / 1e9 if values.size else math.nan

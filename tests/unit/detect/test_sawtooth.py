@@ -218,12 +218,12 @@ def test_a_wait_that_goes_on_is_a_remark_until_it_ends_or_hangs() -> None:
 def test_the_one_rank_that_keeps_the_others_waiting() -> None:
     slow, fast = RankBuilder(1, 2), RankBuilder(0, 2)
     for number in range(200):
-        slow.fetch(number % 2, 0.3, cpu=0.1).step(0.13, 0.02)
+        slow.fetch(number % 2, 0.3, cpu=0.1).step(0.13, 0.02, backward_ns=int(0.001 * S))
         fast.fetch(number % 2, 0.02, cpu=0.1).step(0.001, 0.149, ready=4, backward_ns=int(0.13 * S))
     finding = only(run(fast, slow))
     assert (finding.scenario, finding.rank) == ("S43", 1)
     assert "rank 0 waits for rank 1" in finding.title
-    assert "of it in backward" in finding.cause
+    assert "spends 129 ms of it in backward waiting for rank 1" in finding.cause
 
 
 def test_all_ranks_with_the_same_trouble_are_one_finding() -> None:
