@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.detect.phrases import folded_phrase
 
 if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
@@ -156,6 +157,15 @@ def _paragraphs(finding: dict[str, Any]) -> list[str]:
     lines.append(f"  {', '.join(facts)}")
     lines.append(_labelled("Cause", finding["cause"]))
     lines.append(_labelled("Advice", finding["advice"]))
+    for folded in finding["folded"]:
+        lines.append(
+            fill(
+                folded_phrase(folded["title"], folded["warned_s"]),
+                _WIDTH,
+                initial_indent="  ",
+                subsequent_indent="    ",
+            )
+        )
     for item in finding["evidence"]:
         lines.append(f"  - {item['label']}: {_value(item['value'], item['unit'])}")
     for stack in finding["stacks"]:

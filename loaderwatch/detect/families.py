@@ -19,9 +19,9 @@ from loaderwatch.detect import (
     shared_memory,
     weak_gpu,
 )
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import SEVERITIES, Finding
+from loaderwatch.detect.folding import fold
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.tracker import SEVERITIES
 from loaderwatch.detect.window import RunWindow
 
 Detector = Callable[[RunWindow, Limits], list[Finding]]
@@ -46,24 +46,12 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 def detect(window: RunWindow, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
-    """The findings of a window, the worst first.
+    """The findings of a window, the worst first: one for each cause, its effects folded under it.
 
-    A hang ends the question: while it lasts, a long wait of the same rank is the hang and not a slow loader.
+    A key is said once: the family that comes first knows the cause more exactly.
     """
-    found: list[Finding] = []
+    found: dict[str, Finding] = {}
     for detector in DETECTORS:
-        found += [finding for finding in detector(window, limits) if not _explained(finding, found)]
-    return sorted(found, key=lambda f: (-SEVERITIES[f.severity], -(f.lost_s or 0.0)))
-
-
-def _explained(finding: Finding, found: list[Finding]) -> bool:
-    if finding.code == "hung":
-        return False
-    if any(other.key == finding.key for other in found):
-        return True  # an earlier family knows the cause
-    if finding.code == "input-bound":
-        loader = finding.key.split(":")[1]
-        if any(other.key == f"{fast_forward.CODE}:{loader}" for other in found):
-            return True
-    hangs = any(other.code == "hung" and other.severity == "critical" for other in found)
-    return hangs and finding.key.endswith(":spikes")
+        for finding in detector(window, limits):
+            found.setdefault(finding.key, finding)
+    return sorted(fold(list(found.values())), key=lambda f: (-SEVERITIES[f.severity], -(f.lost_s or 0.0)))

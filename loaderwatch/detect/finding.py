@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from loaderwatch.core.wire import StackDump
+
+SEVERITIES: Final = {"info": 0, "warning": 1, "critical": 2}
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -13,6 +17,19 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     value: float | int | str | None
     unit: str  # "ratio" | "s" | "count" | "bytes" | "index" | "text" | "per_s"
+
+
+class Folded(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding that another one explains: it is shown under that one and raises no alert of its own."""
+
+    key: str
+    code: str
+    scenario: str
+    severity: str
+    title: str
+    began_ns: int  # UTC
+    evidence: list[Evidence] = []
+    warned_s: float | None = None  # so long it had been an alert when the finding it lies under took over
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,3 +57,4 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     lost_s: float | None = None  # training time lost within [began, now]
     gain_ceiling_ratio: float | None = None  # at most this share of the run's time comes back
     stacks: list[StackDump] = []
+    folded: list[Folded] = []  # what it explains, see detect.folding

@@ -90,3 +90,10 @@ def ranks_phrase(ranks: Sequence[int], world_size: int) -> str:
 def singular(ranks: Sequence[int], world_size: int) -> bool:
     """Whether ``ranks_phrase`` takes a singular verb."""
     return world_size <= 1 or len(ranks) == 1
+
+
+def folded_phrase(title: str, warned_s: float | None) -> str:
+    """A finding that lies under another: what else was seen of the same cause."""
+    if warned_s is None:
+        return f"Also seen, same cause: {title}"
+    return f"Warned {duration(warned_s)} before: {title}"

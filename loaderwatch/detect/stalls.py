@@ -153,7 +153,8 @@ def spiky_stall(pace: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
     began_ns = pace.rank.made_ns - int(limits.spike_recent_s * 1e9)
     spikes = find_spikes(pace, limits)
     limit_s = wait_limit_s(pace.rank, pace.loader.loader, limits)
-    spikes = [spike for spike in spikes if spike.wait_s < limit_s]  # beyond that it was reported as a hang
+    # Beyond the limit it was reported as a hang; one that goes on lies under that, if it is one.
+    spikes = [spike for spike in spikes if spike.open or spike.wait_s < limit_s]
     late = [spike for spike in spikes if spike.request_ns + spike.wait_s * 1e9 >= began_ns]
     if not late:
         return None

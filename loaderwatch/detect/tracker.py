@@ -1,4 +1,9 @@
-"""Incidents: findings of successive windows, merged over time. What alerts are made of."""
+"""Incidents: findings of successive windows, merged over time. What alerts are made of.
+
+An incident is one cause, not one key: a finding that explains an open incident takes it over instead of opening another
+(a slow sample turns out to hang, /dev/shm that was too small kills the run), and one that an open incident explains is
+folded into that.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import SEVERITIES, Finding
+from loaderwatch.detect.folding import absorb, explains, graver, joined
 
-SEVERITIES: Final = {"info": 0, "warning": 1, "critical": 2}
 MOST_INDICES: Final = 64
 
 
@@ -28,6 +33,9 @@ HYSTERESIS: Final[dict[str, Hysteresis]] = {
     "epoch-boundary": Hysteresis(windows=1, gap_s=10.0),  # judged over whole epochs, so already steady
     "hung": Hysteresis(windows=1, gap_s=2.0),  # the age limit is its patience
     "crashed": Hysteresis(windows=1, gap_s=2.0),  # it will not come back
+    "running-out": Hysteresis(
+        windows=3, gap_s=15.0
+    ),  # a forecast wavers; what it foretells may come meanwhile
 }
 DEFAULT_HYSTERESIS: Final = Hysteresis(windows=3, gap_s=5.0)
 
@@ -36,7 +44,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """One cause over its life. ``finding`` is the merged state; ``closed_ns`` None while it goes on."""
 
     id: str
-    key: str
+    key: str  # the finding's; another one once a finding of another key has taken the incident over
     finding: Finding
     opened_ns: int
     updated_ns: int
@@ -81,25 +89,42 @@ class Tracker:
 
     def update(self, findings: Sequence[Finding], now_ns: int) -> Changes:
         """Take in the findings of the window that ends at ``now_ns`` (UTC)."""
-        changes = Changes([], [], [])
         by_key = _strongest(findings)
+        touched: dict[str, Incident] = {}  # by the incident's id
+        new: set[str] = set()
         for key, finding in by_key.items():
-            if key in self._open:
-                incident = self._merge(self._open[key], finding, now_ns)
-                self._open[key] = incident
-                self._seen_ns[key] = now_ns
-                changes.updated.append(incident)
+            incident = self._open.get(key)
+            above = None if incident is not None else self._explaining(finding)
+            if incident is not None:
+                incident = self._put(self._merge(incident, finding, now_ns), now_ns)
+            elif above is not None:
+                self._waiting.pop(key, None)
+                folded = absorb(above.finding, [finding])
+                incident = self._open[above.key] = msgspec.structs.replace(above, finding=folded)
             else:
-                opened = self._hold(key, finding, now_ns)
-                if opened is not None:
-                    changes.opened.append(opened)
+                held = self._hold(key, finding)
+                if held is None:
+                    continue
+                below = self._explained(held)
+                incident = self._put(
+                    self._new(held, now_ns) if below is None else self._take_over(below, held, now_ns), now_ns
+                )
+                if below is None:
+                    new.add(incident.id)
+            touched[incident.id] = incident
         for key in [key for key in self._waiting if key not in by_key]:
             del self._waiting[key]
-        for key in [key for key in self._open if key not in by_key]:
-            closed = self._release(key, now_ns)
-            if closed is not None:
-                changes.closed.append(closed)
-        return changes
+        closed = [
+            incident
+            for key in [key for key in self._open if key not in by_key]
+            if (incident := self._release(key, now_ns)) is not None
+        ]
+        over = {incident.id for incident in closed}
+        return Changes(
+            opened=[incident for incident in touched.values() if incident.id in new],
+            updated=[each for each in touched.values() if each.id not in new and each.id not in over],
+            closed=closed,
+        )
 
     def close_all(self, now_ns: int) -> Changes:
         """The run is over: everything that is open closes now."""
@@ -107,7 +132,8 @@ class Tracker:
         self._waiting.clear()
         return Changes([], [], closed)
 
-    def _hold(self, key: str, finding: Finding, now_ns: int) -> Incident | None:
+    def _hold(self, key: str, finding: Finding) -> Finding | None:
+        """The finding once it has held for long enough."""
         waiting = self._waiting.get(key)
         if waiting is None:
             waiting = self._waiting[key] = _Waiting(0, finding)
@@ -116,17 +142,43 @@ class Tracker:
         waiting.finding = msgspec.structs.replace(finding, began_ns=began_ns)
         if waiting.windows < _hysteresis(finding).windows:
             return None
-        del self._waiting[key]
-        incident = Incident(
-            id=hashlib.sha256(f"{self.run_id}|{key}|{now_ns}".encode()).hexdigest()[:12],
-            key=key,
-            finding=waiting.finding,
+        return self._waiting.pop(key).finding
+
+    def _new(self, finding: Finding, now_ns: int) -> Incident:
+        return Incident(
+            id=hashlib.sha256(f"{self.run_id}|{finding.key}|{now_ns}".encode()).hexdigest()[:12],
+            key=finding.key,
+            finding=finding,
             opened_ns=now_ns,
             updated_ns=now_ns,
         )
-        self._open[key] = incident
-        self._seen_ns[key] = now_ns
+
+    def _put(self, incident: Incident, now_ns: int) -> Incident:
+        self._open[incident.key] = incident
+        self._seen_ns[incident.key] = now_ns
         return incident
+
+    def _explaining(self, finding: Finding) -> Incident | None:
+        """The open incident of which this finding is one more effect."""
+        return next((each for each in self.incidents if explains(each.finding, finding)), None)
+
+    def _explained(self, finding: Finding) -> Incident | None:
+        """The open incident that led up to this finding: the gravest, of these the oldest."""
+        led = [each for each in self.incidents if explains(finding, each.finding)]
+        return max(led, key=lambda each: SEVERITIES[each.finding.severity], default=None)
+
+    def _take_over(self, incident: Incident, finding: Finding, now_ns: int) -> Incident:
+        """The incident goes on as this finding, with what it was until now folded under it."""
+        old = incident.finding
+        warned_s = (now_ns - incident.opened_ns) / 1e9 if old.severity != "info" else None
+        del self._open[incident.key], self._seen_ns[incident.key]
+        finding = msgspec.structs.replace(
+            absorb(finding, [old], warned_s),
+            worker=old.worker if finding.worker is None else finding.worker,
+            sample_indices=finding.sample_indices or old.sample_indices,
+            stacks=finding.stacks or old.stacks,
+        )
+        return msgspec.structs.replace(incident, key=finding.key, finding=finding, updated_ns=now_ns)
 
     def _release(self, key: str, now_ns: int) -> Incident | None:
         seen_ns = self._seen_ns[key]
@@ -145,18 +197,19 @@ class Tracker:
 
     def _merge(self, incident: Incident, new: Finding, now_ns: int) -> Incident:
         old = incident.finding
-        graver = SEVERITIES[new.severity] > SEVERITIES[old.severity]
-        keep_old = old.scenario != new.scenario and new.confidence <= old.confidence and not graver
+        is_graver = SEVERITIES[new.severity] > SEVERITIES[old.severity]
+        keep_old = old.scenario != new.scenario and new.confidence <= old.confidence and not is_graver
         base = old if keep_old else new
         indices = list(dict.fromkeys([*old.sample_indices, *new.sample_indices]))[-MOST_INDICES:]
         finding = msgspec.structs.replace(
             base,
-            severity=max(old.severity, new.severity, key=SEVERITIES.__getitem__),
+            severity=graver(old.severity, new.severity),
             began_ns=min(old.began_ns, new.began_ns),
             ended_ns=new.ended_ns,
             sample_indices=indices,
             lost_s=_lost(old, new, incident.updated_ns, now_ns),
             stacks=new.stacks or old.stacks,
+            folded=joined(old.folded, new.folded, incident.key),
         )
         return msgspec.structs.replace(incident, finding=finding, updated_ns=now_ns)
 

@@ -7,10 +7,9 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import SEVERITIES, Finding
 from loaderwatch.detect.pace import totals_since
 from loaderwatch.detect.phrases import count, duration, percent
-from loaderwatch.detect.tracker import SEVERITIES
 from loaderwatch.detect.window import RunWindow
 
 RECENT_NS = 30_000_000_000

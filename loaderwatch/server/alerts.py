@@ -30,7 +30,7 @@ class UnknownAlert(LoaderwatchError):
 
 @dataclass(slots=True)
 class Alert:
-    """One incident of a run. ``announced``: people outside the page have been told."""
+    """One incident of a run. ``told``: how grave it was when people outside the page heard of it last, None if never."""
 
     id: str
     finding: Finding
@@ -39,7 +39,7 @@ class Alert:
     updated_ns: int
     closed_ns: int | None = None
     silenced_until_ns: int | None = None
-    announced: bool = False
+    told: str | None = None
 
     @property
     def pages(self) -> bool:
@@ -73,14 +73,14 @@ class AlertBook:
     def __init__(self, run_id: str, stored: Iterable[StoredAlert] = ()) -> None:
         self._run_id = run_id
         self._alerts: dict[str, Alert] = {}
-        self._open: dict[str, Alert] = {}  # by the finding's key
+        self._open: dict[str, Alert] = {}  # those not resolved, by their ids
         self._silenced: dict[str, int] = {}  # by the finding's key: until
         self._unsaved: dict[str, Alert] = {}
         self.urgent = False  # a state changed since the last save, not only numbers
         for alert in map(alert_of, stored):
             self._alerts[alert.id] = alert
             if alert.state != "resolved":
-                self._open[alert.finding.key] = alert
+                self._open[alert.id] = alert
             if alert.silenced_until_ns is not None:
                 self._silence_key(alert.finding.key, alert.silenced_until_ns)
 
@@ -97,7 +97,7 @@ class AlertBook:
 
     def by_key(self, key: str) -> Alert | None:
         """The open alert of a cause."""
-        return self._open.get(key)
+        return next((alert for alert in self._open.values() if alert.finding.key == key), None)
 
     def get(self, alert_id: str) -> Alert:
         """One alert.
@@ -119,7 +119,7 @@ class AlertBook:
             self._open_or_update(incident)
         told = []
         for incident in changes.closed:
-            alert = self._open.get(incident.finding.key)
+            alert = self._open.get(self._id(incident))
             if alert is not None:
                 told.append(self._resolve(alert, incident.closed_ns or incident.updated_ns, now_ns))
         told += [self._announce(alert, now_ns) for alert in self._open.values()]
@@ -143,7 +143,7 @@ class AlertBook:
         alert = self.get(alert_id)
         if alert.state != "resolved":
             alert.state, alert.silenced_until_ns, alert.updated_ns = "acknowledged", None, now_ns
-            alert.announced = True
+            alert.told = alert.finding.severity
             self._silenced.pop(alert.finding.key, None)
             self._changed(alert)
         return alert
@@ -175,30 +175,47 @@ class AlertBook:
 
     def _open_or_update(self, incident: Incident) -> None:
         finding = incident.finding
-        alert = self._open.get(finding.key)
+        alert = self._open.get(self._id(incident))
         if alert is None:
-            alert_id = f"{self._run_id}{_ID_SEPARATOR}{incident.id}"
-            alert = Alert(alert_id, finding, "firing", incident.opened_ns, incident.updated_ns)
-            self._alerts[alert.id] = self._open[finding.key] = alert
+            alert = Alert(self._id(incident), finding, "firing", incident.opened_ns, incident.updated_ns)
+            self._alerts[alert.id] = self._open[alert.id] = alert
             self.urgent = True
         elif alert.finding == finding:
             return
-        if not finding.stacks and alert.finding.stacks:  # what was seen once stays
-            finding = msgspec.structs.replace(finding, stacks=alert.finding.stacks)
-        alert.finding, alert.updated_ns = finding, incident.updated_ns
+        elif alert.finding.key != finding.key:
+            self._escalate(alert, finding)
+        alert.finding, alert.updated_ns = self._with_stacks(finding, alert), incident.updated_ns
         self._unsaved[alert.id] = alert
+
+    def _escalate(self, alert: Alert, finding: Finding) -> None:
+        """Another finding takes the alert over. Who took on a warning, or put it to silence, did not mean what is critical."""
+        self.urgent = True
+        if finding.severity == "critical" and alert.told != "critical":
+            alert.told = None
+            if alert.state != "firing":
+                alert.state, alert.silenced_until_ns = "firing", None
+
+    def _id(self, incident: Incident) -> str:
+        return f"{self._run_id}{_ID_SEPARATOR}{incident.id}"
+
+    @staticmethod
+    def _with_stacks(finding: Finding, alert: Alert) -> Finding:
+        """What was seen once stays."""
+        if finding.stacks or not alert.finding.stacks:
+            return finding
+        return msgspec.structs.replace(finding, stacks=alert.finding.stacks)
 
     def _resolve(self, alert: Alert, closed_ns: int, now_ns: int) -> Announcement | None:
         silenced = self._is_silenced(alert.finding.key, now_ns)
         alert.state, alert.closed_ns, alert.updated_ns = "resolved", closed_ns, closed_ns
         if alert.finding.ended_ns is None:
             alert.finding = msgspec.structs.replace(alert.finding, ended_ns=closed_ns)
-        del self._open[alert.finding.key]
+        del self._open[alert.id]
         self._changed(alert)
-        return Announcement(alert, resolved=True) if alert.announced and not silenced else None
+        return Announcement(alert, resolved=True) if alert.told and not silenced else None
 
     def _announce(self, alert: Alert, now_ns: int) -> Announcement | None:
-        """Settle an open alert's silence; it is announced the first time it pages and is not silenced."""
+        """Settle an open alert's silence; it is announced the first time it pages and is not silenced, and when it escalates."""
         if self._is_silenced(alert.finding.key, now_ns):
             if alert.state == "firing":
                 alert.state, alert.silenced_until_ns = "silenced", self._silenced[alert.finding.key]
@@ -207,9 +224,9 @@ class AlertBook:
         if alert.state == "silenced":
             alert.state, alert.silenced_until_ns = "firing", None
             self._changed(alert)
-        if alert.announced or not alert.pages or alert.state != "firing":
+        if alert.told or not alert.pages or alert.state != "firing":
             return None
-        alert.announced = True
+        alert.told = alert.finding.severity
         return Announcement(alert, resolved=False)
 
     def _changed(self, alert: Alert) -> None:
@@ -239,7 +256,7 @@ def alert_of(stored: StoredAlert) -> Alert:
         updated_ns=stored.updated_ns,
         closed_ns=stored.closed_ns,
         silenced_until_ns=stored.silenced_until_ns,
-        announced=finding.severity != "info" and stored.state != "silenced",
+        told=finding.severity if finding.severity != "info" and stored.state != "silenced" else None,
     )
 
 
@@ -277,6 +294,19 @@ def shape(alert: Alert, *, stack_texts: bool = True) -> dict[str, Any]:
                 "why": stack.why,
             }
             for stack in finding.stacks
+        ],
+        "folded": [
+            {
+                "key": folded.key,
+                "code": folded.code,
+                "scenario": folded.scenario,
+                "severity": folded.severity,
+                "title": folded.title,
+                "evidence": folded.evidence,
+                "began_at": folded.began_ns / 1e9,
+                "warned_s": folded.warned_s,
+            }
+            for folded in finding.folded
         ],
         "silenced_until": None if alert.silenced_until_ns is None else alert.silenced_until_ns / 1e9,
     }

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.phrases import duration
-from loaderwatch.detect.tracker import SEVERITIES
+from loaderwatch.detect.finding import SEVERITIES, Finding
+from loaderwatch.detect.phrases import duration, folded_phrase
 from loaderwatch.server.alerts import Alert, Announcement
 from loaderwatch.server.notify import Kind, Message
 
@@ -28,7 +27,7 @@ def notice(announcement: Announcement, run_id: str, base_url: str) -> str:
     if announcement.resolved:
         text = f"resolved after {_lasted(alert)}: {finding.title}"
     else:
-        text = f"{finding.title.rstrip('.')} — {_first_sentence(finding.advice)}"
+        text = f"{finding.title.rstrip('.')}{_warned(finding)} — {_first_sentence(finding.advice)}"
     return f"loaderwatch: [{finding.code}] {_one_line(text)} — {run_link(base_url, run_id, finding.rank)}"
 
 
@@ -47,6 +46,7 @@ def message(announcement: Announcement, run_id: str, run_name: str, base_url: st
         finding.title,
         f"Cause: {finding.cause}",
         f"What to do: {finding.advice}",
+        "\n".join(folded_phrase(folded.title, folded.warned_s) for folded in finding.folded),
         _where(finding),
         link,
     ]
@@ -79,6 +79,11 @@ def ended_verdict(state: str, alerts: Sequence[Alert]) -> dict[str, Any] | None:
         "advice": worst.finding.advice,
         "finding_id": worst.id,
     }
+
+
+def _warned(finding: Finding) -> str:
+    longest = max((folded.warned_s for folded in finding.folded if folded.warned_s is not None), default=None)
+    return "" if longest is None else f" (warned {duration(longest)} before)"
 
 
 def _where(finding: Finding) -> str:

@@ -15,8 +15,9 @@ from loaderwatch.advise.whatif import what_if
 from loaderwatch.core.records import TABLES, UNKNOWN, Phase
 from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect.families import detect
+from loaderwatch.detect.finding import SEVERITIES
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.tracker import SEVERITIES, Tracker
+from loaderwatch.detect.tracker import Tracker
 from loaderwatch.detect.verdict import verdict
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect import stacks

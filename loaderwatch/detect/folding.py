@@ -1,0 +1,185 @@
+"""Which finding explains which: one cause, one alert, with what else it shows itself by folded under it.
+
+Within a window ``fold`` puts effects under their cause; over time the tracker asks ``explains`` whether a new finding
+is what an open incident was leading up to (it then takes that incident over), or only another effect of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from loaderwatch.detect.finding import SEVERITIES, Finding, Folded
+
+MOST_FOLDED: Final = 8
+
+OF_THE_HOST: Final = frozenset(("S03", "S04", "S05", "S06", "S07", "S09", "S10", "S14"))
+"""Causes that lie in the machine or the job's settings: two loaders that suffer from one have one trouble."""
+
+
+def explains(cause: Finding, effect: Finding) -> bool:
+    """Whether ``effect`` is only another sign of ``cause``, so that one alert is enough for both."""
+    rule = _RULES.get((cause.code, effect.code))
+    return rule is not None and cause.key != effect.key and rule(cause, effect)
+
+
+def fold(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings of one window that nothing explains, each with what it explains under it."""
+    above = {
+        effect.key: cause
+        for effect in findings
+        if (cause := next((other for other in findings if explains(other, effect)), None)) is not None
+    }
+    under: dict[str, list[Finding]] = {}
+    for finding in findings:
+        top = finding
+        for _ in above:  # the cause of the cause; no further than there are causes
+            top = above.get(top.key, top)
+        if top is not finding:
+            under.setdefault(top.key, []).append(finding)
+    return [absorb(finding, under.get(finding.key, ())) for finding in findings if finding.key not in above]
+
+
+def absorb(cause: Finding, effects: Iterable[Finding], warned_s: float | None = None) -> Finding:
+    """The cause with these effects under it. It is as grave, and costs as much, as the worst of them.
+
+    A resumed run is only a remark, however long its loop waits meanwhile. ``warned_s``: see ``Folded``.
+    """
+    for effect in effects:
+        cause = msgspec.structs.replace(
+            cause, folded=joined(cause.folded, [*effect.folded, _folded(effect, warned_s)], cause.key)
+        )
+        if cause.code != "fast-forward":
+            known = [lost for lost in (cause.lost_s, effect.lost_s) if lost is not None]
+            cause = msgspec.structs.replace(
+                cause, severity=graver(cause.severity, effect.severity), lost_s=max(known, default=None)
+            )
+    return cause
+
+
+def joined(old: Iterable[Folded], new: Iterable[Folded], key: str) -> list[Folded]:
+    """Both, the newer word for each key, without ``key`` itself; that something warned is not forgotten."""
+    by_key = {folded.key: folded for folded in old}
+    for folded in new:
+        known = by_key.get(folded.key)
+        if known is not None:
+            folded = msgspec.structs.replace(
+                folded,
+                warned_s=known.warned_s if folded.warned_s is None else folded.warned_s,
+                began_ns=min(known.began_ns, folded.began_ns),
+                severity=graver(known.severity, folded.severity),
+            )
+        by_key[folded.key] = folded
+    by_key.pop(key, None)
+    return list(by_key.values())[-MOST_FOLDED:]
+
+
+def graver(one: str, other: str) -> str:
+    """The graver of two severities."""
+    return max(one, other, key=SEVERITIES.__getitem__)
+
+
+def _folded(finding: Finding, warned_s: float | None) -> Folded:
+    return Folded(
+        key=finding.key,
+        code=finding.code,
+        scenario=finding.scenario,
+        severity=finding.severity,
+        title=finding.title,
+        began_ns=finding.began_ns,
+        evidence=finding.evidence,
+        warned_s=warned_s,
+    )
+
+
+# ---- the rules: (what explains, what is explained)
+
+
+def _same_rank(cause: Finding, effect: Finding) -> bool:
+    return None in (cause.rank, effect.rank) or cause.rank == effect.rank
+
+
+def _same_host(cause: Finding, effect: Finding) -> bool:
+    return None in (cause.host, effect.host) or cause.host == effect.host
+
+
+def _crash_of_what_ran_out(crash: Finding, forecast: Finding) -> bool:
+    """The crash was foretold: the same resource, or a kill while memory ran out."""
+    if forecast.scenario == "S40":
+        return crash.scenario == "S40" and _same_rank(crash, forecast)
+    return crash.scenario == {"S24": "S37"}.get(forecast.scenario, forecast.scenario) and _same_host(
+        crash, forecast
+    )
+
+
+def _hang_of_what_ran_out(hang: Finding, forecast: Finding) -> bool:
+    """A worker that is dead, or a batch that was lost, while /dev/shm, memory or descriptors ran out (pytorch#25691)."""
+    fits = {"S37": ("S24", "S39", "S40"), "S41": ("S39", "S40")}.get(hang.scenario, ())
+    return hang.severity == "critical" and forecast.scenario in fits and _same_host(hang, forecast)
+
+
+def _hang_of_a_wait(hang: Finding, wait: Finding) -> bool:
+    """What hangs is not slow: long waits of the same rank, and whatever began to wait after it."""
+    if hang.scenario == "S26" or SEVERITIES[hang.severity] < SEVERITIES[wait.severity]:
+        return False
+    same = wait.key.endswith(":spikes") and _same_rank(hang, wait)
+    return same or (hang.severity == "critical" and wait.began_ns >= hang.began_ns)
+
+
+def _wait_that_may_hang(wait: Finding, hang: Finding) -> bool:
+    """A remark that a sample may hang does not hide the alert that it takes long."""
+    return hang.severity == "info" != wait.severity and _same_rank(wait, hang) and hang.scenario != "S26"
+
+
+def _loader_that_holds_all(one: Finding, other: Finding) -> bool:
+    """The ranks first seemed to wait for each other; now it is known that one is stuck in its loader."""
+    return other.key == "hung:collective" and one.severity == "critical" and one.scenario != "S26"
+
+
+def _standstill(hang: Finding, pauses: Finding) -> bool:
+    return hang.severity != "info" and hang.scenario == pauses.scenario == "S26"
+
+
+def _pauses(pauses: Finding, standstill: Finding) -> bool:
+    return standstill.severity == "info" and pauses.scenario == standstill.scenario == "S26"
+
+
+def _straggler(straggler: Finding, pauses: Finding) -> bool:
+    """The other ranks' steps are long because they wait for the straggler's gradients."""
+    return straggler.scenario == "S43" and pauses.scenario == "S26" and straggler.rank != pauses.rank
+
+
+def _memory_and_cache(memory: Finding, thrash: Finding) -> bool:
+    """Memory that grows takes the page cache's place."""
+    return (
+        (memory.scenario, thrash.scenario) == ("S24", "S09")
+        and memory.severity != "info"
+        and _same_host(memory, thrash)
+    )
+
+
+def _same_loader(resumed: Finding, wait: Finding) -> bool:
+    return wait.key.split(":")[1] == resumed.key.split(":")[1]
+
+
+def _one_machine(one: Finding, other: Finding) -> bool:
+    same = one.scenario == other.scenario and one.scenario in OF_THE_HOST and _same_host(one, other)
+    return same and one.key < other.key  # the first loader speaks for all
+
+
+_RULES: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
+    ("crashed", "running-out"): _crash_of_what_ran_out,
+    ("crashed", "hung"): _same_rank,
+    ("hung", "running-out"): _hang_of_what_ran_out,
+    ("hung", "input-bound"): _hang_of_a_wait,
+    ("hung", "hung"): _loader_that_holds_all,
+    ("hung", "slow-step"): _standstill,
+    ("slow-step", "hung"): _pauses,
+    ("input-bound", "hung"): _wait_that_may_hang,
+    ("input-bound", "slow-step"): _straggler,
+    ("input-bound", "input-bound"): _one_machine,
+    ("running-out", "input-bound"): _memory_and_cache,
+    ("fast-forward", "input-bound"): _same_loader,
+}
