@@ -1,14 +1,15 @@
 """From the general cause of a steady wait to the particular one. One wait has one cause: the first that fits is named.
 
 The order is from the certain to the likely: what the machine does to us (quota, affinity), what the workers do to each
-other (threads), what the storage did (a step change), what a fetch is made of (collate, amplification, cache), and last
-the crowd on the CPUs.
+other (threads), what the storage did (a step change), what a fetch is made of (collector, collate, amplification, cache),
+and last the crowd on the CPUs.
 """
 
 from __future__ import annotations
 
 from loaderwatch.detect.batch_causes import collate_cause, pin_cause, snapshot_cause
 from loaderwatch.detect.causes import Cause, steady_cause
+from loaderwatch.detect.collector_causes import collector_cause
 from loaderwatch.detect.cpu_causes import cpu_cause, crowd_cause
 from loaderwatch.detect.cpus import Cpus
 from loaderwatch.detect.machine import Machine
@@ -41,6 +42,7 @@ def refined_cause(now: Pace, cpus: Cpus, machine: Machine, change: StepChange | 
     return (
         cpu_cause(now, cpus, machine)
         or (change and change_cause(now, change, machine))
+        or collector_cause(now)
         or collate_cause(now)
         or amplification_cause(now, machine)
         or thrash_cause(now, machine)

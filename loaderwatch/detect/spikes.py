@@ -12,6 +12,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect.causes import Cause
 from loaderwatch.detect.ceiling import gain_ratio, prefetch_needed
+from loaderwatch.detect.collector_causes import collector_spike_cause, collector_times
 from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.pace import Pace
@@ -35,6 +36,7 @@ class Spike:
     sample_index: int | None
     sample_s: float | None
     fetch_s: float | None
+    collected_s: float = 0.0  # of that fetch, in the worker's garbage collector
     pid: int | None = None
     open: bool = False  # it goes on
 
@@ -67,6 +69,10 @@ def spike_cause(pace: Pace, spikes: list[Spike]) -> Cause:
     lost_s = sum(spike.wait_s for spike in spikes)
     after_s = pace.iteration_s - lost_s / max(1, pace.wait_s.size)
     gain = gain_ratio(pace.iteration_s, after_s)
+    worst = max(spikes, key=lambda spike: spike.wait_s)
+    collected = collector_spike_cause(worst.worker, worst.fetch_s or worst.wait_s, worst.collected_s, gain)
+    if collected is not None:
+        return collected
     if len(spikes) >= JITTER_SPIKES and distinct >= JITTER_SPIKES and prefetch <= MOST_PREFETCH:
         return _jitter(pace, spikes, tail_s, prefetch, gain, indices)
     return _slow_sample(pace, spikes, tail_s, indices, gain)
@@ -181,6 +187,7 @@ def _spike(pace: Pace, row: int) -> Spike | None:
         sample_index=int(fetches.slow_index[slowest]) if named else None,
         sample_s=sample_s if named else None,
         fetch_s=fetch_s,
+        collected_s=float(collector_times(pace)[slowest]),
     )
 
 

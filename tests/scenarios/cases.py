@@ -84,6 +84,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s10_throttled", ("S10",), "machine", within_s=40, says=("at once", "burst")),
     Case("s11_amplified", ("S11",), "machine", says=("read", "chunk")),
     Case("s12_collate", ("S12",), "machine", says=("collate_fn takes",)),
+    Case("s25_workers", ("S25",), "machine", says=("worker_init_fn", "gc.collect()")),
     Case("s18_dispatch", ("S18",), "machine", ranks=2, rank=0, says=("reads for all 2 ranks",)),
     Case("s19_stateful", ("S19",), "machine", says=("snapshot_every_n_steps 1 →",)),
     # ---- epoch boundaries

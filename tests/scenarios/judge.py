@@ -87,7 +87,8 @@ def waited_s(
         more = _rows(payloads, "epoch_ends", ("teardown_ns",))
         ends, lengths = np.concatenate((ends, more[0])), np.concatenate((lengths, more[1]))
     else:
-        column = "step_ns" if scenario in PAUSES else "wait_ns"
+        in_step = scenario in PAUSES and finding["code"] != "input-bound"
+        column = "step_ns" if in_step else "wait_ns"
         ends, lengths = _rows(payloads, "steps", (column,))
     if not len(lengths):
         return None
