@@ -8,6 +8,7 @@ from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.gpu_evidence import spins_in_collective
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, listing, ranks_phrase
+from loaderwatch.detect.places import names, patience, place_evidence, places_of
 from loaderwatch.detect.progress import Stuck
 from loaderwatch.detect.seats import Seat, seats_of
 from loaderwatch.detect.standstill import alone, is_excused
@@ -119,8 +120,8 @@ def _planned(seat: Seat) -> int | None:
 
 
 def _in_buffer_sync(seats: list[Seat]) -> bool:
-    names = {seat.collective for seat in seats if seat.dump is not None}
-    return "buffer sync" in names and len(names) > 1
+    found = {seat.collective for seat in seats if seat.dump is not None}
+    return "buffer sync" in found and len(found) > 1
 
 
 def _differ(seats: list[Seat]) -> bool:
@@ -132,9 +133,8 @@ def _desync(seats: list[Seat]) -> Finding:
     groups: dict[str, list[int]] = {}
     for seat in seats:
         groups.setdefault(seat.stands, []).append(seat.number)
-    places = listing([f"{_ranks(numbers)} in {place}" for place, numbers in groups.items()])
-    smallest = min(groups.values(), key=len)
-    odd = next(seat for seat in seats if seat.number == smallest[0])
+    places = listing([f"{names(numbers)} in {place}" for place, numbers in groups.items()])
+    odd = places_of(seats)[0].seat
     age_s = max(seat.age_s for seat in seats)
     if _in_buffer_sync(seats):
         return _finding(
@@ -198,7 +198,7 @@ def _crashed(stuck: list[Seat], seats: list[Seat]) -> Finding | None:
         odd=dead[0],
         seats=[*dead, *stuck],
         age_s=max(seat.age_s for seat in stuck),
-        title=f"{_ranks([seat.number for seat in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].stands} for"
+        title=f"{names([seat.number for seat in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].stands} for"
         f" rank {dead[0].number}, which crashed{how}.",
         cause=f"Rank {dead[0].number} is gone; the others sit in a collective with it until that times out.",
         advice=f"Find out why rank {dead[0].number} on {dead[0].rank.host} died; its last steps are on its page. Stop the job:"
@@ -220,10 +220,9 @@ def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
         odd=odd,
         seats=[*waiting, odd],
         age_s=max(seat.age_s for seat in waiting),
-        title=f"{_ranks([seat.number for seat in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in"
+        title=f"{names([seat.number for seat in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in"
         f" {waiting[0].stands} for rank {odd.number}, which has been at {odd.stands} for {duration(odd.age_s)}.",
-        cause=f"Rank {odd.number} does something the others do not, while they wait for it in a collective; after its timeout"
-        " (10 minutes with NCCL, 30 with gloo) the job dies.",
+        cause=f"Rank {odd.number} does something the others do not, while they wait for it in a collective.",
         advice="Do long work of a single rank before training, asynchronously, or raise the timeout of init_process_group.",
         evidence=[],
     )
@@ -241,13 +240,8 @@ def _finding(
     advice: str,
     evidence: list[Evidence],
 ) -> Finding:
-    ordered = sorted(
-        {seat.number: seat for seat in seats}.values(), key=lambda seat: seat.number != odd.number
-    )
-    stands = [
-        Evidence(label=f"rank {seat.number} stands in", value=seat.stands, unit="text")
-        for seat in ordered[:16]
-    ]
+    found = places_of(list({seat.number: seat for seat in seats}.values()), odd.number)
+    left = patience(seats)
     return Finding(
         key=f"{CODE}:collective",
         code=CODE,
@@ -256,18 +250,23 @@ def _finding(
         confidence=confidence,
         began_ns=max(seat.rank.made_ns - int(seat.age_s * 1e9) for seat in seats if seat.age_s <= age_s),
         title=title,
-        cause=cause,
+        cause=f"{cause} {left.sentence}" if left else cause,
         advice=advice,
         evidence=[
             Evidence(label="no progress for", value=age_s, unit="s"),
+            *(
+                [Evidence(label="until the collective is given up", value=max(0.0, left.left_s), unit="s")]
+                if left
+                else []
+            ),
             *(item for item in evidence if item.value is not None),
-            *stands,
+            *place_evidence(found),
         ],
         rank=odd.number,
         host=odd.rank.host,
         pid=odd.rank.process.pid,
         lost_s=age_s,
-        stacks=[seat.dump for seat in ordered[:8] if seat.dump is not None],
+        stacks=[place.dump for place in found[:8] if place.dump is not None],
     )
 
 
@@ -278,10 +277,6 @@ def _with_gpu(finding: Finding, stuck: list[Seat]) -> Finding:
         if said:
             return msgspec.structs.replace(finding, cause=f"{finding.cause} {said}")
     return finding
-
-
-def _ranks(numbers: list[int]) -> str:
-    return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {_numbers(numbers)}"
 
 
 def _numbers(numbers: list[int]) -> str:

@@ -19,6 +19,7 @@ from loaderwatch.detect.crashed import oom_kills
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, listing, sample_name
+from loaderwatch.detect.places import patience, place_evidence, places
 from loaderwatch.detect.progress import LOADER_PHASES, WORKER_IDLE, Stuck, stack_of, stuck
 from loaderwatch.detect.stacktext import Frame, in_debugger, main_frames, user_frame, waits_on_queue
 from loaderwatch.detect.window import RankWindow, RunWindow
@@ -41,7 +42,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     in_loader = [item for item in inside if item.span.phase in LOADER_PHASES]
     if in_loader:
         oldest = max(in_loader, key=lambda item: item.age_s)
-        return [_loader_finding(window, oldest, in_loader, inside)]
+        return [_loader_finding(window, oldest, in_loader, inside, limits)]
     return collectives.detect(window, inside, limits) or standstill.outside(window, outside)
 
 
@@ -54,7 +55,7 @@ class _Reason:
 
 
 def _loader_finding(
-    window: RunWindow, item: Stuck, in_loader: list[Stuck], everything: list[Stuck]
+    window: RunWindow, item: Stuck, in_loader: list[Stuck], everything: list[Stuck], limits: Limits
 ) -> Finding:
     rank, span = item.rank, item.span
     worker = _culprit(rank, span)
@@ -69,6 +70,8 @@ def _loader_finding(
     severity = "critical"
     if item.reading and item.age_s < READING_FACTOR * item.limit_s:
         severity = "info"
+    stands = places(window, limits)
+    left = patience([seat for place in stands for seat in place.seats])
     stacks = [stack for stack in (dump, main) if stack is not None]
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
@@ -78,11 +81,14 @@ def _loader_finding(
         confidence=reason.confidence,
         began_ns=span.since_ns,
         title=_title(item, worker, index, reason, window),
-        cause=_cause(item, worker, reason, where, others, len(in_loader)) + _out_of_memory(kills),
+        cause=_cause(item, worker, reason, where, others, len(in_loader))
+        + _out_of_memory(kills)
+        + (f" {left.sentence}" if left else ""),
         advice=reason.advice,
         evidence=[
             *_evidence(item, worker, index, where),
             *([Evidence(label="out-of-memory kills", value=kills, unit="count")] if kills else []),
+            *place_evidence(stands),
         ],
         rank=rank.rank,
         host=rank.host,

@@ -70,6 +70,8 @@ class RankBuilder:
         self.exit: str | None = None
         self.has_model = False
         self.has_optimizer = False
+        self.backend: str | None = None
+        self.timeout_s: float | None = None
 
     def step(self, wait: float, step: float, *, loader: int = 0, **fields: float) -> RankBuilder:
         """One batch: its wait and its step, seconds."""
@@ -196,6 +198,8 @@ class RankBuilder:
                 exit=self.exit,
                 has_model=self.has_model,
                 has_optimizer=self.has_optimizer,
+                backend=self.backend,
+                collective_timeout_s=self.timeout_s,
             ),
             span=self.span,
             workers=self.workers,

@@ -128,6 +128,45 @@ def test_a_rank_that_is_busy_with_something_else() -> None:
     assert "train.py:61 in preprocess" in finding.title
 
 
+def test_many_ranks_are_grouped_by_their_stacks_and_the_outlier_comes_first() -> None:
+    others = [stuck(number, BARRIER, world=256, batches=3) for number in range(256) if number != 77]
+    finding = only(run(*others, stuck(77, stacks.main_in(user="preprocess"), world=256, batches=3, age=60.0)))
+    assert finding.rank == 77
+    stands = [(item.label, item.value) for item in finding.evidence if "stand" in item.label]
+    assert stands == [
+        ("rank 77 stands in", "train.py:61 in preprocess"),
+        ("ranks 0, 1, 2 and 252 more stand in", "barrier (train.py:61 in train_epoch)"),
+    ]
+    assert [stack.rank for stack in finding.stacks] == [77, 0]
+
+
+@pytest.mark.parametrize(
+    ("backend", "timeout_s", "said"),
+    [
+        (
+            "gloo",
+            420.0,
+            "In 6 min 20 s the collective is given up, after its timeout of 7 min 0 s, and the job dies.",
+        ),
+        (
+            "nccl",
+            None,
+            "In 9 min 20 s the collective is given up, after its timeout of 10 min 0 s, PyTorch's default, and",
+        ),
+        ("gloo", 35.0, "should have been given up by now"),
+        (None, None, ""),
+    ],
+)
+def test_the_time_that_is_left(backend: str | None, timeout_s: float | None, said: str) -> None:
+    ranks = [stuck(0, stacks.main_in(user="preprocess"), age=60.0), stuck(1, BARRIER)]
+    for builder in ranks:
+        builder.backend, builder.timeout_s = backend, timeout_s
+    finding = only(run(*ranks))
+    assert said in finding.cause
+    left = [item.value for item in finding.evidence if item.label == "until the collective is given up"]
+    assert bool(left) == bool(said)
+
+
 @pytest.mark.parametrize("power", [71.0, 390.0])
 def test_full_utilization_at_low_power_is_a_spinning_kernel(power: float) -> None:
     busy = stuck(1, BACKWARD, batch=12, planned=14)
