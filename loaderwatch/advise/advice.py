@@ -19,6 +19,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     change: str
     loader: str | None = None  # the loader's name
+    where: str | None = None  # file and line of the loader's construction, where that is known
     ranks: list[int] = []
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from loaderwatch.advise import batches, cushion, options, refusals, sharding, starting, threads, workers
 from loaderwatch.advise.advice import Advice, by_severity
 from loaderwatch.advise.facts import Facts
@@ -23,4 +25,11 @@ CHECKS: Final[tuple[Callable[[Facts], list[Advice]], ...]] = (
 
 def audit(facts: Facts) -> list[Advice]:
     """Everything to say about a configuration, the worst first; empty when there is nothing."""
-    return by_severity([advice for check in CHECKS for advice in check(facts)])
+    made_at = {loader.info.name: loader.made_at for loader in facts.loaders}
+    found = [advice for check in CHECKS for advice in check(facts)]
+    return by_severity(
+        [
+            msgspec.structs.replace(advice, where=advice.where or made_at.get(advice.loader or ""))
+            for advice in found
+        ]
+    )

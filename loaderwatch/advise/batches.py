@@ -6,6 +6,7 @@ from typing import Final
 
 from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, LoaderFacts
+from loaderwatch.detect.phrases import duration
 
 MANY_TENSORS: Final = 200
 """Each tensor costs the training thread a file descriptor and a map; measured 500 tensors ≈ 80 ms (pytorch#24984)."""
@@ -22,10 +23,34 @@ def check(facts: Facts) -> list[Advice]:
 
 
 def _unreadable(loader: LoaderFacts) -> Advice | None:
-    error = loader.probe.error if loader.probe is not None else None
+    probe = loader.probe
+    if probe is not None and probe.unfinished_s is not None:
+        return Advice(
+            check="sample",
+            severity="warning",
+            what=f"Reading the first samples as a worker does had not ended after {duration(probe.unfinished_s)}.",
+            why="The first batch takes at least as long, in each epoch whose workers are new, or never comes.",
+            change=f"Time one sample alone, in a Python prompt: {_alone(loader)}. Look at what it opens, downloads or"
+            " waits for.",
+            loader=loader.info.name,
+            ranks=[loader.rank],
+        )
+    if probe is not None and probe.died is not None:
+        return Advice(
+            check="sample",
+            severity="critical",
+            what=f"Reading the first samples as a worker does ends the process with {probe.died}.",
+            why="A worker dies in the same way, and the training with it. SIGSEGV and SIGABRT come from a native library"
+            " (often one that was used before the fork), SIGKILL from the memory limit, SIGBUS from a full /dev/shm.",
+            change=f"Read one sample alone with `python -X faulthandler`: {_alone(loader)}. If that works, open the"
+            " library's files and clients in the worker, on first use.",
+            loader=loader.info.name,
+            ranks=[loader.rank],
+        )
+    error = probe.error if probe is not None else None
     if error is None:
         return None
-    change = "Read that sample alone: `dataset[0]`, in a Python prompt."
+    change = f"Read one sample alone, in a Python prompt: {_alone(loader)}."
     if "CUDA" in error and "fork" in error:  # pytorch#77159
         change = (
             "Return CPU tensors from the dataset and move the batch to the GPU in the loop; num_workers=0 would hide"
@@ -40,6 +65,10 @@ def _unreadable(loader: LoaderFacts) -> Advice | None:
         loader=loader.info.name,
         ranks=[loader.rank],
     )
+
+
+def _alone(loader: LoaderFacts) -> str:
+    return "`next(iter(dataset))`" if loader.info.iterable_dataset else "`dataset[0]`"
 
 
 def _delivery(loader: LoaderFacts) -> Advice | None:

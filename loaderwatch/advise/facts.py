@@ -50,6 +50,7 @@ class LoaderFacts:
     worker_threads: float = math.nan  # the most that a worker has
     worker_cpu_ratio: float = math.nan  # of one core, the mean over busy workers
     probe: LoaderProbe | None = None
+    made_at: str | None = None  # "train.py:38"
 
     @property
     def workers(self) -> int:
@@ -64,7 +65,8 @@ class LoaderFacts:
     @property
     def in_flight(self) -> int:
         """The most batches that exist at once: read ahead, delivered, and the one in the loop's hands."""
-        return self.workers * (self.info.prefetch_factor or 2) + 1
+        ahead = self.workers * (self.info.prefetch_factor or 2)
+        return (ahead if self.info.batches is None else min(ahead, max(1, self.info.batches))) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ def _probed(
         fetch_cpu_ratio=cpu_ratio,
         batch_bytes=size,
         probe=probe,
+        made_at=report.made_at.get(info.loader),
     )
 
 

@@ -65,14 +65,20 @@ def _timeout(loader: LoaderFacts) -> Advice | None:
             ranks=[loader.rank],
         )
     slowest = max(
-        (s for s in (loader.first_wait_s, loader.fetch_tail_s) if math.isfinite(s)), default=math.nan
+        (s for s in (loader.first_wait_s, loader.fetch_tail_s, loader.fetch_s) if math.isfinite(s)),
+        default=math.nan,
     )
     if not timeout_s < TIMEOUT_ROOM * slowest:
         return None
+    takes = (
+        f"takes about {duration(slowest)} to load"
+        if loader.probe
+        else f"has already taken {duration(slowest)}"
+    )
     return Advice(
         check="timeout",
-        severity="warning",
-        what=f"timeout={timeout_s:g} s, and a batch has already taken {duration(slowest)}.",
+        severity="critical" if loader.probe is not None and timeout_s < slowest else "warning",
+        what=f"timeout={timeout_s:g} s, and a batch {takes}.",
         why="The timeout counts for every batch, the first of an epoch included; PyTorch then ends the run with an"
         " error that names no worker.",
         change=f"timeout={math.ceil(10 * slowest)}, or 0 and let loaderwatch tell a hang from a slow batch.",

@@ -37,14 +37,14 @@ def check(facts: Facts) -> list[Advice]:
             ((why, change) for part, why, change in _EXPLAINED if part in report.refusal),
             ("PyTorch does not accept these arguments.", "Change what the message names."),
         )
-        where = f" at {report.refused_line}" if report.refused_line else ""
         found.append(
             Advice(
                 check="refused",
                 severity="critical",
-                what=f"DataLoader raises{where}: {report.refusal}",
+                what=f"DataLoader raises: {report.refusal}",
                 why=why,
                 change=change,
+                where=report.refused_line,
                 ranks=[rank],
             )
         )

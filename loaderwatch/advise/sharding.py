@@ -17,7 +17,7 @@ def check(facts: Facts) -> list[Advice]:
     found = [
         advice
         for loader in facts.loaders
-        for advice in (_same_order(loader), _shards(facts, loader))
+        for advice in (_same_order(loader), _epoch_never_set(facts, loader), _shards(facts, loader))
         if advice
     ]
     by_name: dict[str, list[LoaderFacts]] = defaultdict(list)
@@ -38,8 +38,27 @@ def _same_order(loader: LoaderFacts) -> Advice | None:
         what=f"{passes if passes < 3 else '3 or more'} epochs in a row began with the same"
         f" {loader.info.sampler_class or 'DistributedSampler'}.epoch.",
         why="The sampler's order depends on its epoch alone, so every epoch goes through the data in the same order.",
-        change="Call train_loader.sampler.set_epoch(epoch) at the beginning of each epoch.",
+        change=f"Call {loader.info.name}.sampler.set_epoch(epoch) at the beginning of each epoch.",
         loader=loader.info.name,
+        ranks=[loader.rank],
+    )
+
+
+def _epoch_never_set(facts: Facts, loader: LoaderFacts) -> Advice | None:
+    """The same before the run: the script iterates the loader itself, and its source never says set_epoch."""
+    report = (facts.reports or {}).get(loader.rank)
+    if report is None or not loader.trains or loader.info.loader not in report.epoch_never_set:
+        return None
+    name = loader.info.name
+    sampler = loader.info.sampler_class or "DistributedSampler"
+    return Advice(
+        check="set-epoch",
+        severity="warning",
+        what=f"Nothing in the script calls set_epoch, and {name}'s {sampler} shuffles by its epoch.",
+        why="The sampler's order depends on its epoch alone, so every epoch goes through the data in the same order.",
+        change=f"Call {name}.sampler.set_epoch(epoch) at the beginning of each epoch; for a single epoch nothing"
+        " changes.",
+        loader=name,
         ranks=[loader.rank],
     )
 
@@ -56,7 +75,10 @@ def _shards(facts: Facts, loader: LoaderFacts) -> Advice | None:
         what = (
             f"{count(shards, 'shard')} for {of}: {count(readers - shards, 'reader')} of {readers} get none."
         )
-        change = f"At least {readers} shards, or fewer workers."
+        fewer = max((n for n in range(1, workers) if shards % (n * max(1, facts.world_size)) == 0), default=0)
+        change = f"At least {readers} shards of equal size" + (
+            f", or num_workers={fewer} (now {loader.workers})." if fewer else "."
+        )
     elif shards < 4 * readers:
         what = f"{count(shards, 'shard')} do not divide over {of}: some readers get one more than others."
         change = f"A multiple of {readers} shards of equal size."

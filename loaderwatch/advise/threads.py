@@ -11,6 +11,7 @@ from typing import Final
 
 from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, LoaderFacts
+from loaderwatch.core.probe import LoaderProbe
 from loaderwatch.detect.phrases import count
 
 OWN_THREADS: Final = 2
@@ -18,6 +19,8 @@ OWN_THREADS: Final = 2
 BUSY_RATIO: Final = 1.1
 """CPUs that a worker keeps busy, above which more than one thread computes."""
 COMPUTES_RATIO: Final = 0.5
+OTHERS_RATIO: Final = 0.25
+"""Share of a worker's CPU time in threads other than the reading one: an idle helper (a client's event loop) is none."""
 VARIABLES: Final = "OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1"
 
 
@@ -59,7 +62,13 @@ def _threads(loader: LoaderFacts) -> int:
     probe = loader.probe
     if probe is not None:
         several = (probe.threads or 1) > 1 and loader.fetch_cpu_ratio > COMPUTES_RATIO
-        return (probe.threads or 1) if several else 1
+        return (probe.threads or 1) if several and _others_compute(probe) else 1
     if not (loader.worker_threads > OWN_THREADS and loader.worker_cpu_ratio > BUSY_RATIO):
         return 1
     return int(loader.worker_threads) - OWN_THREADS + 1
+
+
+def _others_compute(probe: LoaderProbe) -> bool:
+    if probe.main_cpu_s is None or not probe.cpu_s:
+        return True
+    return 1 - probe.main_cpu_s / probe.cpu_s >= OTHERS_RATIO

@@ -6,9 +6,12 @@ report of its loaders goes to the folder. Without, every loader is attached as i
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import resource
 import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -33,15 +36,28 @@ def main(argv: Sequence[str]) -> None:
     folder, _, leash = asked.rpartition(":")
     inspection = Inspection(target, Path(folder), int(leash))
     inspection.install()
+    faulthandler.enable()  # where it stands, when it is stopped for taking too long
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     try:
         _run(target, as_module)
     except SystemExit as ended:
         inspection.ended(f"exit code {ended.code}" if ended.code else "")
         raise
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - however it ends, that is the answer
         inspection.ended(f"{type(error).__name__}: {error}")
-        raise
+        _print_from_script(error)
+        raise SystemExit(1) from None
     inspection.ended("")
+
+
+def _print_from_script(error: BaseException) -> None:
+    """The traceback without what ran the script."""
+    trace = error.__traceback__
+    while trace is not None and (
+        trace.tb_frame.f_code.co_filename == __file__ or trace.tb_frame.f_globals.get("__name__") == "runpy"
+    ):
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)
 
 
 def _run(target: str, as_module: bool) -> None:

@@ -73,6 +73,16 @@ def is_distributed(sampler: object) -> bool:
     return _integer(getattr(sampler, "num_replicas", None)) is not None
 
 
+def shuffles_by_epoch(sampler: object) -> bool:
+    """Whether its order depends on an epoch that somebody must set, as PyTorch's DistributedSampler has it."""
+    return (
+        is_distributed(sampler)
+        and hasattr(sampler, "set_epoch")
+        and getattr(sampler, "shuffle", True) is not False
+        and isinstance(getattr(sampler, "epoch", None), int)
+    )
+
+
 def shards_of(dataset: object) -> int | None:
     """Into how many parts an iterable dataset divides its data, if it says so (Hugging Face datasets do)."""
     for name in ("num_shards", "n_shards"):

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-from loaderwatch.agent.describe import is_distributed
+from loaderwatch.agent.describe import shuffles_by_epoch
 
 PUBLISHED_PASSES: Final = 3
 """Further passes in the same order say nothing new, and publishing costs a file."""
@@ -18,10 +18,8 @@ def epoch_check(loader: Any, publish: Callable[[int], None]) -> Callable[[], Non
     ``publish`` is told how many passes in a row began with the same epoch.
     """
     sampler = getattr(loader, "sampler", None)
-    if not is_distributed(sampler) or not hasattr(sampler, "set_epoch"):
+    if not shuffles_by_epoch(sampler):
         return None
-    if getattr(sampler, "shuffle", True) is False or not isinstance(getattr(sampler, "epoch", None), int):
-        return None  # its order does not depend on the epoch
     return _EpochCheck(weakref.ref(sampler), publish)
 
 

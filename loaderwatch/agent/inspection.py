@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import ast
 import multiprocessing
 import os
 import platform
 import sys
 import weakref
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final, NoReturn
 
 import msgspec
 import torch
 from torch.utils.data import DataLoader, dataloader, get_worker_info
 
-from loaderwatch.agent.describe import describe_loader, is_shuffled
+from loaderwatch.agent.describe import describe_loader, is_shuffled, shuffles_by_epoch
 from loaderwatch.agent.identity import find_gpu_uuid, find_ranks
 from loaderwatch.agent.samples import probe_loader
+from loaderwatch.agent.source import (
+    frames_outside,
+    has_main_guard,
+    iterates_itself,
+    line_outside,
+    source_names,
+)
 from loaderwatch.agent.threads import thread_limits
 from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.probe import LoaderProbe, ScriptReport
@@ -37,7 +42,7 @@ class Inspection:
         self._folder = folder
         self._leash = leash
         self._pid = os.getpid()
-        self._loaders: list[weakref.ref[Any]] = []
+        self._loaders: list[tuple[weakref.ref[Any], str | None]] = []  # with the line that made it
         self._reported = False
 
     def install(self) -> None:
@@ -72,13 +77,13 @@ class Inspection:
     def made(self, loader: Any) -> None:
         """A loader was constructed."""
         if self._is_here():
-            self._loaders.append(weakref.ref(loader))
+            self._loaders.append((weakref.ref(loader), line_outside()))
 
     def refused(self, error: Exception) -> None:
         """DataLoader raised in its constructor: that is the answer."""
         if self._is_here():
             text = f"{type(error).__name__}: {error}"
-            self._leave(ScriptReport(process=self._process([]), refusal=text, refused_line=_line_outside()))
+            self._leave(ScriptReport(process=self._process([]), refusal=text, refused_line=line_outside()))
 
     def begins(self, loader: Any) -> None:
         """A loader is about to be iterated: if it trains, everything is known."""
@@ -94,7 +99,10 @@ class Inspection:
             self._write(msgspec.structs.replace(self._report(None), ended=how))
 
     def _report(self, iterated: Any) -> ScriptReport:
-        loaders = [loader for ref in self._loaders if (loader := ref()) is not None][-MOST_LOADERS:]
+        alive = [(loader, line) for ref, line in self._loaders if (loader := ref()) is not None][
+            -MOST_LOADERS:
+        ]
+        loaders = [loader for loader, _ in alive]
         infos: list[LoaderInfo] = []
         probes: list[LoaderProbe] = []
         for number, loader in enumerate(loaders):
@@ -107,8 +115,17 @@ class Inspection:
         return ScriptReport(
             process=self._process(infos),
             probes=probes,
-            main_guard=_has_main_guard(self._script),
+            main_guard=has_main_guard(self._script),
+            made_at={number: line for number, (_, line) in enumerate(alive) if line is not None},
+            epoch_never_set=[first] if first is not None and self._never_sets_epoch(iterated) else [],
             iterated=first,
+        )
+
+    def _never_sets_epoch(self, loader: Any) -> bool:
+        return (
+            shuffles_by_epoch(getattr(loader, "sampler", None))
+            and iterates_itself()
+            and not source_names(self._script, "set_epoch")
         )
 
     def _process(self, infos: list[LoaderInfo]) -> ProcessInfo:
@@ -155,31 +172,16 @@ def _is_eval_name(name: str | None) -> bool:
 
 
 def _name_of(loader: Any) -> str | None:
-    """What the script calls it: the outermost variable that holds it, rather than some function's parameter."""
+    """What the script calls it: the outermost variable (or attribute of self) that holds it, rather than some function's parameter."""
     found = None
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if not _is_ours(frame):
-            for scope in (frame.f_locals, frame.f_globals):
-                for name, value in list(scope.items()):
-                    if value is loader and name != "self" and not name.startswith("_"):
-                        found = name
-        frame = frame.f_back
+    for frame in frames_outside():
+        own = frame.f_locals.get("self")
+        members = {} if own is loader else getattr(own, "__dict__", {})
+        for scope in (members, frame.f_locals, frame.f_globals):
+            for name, value in list(scope.items()):
+                if value is loader and name != "self" and not name.startswith("_"):
+                    found = name
     return found
-
-
-def _is_ours(frame: FrameType) -> bool:
-    module = str(frame.f_globals.get("__name__", ""))
-    return module.startswith(("loaderwatch.", "torch.", "runpy")) or frame.f_code.co_filename.startswith(
-        "<frozen"
-    )
-
-
-def _line_outside() -> str | None:
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and _is_ours(frame):
-        frame = frame.f_back
-    return None if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
 def _unique(name: str, known: list[LoaderInfo]) -> str:
@@ -189,12 +191,3 @@ def _unique(name: str, known: list[LoaderInfo]) -> str:
         count += 1
         candidate = f"{name}-{count}"
     return candidate
-
-
-def _has_main_guard(script: str) -> bool | None:
-    try:
-        tree = ast.parse(Path(script).read_text("utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return None
-    tests = (ast.unparse(node.test) for node in tree.body if isinstance(node, ast.If))
-    return any("__name__" in test and "__main__" in test for test in tests)

@@ -43,16 +43,20 @@ def probe_loader(loader: Any, number: int, batch: int, start_method: str | None)
         finally:
             os._exit(0)
     os.close(send)
+    began = time.monotonic()
     try:
-        answer = _read_all(receive, time.monotonic() + GIVE_UP_S)
+        answer = _read_all(receive, began + GIVE_UP_S)
     finally:
         os.close(receive)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        late = time.monotonic() >= began + GIVE_UP_S
+        if late:
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
     try:
         return msgspec.json.decode(answer, type=LoaderProbe)
     except msgspec.DecodeError:  # killed, by us or by what it read
-        return LoaderProbe(loader=number, batch=batch)
+        killer = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) and not late else None
+        return LoaderProbe(loader=number, batch=batch, died=killer, unfinished_s=GIVE_UP_S if late else None)
 
 
 def _read_all(file: int, deadline: float) -> bytes:
@@ -78,11 +82,28 @@ def _probe(loader: Any, number: int, batch: int, start_method: str | None) -> Lo
 def _pickled(probe: LoaderProbe, loader: Any) -> LoaderProbe:
     sink = _Counter()
     began = time.perf_counter()
-    try:
-        ForkingPickler(sink).dump((loader.dataset, loader.collate_fn, loader.worker_init_fn))
-    except Exception as error:  # noqa: BLE001 - objects raise what they like when they are pickled
-        return msgspec.structs.replace(probe, pickle_error=_one_line(error))
+    for name in ("dataset", "collate_fn", "worker_init_fn"):
+        value = getattr(loader, name)
+        error = _pickle_error(value, sink)
+        if error is not None:
+            return msgspec.structs.replace(probe, pickle_error=_culprit(name, value, error))
     return msgspec.structs.replace(probe, pickle_bytes=sink.size, pickle_s=time.perf_counter() - began)
+
+
+def _pickle_error(value: Any, sink: io.RawIOBase) -> str | None:
+    try:
+        ForkingPickler(sink).dump(value)
+    except Exception as error:  # noqa: BLE001 - objects raise what they like when they are pickled
+        return _one_line(error)
+    return None
+
+
+def _culprit(name: str, value: Any, error: str) -> str:
+    """The error with the attribute that raises it, one level into the object."""
+    for attribute, inner in list(getattr(value, "__dict__", {}).items()):
+        if (said := _pickle_error(inner, _Counter())) is not None:
+            return f"{name}.{attribute}: {said}"
+    return f"{name}: {error}"
 
 
 class _Counter(io.RawIOBase):
@@ -96,6 +117,7 @@ class _Counter(io.RawIOBase):
 
 
 def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
+    before = _threads()  # pickling tensors starts one that serves their descriptors; no worker has it
     if loader.num_workers:
         _become_worker(loader)
     source = _samples(loader, max(1, probe.batch))
@@ -103,6 +125,7 @@ def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
     samples: list[Any] = []
     threads = _threads()
     began, cpu_began, runnable_began = time.perf_counter(), time.process_time(), _runnable_s()
+    main_began = time.thread_time()
     for sample in source:
         samples.append(sample)
         threads = max(threads, _threads())
@@ -120,7 +143,8 @@ def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
         wall_s=time.perf_counter() - began,
         cpu_s=time.process_time() - cpu_began,
         runnable_s=_runnable_s() - runnable_began,
-        threads=max(threads, _threads()),
+        main_cpu_s=time.thread_time() - main_began,
+        threads=max(threads, _threads()) - before + 1,
         bytes=sum(t.numel() * t.element_size() for t in tensors) + sum(int(a.nbytes) for a in arrays),
         tensors=len(tensors),
         arrays=len(arrays),

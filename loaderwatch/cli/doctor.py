@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
 
 _WIDTH = 100
+_LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what torchrun sets
 _ABOUT = """Audits a configuration. Of a SCRIPT: runs it, without training, up to the first batch of its training loader,
 reads a few samples as a worker would, and says what will cost time, fail or hang. Of a RUN (its id or name): the same
 from what is known of it. Exit code 0: nothing to change; 1: a warning or worse, or the script failed; 2: wrong usage."""
@@ -59,16 +60,19 @@ def prepare_parser(subparsers: Subparsers) -> None:
 
 
 def _count(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.isdecimal() else 0
     if not 1 <= number <= 64:
-        raise argparse.ArgumentTypeError(f"{number} ranks; use 1 to 64")
+        raise argparse.ArgumentTypeError(f"it is {text!r}; use a number of ranks, 1 to 64")
     return number
 
 
 def _seconds(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
     if not 0 < number < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} s; use a number above 0")
+        raise argparse.ArgumentTypeError(f"it is {text!r}; use a number of seconds above 0")
     return number
 
 
@@ -77,6 +81,8 @@ def run(args: argparse.Namespace) -> int:
     script = Path(args.target).expanduser()
     if args.module or (script.is_file() and script.suffix not in (".duckdb", ".lwrec")):
         found, lines = _of_script(args)
+    elif script.is_dir():
+        raise ConfigError(f"{args.target} is a folder; name the script in it, or a module with -m")
     elif args.arguments or args.ranks is not None:
         raise ConfigError(f"there is no file {args.target}; name a script, or a module with -m")
     else:
@@ -99,7 +105,7 @@ def _of_run(which: str, data_dir: Path | None) -> tuple[list[dict[str, Any]], li
     try:
         found, title = audit_run(which, data_dir)
     except NoSuchRun as error:
-        raise ConfigError(f"{which} is neither a script nor a run: {error}") from None
+        raise ConfigError(f"there is no file {which}, and no such run: {error}") from None
     return found, [title]
 
 
@@ -112,12 +118,22 @@ def _of_script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str
     inspected = inspect_script(command, args.ranks, args.timeout)
     for report in inspected.reports:
         if report.ended or (report.ended is not None and not report.process.loaders):
-            how = f" with {report.ended}" if report.ended else ""
+            how = f" with {report.ended}" if report.ended else " and made no DataLoader"
             raise ScriptFailed(
                 f"{args.target} ended{how} before it iterated a training loader\n{tail(inspected.output)}"
+                + _hint(report.ended, args)
             )
     facts = facts_of_script(inspected.reports, _this_host())
     return _plain(audit(facts)), _head(args.target, facts)
+
+
+def _hint(ended: str, args: argparse.Namespace) -> str:
+    """The option that was missing, where the error tells."""
+    if args.ranks is None and ("env://" in ended or any(f"'{name}'" in ended for name in _LAUNCHER)):
+        return "\nIt wants the environment of torchrun: loaderwatch doctor --ranks 2 (as many as you train with) ..."
+    if ended.startswith("exit code") and not args.arguments:
+        return f"\nIts arguments follow its name: loaderwatch doctor {args.target} ARGS"
+    return ""
 
 
 def _this_host() -> HostFacts:
@@ -150,7 +166,8 @@ def _head(target: str, facts: Facts) -> list[str]:
     """What was looked at: the loaders as they would train."""
     import math
 
-    from loaderwatch.detect.phrases import count, duration
+    from loaderwatch.detect.causes import LATENCY_CPU_RATIO
+    from loaderwatch.detect.phrases import count, duration, rate
 
     (host,) = facts.hosts.values()
     process = facts.processes[min(facts.processes)]
@@ -172,7 +189,13 @@ def _head(target: str, facts: Facts) -> list[str]:
         )
         if math.isfinite(loader.fetch_s):
             parts.append(f"a batch takes about {duration(loader.fetch_s)} to load")
-        head.append(f"  {info.name} ({info.role}): {', '.join(parts)}")
+        if loader.workers and loader.fetch_s > 0:
+            computing = loader.fetch_cpu_ratio >= LATENCY_CPU_RATIO
+            share = max(1.0, host.usable_cpus / facts.ranks_on(host.name)) if computing else math.inf
+            able = loader.workers if math.isnan(share) else min(loader.workers, share)
+            parts.append(f"so up to about {rate(able / loader.fetch_s)} batches/s")
+        line = f", {loader.made_at}" if loader.made_at else ""
+        head.append(f"  {info.name} ({info.role}{line}): {', '.join(parts)}")
     return head
 
 
@@ -184,7 +207,8 @@ def _plain(found: list[Advice]) -> list[dict[str, Any]]:
 
 
 def _paragraphs(advice: dict[str, Any]) -> list[str]:
-    where = f" ({advice['loader']})" if advice["loader"] else ""
+    named = ", ".join(part for part in (advice["loader"], advice.get("where")) if part)
+    where = f" ({named})" if named else ""
     lines = [fill(f"[{advice['severity']}] {advice['check']}{where}: {advice['what']}", _WIDTH)]
     for label in ("why", "change"):
         lines.append(

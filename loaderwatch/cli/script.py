@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,9 @@ from loaderwatch.core.probe import ScriptReport
 _POLL_S: Final = 0.05
 _OTHERS_S: Final = 20.0  # for the other ranks, once one has reported: they are where it was
 _TAIL_LINES: Final = 15
+_ABORT_S: Final = 2.0
+_MARK: Final = "LOADERWATCH_DOCTOR_FOLDER"
+"""In the environment of whatever the script starts, so that what left its session is found."""
 
 
 class ScriptFailed(LoaderwatchError):
@@ -56,7 +60,11 @@ def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) 
                 children += [
                     subprocess.Popen(
                         [sys.executable, "-u", "-m", "loaderwatch.agent.bootstrap", *command],
-                        env={**_environ(rank, ranks), "LOADERWATCH_DOCTOR": f"{folder}:{leash_read}"},
+                        env={
+                            **_environ(rank, ranks),
+                            "LOADERWATCH_DOCTOR": f"{folder}:{leash_read}",
+                            _MARK: str(folder),
+                        },
                         pass_fds=[leash_read],
                         stdin=subprocess.DEVNULL,
                         stdout=file,
@@ -67,6 +75,8 @@ def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) 
                 ]
             reports = _wait(children, folder, timeout_s)
             ended = all(child.poll() is not None for child in children)
+            if not reports and not ended:
+                _say_where(children)
         finally:
             os.close(leash_write)
             os.close(leash_read)
@@ -74,6 +84,7 @@ def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) 
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
+            _kill_marked(folder)
         output = log.read_text(errors="replace")
     if not reports:
         what = " ".join(command)
@@ -81,15 +92,46 @@ def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) 
             raise ScriptFailed(f"{what} ended before it iterated a training loader\n{tail(output)}")
         raise ScriptFailed(
             f"{what} did not come to a training loader within {timeout_s:g} s; give it longer with --timeout\n"
-            f"{tail(output)}"
+            f"{_stuck(output)}"
         )
     return Inspected(reports, output)
+
+
+def _say_where(children: list[subprocess.Popen[bytes]]) -> None:
+    """Have processes that take too long write their stacks: the bootstrap asks faulthandler to answer SIGABRT."""
+    for child in children:
+        child.send_signal(signal.SIGABRT)
+    deadline = time.monotonic() + _ABORT_S
+    while time.monotonic() < deadline and any(child.poll() is None for child in children):
+        time.sleep(_POLL_S)
+
+
+def _kill_marked(folder: Path) -> None:
+    """End processes that the script started in a session of their own."""
+    mark = f"{_MARK}={folder}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
+        except OSError:
+            continue  # not ours, or gone
 
 
 def tail(output: str) -> str:
     """The last lines of what a script printed."""
     lines = output.rstrip().splitlines()[-_TAIL_LINES:]
     return "\n".join(f"  | {line}" for line in lines)
+
+
+def _stuck(output: str) -> str:
+    """What it printed, and the lines at which faulthandler found it, without those that ran the script."""
+    printed, _, fault = output.partition("Fatal Python error: Aborted")
+    _, _, stack = fault.partition("Current thread ")
+    lines = list(takewhile(lambda line: "runpy" not in line and line.strip(), stack.splitlines()[1:]))
+    if not lines:
+        return tail(printed)
+    where = "\n".join(lines[:_TAIL_LINES])
+    return f"{tail(printed)}\nIt stood at (most recent call first):\n{where}"
 
 
 def _placed(ranks: int | None) -> list[tuple[int, int | None]]:

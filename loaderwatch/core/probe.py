@@ -21,17 +21,20 @@ class LoaderProbe(msgspec.Struct, frozen=True, kw_only=True):
     runnable_s: float | None = (
         None  # the main thread's CPU time, and what it waited for a CPU on a busy machine
     )
-    threads: int | None = None  # the most threads that the child had
+    main_cpu_s: float | None = None  # of that, the thread that reads
+    threads: int | None = None  # the reading thread, and those that reading started
     bytes: int | None = None  # tensor and array bytes of the collated samples
     tensors: int | None = None  # tensors in a batch
     arrays: int | None = None  # NumPy arrays in a batch
     objects: int | None = None  # strings, numbers and other objects in a batch
     error: str | None = None  # what reading them raised
+    died: str | None = None  # the signal that ended the process which read them
+    unfinished_s: float | None = None  # it was still reading, or pickling, after so long
     pickle_bytes: int | None = (
         None  # dataset, collate_fn and worker_init_fn, when workers do not inherit them
     )
     pickle_s: float | None = None
-    pickle_error: str | None = None
+    pickle_error: str | None = None  # begins with what it is: "dataset.transform: …"
 
 
 class ScriptReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +45,10 @@ class ScriptReport(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str | None = None  # what DataLoader itself raised, with the call's arguments
     refused_line: str | None = None  # where
     main_guard: bool | None = None  # the script has ``if __name__ == "__main__"``
+    made_at: dict[int, str] = {}  # by loader: file and line of its construction
+    epoch_never_set: list[
+        int
+    ] = []  # loaders whose sampler needs set_epoch, which the script's own source never names
     iterated: int | None = (
         None  # the loader whose first pass was about to begin; None: the script ended without
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -71,7 +72,10 @@ def test_a_sensible_script_is_left_alone_and_does_not_train(tmp_path: Path) -> N
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Nothing to change." in done.stdout
-    assert "train_loader (train): DataLoader of Numbers, 64 samples, batch 8, 1 worker" in done.stdout
+    assert (
+        "train_loader (train, train.py:19): DataLoader of Numbers, 64 samples, batch 8, 1 worker"
+        in done.stdout
+    )
     assert "TRAINED" not in done.stdout
 
 
@@ -79,7 +83,7 @@ def test_persistent_workers_without_workers(tmp_path: Path) -> None:
     code, found = advice(tmp_path, "train(DataLoader(Numbers(), persistent_workers=True))")
     assert code == 1
     assert found["refused"]["severity"] == "critical"
-    assert "train.py:17" in found["refused"]["what"]
+    assert found["refused"]["where"] == "train.py:17"
     assert "num_workers of at least 1" in found["refused"]["change"]
 
 
@@ -106,6 +110,7 @@ def test_spawned_workers_need_picklable_parts_and_a_guard(tmp_path: Path) -> Non
         """,
     )
     assert code == 1
+    assert "collate_fn: " in found["pickle"]["what"]
     assert "lambda" in found["pickle"]["what"]
     assert found["main-guard"]["severity"] == "critical"
     assert found["persistent-workers"]["severity"] == "warning"
@@ -192,8 +197,8 @@ def test_a_validation_before_training_is_passed_over(tmp_path: Path) -> None:
         """,
     )
     assert done.returncode == 0
-    assert "train_loader (train)" in done.stdout
-    assert "val_loader (eval)" in done.stdout
+    assert "train_loader (train" in done.stdout
+    assert "val_loader (eval" in done.stdout
 
 
 def test_uneven_batches_over_real_ranks(tmp_path: Path) -> None:
@@ -230,6 +235,121 @@ def test_a_script_that_takes_too_long(tmp_path: Path) -> None:
     done = doctor(tmp_path, "time.sleep(300)", "--timeout", "4")
     assert done.returncode == 1
     assert "within 4 s" in done.stderr
+    assert 'train.py", line 17' in done.stderr  # where it stood
+    assert "runpy" not in done.stderr
+
+
+def test_nothing_that_the_script_started_is_left(tmp_path: Path) -> None:
+    """Not even what left its session: a server, a daemon."""
+    done = doctor(
+        tmp_path,
+        """
+        import subprocess
+        quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        started = [subprocess.Popen(["sleep", "300"], start_new_session=new, **quiet).pid for new in (False, True)]
+        open(__file__ + ".pids", "w").write(repr(started))
+        train(DataLoader(Numbers(), batch_size=8, shuffle=True, num_workers=1, persistent_workers=True))
+        """,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    pids = ast.literal_eval((tmp_path / "train.py.pids").read_text())
+    wait_until("their end", lambda: not any(alive(pid) for pid in pids))
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs: one that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    wants_ranks = doctor(tmp_path, 'torch.distributed.init_process_group("gloo")')
+    assert "loaderwatch doctor --ranks" in wants_ranks.stderr
+    raises = doctor(tmp_path, 'raise KeyError("data")')
+    assert "bootstrap" not in raises.stderr
+    assert "KeyError: 'data'" in raises.stderr
+
+
+SHARDED = """
+    import torch.distributed as dist
+    from torch.utils.data.distributed import DistributedSampler
+    dist.init_process_group("gloo")
+    class Trainer:
+        def __init__(self):
+            data = Numbers(1001)
+            self.loader = DataLoader(data, 8, sampler=DistributedSampler(data), num_workers=1, persistent_workers=True)
+        def fit(self):
+            for epoch in range(3):
+                train(self.loader)
+                SET
+    Trainer().fit()
+    """
+
+
+def test_set_epoch_that_the_script_never_calls(tmp_path: Path) -> None:
+    code, found = advice(tmp_path, SHARDED.replace("SET", "pass"), "--ranks", "2")
+    assert code == 1
+    assert "loader.sampler.set_epoch(epoch)" in found["set-epoch"]["change"]
+    assert found["set-epoch"]["ranks"] == [0, 1]
+    _, found = advice(
+        tmp_path, SHARDED.replace("SET", "self.loader.sampler.set_epoch(epoch + 1)"), "--ranks", "2"
+    )
+    assert "set-epoch" not in found
+
+
+def test_a_timeout_shorter_than_a_batch(tmp_path: Path) -> None:
+    source = """
+        class Slow(Numbers):
+            def __getitem__(self, index):
+                time.sleep(0.2)
+                return super().__getitem__(index)
+        train(DataLoader(Slow(), 8, shuffle=True, num_workers=1, persistent_workers=True, timeout=LIMIT))
+        """
+    _, found = advice(tmp_path, source.replace("LIMIT", "1"))
+    assert found["timeout"]["severity"] == "critical"
+    assert "takes about" in found["timeout"]["what"]
+    assert advice(tmp_path, source.replace("LIMIT", "60")) == (0, {})
+
+
+def test_threads_that_do_not_compute(tmp_path: Path) -> None:
+    """A client's event loop in the worker, and the thread that serves descriptors of pickled tensors, are no fight."""
+    source = """
+        import threading
+        class Remote(Numbers):
+            def __init__(self):
+                super().__init__()
+                self.table = torch.zeros(100)
+                self.client = None
+            def __getitem__(self, index):
+                if self.client is None:
+                    self.client = [threading.Thread(target=time.sleep, args=(30,), daemon=True) for _ in range(4)]
+                    for thread in self.client:
+                        thread.start()
+                began = time.thread_time()
+                while time.thread_time() < began + 0.005:
+                    pass
+                return super().__getitem__(index)
+        if __name__ == "__main__":
+            train(DataLoader(Remote(), 8, shuffle=True, num_workers=2, persistent_workers=True, multiprocessing_context=HOW))
+        """
+    for how in ("'fork'", "'spawn'"):
+        assert advice(tmp_path, source.replace("HOW", how)) == (0, {})
+
+
+def test_samples_that_kill_the_worker(tmp_path: Path) -> None:
+    code, found = advice(
+        tmp_path,
+        """
+        class Broken(Numbers):
+            def __getitem__(self, index):
+                os.kill(os.getpid(), 11)
+        train(DataLoader(Broken(), num_workers=1, persistent_workers=True))
+        """,
+    )
+    assert code == 1
+    assert "SIGSEGV" in found["sample"]["what"]
 
 
 def test_a_run_from_its_server_its_file_and_a_recording(

@@ -40,10 +40,16 @@ def facts(
     )
 
 
-def one(rank: int = 0, *, measured: dict[str, float] | None = None, **fields: Any) -> LoaderFacts:
+def one(
+    rank: int = 0,
+    *,
+    measured: dict[str, float] | None = None,
+    probe: LoaderProbe | None = None,
+    **fields: Any,
+) -> LoaderFacts:
     base: dict[str, Any] = {"persistent_workers": True, "pin_memory": False, "start_method": "fork"}
     more: dict[str, Any] = dict(measured or {})
-    return LoaderFacts(rank=rank, host="box", info=loader(**(base | fields)), **more)
+    return LoaderFacts(rank=rank, host="box", info=loader(**(base | fields)), probe=probe, **more)
 
 
 def said(found: list[Advice]) -> dict[str, Advice]:
@@ -184,6 +190,11 @@ def test_shared_memory_before_it_is_full() -> None:
     assert said(audit(facts(*loaders, world_size=2, cpus=32))) == {}
 
 
+def test_a_small_loader_reads_no_further_ahead_than_its_epoch() -> None:
+    small = one(num_workers=8, prefetch_factor=8, batches=2, measured={"batch_bytes": 100e6})
+    assert "shared-memory" not in said(audit(facts(small, host={"shm_bytes": 1e9})))
+
+
 def test_a_containers_default_shared_memory() -> None:
     found = said(audit(facts(one(), host={"shm_bytes": 64.0 * 2**20})))
     assert found["shared-memory"].severity == "info"
@@ -202,6 +213,16 @@ def test_a_timeout_that_turns_a_hiccup_into_a_crash() -> None:
     short = one(timeout_s=10.0, measured={"first_wait_s": 8.0})
     assert "timeout=80" in said(audit(facts(short)))["timeout"].change
     assert audit(facts(one(timeout_s=120.0, measured={"first_wait_s": 8.0}))) == []
+
+
+def test_a_timeout_before_anything_ran() -> None:
+    """Of a script the time of a batch is known before any has been awaited."""
+    read = LoaderProbe(loader=0, samples=8, batch=8)
+    short = one(timeout_s=2.0, measured={"fetch_s": 3.2}, probe=read)
+    assert said(audit(facts(short)))["timeout"].severity == "critical"
+    near = one(timeout_s=5.0, measured={"fetch_s": 3.2}, probe=read)
+    assert said(audit(facts(near)))["timeout"].severity == "warning"
+    assert "timeout" not in said(audit(facts(one(timeout_s=60.0, measured={"fetch_s": 3.2}, probe=read))))
 
 
 def test_a_timeout_without_workers() -> None:

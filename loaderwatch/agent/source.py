@@ -1,0 +1,88 @@
+"""What the script's own source says, and where in it something happens: its files, as against those of libraries."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+PASSING: Final = ("tqdm", "rich", "alive_progress", "fastprogress")
+"""Packages that only pass an iteration on: who iterates through them is the script."""
+MOST_BYTES: Final = 2_000_000  # of one file
+_ELSEWHERE: Final = (
+    "<",  # no file
+    str(Path(__file__).parents[1]),  # loaderwatch
+    *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")),
+)
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether a frame belongs to loaderwatch, torch, or what runs the script."""
+    module = str(frame.f_globals.get("__name__", ""))
+    return module.startswith(("loaderwatch.", "torch.", "runpy")) or frame.f_code.co_filename.startswith(
+        "<frozen"
+    )
+
+
+def frames_outside() -> Iterator[FrameType]:
+    """The frames of the script and of libraries, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not is_ours(frame):
+            yield frame
+        frame = frame.f_back
+
+
+def is_script(file: str) -> bool:
+    """Whether a file is somebody's own code: neither installed nor a part of Python."""
+    parts = Path(file).parts
+    return (
+        not {"site-packages", "dist-packages"} & set(parts)
+        and not file.startswith(_ELSEWHERE)
+        and file.endswith(".py")
+    )
+
+
+def line_outside() -> str | None:
+    """File and line of the script that stands innermost; of a library where no script is on the stack."""
+    frames = list(frames_outside())
+    frame = next((one for one in frames if is_script(one.f_code.co_filename)), frames[0] if frames else None)
+    return None if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def iterates_itself() -> bool:
+    """Whether the script's own code, not a framework's, is what iterates now."""
+    for frame in frames_outside():
+        if is_script(frame.f_code.co_filename):
+            return True
+        if str(frame.f_globals.get("__name__", "")).split(".")[0] not in PASSING:
+            return False
+    return False
+
+
+def source_names(script: str, word: str) -> bool:
+    """Whether the script, or a module of its own that is loaded, contains a word."""
+    files = {script, *(str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values()))}
+    return any(word in _text(file) for file in files if is_script(file))
+
+
+def has_main_guard(script: str) -> bool | None:
+    """Whether it has ``if __name__ == "__main__":``; None when it cannot be read."""
+    try:
+        tree = ast.parse(Path(script).read_text("utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return None
+    tests = (ast.unparse(node.test) for node in tree.body if isinstance(node, ast.If))
+    return any("__name__" in test and "__main__" in test for test in tests)
+
+
+def _text(file: str) -> str:
+    try:
+        with Path(file).open(encoding="utf-8", errors="replace") as opened:
+            return opened.read(MOST_BYTES)
+    except OSError:
+        return ""
