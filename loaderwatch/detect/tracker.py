@@ -74,6 +74,7 @@ class Tracker:
         self._waiting: dict[str, _Waiting] = {}
         self._open: dict[str, Incident] = {}
         self._seen_ns: dict[str, int | None] = {}  # None: restored, not judged yet
+        self._dead: set[tuple[str, int | None]] = set()  # crashes that were told, by key and pid
 
     @property
     def incidents(self) -> list[Incident]:
@@ -81,8 +82,9 @@ class Tracker:
         return sorted(self._open.values(), key=lambda incident: incident.opened_ns)
 
     def restore(self, incidents: Iterable[Incident]) -> None:
-        """Take up open incidents that an earlier process left; closed ones are ignored."""
+        """Take up open incidents that an earlier process left; of closed ones, only what died stays known."""
         for incident in incidents:
+            self._note_crash(incident.finding)
             if incident.closed_ns is None:
                 self._open[incident.key] = incident
                 self._seen_ns[incident.key] = None
@@ -91,27 +93,10 @@ class Tracker:
         """Take in the findings of the window that ends at ``now_ns`` (UTC)."""
         by_key = _strongest(findings)
         touched: dict[str, Incident] = {}  # by the incident's id
-        new: set[str] = set()
-        for key, finding in by_key.items():
-            incident = self._open.get(key)
-            above = None if incident is not None else self._explaining(finding)
+        for finding in by_key.values():
+            incident = self._place(finding, now_ns)
             if incident is not None:
-                incident = self._put(self._merge(incident, finding, now_ns), now_ns)
-            elif above is not None:
-                self._waiting.pop(key, None)
-                folded = absorb(above.finding, [finding])
-                incident = self._open[above.key] = msgspec.structs.replace(above, finding=folded)
-            else:
-                held = self._hold(key, finding)
-                if held is None:
-                    continue
-                below = self._explained(held)
-                incident = self._put(
-                    self._new(held, now_ns) if below is None else self._take_over(below, held, now_ns), now_ns
-                )
-                if below is None:
-                    new.add(incident.id)
-            touched[incident.id] = incident
+                touched[incident.id] = incident
         for key in [key for key in self._waiting if key not in by_key]:
             del self._waiting[key]
         closed = [
@@ -119,10 +104,10 @@ class Tracker:
             for key in [key for key in self._open if key not in by_key]
             if (incident := self._release(key, now_ns)) is not None
         ]
-        over = {incident.id for incident in closed}
+        going_on = [each for each in touched.values() if all(each.id != gone.id for gone in closed)]
         return Changes(
-            opened=[incident for incident in touched.values() if incident.id in new],
-            updated=[each for each in touched.values() if each.id not in new and each.id not in over],
+            opened=[incident for incident in going_on if incident.opened_ns == now_ns],
+            updated=[incident for incident in going_on if incident.opened_ns != now_ns],
             closed=closed,
         )
 
@@ -131,6 +116,26 @@ class Tracker:
         closed = [self._close(key, now_ns, now_ns) for key in list(self._open)]
         self._waiting.clear()
         return Changes([], [], closed)
+
+    def _place(self, finding: Finding, now_ns: int) -> Incident | None:
+        """The incident that a finding belongs to, as it is now; None while it must still hold, or when it is old news."""
+        key = finding.key
+        if key in self._open:
+            return self._put(self._merge(self._open[key], finding, now_ns), now_ns)
+        above = self._explaining(finding)
+        if above is not None:
+            self._waiting.pop(key, None)
+            self._open[above.key] = msgspec.structs.replace(above, finding=absorb(above.finding, [finding]))
+            return self._open[above.key]
+        if (key, finding.pid) in self._dead:  # nobody dies twice
+            return None
+        held = self._hold(key, finding)
+        if held is None:
+            return None
+        below = self._explained(held)
+        return self._put(
+            self._new(held, now_ns) if below is None else self._take_over(below, held, now_ns), now_ns
+        )
 
     def _hold(self, key: str, finding: Finding) -> Finding | None:
         """The finding once it has held for long enough."""
@@ -156,7 +161,12 @@ class Tracker:
     def _put(self, incident: Incident, now_ns: int) -> Incident:
         self._open[incident.key] = incident
         self._seen_ns[incident.key] = now_ns
+        self._note_crash(incident.finding)
         return incident
+
+    def _note_crash(self, finding: Finding) -> None:
+        if finding.code == "crashed":
+            self._dead.add((finding.key, finding.pid))
 
     def _explaining(self, finding: Finding) -> Incident | None:
         """The open incident of which this finding is one more effect."""

@@ -125,8 +125,8 @@ class AlertBook:
         told += [self._announce(alert, now_ns) for alert in self._open.values()]
         return [announcement for announcement in told if announcement is not None]
 
-    def open_incidents(self) -> list[Incident]:
-        """What an earlier server's tracker held open, for this one's to take up."""
+    def incidents(self) -> list[Incident]:
+        """What an earlier server's tracker knew, for this one's to take up."""
         return [
             Incident(
                 id=alert.id.rpartition(_ID_SEPARATOR)[2],
@@ -134,8 +134,9 @@ class AlertBook:
                 finding=alert.finding,
                 opened_ns=alert.opened_ns,
                 updated_ns=alert.updated_ns,
+                closed_ns=alert.closed_ns,
             )
-            for alert in self._open.values()
+            for alert in self._alerts.values()
         ]
 
     def acknowledge(self, alert_id: str, now_ns: int) -> Alert:
@@ -188,9 +189,9 @@ class AlertBook:
         self._unsaved[alert.id] = alert
 
     def _escalate(self, alert: Alert, finding: Finding) -> None:
-        """Another finding takes the alert over. Who took on a warning, or put it to silence, did not mean what is critical."""
+        """Another finding takes the alert over. Who took on a warning, or silenced it, did not mean what is critical now."""
         self.urgent = True
-        if finding.severity == "critical" and alert.told != "critical":
+        if finding.code == "crashed" or (finding.severity == "critical" and alert.told != "critical"):
             alert.told = None
             if alert.state != "firing":
                 alert.state, alert.silenced_until_ns = "firing", None
@@ -212,7 +213,9 @@ class AlertBook:
             alert.finding = msgspec.structs.replace(alert.finding, ended_ns=closed_ns)
         del self._open[alert.id]
         self._changed(alert)
-        return Announcement(alert, resolved=True) if alert.told and not silenced else None
+        if not alert.told or silenced or alert.finding.code == "crashed":  # nothing gets well by dying
+            return None
+        return Announcement(alert, resolved=True)
 
     def _announce(self, alert: Alert, now_ns: int) -> Announcement | None:
         """Settle an open alert's silence; it is announced the first time it pages and is not silenced, and when it escalates."""

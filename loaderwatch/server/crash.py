@@ -10,7 +10,8 @@ import numpy as np
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import SpanInfo
-from loaderwatch.detect.phrases import count, listing, size
+from loaderwatch.detect.folding import warned_s
+from loaderwatch.detect.phrases import count, duration, listing, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 from loaderwatch.server.alerts import Alert
 
@@ -47,7 +48,9 @@ def crash_verdict(window: RunWindow, alerts: Iterable[Alert]) -> dict[str, Any]:
     alerts = list(alerts)
     known = next((alert for alert in alerts if alert.finding.code == "crashed"), None)
     if known is not None:
-        return _verdict(known.finding.title, known.finding.advice, known.id)
+        before_s = warned_s(known.finding)
+        warned = "" if before_s is None else f" It was warned {duration(before_s)} before."
+        return _verdict(f"{known.finding.title}{warned}", known.finding.advice, known.id)
     dead = sorted(
         (rank for rank in window.ranks.values() if rank.process.state == "crashed"),
         key=lambda rank: (_last_sign_ns(rank), rank.rank),

@@ -241,7 +241,7 @@ class LiveRun:
             self._builder = WindowBuilder(self.run_id) if self._is_new else rebuild(self._store, self.run_id)
         if self._book is None:
             self._book = AlertBook(self.run_id, () if self._is_new else self._store.alerts(self.run_id))
-            self._tracker.restore(self._book.open_incidents())
+            self._tracker.restore(self._book.incidents())
         return self._builder, self._book
 
     def _report(self, fault: Exception) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from loaderwatch.detect.finding import SEVERITIES, Finding
+from loaderwatch.detect.folding import warned_s
 from loaderwatch.detect.phrases import duration, folded_phrase
 from loaderwatch.server.alerts import Alert, Announcement
 from loaderwatch.server.notify import Kind, Message
@@ -82,8 +83,8 @@ def ended_verdict(state: str, alerts: Sequence[Alert]) -> dict[str, Any] | None:
 
 
 def _warned(finding: Finding) -> str:
-    longest = max((folded.warned_s for folded in finding.folded if folded.warned_s is not None), default=None)
-    return "" if longest is None else f" (warned {duration(longest)} before)"
+    before_s = warned_s(finding)
+    return "" if before_s is None else f" (warned {duration(before_s)} before)"
 
 
 def _where(finding: Finding) -> str:

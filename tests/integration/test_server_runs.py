@@ -207,6 +207,46 @@ def test_an_alert_from_firing_to_resolved_with_one_message_each(tmp_path: Path) 
     assert len(hook.messages) == 2
 
 
+def test_a_warning_that_comes_true_is_one_alert_and_one_more_message(tmp_path: Path) -> None:
+    detector = ScriptedDetector()
+    with Webhook() as hook, serving(tmp_path, detector=detector, notify=(hook.url,)) as access:
+        feed = Feed()
+        detector.findings = [
+            hung(
+                feed,
+                key="running-out:shm:gpu01",
+                code="running-out",
+                scenario="S39",
+                severity="warning",
+                title="/dev/shm is too small.",
+            )
+        ]
+
+        def firing() -> list[dict[str, Any]]:
+            access.send(feed.envelope())
+            return findings_of(access, "firing")
+
+        (warning,) = wait_until("the warning", firing)
+        assert warning["folded"] == []
+        assert hook.wait_for(1)[0]["type"] == "warning"
+        crash = hung(feed, key="crashed:rank0", code="crashed", scenario="S39", title="Training died.")
+        detector.findings = [crash]
+        access.send(feed.envelope(state="crashed", exit="Bus error"))
+        wait_until("the end", lambda: findings_of(access, "resolved"))
+        access.send(feed.envelope(state="crashed", exit="Bus error", final=True))
+        time.sleep(2.5)  # two more looks at a run that is over
+        (alert,) = findings_of(access)
+        assert (alert["id"], alert["code"], alert["severity"]) == (warning["id"], "crashed", "critical")
+        (folded,) = alert["folded"]
+        assert folded["title"] == "/dev/shm is too small."
+        assert folded["warned_s"] > 0
+        assert "It was warned " in access.get("/runs/run-1/summary")["verdict"]["title"]
+        died = hook.wait_for(2)[1]
+        assert (died["type"], died["title"]) == ("failure", "Training died. (train.py)")
+        assert re.search(r"^Warned .* before: /dev/shm is too small\.$", died["message"], re.MULTILINE)
+    assert len(hook.messages) == 2, "nothing gets well by dying"
+
+
 def test_every_second_is_judged_however_envelopes_fall_in_time(tmp_path: Path) -> None:
     detector = ScriptedDetector()
     with serving(tmp_path, detector=detector) as access:

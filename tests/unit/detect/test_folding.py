@@ -246,3 +246,18 @@ def test_folded_are_bounded() -> None:
     waits = [finding(f"input-bound:{n}:steady", "S02", began_ns=T0 + S) for n in range(2 * MOST_FOLDED)]
     (kept,) = fold([HANG, *waits])
     assert len(kept.folded) == MOST_FOLDED
+
+
+def test_nobody_dies_twice() -> None:
+    run = Run()
+    run.see(SHM, seconds=5)
+    run.see(crash("S39", pid=7))
+    closed = run.tracker.close_all(T0 + 60 * S).closed
+    run.see(crash("S39", pid=7), seconds=3)
+    assert not run.tracker.incidents
+    after = Run()
+    after.tracker.restore(closed)
+    after.see(crash("S39", pid=7))
+    assert not after.ids
+    after.see(crash("S39", pid=8))
+    assert len(after.ids) == 1, "another process did"

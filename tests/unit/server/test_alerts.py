@@ -39,7 +39,7 @@ class Run:
     def __init__(self, book: AlertBook | None = None) -> None:
         self.book = book or AlertBook("run-1")
         self.tracker = Tracker("run-1")
-        self.tracker.restore(self.book.open_incidents())
+        self.tracker.restore(self.book.incidents())
         self.now_ns = T0
         self.told: list[tuple[str, bool]] = []
 
@@ -167,6 +167,84 @@ def test_growing_numbers_alone_are_not_urgent() -> None:
     run.see(finding(lost_s=2.0))
     assert not run.book.urgent
     assert [a.id for a in run.book.take_unsaved()]
+
+
+SLOW = finding(
+    key="input-bound:0:spikes", code="input-bound", scenario="S20", severity="warning", title="Slow."
+)
+SHM = finding(key="running-out:shm:a", code="running-out", scenario="S39", severity="warning", title="Full.")
+DIED = finding(key="crashed:rank0", code="crashed", scenario="S39", title="Training died.", pid=7)
+
+
+def test_a_warning_that_becomes_a_hang_is_one_alert_told_once_more() -> None:
+    run = Run()
+    run.see(SLOW, seconds=8)
+    (alert,) = run.book.newest_first()
+    run.see(finding(), seconds=5)
+    assert run.book.newest_first() == [alert]
+    assert run.book.by_key("hung:0") is alert
+    assert run.book.by_key(SLOW.key) is None
+    shaped = shape(alert)
+    assert (shaped["key"], shaped["severity"]) == ("hung:0", "critical")
+    assert [(f["scenario"], f["title"], f["warned_s"]) for f in shaped["folded"]] == [("S20", "Slow.", 6.0)]
+    run.see(seconds=5)
+    assert run.told == [(SLOW.key, False), ("hung:0", False), ("hung:0", True)]
+
+
+def test_what_was_critical_before_is_not_told_again() -> None:
+    run = Run()
+    run.see(finding(**{"key": SLOW.key, "code": SLOW.code, "scenario": "S20"}), seconds=5)
+    run.see(finding(), seconds=5)
+    run.see(seconds=5)
+    assert run.told == [(SLOW.key, False), ("hung:0", True)]
+
+
+def test_a_remark_that_becomes_a_hang_is_told_once() -> None:
+    run = Run()
+    run.see(msgspec.structs.replace(SLOW, severity="info"), seconds=5)
+    run.see(finding(), seconds=5)
+    assert run.told == [("hung:0", False)]
+    assert len(run.book) == 1
+
+
+@pytest.mark.parametrize("severity", ["warning", "critical"])
+def test_a_foretold_crash_is_one_alert_and_does_not_get_well(severity: str) -> None:
+    run = Run()
+    run.see(msgspec.structs.replace(SHM, severity=severity), seconds=5)
+    run.see(DIED)
+    run.book.apply(run.tracker.close_all(run.now_ns), run.now_ns)
+    run.see(DIED, seconds=3)
+    (alert,) = run.book.newest_first()
+    assert (alert.state, alert.finding.code) == ("resolved", "crashed")
+    assert run.told == [(SHM.key, False), ("crashed:rank0", False)]
+    after = Run(AlertBook("run-1", run.book.take_unsaved()))
+    after.see(DIED, seconds=3)
+    assert (len(after.book), after.told) == (1, []), "nor does a new server tell it again"
+
+
+@pytest.mark.parametrize("quiet", ["acknowledge", "silence"])
+def test_who_took_on_a_warning_hears_of_the_hang(quiet: str) -> None:
+    run = Run()
+    run.see(SLOW, seconds=5)
+    (alert,) = run.book.newest_first()
+    if quiet == "acknowledge":
+        run.book.acknowledge(alert.id, run.now_ns)
+    else:
+        run.book.silence(alert.id, 3600, run.now_ns)
+    run.see(finding(), seconds=3)
+    assert alert.state == "firing"
+    assert run.told == [(SLOW.key, False), ("hung:0", False)]
+
+
+def test_an_alert_stored_before_there_were_folded_ones_still_opens() -> None:
+    run = Run()
+    run.see(finding())
+    (stored,) = run.book.take_unsaved()
+    old = msgspec.json.decode(stored.finding)
+    del old["folded"]
+    stored = msgspec.structs.replace(stored, finding=msgspec.json.encode(old).decode())
+    (alert,) = AlertBook("run-1", [stored]).newest_first()
+    assert shape(alert)["folded"] == []
 
 
 def test_an_unknown_alert_is_named() -> None:
