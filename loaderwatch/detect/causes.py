@@ -21,8 +21,10 @@ from loaderwatch.detect.phrases import count, cpu_count, duration, percent, rate
 from loaderwatch.detect.robust import mean, ratio
 
 DELIVERY_CPU_RATIO = (
-    0.12  # measured: unpickling is a quarter (busy machine) to half CPU, waiting for workers below 3 %
+    0.06  # measured: unpickling is a seventh (busy machine) to half CPU, waiting for workers below 3 %
 )
+UNPACK_RATIO = 0.05  # of an iteration without waiting; unpacking that costs less is not the trouble
+UNPACK_S = 0.002
 READY_RATIO = 0.5
 LATENCY_CPU_RATIO = 0.3  # a worker that computes less than this while fetching waits for storage or network
 RUNNABLE_RATIO = 0.5  # workers found runnable this often are computing, however little CPU they get
@@ -61,8 +63,22 @@ def wait_cpu_ratio(pace: Pace) -> float:
 
 
 def ready_wait_ratio(pace: Pace) -> float:
-    """Share of the wait that was spent although some batch lay ready at entry."""
-    return ratio(float(np.nansum(pace.wait_s[pace.anything_ready])), pace.lost_s)
+    """Share of the wait that was spent although some batch lay ready at entry; of a wait that goes on it is not known."""
+    seen = (pace.ready >= 0) | (pace.cached >= 0)
+    return ratio(float(np.nansum(pace.wait_s[pace.anything_ready])), float(np.nansum(pace.wait_s[seen])))
+
+
+def hands_over(pace: Pace) -> bool:
+    """Whether the training thread works to take batches that lie ready: nothing that quicker workers would change.
+
+    The CPU time of unpacking must be worth a word by itself; on a busy machine a short one takes long as well.
+    """
+    unpack_s = mean(pace.wait_cpu_s)
+    return (
+        ready_wait_ratio(pace) >= READY_RATIO
+        and wait_cpu_ratio(pace) >= DELIVERY_CPU_RATIO
+        and unpack_s >= max(UNPACK_S, UNPACK_RATIO * (pace.mean_step_s + unpack_s))
+    )
 
 
 def steady_cause(pace: Pace, cpus: Cpus) -> Cause:
@@ -70,7 +86,7 @@ def steady_cause(pace: Pace, cpus: Cpus) -> Cause:
     if not pace.workers:
         return _in_process(pace, cpus)
     short = capacity_short(pace)
-    if not short and wait_cpu_ratio(pace) >= DELIVERY_CPU_RATIO and ready_wait_ratio(pace) >= READY_RATIO:
+    if not short and hands_over(pace):
         return _delivery(pace)
     if short is False and ready_wait_ratio(pace) >= READY_RATIO and not _nearly_short(pace):
         return _thread_starved(pace)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderwatch.detect.causes import (
-    DELIVERY_CPU_RATIO,
     READY_RATIO,
     Cause,
     capacity_short,
+    hands_over,
     ready_wait_ratio,
-    wait_cpu_ratio,
     warming_cause,
 )
 from loaderwatch.detect.cpus import Cpus
@@ -21,7 +20,7 @@ from loaderwatch.detect.machine import machine_of
 from loaderwatch.detect.pace import Pace
 from loaderwatch.detect.progress import wait_limit_s
 from loaderwatch.detect.refine import refined_cause
-from loaderwatch.detect.robust import mean, median, ratio
+from loaderwatch.detect.robust import median, quantile, ratio
 from loaderwatch.detect.spikes import find_spikes, spike_cause, spike_mask
 from loaderwatch.detect.storage_causes import may_be_changing, step_change
 from loaderwatch.detect.window import RunWindow
@@ -68,7 +67,7 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
     now = _with_recent_fetches(
         now if change is None else now.with_fetches(now.fetches.began_ns >= change.at_ns)
     )
-    if _first_epoch(now) and now.total_s < FIRST_EPOCH_S and not _hands_over(now):
+    if _first_epoch(now) and now.total_s < FIRST_EPOCH_S and not hands_over(now):
         return None
     if capacity_short(now) is not True:
         spikes_s = float(now.wait_s[spike_mask(now, limits)].sum())
@@ -76,14 +75,12 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
             return None
     began_ns, lost_s = _began(pace, now, limits)
     cause = refined_cause(now, cpus, machine_of(window, pace.rank, pace.loader.loader), change)
-    if cause.scenario in MAY_WARM_UP and _warms_up(now):
+    if cause.scenario in MAY_WARM_UP and _warms_up(pace, now):
         cause = warming_cause(now)
     severity = "critical" if share >= limits.input_critical_ratio else "warning"
     if cause.scenario == "S09" and _first_epoch(now):
         severity = "info"
-    elif cause.scenario == "S14" or (
-        cause.scenario == "S13" and mean(now.wait_cpu_s) < limits.input_step_floor_s
-    ):
+    elif cause.scenario == "S14":
         # A busy machine looks like this as well, and the loader cannot help it: hardly any of the wait is work.
         severity = "warning" if severity == "critical" else "info"
     return Stall(
@@ -108,21 +105,18 @@ def _first_epoch(now: Pace) -> bool:
     return not bool((now.epoch > 0).any())
 
 
-def _hands_over(now: Pace) -> bool:
-    """The training thread computes while batches lie ready: nothing that a warmer cache would change."""
-    return ready_wait_ratio(now) >= READY_RATIO and wait_cpu_ratio(now) >= DELIVERY_CPU_RATIO
-
-
-def _warms_up(now: Pace) -> bool:
+def _warms_up(pace: Pace, now: Pace) -> bool:
     """The fetches of the first epoch get shorter and shorter, as when the page cache fills: no case for an alert yet."""
     if now.wait_s.size < WARMING_ROWS or now.open_wait or not _first_epoch(now):
         return False
     if ready_wait_ratio(now) >= READY_RATIO:
         return False  # the workers were quick enough
-    lately = now.fetches.began_ns >= now.request_ns[0]
-    series = now.fetches.fetch_s[lately] if lately.sum() >= WARMING_ROWS else now.wait_s
-    first, second, last = (median(third) for third in np.array_split(series, 3))
-    return first > second > last and last < WARMING_RATIO * first
+    fetches = pace.fetches.fetch_s  # of the whole epoch: a few rounds of workers that vary may fall by chance
+    series = fetches if fetches.size >= WARMING_ROWS else now.wait_s
+    thirds = np.array_split(series, 3)
+    first, second, last = (median(third) for third in thirds)
+    apart = quantile(thirds[2], 0.9) < quantile(thirds[0], 0.1)  # fetches that vary anyway have no trend
+    return first > second > last and last < WARMING_RATIO * first and apart
 
 
 def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:

@@ -151,6 +151,27 @@ def test_a_busy_machine_is_no_slow_delivery() -> None:
     assert not alerts(run(builder))
 
 
+@pytest.mark.parametrize("going_on", [0.0, 0.9])
+def test_delivery_on_a_busy_machine(going_on: float) -> None:
+    """A seventh of the wait is work, but that work alone is a fifth of an iteration; one wait has not ended yet."""
+    builder = RankBuilder(loaders=[loader(prefetch_factor=4)])
+    for number in range(9):
+        builder.fetch(number % 2, 0.001, cpu=0.9).step(0.0, 0.25, ready=8)  # left out
+    for number in range(8):
+        builder.fetch(number % 2, 0.001, cpu=0.9).step(0.2, 0.25, ready=7, wait_cpu_ns=int(0.028 * S))
+    if going_on:
+        builder.open("wait", 2.0, awaited_worker=0)
+    assert only(run(builder, cpus=2, busy=1.0)).scenario == "S13"
+
+
+def test_fetches_that_vary_are_no_cold_cache() -> None:
+    """Few rounds of many workers may get shorter by chance; a whole epoch of them does not."""
+    for seed in (49, 75, 90, 583):
+        builder = RankBuilder(loaders=[loader(num_workers=7)])
+        starved(builder, workers=7, fetch=3.5, step=0.125, cpu=0.9, seed=seed, batches=64)
+        assert only(run(builder, cpus=64)).scenario == "S02"
+
+
 def slow_sample(rank: RankBuilder, spikes: dict[int, tuple[int, float]], batches: int = 400) -> RankBuilder:
     """``spikes``: batch -> (sample index, seconds)."""
     for number in range(batches):
