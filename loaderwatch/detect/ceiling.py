@@ -1,4 +1,17 @@
-"""What a change can give at most. Pure arithmetic; every number is seconds per iteration unless it says otherwise."""
+"""What a change can give at most. Pure arithmetic; every number is seconds per iteration unless it says otherwise.
+
+A finding's ``gain_ceiling_ratio`` is ``1 - after / now``: ``now`` is what an iteration takes at present, waits and epoch
+boundaries included; ``after`` is the least it can take once the advice is done. It is a bound, not a forecast: 0.6 says
+that 40 % of the time stays whatever happens. It holds as long as steps, samples and the machine's neighbours stay as they
+are, and is never below what the advice gives. ``after`` is the largest of what cannot go away:
+
+- the step, free of data wait (of the fight for CPUs, too, where there is one: its quickest tenth);
+- the fetch over the workers that the advice asks for (S01, S02);
+- the reading threads' CPU time over the CPUs, where they do nothing else with it (S03, S04, S05). Not where threads spin
+  (S06): a thread that waits for another by spinning burns CPU that looks like work;
+- for waits that are rare, the iteration without those (S20, S21); for epoch boundaries, a whole epoch without what the
+  advice saves of its boundary (S28 to S33).
+"""
 
 from __future__ import annotations
 

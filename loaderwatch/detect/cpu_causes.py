@@ -30,6 +30,7 @@ HELPER_CPU_RATIO = 0.25
 FEW_FETCHES = 2
 FEW_SECONDS = 4.0  # of fetching, all workers together: CPU use of processes is known to the second only
 CROWD = 1.5  # workers per usable CPU
+LONE_CROWD = 2.0  # the same for a single loader: up to here what a sample costs matters, not how many workers there are
 COLLAPSED_RATIO = 0.25  # of the machine's CPUs: a mask that small and full is worth a question
 
 
@@ -43,6 +44,7 @@ def crowd_cause(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
     if not (
         pace.workers
         and machine.workers_here >= CROWD * machine.usable
+        and (machine.workers_here > pace.workers or pace.workers > LONE_CROWD * machine.usable)
         and machine.workers_here >= machine.usable + 2
         and machine.workers_runnable > machine.usable
         and _crowded(cpus, machine)
@@ -51,12 +53,10 @@ def crowd_cause(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
     each = max(1, int(machine.usable / machine.ranks + 0.01))
     target = min(each, pace.workers)
     fetch_s, cpu_s = _fetch_s(pace), _fetch_cpu_s(pace)
-    # Fewer workers get no more CPU in all than these do. What comes back is what the training thread waited for a CPU.
+    # Fewer workers get no more CPU in all than these do. What comes back is what these burn beside reading.
     load_s = max(
         cpu_s / (pace.workers * max(machine.worker_cpu_ratio, 0.01)), cpu_s * machine.ranks / machine.usable
     )
-    delayed = machine.main_delay_ratio if math.isfinite(machine.main_delay_ratio) else 0.0
-    after_s = min(_after(pace, load_s), pace.iteration_s * (1 - delayed))
     total_of = (
         f"{count(machine.workers_here, 'worker')}"
         if machine.ranks == 1 and machine.workers_here == pace.workers
@@ -82,9 +82,9 @@ def crowd_cause(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
         cause=f"{total_of} compute on {cpu_count(machine.usable, 'usable CPU')}. A batch needs {duration(cpu_s)} of CPU, but takes"
         f" {duration(fetch_s)}, because the workers take turns.{waits} Adding workers does not help; it only makes each"
         " slower and takes CPU from the training thread.",
-        advice=f"{lower} That frees memory and the training thread, not throughput: to go faster, reading a sample must cost"
-        f" less CPU{_per_sample(pace, cpu_s, machine)}",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        advice=f"{lower} That frees memory, and the CPU that each worker burns beside reading. To go faster than that, reading"
+        f" a sample must cost less CPU{_per_sample(pace, cpu_s, machine)}",
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, _after(pace, load_s)),
         evidence=_known(
             ("workers on this host", machine.workers_here, "count"),
             ("workers that want a CPU", machine.workers_runnable, "count"),
@@ -209,7 +209,6 @@ def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
         and _crowded(cpus, machine)
     ):
         return None
-    after_s = _after(pace, cpu_s / max(1.0, min(workers, machine.usable / machine.ranks)))
     fighting = round(machine.workers_here * (helpers + 1))
     return Cause(
         scenario="S06",
@@ -221,7 +220,8 @@ def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
         advice="Set OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1 and NUMEXPR_NUM_THREADS=1 before Python starts (or"
         " call threadpoolctl.threadpool_limits(1) and cv2.setNumThreads(0) in worker_init_fn). torch.set_num_threads() in the"
         " training process does not reach workers.",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        # The reading thread spins as well while it waits for the others, so its CPU time is no bound.
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, _free_step_s(pace)),
         evidence=_known(
             ("threads of a worker", machine.worker_threads, "count"),
             ("computing threads of all workers", fighting, "count"),

@@ -13,6 +13,7 @@ import numpy as np
 
 from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.boundaries import NEWEST, Boundary, boundaries
+from loaderwatch.detect.ceiling import gain_ratio
 from loaderwatch.detect.epoch_causes import EpochCause, explain, explain_rebuilt, parts_of, rebuilt
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
@@ -35,6 +36,7 @@ class Toll:
     cause: EpochCause
     share: float  # of the time between the first of them and now
     cost_s: float  # per epoch
+    epoch_s: float  # from the start of one to the start of the next
     lost_s: float
     severity: str
 
@@ -104,7 +106,8 @@ def _judge(
     before = [b.request_ns for b in found if b.request_ns < paid[0].request_ns]
     began_ns = max(before) if before else paid[0].request_ns
     elapsed_s = (rank.made_ns - began_ns) / 1e9
-    epoch_s = (found[-1].request_ns - began_ns) / 1e9 / max(1, len(paid))
+    epochs = sum(b.request_ns > began_ns for b in found)
+    epoch_s = (found[-1].request_ns - began_ns) / 1e9 / max(1, epochs)
     over = (rank.made_ns - found[-1].request_ns) / 1e9 > 10.0 + 2.5 * epoch_s + found[-1].cost_s
     share = lost_s / max(elapsed_s, lost_s, 1e-9)
     if over or cost_s < floor_s or share < limits.epoch_warning_ratio:
@@ -116,6 +119,7 @@ def _judge(
         cause=cause,
         share=share,
         cost_s=cost_s,
+        epoch_s=epoch_s,
         lost_s=lost_s,
         severity="critical" if share >= limits.epoch_critical_ratio else "warning",
     )
@@ -149,6 +153,7 @@ def _finding(window: RunWindow, tolls: Sequence[Toll]) -> Finding:
             Evidence(label="share of the time", value=worst.share, unit="ratio"),
             Evidence(label="boundaries seen", value=len(worst.paid), unit="count"),
             Evidence(label="cost of one", value=worst.cost_s, unit="s"),
+            Evidence(label="from one to the next", value=worst.epoch_s, unit="s"),
             Evidence(label="sampler", value=parts.sampler_s, unit="s"),
             Evidence(label="starting or resetting workers", value=parts.start_s, unit="s"),
             Evidence(label="first batch", value=parts.first_s, unit="s"),
@@ -158,5 +163,6 @@ def _finding(window: RunWindow, tolls: Sequence[Toll]) -> Finding:
         rank=worst.rank.rank if len(ranks) < world or world == 1 else None,
         host=worst.rank.host,
         lost_s=worst.lost_s,
-        gain_ceiling_ratio=min(1.0, worst.share * cause.saved_s / worst.cost_s) if worst.cost_s > 0 else None,
+        # Of a whole epoch. The share of the time until now is less: it holds the first epoch, whose start stays.
+        gain_ceiling_ratio=gain_ratio(worst.epoch_s, worst.epoch_s - cause.saved_s),
     )

@@ -157,6 +157,8 @@ class TestThreads:
         assert finding.scenario == "S06"
         assert "OPENBLAS_NUM_THREADS=1" in finding.advice
         assert f"{workers * threads} in all on 2 CPUs" in finding.title
+        # Whatever the reading thread burns may be spinning: only the step is sure to stay.
+        assert finding.gain_ceiling_ratio == pytest.approx(1 - 0.01 / (0.4 / workers), abs=0.03)
 
     def test_threads_that_sleep_are_no_trouble(self) -> None:
         rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.95)
@@ -207,6 +209,22 @@ class TestCrowd:
         rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.95)
         watch(rank, 2, cpu=0.95, state=R, threads=2, run_delay_ratio=0.05)
         assert only(run(rank, cpus=2, busy=1.0)).scenario == "S07"
+
+    def test_two_workers_for_each_cpu_are_no_crowd(self) -> None:
+        rank = RankBuilder(loaders=[loader(num_workers=4)])
+        starve(rank, fetch=0.4, step=0.02, workers=4, cpu=0.5)
+        watch(rank, 4, cpu=0.5, state=R, threads=2, run_delay_ratio=0.5)
+        finding = only(run(rank, cpus=2, busy=1.0))
+        assert finding.scenario == "S07"
+        assert "on 2 CPUs" in finding.cause
+
+    def test_what_workers_burn_beside_reading_comes_back(self) -> None:
+        rank = RankBuilder(loaders=[loader(num_workers=8)])
+        starve(rank, fetch=0.8, step=0.02, workers=8, cpu=0.1)  # of a CPU, reading; each uses 0.125
+        watch(rank, 8, cpu=0.125, state=R, threads=3, run_delay_ratio=0.8)
+        finding = only(run(rank, cpus=1, busy=1.0))
+        assert finding.scenario == "S03"
+        assert finding.gain_ceiling_ratio == pytest.approx(0.2, abs=0.03)
 
     def test_a_crowd_that_sleeps(self) -> None:
         rank = RankBuilder(loaders=[loader(num_workers=16)])
