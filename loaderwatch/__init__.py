@@ -78,6 +78,7 @@ def phase(name: str) -> UserPhase:
 
     Raises:
         TypeError: the name is not a string.
+        ValueError: the name is empty.
     """
     from loaderwatch.agent.phase import UserPhase as Phase
 

@@ -29,6 +29,8 @@ class UserPhase(ContextDecorator):
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
             raise TypeError(f"name is {name!r} ({type(name).__name__}); use a string such as 'checkpoint'")
+        if not name.strip():
+            raise ValueError(f"name is {name!r}; use a word such as 'checkpoint'")
         self._name = name
         self._open: list[OpenPhase | None] = []
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from loaderwatch.cli.serve import hang_seconds
 from loaderwatch.core.config import load_settings
-from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.detect.phrases import folded_phrase
 
 if TYPE_CHECKING:
@@ -42,10 +43,10 @@ def prepare_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--hang-after",
-        type=float,
+        type=hang_seconds,
         default=None,
         metavar="SECONDS",
-        help="as for serve; for a recorded run only, a live one is judged by its server",
+        help="as for serve; only where no server has the run, which else judges it by its own",
     )
     parser.add_argument("--json", action="store_true", help="print the findings as the API gives them")
     parser.set_defaults(run=run)
@@ -80,6 +81,11 @@ def _findings(
         return _from_files(file.absolute().parent, file.stem, hang_after_s)
     client = find_server(data_dir)
     if client is not None:  # it has the files open
+        if hang_after_s is not None:
+            raise ConfigError(
+                f"--hang-after cannot be used here: the server at {client.url} judges its runs by its own limit;"
+                " start that one with --hang-after, or name a .lwrec file (loaderwatch export)"
+            )
         row = pick(client.runs(), which)
         return _worst_first(client.findings(str(row["run_id"]))), _title(row)
     runs_dir = (data_dir or load_settings().data_dir) / "runs"

@@ -83,7 +83,10 @@ def _packed(which: str, last_s: float, data_dir: Path | None) -> bytes:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text}; use a number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"it is {text!r}; use a number of seconds above 0")
     return value

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loaderwatch.core.config import load_settings
+from loaderwatch.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
@@ -51,6 +52,10 @@ def known_runs(data_dir: Path | None) -> list[dict[str, Any]]:
     from loaderwatch.server.snapshots import stored_row
     from loaderwatch.server.store.duckdb import DuckDBStore
 
+    if data_dir is not None and not data_dir.is_dir():
+        raise ConfigError(
+            f"there is no directory {data_dir}; name the one that `loaderwatch serve` keeps runs in"
+        )
     runs_dir = (data_dir or load_settings().data_dir) / "runs"
     if not runs_dir.is_dir():
         return []

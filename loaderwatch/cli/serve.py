@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loaderwatch.core.config import DEFAULT_PORT, load_settings
+from loaderwatch.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
     from loaderwatch.server.options import ServeOptions
+
+LEAST_TOKEN = 16  # characters
 
 
 def prepare_parser(subparsers: Subparsers) -> None:
@@ -77,7 +80,7 @@ def prepare_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--hang-after",
-        type=_seconds,
+        type=hang_seconds,
         default=None,
         metavar="SECONDS",
         help="the least time without any progress that counts as a hang (default 30)",
@@ -108,12 +111,14 @@ def _options(args: argparse.Namespace) -> ServeOptions:
     before = remembered(data_dir) if args.resume else None
     if before is not None:
         # The job that starts it again sends with its own LOADERWATCH_TOKEN.
-        return before if before.no_auth or before.token else replace(before, token=settings.token)
+        return (
+            before if before.no_auth or before.token else replace(before, token=_token(None, settings.token))
+        )
     return ServeOptions(
         data_dir=data_dir,
         host=args.host,
         port=args.port,
-        token=None if args.no_auth else args.token or settings.token,
+        token=None if args.no_auth else _token(args.token, settings.token),
         no_auth=args.no_auth,
         allow_hosts=tuple(args.allow_host),
         public_url=args.public_url,
@@ -121,6 +126,16 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         retain_days=args.retain_days,
         hang_after_s=args.hang_after,
     )
+
+
+def _token(given: str | None, from_environ: str | None) -> str | None:
+    name, token = ("--token", given) if given is not None else ("LOADERWATCH_TOKEN", from_environ)
+    if token is not None and len(token) < LEAST_TOKEN:
+        raise ConfigError(
+            f"{name} has {len(token)} characters, which can be guessed; use {LEAST_TOKEN} or more, such as what"
+            " `openssl rand -hex 24` prints"
+        )
+    return token
 
 
 def _port(text: str) -> int:
@@ -149,7 +164,8 @@ def _days(text: str) -> float:
     return days
 
 
-def _seconds(text: str) -> float:
+def hang_seconds(text: str) -> float:
+    """A limit for hangs, as ``analyze`` has one too."""
     try:
         seconds = float(text)
     except ValueError:

@@ -97,7 +97,16 @@ def test_after_kill_nine_the_next_one_starts(server: ServeProcess) -> None:
 
 def test_one_that_was_killed_comes_back_as_it_was(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
-    asked = ("--port", "0", "--token", "my own", "--hang-after", "7", "--notify", "json://127.0.0.1:9/x")
+    asked = (
+        "--port",
+        "0",
+        "--token",
+        "a token of my own",
+        "--hang-after",
+        "7",
+        "--notify",
+        "json://127.0.0.1:9/x",
+    )
     with ServeProcess(data_dir, *asked) as first:
         url = first.start().url
         kept = data_dir / "serve.json"
@@ -108,14 +117,14 @@ def test_one_that_was_killed_comes_back_as_it_was(tmp_path: Path) -> None:
     with ServeProcess(data_dir, "--resume") as second:
         access = second.start()
         assert access.url == url  # where open pages look for it
-        with access.client("my own") as client:
+        with access.client("a token of my own") as client:
             assert client.get("/api/v1/runs").status_code == 200
         wait_until("the options again", lambda: json.loads(kept.read_text()) == before | {"resumed": True})
         assert (before["hang_after_s"], before["notify"]) == (7.0, ["json://127.0.0.1:9/x"])
         assert second.stop()[0] == 0
     assert not kept.exists()
     with ServeProcess(data_dir, "--resume", "--port", "0") as third:  # the last one ended in order
-        with third.start().client("my own") as client:
+        with third.start().client("a token of my own") as client:
             assert client.get("/api/v1/runs").status_code == 401
         third.stop(signal.SIGKILL)
     kept.write_text("{")
@@ -231,9 +240,9 @@ def test_no_auth_lets_everyone_in_and_says_so(tmp_path: Path) -> None:
 
 
 def test_a_token_of_ones_own_does_everything(tmp_path: Path) -> None:
-    with ServeProcess(tmp_path / "data", "--port", "0", "--token", "of-my-own") as server:
+    with ServeProcess(tmp_path / "data", "--port", "0", "--token", "a-token-of-my-own") as server:
         access = server.start()
-        with access.client("of-my-own") as client:
+        with access.client("a-token-of-my-own") as client:
             assert client.get("/api/v1/runs").status_code == 200
             assert client.post("/api/v1/ingest", content=b"x").status_code == 400
         with access.client() as client:

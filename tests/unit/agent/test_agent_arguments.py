@@ -55,3 +55,5 @@ def test_second_run_name_in_one_process() -> None:
 def test_phase_name() -> None:
     with pytest.raises(TypeError, match=r"name is 3 \(int\); use a string such as 'checkpoint'"):
         loaderwatch.phase(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="name is ' '; use a word such as 'checkpoint'"):
+        loaderwatch.phase(" ")

@@ -30,7 +30,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["serve", "--nonsense"],
         ["serve", "--public-url", "gpu01:8790"],
         ["serve", "--token", "x", "--no-auth"],
+        ["serve", "--hang-after", "0"],
         ["analyze"],
+        ["analyze", "run-1", "--hang-after", "-1"],
+        ["analyze", "run-1", "--hang-after", "x"],
+        ["doctor", "--ranks", "x", "train.py"],
+        ["doctor", "--timeout", "-1", "train.py"],
         ["runs", "extra"],
     ],
 )
@@ -39,6 +44,23 @@ def test_wrong_usage_exits_2(argv: list[str], capsys: pytest.CaptureFixture[str]
         main(argv)
     assert ended.value.code == 2
     assert "usage:" in capsys.readouterr().err
+
+
+def test_a_token_that_can_be_guessed(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--token", "short", "--port", "0"]) == 2
+    assert "--token has 5 characters" in capsys.readouterr().err
+    monkeypatch.setenv("LOADERWATCH_TOKEN", "also short")
+    assert main(["serve", "--port", "0"]) == 2
+    assert "LOADERWATCH_TOKEN has 10 characters" in capsys.readouterr().err
+
+
+def test_a_data_directory_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "nope"
+    assert main(["runs", "--data-dir", str(missing)]) == 2
+    assert str(missing) in capsys.readouterr().err
+    assert not missing.exists()
 
 
 def test_a_bad_address_to_notify_is_wrong_usage(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
