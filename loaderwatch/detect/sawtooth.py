@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 
 from loaderwatch.detect.causes import ready_wait_ratio, wait_cpu_ratio
-from loaderwatch.detect.coupling import coupling
+from loaderwatch.detect.ceiling import gain_ratio
+from loaderwatch.detect.coupling import Coupling, coupling
 from loaderwatch.detect.cpus import cpus_of
 from loaderwatch.detect.dispatch import as_dispatch
 from loaderwatch.detect.finding import Evidence, Finding
@@ -143,6 +144,17 @@ def _as_straggler(finding: Finding, culprit: Stall, window: RunWindow, limits: L
     )
     where = f" in {found.where}" if found.where in ("forward", "backward", "optimizer") else ""
     iteration_s = median(np.array([share.iteration_s for share in found.shares]))
+    behind = _behind(window, limits, found, culprit.pace.loader.loader)
+    next_rank, supply_s = behind or (rank, 0.0)
+    hidden = (
+        f" Behind it, rank {next_rank} is too slow as well, which does not show while it waits: its workers need"
+        f" {duration(supply_s)} per batch."
+        if behind
+        else ""
+    )
+    gain = finding.gain_ceiling_ratio
+    if behind and gain is not None:
+        gain = min(gain, gain_ratio(iteration_s, supply_s) or 0.0)
     return msgspec.structs.replace(
         finding,
         scenario="S43",
@@ -151,8 +163,10 @@ def _as_straggler(finding: Finding, culprit: Stall, window: RunWindow, limits: L
         f" {culprit.cause.because}.",
         cause=f"All ranks take {duration(iteration_s)} per iteration, but only rank {rank} spends it waiting for data"
         f" ({percent(own.data_s / own.iteration_s)}). {they} {duration(found.wait_s)} of it{where} waiting for rank"
-        f" {rank} ({told}). {culprit.cause.cause}",
-        advice=f"Mend rank {rank} on {culprit.pace.rank.host}. {culprit.cause.advice}",
+        f" {rank} ({told}). {culprit.cause.cause}{hidden}",
+        advice=f"Mend rank {rank} on {culprit.pace.rank.host}{f', and rank {next_rank} with it' if behind else ''}."
+        f" {culprit.cause.advice}",
+        gain_ceiling_ratio=gain,
         evidence=[
             *finding.evidence,
             Evidence(label="iteration of every rank", value=iteration_s, unit="s"),
@@ -165,3 +179,22 @@ def _as_straggler(finding: Finding, culprit: Stall, window: RunWindow, limits: L
             ),
         ],
     )
+
+
+def _behind(window: RunWindow, limits: Limits, found: Coupling, loader: int) -> tuple[int, float] | None:
+    """The slowest loader among the ranks that wait, if it could not keep up either: its rank and seconds per batch.
+
+    While its rank waits for another, its workers read ahead, and nobody waits for them.
+    """
+    supplies = []
+    for share in (found.share(rank) for rank in found.waiting):
+        for pace in paces(window.ranks[share.rank]):
+            now = recent(pace, limits) if pace.loader.loader == loader else None
+            if now is not None and now.workers:
+                _, fetch_s, _ = fetch_summary(now.fetches)
+                supplies.append((fetch_s / now.workers, share))
+    slow = [(supply_s, share.rank) for supply_s, share in supplies if supply_s > 1.1 * share.own_s]
+    if not slow:
+        return None
+    supply_s, rank = max(slow)
+    return rank, supply_s

@@ -247,6 +247,27 @@ def test_the_one_rank_that_keeps_the_others_waiting() -> None:
     assert "spends 129 ms of it in backward waiting for rank 1" in finding.cause
 
 
+def test_the_rank_that_would_be_next_is_said() -> None:
+    """It waits for another one, and its workers read ahead meanwhile: nothing else shows that they are too slow."""
+
+    def straggler(fetch_s: float) -> Finding:
+        slow, next_one = RankBuilder(1, 2), RankBuilder(0, 2)
+        for number in range(200):
+            slow.fetch(number % 2, 0.3, cpu=0.1).step(0.13, 0.02)
+            next_one.fetch(number % 2, fetch_s, cpu=0.1).step(0.001, 0.149, ready=4)
+        return only(run(next_one, slow))
+
+    hidden, alone = straggler(0.2), straggler(0.02)
+    assert (hidden.scenario, hidden.rank) == (alone.scenario, alone.rank) == ("S43", 1)
+    assert "rank 0 is too slow as well" in hidden.cause
+    assert "need 100 ms per batch" in hidden.cause
+    assert hidden.advice.startswith("Mend rank 1 on box, and rank 0 with it.")
+    assert hidden.gain_ceiling_ratio == pytest.approx(1 / 3, abs=0.01)
+    assert "as well" not in alone.cause
+    assert alone.gain_ceiling_ratio is not None
+    assert alone.gain_ceiling_ratio > 0.8
+
+
 def test_all_ranks_with_the_same_trouble_are_one_finding() -> None:
     ranks = [starved(RankBuilder(n, 4), workers=2, fetch=0.2, step=0.02, cpu=0.1, seed=n) for n in range(4)]
     finding = only(run(*ranks))
