@@ -153,6 +153,28 @@ def test_acknowledge_silence_and_stacks_reach_the_server(server: PageServer, wat
     assert [p.rsplit("/", 1)[-1] for p in server.posts] == ["ack", "silence", "stacks?rank=1"]
 
 
+def test_what_one_cause_also_did_lies_under_its_alert(server: PageServer, watched: Watched) -> None:
+    page = watched.page
+    page.goto(server.url + "#/runs/frozen-loader-11c2")
+    alert = page.locator("#alerts .alert")
+    expect(alert).to_have_count(1)
+    alert.locator(".alert-head").focus()
+    page.keyboard.press("Enter")
+    expect(alert.locator(".also h3")).to_have_text("Also seen, same cause")
+    also = alert.locator(".also-head")
+    expect(also).to_contain_text("dataset[18432] took 60 s")
+    expect(also).to_contain_text("warned 22 s before")
+    for _ in range(6):  # past the actions
+        if also.evaluate("e => e === document.activeElement"):
+            break
+        page.keyboard.press("Tab")
+    expect(also).to_be_focused()
+    expect(also).to_have_attribute("aria-expanded", "false")
+    page.keyboard.press("Enter")
+    expect(also).to_have_attribute("aria-expanded", "true")
+    expect(alert.locator(".also .evidence")).to_contain_text("long waits")
+
+
 def test_an_alert_appears_and_resolves_by_itself(server: PageServer, watched: Watched) -> None:
     server.tick_s = 0.2
     run = next(r for r in server.runs if r.run_id == "digits-cnn-7f3a")

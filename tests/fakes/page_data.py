@@ -133,7 +133,7 @@ def finding(number: int, run: FakeRun, **fields: Any) -> Json:
         "id": f"{run.run_id}-{number}", "key": f"k{number}", "code": "input-bound", "scenario": "S02",
         "severity": "warning", "state": "firing", "confidence": 0.92, "rank": None, "host": None, "worker": None,
         "pid": None, "sample_indices": [], "began_at": 0.0, "ended_at": None, "title": "", "cause": "", "advice": "",
-        "evidence": [], "lost_s": None, "gain_ceiling_ratio": None, "stacks": [], "silenced_until": None,
+        "evidence": [], "lost_s": None, "gain_ceiling_ratio": None, "stacks": [], "folded": [], "silenced_until": None,
     }  # fmt: skip
     base.update(fields)
     base["began_at"] += run.t0
@@ -214,6 +214,18 @@ def _frozen(t0: float) -> FakeRun:
                 {"label": "process state", "value": "S (sleeping)", "unit": "text"},
                 {"label": "kernel wait", "value": "sk_wait_data", "unit": "text"},
             ],
+            folded=[
+                {
+                    "key": "input-bound:0:spikes", "code": "input-bound", "scenario": "S20", "severity": "warning",
+                    "title": "Rank 1 lost 64 s waiting for data: dataset[18432] took 60 s in worker 2 while finished batches"
+                    " waited behind it.",
+                    "evidence": [
+                        {"label": "long waits", "value": 3, "unit": "count"},
+                        {"label": "longest wait", "value": 60.0, "unit": "s"},
+                    ],
+                    "began_at": t0 + 338, "warned_s": 22.0,
+                },
+            ],
         )
     ]  # fmt: skip
     return run
@@ -265,6 +277,8 @@ def _xss(t0: float) -> FakeRun:
     }  # fmt: skip
     run.findings = [
         finding(1, run, title=f"Data wait {XSS}", cause=XSS, advice=XSS, began_at=20, rank=0, host=XSS, stacks=[stack],
+                folded=[{"key": XSS, "code": XSS, "scenario": XSS, "severity": XSS, "title": XSS, "began_at": t0, "warned_s": None,
+                         "evidence": [{"label": XSS, "value": XSS, "unit": "text"}]}],
                 evidence=[{"label": XSS, "value": XSS, "unit": "text"}])
     ]  # fmt: skip
     return run

@@ -95,6 +95,18 @@ test("alerts: none, folded, unfolded", () => {
   assert.match(resolved, /lasted 60 s/);
 });
 
+test("what else was seen of the same cause lies under its alert, each a button", () => {
+  const other = { key: "running-out:shm:a", code: "running-out", scenario: "S39", severity: "warning", title: "/dev/shm is too small.", began_at: 1190, warned_s: 24, evidence: [{ label: "needed", value: 68, unit: "count" }] };
+  const f = finding({ code: "crashed", title: "Died", folded: [other] });
+  assert.doesNotMatch(text(alertsPanel(state({ findings: [f] }), act)), /too small/);
+  const open = text(alertsPanel(state({ findings: [f], open: { f1: true } }), act));
+  assert.match(open, /Died.*Also seen, same cause.*\/dev\/shm is too small.*warned 24 s before/s);
+  assert.doesNotMatch(open, /needed/);
+  const all = { f1: true, "f1/also/running-out:shm:a": true };
+  assert.match(text(alertsPanel(state({ findings: [f], open: all }), act)), /needed 68/);
+  assert.doesNotMatch(text(alertsPanel(state({ findings: [finding()], open: { f1: true } }), act)), /Also seen/);
+});
+
 test("a hang shows its four facts, and is over when resolved", () => {
   const f = finding({ code: "hung", severity: "critical", worker: 2, pid: 31877, sample_indices: [18432], stacks: [{ rank: 1, worker: 2, pid: 31877, taken_at: 1, text: STACK, why: "" }] });
   const s = state({ findings: [f], cards: { hang_workers: { data: { workers: [{ worker: 2, os_state: "D", wchan: "io_schedule" }] }, range: null, error: null, loaded_at: 0 } } });

@@ -20,10 +20,12 @@
  *   verdict: Verdict, loaders: Loader[], ranks: RankRow[]}} Summary
  * @typedef {{rank: number, worker: number, pid: number, taken_at: number, text: string, why: string}} Stack
  * @typedef {{label: string, value: number|string|null, unit: string}} Evidence
+ * @typedef {{key: string, code: string, scenario: string, severity: string, title: string, evidence: Evidence[], began_at: number,
+ *   warned_s: number|null}} Folded
  * @typedef {{id: string, key: string, code: string, scenario: string, severity: string, state: string, confidence: number,
  *   rank: number|null, host: string|null, worker: number|null, pid: number|null, sample_indices: number[], began_at: number,
  *   ended_at: number|null, title: string, cause: string, advice: string, evidence: Evidence[], lost_s: number|null,
- *   gain_ceiling_ratio: number|null, stacks: Stack[], silenced_until: number|null}} Finding
+ *   gain_ceiling_ratio: number|null, stacks: Stack[], folded: Folded[], silenced_until: number|null}} Finding
  * @typedef {{check: string, severity: string, what: string, why: string, change: string, loader: string|null, ranks: number[]}} Advice
  * @typedef {{metric: string, rank: number|null, bucket_s: number, t: number[], min: (number|null)[], mean: (number|null)[],
  *   max: (number|null)[]}} Series

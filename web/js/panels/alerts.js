@@ -10,6 +10,7 @@ import { ownFrame, stackView } from "./stacks.js";
 /**
  * @typedef {import("../types.js").State} State
  * @typedef {import("../types.js").Finding} Finding
+ * @typedef {import("../types.js").Folded} Folded
  * @typedef {import("../types.js").Worker} Worker
  * @typedef {import("../main.js").Actions} Actions
  */
@@ -109,14 +110,46 @@ function alertBody(f, state, act) {
         f.rank !== null && state.route.page === "run" && h("a", { class: "button", href: routeHash({ run: state.route.run, rank: f.rank }) }, h("span", {}, `Open rank ${f.rank}`), icon("right")),
       ),
     ),
-    f.evidence.length > 0 &&
-      h(
-        "table",
-        { class: "evidence" },
-        h("caption", {}, "Evidence"),
-        h("tbody", {}, f.evidence.map((e) => h("tr", {}, h("th", { scope: "row" }, e.label), h("td", {}, evidence(e))))),
-      ),
+    f.evidence.length > 0 && evidenceTable(f.evidence, "Evidence"),
+    f.folded.length > 0 && alsoSeen(f, state, act),
     f.stacks.length > 0 && h("div", { class: "alert-stacks" }, h("h3", {}, "Stacks"), stackList(f, state, act)),
+  );
+}
+
+/** @param {import("../types.js").Evidence[]} list @param {string|null} caption */
+function evidenceTable(list, caption) {
+  return h(
+    "table",
+    { class: "evidence" },
+    caption !== null && h("caption", {}, caption),
+    h("tbody", {}, list.map((e) => h("tr", {}, h("th", { scope: "row" }, e.label), h("td", {}, evidence(e))))),
+  );
+}
+
+/** What else was seen of the same cause: it raised no alert of its own. @param {Finding} f @param {State} state @param {Actions} act */
+function alsoSeen(f, state, act) {
+  return h(
+    "div",
+    { class: "also" },
+    h("h3", { id: `also-${f.id}` }, "Also seen, same cause"),
+    h("ul", { "aria-labelledby": `also-${f.id}` }, f.folded.map((other) => alsoRow(other, `${f.id}/also/${other.key}`, state, act))),
+  );
+}
+
+/** @param {Folded} other @param {string} id @param {State} state @param {Actions} act */
+function alsoRow(other, id, state, act) {
+  const open = state.open[id] ?? false;
+  return h(
+    "li",
+    { class: open ? "is-open" : "", key: id },
+    h(
+      "button",
+      { type: "button", class: "also-head", "aria-expanded": String(open), "data-nav": true, onclick: () => act.toggle(id) },
+      icon("right", "chevron"),
+      h("span", {}, other.title),
+      h("span", { class: "also-when" }, other.warned_s === null ? other.scenario : `warned ${duration(other.warned_s)} before · ${other.scenario}`),
+    ),
+    open && evidenceTable(other.evidence, null),
   );
 }
 
