@@ -28,6 +28,7 @@ UNPACK_S = 0.002
 READY_RATIO = 0.5
 LATENCY_CPU_RATIO = 0.3  # a worker that computes less than this while fetching waits for storage or network
 RUNNABLE_RATIO = 0.5  # workers found runnable this often are computing, however little CPU they get
+NEIGHBOURS_RATIO = 0.5  # of the CPUs that this run may use, in the hands of other programs
 MOST_PER_CORE = 4  # workers per core beyond which even sleeping workers are not the cure
 
 
@@ -89,7 +90,7 @@ def steady_cause(pace: Pace, cpus: Cpus) -> Cause:
     if not short and hands_over(pace):
         return _delivery(pace)
     if short is False and ready_wait_ratio(pace) >= READY_RATIO and not _nearly_short(pace):
-        return _thread_starved(pace)
+        return _thread_starved(pace, cpus)
     return _workers_too_slow(pace, cpus)
 
 
@@ -167,18 +168,26 @@ def _delivery(pace: Pace) -> Cause:
     )
 
 
-def _thread_starved(pace: Pace) -> Cause:
+def _thread_starved(pace: Pace, cpus: Cpus) -> Cause:
     wait_s = mean(pace.wait_s)
     return Cause(
         scenario="S14",
         confidence=0.5,
         because=f"batches lie ready, but the training thread gets no CPU to take them ({duration(wait_s)} per batch)",
         cause=f"{rate(_mean_ready(pace))} batches lie ready on average and unpacking needs little CPU, yet next() takes"
-        f" {duration(wait_s)}: other threads of this process, or other processes, keep the training thread from running.",
+        f" {duration(wait_s)}: other threads of this process, or other processes, keep the training thread from running."
+        f"{_neighbours(cpus)}",
         advice="Look for busy Python threads in the training process (loggers, progress bars, in-process prefetchers) and for"
         " other programs on these cores. More workers would make it worse.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),
     )
+
+
+def _neighbours(cpus: Cpus) -> str:
+    """Who else is at work, if they take much of what this run may use: no change to the loader brings that back."""
+    if not min(cpus.others, cpus.usable - cpus.ours) >= NEIGHBOURS_RATIO * cpus.usable:
+        return ""
+    return f" Other programs on this host keep {cpu_count(cpus.others)} busy: move them away first."
 
 
 def _mean_ready(pace: Pace) -> float:
@@ -261,7 +270,7 @@ def _cpu_bound(pace: Pace, cpus: Cpus, fetch_s: float, computing: float, because
         confidence=0.85 if math.isfinite(cpus.free) else 0.6,
         because=f"{because}, and no CPU is free for more workers",
         cause=f"{facts} The workers compute, or wait for a CPU, {percent(min(1.0, computing))} of the time they read, and the"
-        f" usable CPUs are taken.{limit}",
+        f" usable CPUs are taken.{_neighbours(cpus)}{limit}",
         advice="Make reading a sample cheaper: resize and decode the dataset once ahead of time, decode with a faster library,"
         " do augmentation on the GPU, cache decoded samples. More workers on this machine will not help.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),

@@ -162,7 +162,7 @@ def _affinity(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
         machine.cpus
         and machine.ranks * mask <= COLLAPSED_RATIO * machine.cpus
         and not machine.quota <= mask
-        and machine.cpus - machine.ours - _others(cpus, machine) >= 1
+        and machine.cpus - machine.ours - np.nan_to_num(cpus.others) >= 1
     ):
         may = machine.cpus / machine.ranks
         whose = f"this machine has {machine.cpus}"
@@ -254,11 +254,6 @@ def _crowded(cpus: Cpus, machine: Machine) -> bool:
     return machine.worker_delay_ratio >= CROWDED_DELAY_RATIO or (
         not math.isfinite(machine.worker_delay_ratio) and cpus.runnable_ratio >= CROWDED_RUNNABLE_RATIO
     )
-
-
-def _others(cpus: Cpus, machine: Machine) -> float:
-    """CPUs of the host that processes outside this run keep busy."""
-    return 0.0 if not math.isfinite(cpus.busy) else max(0.0, cpus.busy - machine.ours)
 
 
 def _lately(pace: Pace) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -28,6 +28,11 @@ class Cpus:
         float  # share of the looks at this rank's workers that found them running or waiting for a CPU
     )
 
+    @property
+    def others(self) -> float:
+        """CPUs of the host that programs outside this run keep busy; NaN where not known."""
+        return max(0.0, self.busy - self.ours) if math.isfinite(self.busy - self.ours) else math.nan
+
 
 def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
     """CPUs as this rank sees them.

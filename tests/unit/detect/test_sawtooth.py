@@ -247,6 +247,19 @@ def test_the_one_rank_that_keeps_the_others_waiting() -> None:
     assert "spends 129 ms of it in backward waiting for rank 1" in finding.cause
 
 
+@pytest.mark.parametrize(("own", "said"), [(0.4, True), (1.0, False)])
+def test_neighbours_that_take_the_cpus_are_named(own: float, said: bool) -> None:
+    builder = RankBuilder(loaders=[loader(num_workers=2)])
+    starved(builder, workers=2, fetch=0.2, step=0.02, cpu=0.9)
+    for second in range(10):
+        for worker in (0, 1):
+            at_ns = builder.now_ns - second * S
+            builder.process(worker=worker, pid=200 + worker, cpu=own, t_ns=at_ns, state=ord("R"))
+    finding = only(run(builder, cpus=2, busy=0.99))
+    assert finding.scenario == "S07"
+    assert ("Other programs on this host keep 1.2 CPUs busy" in finding.cause) is said, finding.cause
+
+
 def test_the_rank_that_would_be_next_is_said() -> None:
     """It waits for another one, and its workers read ahead meanwhile: nothing else shows that they are too slow."""
 
