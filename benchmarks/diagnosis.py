@@ -4,7 +4,8 @@
 
 An ID is a case (``s20_slow_sample``), a scenario (``S20``) or a group (``healthy``); none means all. A scenario of the
 catalogue without a script is a row that says so. Seconds count from the moment the stall's second repetition was over,
-or from the limit for a hang, until the API gave the finding; the answer is asked for three times a second.
+or from the limit for a hang, until the API gave the finding; the answer is asked for three times a second. ``alerts``
+are those of the whole run: a cause that is told twice is not named rightly.
 """
 
 from __future__ import annotations
@@ -196,7 +197,9 @@ def is_late(row: Row) -> bool:
 
 def table(rows: Sequence[Row], missing: Sequence[str]) -> str:
     """The rows as text."""
-    lines = [f"{'case':30} {'expected':9} {'got':12} {'after':>7} {'culprit':8} {'simulated':10} note"]
+    lines = [
+        f"{'case':30} {'expected':9} {'got':12} {'alerts':6} {'after':>7} {'culprit':8} {'simulated':10} note"
+    ]
     for row in rows:
         judgement = row.judgement
         mark = {True: "right", False: "WRONG", None: "-"}[judgement.culprit]
@@ -204,7 +207,7 @@ def table(rows: Sequence[Row], missing: Sequence[str]) -> str:
         after = "-" if row.waited_s is None else f"{row.waited_s:.1f} s{'*' if is_late(row) else ''}"
         lines.append(
             f"{row.case.id:30} {'|'.join(row.case.scenarios) or '-':9} {got + ('' if judgement.right and not row.failed else ' !'):12}"
-            f" {after:>7} {mark:8} {row.case.simulated or '-':10} {row.note[:110]}".rstrip()
+            f" {judgement.alerts or '-':<6} {after:>7} {mark:8} {row.case.simulated or '-':10} {row.note[:110]}".rstrip()
         )
     lines += [f"{'(no script)':30} {name:9} {'!':12}" for name in missing]
     lines.append("* later than 10 s after the second repetition, or 3 s after the limit of a hang")
@@ -235,6 +238,7 @@ def numbers(rows: Sequence[Row], missing: Sequence[str]) -> dict[str, Any]:
         "culprits_right": sum(row.judgement.culprit is True for row in faulty),
         "culprits_asked": sum(row.judgement.culprit is not None for row in faulty),
         "runs_without_fault": len(benign),
+        "told_twice": [row.case.id for row in rows if row.judgement.alerts > 1],
         "pages_without_fault": sum(len(row.judgement.got) for row in benign),
         "runs_failed": [row.case.id for row in rows if row.failed],
         "slowest_s": round(max((row.waited_s for row in faulty if row.waited_s is not None), default=0.0), 1),
@@ -254,6 +258,7 @@ def summary(rows: Sequence[Row], result: dict[str, Any], seconds: float) -> str:
         f"culprit right        {result['culprits_right']} of {result['culprits_asked']} asked for",
         f"precision, recall    {_percent(result['precision'])}, {_percent(result['recall'])}",
         f"pages without fault  {result['pages_without_fault']} in {result['runs_without_fault']} runs",
+        f"told more than once  {', '.join(result['told_twice']) or 'none'}",
         f"runs that failed     {', '.join(result['runs_failed']) or 'none'}",
         f"wrong family         {', '.join(result['wrong_family']) or 'none'}",
         f"slowest finding      {result['slowest_s']} s; {result['late']} late",
@@ -275,6 +280,7 @@ def _plain(row: Row) -> dict[str, Any]:
         "case": row.case.id,
         "expected": list(row.case.scenarios),
         "got": list(row.judgement.got),
+        "alerts": row.judgement.alerts,
         "culprit": row.judgement.culprit,
         "after_s": row.waited_s,
         "played_s": round(row.played_s, 1),

@@ -30,11 +30,13 @@ class Judgement:
     got: tuple[str, ...]
     culprit: bool | None  # None: nobody was found, or no culprit is asked for
     wrong: tuple[str, ...]  # what of the culprit or the words was wrong
+    alerts: int  # over the whole run, resolved ones too: a cause is told once
 
     @property
     def right(self) -> bool:
-        """Named, and nothing else was."""
-        return bool(self.got) == bool(self.case.scenarios) and set(self.got) <= set(self.case.scenarios)
+        """Named, once, and nothing else was."""
+        expected = set(self.case.scenarios)
+        return bool(self.got) == bool(expected) and set(self.got) <= expected and self.alerts <= 1
 
     @property
     def exact(self) -> bool:
@@ -49,10 +51,10 @@ def judge(case: Case, findings: Sequence[dict[str, Any]]) -> Judgement:
     got = tuple(dict.fromkeys(finding["scenario"] for finding in alerts))
     named = [finding for finding in alerts if finding["scenario"] in case.scenarios]
     if not named:
-        return Judgement(case, got, None, ())
+        return Judgement(case, got, None, (), len(alerts))
     wrong = min((_wrong(case, finding) for finding in named), key=len)
     asked = case.rank is not None or case.worker is not None or case.samples or case.says
-    return Judgement(case, got, not wrong if asked else None, wrong)
+    return Judgement(case, got, not wrong if asked else None, wrong, len(alerts))
 
 
 def _wrong(case: Case, finding: dict[str, Any]) -> tuple[str, ...]:

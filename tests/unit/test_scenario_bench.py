@@ -58,6 +58,8 @@ def test_a_verdict_is_right_only_without_others() -> None:
     assert judge(case, [right, _finding("S21", severity="info")]).exact
     both = judge(case, [_finding("S21"), right])
     assert (both.got, both.right, both.culprit) == (("S20", "S21"), False, True)
+    twice = judge(case, [right, _finding("S20", worker=1, sample_indices=[333], state="resolved")])
+    assert (twice.got, twice.alerts, twice.right) == (("S20",), 2, False), "one cause, one alert"
     other_sample = judge(case, [_finding("S20", worker=1, sample_indices=[7])])
     assert (other_sample.right, other_sample.exact) == (True, False)
     assert other_sample.wrong == ("samples [7], not [333]",)
