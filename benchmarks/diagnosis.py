@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import repro
 from loaderwatch.server import recording
 from tests.scenarios.cases import CASES, Case
 from tests.scenarios.judge import Judgement, judge, waited_s
@@ -51,6 +52,7 @@ class Row:
     note: str
     code: str = ""  # of the finding
     failed: bool = False  # the script itself: nothing was sent, or a healthy run came to a bad end
+    facts: repro.Facts | None = None  # of the repro's settings, for what differs between them
 
     @property
     def exact(self) -> bool:
@@ -69,12 +71,19 @@ def main() -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as folder:
         rows = play_all(
-            cases, Path(folder), options.jobs, options.seed, (options.record, options.record_wrong)
+            [case for case in cases if not case.audit],
+            Path(folder),
+            options.jobs,
+            options.seed,
+            (options.record, options.record_wrong),
         )
+    audits = [repro.audit(case) for case in cases if case.audit]
     missing = [] if options.ids else without_a_script()
-    print(table(rows, missing))
+    print(table(rows, missing, audits))
     print()
-    result = numbers(rows, missing)
+    if settings := {row.case.id: row.facts for row in rows if row.facts is not None}:
+        print(repro.differences(settings), end="\n\n")
+    result = numbers(rows, missing, audits)
     print(summary(rows, result, time.monotonic() - began))
     line = json.dumps({"benchmark": "diagnosis", **result})
     print(line)
@@ -164,7 +173,8 @@ def _row(outcome: Outcome) -> Row:
     shown = first or (outcome.alerts[0] if outcome.alerts else None)
     title = shown["title"] if shown else ""
     code = first["code"] if first else ""
-    return Row(case, judgement, waited, outcome.seconds, title, "; ".join(notes), code, failed)
+    facts = repro.facts(outcome.payloads) if case.group == repro.GROUP else None
+    return Row(case, judgement, waited, outcome.seconds, title, "; ".join(notes), code, failed, facts)
 
 
 def _record(outcome: Outcome, played_in: Path, record: Path) -> str:
@@ -195,7 +205,7 @@ def is_late(row: Row) -> bool:
     return row.waited_s is not None and row.waited_s > budget_s
 
 
-def table(rows: Sequence[Row], missing: Sequence[str]) -> str:
+def table(rows: Sequence[Row], missing: Sequence[str], audits: Sequence[repro.Audit] = ()) -> str:
     """The rows as text."""
     lines = [
         f"{'case':30} {'expected':9} {'got':12} {'alerts':6} {'after':>7} {'culprit':8} {'simulated':10} note"
@@ -209,12 +219,19 @@ def table(rows: Sequence[Row], missing: Sequence[str]) -> str:
             f"{row.case.id:30} {'|'.join(row.case.scenarios) or '-':9} {got + ('' if judgement.right and not row.failed else ' !'):12}"
             f" {judgement.alerts or '-':<6} {after:>7} {mark:8} {row.case.simulated or '-':10} {row.note[:110]}".rstrip()
         )
+    lines += [
+        f"{audit.case.id:30} {audit.case.audit:9} {'+'.join(audit.got) + ('' if audit.right else ' !'):12}"
+        f" {'-':6} {'before':>7} {'-':8} {'-':10} doctor exits {audit.exit_code}: {audit.said[:140]}"
+        for audit in audits
+    ]
     lines += [f"{'(no script)':30} {name:9} {'!':12}" for name in missing]
     lines.append("* later than 10 s after the second repetition, or 3 s after the limit of a hang")
     return "\n".join(lines)
 
 
-def numbers(rows: Sequence[Row], missing: Sequence[str]) -> dict[str, Any]:
+def numbers(
+    rows: Sequence[Row], missing: Sequence[str], audits: Sequence[repro.Audit] = ()
+) -> dict[str, Any]:
     """Precision and recall over what people were told, pages on runs without a fault, and the times."""
     faulty = [row for row in rows if row.case.scenarios]
     benign = [row for row in rows if not row.case.scenarios]
@@ -237,6 +254,8 @@ def numbers(rows: Sequence[Row], missing: Sequence[str]) -> dict[str, Any]:
         "recall": round(true / len(faulty), 4) if faulty else None,
         "culprits_right": sum(row.judgement.culprit is True for row in faulty),
         "culprits_asked": sum(row.judgement.culprit is not None for row in faulty),
+        "audits_right": sum(audit.right for audit in audits),
+        "audits": len(audits),
         "runs_without_fault": len(benign),
         "told_twice": [row.case.id for row in rows if row.judgement.alerts > 1],
         "pages_without_fault": sum(len(row.judgement.got) for row in benign),
@@ -257,6 +276,7 @@ def summary(rows: Sequence[Row], result: dict[str, Any], seconds: float) -> str:
         f"named exactly        {result['scenarios_exact']} of {result['scenarios_played']} scenarios played",
         f"culprit right        {result['culprits_right']} of {result['culprits_asked']} asked for",
         f"precision, recall    {_percent(result['precision'])}, {_percent(result['recall'])}",
+        f"named before the run {result['audits_right']} of {result['audits']} by the doctor",
         f"pages without fault  {result['pages_without_fault']} in {result['runs_without_fault']} runs",
         f"told more than once  {', '.join(result['told_twice']) or 'none'}",
         f"runs that failed     {', '.join(result['runs_failed']) or 'none'}",

@@ -15,10 +15,11 @@ from loaderwatch.detect.causes import Cause
 from loaderwatch.detect.ceiling import gain_ratio
 from loaderwatch.detect.cpus import Cpus
 from loaderwatch.detect.finding import Evidence
-from loaderwatch.detect.machine import RECENT_NS, Machine
+from loaderwatch.detect.helper_threads import helper_cpu_ratio
+from loaderwatch.detect.machine import Machine
 from loaderwatch.detect.pace import Pace
 from loaderwatch.detect.phrases import count, cpu_count, duration, percent, rate
-from loaderwatch.detect.robust import mean, quantile, ratio, total
+from loaderwatch.detect.robust import mean, quantile, ratio
 
 THROTTLED_RATIO = (
     0.25  # Kubernetes' own CPUThrottlingHigh alert (kubernetes-mixin) fires from a quarter of the periods
@@ -27,8 +28,6 @@ CROWDED_DELAY_RATIO = 0.25
 CROWDED_RUNNABLE_RATIO = 0.5
 LONE_THREADS = 2  # a worker's main thread and the thread that sends its batches
 HELPER_CPU_RATIO = 0.25
-FEW_FETCHES = 2
-FEW_SECONDS = 4.0  # of fetching, all workers together: CPU use of processes is known to the second only
 CROWD = 1.5  # workers per usable CPU
 LONE_CROWD = 2.0  # the same for a single loader: up to here what a sample costs matters, not how many workers there are
 COLLAPSED_RATIO = 0.25  # of the machine's CPUs: a mask that small and full is worth a question
@@ -200,7 +199,7 @@ def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
     workers = pace.workers or 0
     helpers = machine.worker_threads - LONE_THREADS
     cpu_s = _fetch_cpu_s(pace)
-    share = helper_cpu_ratio(pace, machine)
+    share = helper_cpu_ratio(pace)
     if not (
         workers
         and helpers >= 1
@@ -232,21 +231,6 @@ def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
             ("involuntary switches of a worker", machine.worker_switches_per_s, "per_s"),
         ),
     )
-
-
-def helper_cpu_ratio(pace: Pace, machine: Machine) -> float:
-    """Share of the workers' CPU time that is not the reading thread's; NaN if not known."""
-    fetches = pace.fetches
-    lately = fetches.ended_ns >= pace.rank.made_ns - RECENT_NS
-    own_s = covered_s = 0.0
-    for worker in np.unique(fetches.worker[lately]):
-        rows = lately & (fetches.worker == worker) & np.isfinite(fetches.cpu_s)
-        if rows.sum() >= FEW_FETCHES:
-            own_s += total(fetches.cpu_s[rows])
-            covered_s += (int(fetches.ended_ns[rows].max()) - int(fetches.began_ns[rows].min())) / 1e9
-    if not (covered_s >= FEW_SECONDS and machine.worker_cpu_ratio > 0):
-        return math.nan
-    return max(0.0, 1 - own_s / covered_s / machine.worker_cpu_ratio)
 
 
 def _crowded(cpus: Cpus, machine: Machine) -> bool:

@@ -37,6 +37,7 @@ class Case:
     samples: tuple[int, ...] = ()
     says: tuple[str, ...] = ()
     remark: bool = False  # it is right that nobody is woken: what is to be found has the severity "info"
+    audit: str = ""  # not played: the check by which `loaderwatch doctor` keeps it from being run
     simulated: str = ""  # what of it is not real, such as "GPU": the bench's table says so
 
     @property
@@ -45,6 +46,8 @@ class Case:
         return self.name or self.script
 
 
+SMALLER: Final = ("--samples", "316", "--batch", "4", "--cpus", "2")
+"""As many batches as 5,000 samples make with batches of 64; two CPUs, whatever the machine has."""
 FEW_FILES: Final = ("prlimit", "--nofile=300")
 SMALL_SHM: Final = (
     "unshare",
@@ -84,9 +87,44 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s10_throttled", ("S10",), "machine", within_s=40, says=("at once", "burst")),
     Case("s11_amplified", ("S11",), "machine", says=("read", "chunk")),
     Case("s12_collate", ("S12",), "machine", says=("collate_fn takes",)),
+    Case("s16_pin_thread", ("S16",), "machine", says=("larger tensors",), simulated="GPU, pinning"),
     Case("s25_workers", ("S25",), "machine", says=("worker_init_fn", "gc.collect()")),
     Case("s18_dispatch", ("S18",), "machine", ranks=2, rank=0, says=("reads for all 2 ranks",)),
     Case("s19_stateful", ("S19",), "machine", says=("snapshot_every_n_steps 1 →",)),
+    # ---- "training stalls every few steps": one script, four settings, here with smaller batches
+    Case(
+        "repro_every_few_steps",
+        ("S01",),
+        "repro",
+        name="repro_a",
+        args=("A", *SMALLER),
+        says=("num_workers=0",),
+    ),
+    Case(
+        "repro_every_few_steps",
+        ("S07",),
+        "repro",
+        name="repro_b",
+        args=("B", *SMALLER),
+        says=("no CPU is free",),
+    ),
+    Case("repro_every_few_steps", group="repro", name="repro_c", args=("C", *SMALLER), audit="refused"),
+    Case(
+        "repro_every_few_steps",
+        ("S06",),
+        "repro",
+        name="repro_d",
+        args=("D", *SMALLER),
+        says=("in all on 2 CPUs",),
+    ),
+    Case(
+        "repro_every_few_steps",
+        ("S03",),
+        "repro",
+        name="repro_d_advised",
+        args=("D", *SMALLER, "--threads", "1"),
+        says=("num_workers 8 →",),
+    ),
     # ---- epoch boundaries
     Case("s15_sampler", ("S15",), "epochs", says=("sampler",)),
     Case("s28_restart", ("S28",), "epochs", within_s=40, says=("spawn", "persistent_workers=True")),

@@ -3,15 +3,17 @@
 Samples are random 3×256×256 float arrays, scaled to bytes and back: 20 to 40 ms of CPU each. One in a hundred also
 sleeps 0.15 s. Two convolutions, batches of 64, a warm-up epoch and two more.
 
-    python -m tests.scenarios.repro_every_few_steps A|B|C|D [--samples 5000] [--epochs 2] [--batch 64]
+    python -m tests.scenarios.repro_every_few_steps A|B|C|D [--samples 5000] [--epochs 2] [--batch 64] [--threads N] [--cpus N]
 
 A: num_workers=0. B: 4 workers, prefetch_factor=4, persistent_workers. C: persistent_workers with num_workers=0, which
-PyTorch refuses. D: 8 workers, each with as many torch and BLAS threads as the machine has CPUs, or four.
+PyTorch refuses. D: 8 workers, each with as many torch and BLAS threads as the machine has CPUs, or four; the others
+have one, as with OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import time
 from typing import Any
@@ -25,7 +27,6 @@ from torch.utils.data import DataLoader, Dataset
 import loaderwatch
 
 SAMPLE_CPU_S = 0.025
-THREADS = max(4, os.cpu_count() or 1)
 
 
 class Frames(Dataset[tuple[Tensor, int]]):
@@ -49,17 +50,17 @@ class Frames(Dataset[tuple[Tensor, int]]):
         return torch.from_numpy((pixels + 1e-9 * mixed).astype(np.float32)), index % 10
 
 
-def use_many_threads(worker: int) -> None:
+def use_threads(count: int, worker: int) -> None:
     """What setting D adds: every worker computes with as many threads as it can get."""
-    torch.set_num_threads(THREADS)
-    threadpool_limits(THREADS)
+    torch.set_num_threads(count)
+    threadpool_limits(count)
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "A": {"num_workers": 0},
     "B": {"num_workers": 4, "prefetch_factor": 4, "persistent_workers": True},
     "C": {"num_workers": 0, "persistent_workers": True},
-    "D": {"num_workers": 8, "worker_init_fn": use_many_threads, "persistent_workers": True},
+    "D": {"num_workers": 8, "persistent_workers": True},
 }
 
 
@@ -70,7 +71,18 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=5000)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument(
+        "--threads", type=int, default=max(4, os.cpu_count() or 1), help="of each of D's workers"
+    )
+    parser.add_argument("--cpus", type=int, help="run on so few of them")
     args = parser.parse_args()
+    if args.cpus:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cpus])
+    options = SETTINGS[args.setting]
+    if args.setting == "D":
+        options["worker_init_fn"] = functools.partial(use_threads, args.threads)
+    else:
+        threadpool_limits(1)
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3, stride=4),
         nn.ReLU(),
@@ -79,9 +91,7 @@ def main() -> None:
         nn.Flatten(),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    train_loader = DataLoader(
-        Frames(args.samples), batch_size=args.batch, shuffle=True, **SETTINGS[args.setting]
-    )
+    train_loader = DataLoader(Frames(args.samples), batch_size=args.batch, shuffle=True, **options)
     loaderwatch.attach(train_loader, model=model, optimizer=optimizer)
     for epoch in range(args.epochs + 1):
         began = time.perf_counter()
