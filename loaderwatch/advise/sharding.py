@@ -38,7 +38,7 @@ def _same_order(loader: LoaderFacts) -> Advice | None:
         what=f"{passes if passes < 3 else '3 or more'} epochs in a row began with the same"
         f" {loader.info.sampler_class or 'DistributedSampler'}.epoch.",
         why="The sampler's order depends on its epoch alone, so every epoch goes through the data in the same order.",
-        change=f"Call {loader.info.name}.sampler.set_epoch(epoch) at the beginning of each epoch.",
+        change=f"Call set_epoch(epoch) on the sampler of {loader.info.name} at the beginning of each epoch.",
         loader=loader.info.name,
         ranks=[loader.rank],
     )
@@ -56,7 +56,7 @@ def _epoch_never_set(facts: Facts, loader: LoaderFacts) -> Advice | None:
         severity="warning",
         what=f"Nothing in the script calls set_epoch, and {name}'s {sampler} shuffles by its epoch.",
         why="The sampler's order depends on its epoch alone, so every epoch goes through the data in the same order.",
-        change=f"Call {name}.sampler.set_epoch(epoch) at the beginning of each epoch; for a single epoch nothing"
+        change=f"Call set_epoch(epoch) on the sampler of {name} at the beginning of each epoch; for a single one nothing"
         " changes.",
         loader=name,
         ranks=[loader.rank],

@@ -17,13 +17,13 @@ from loaderwatch.agent.arguments import check_arguments
 from loaderwatch.agent.describe import describe_loader, synced_buffers
 from loaderwatch.agent.epoch_check import epoch_check
 from loaderwatch.agent.guard import guard, say, shield
+from loaderwatch.agent.naming import unique
 from loaderwatch.agent.session import Session, current_session, open_session
 from loaderwatch.agent.steps import StepHooks
 from loaderwatch.agent.watch import Watch
 from loaderwatch.agent.wrapped import is_wrapped, unwrapped, wrap_loader
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.wire import LoaderInfo
 
 URL_WAIT_S: Final = 5.0
 
@@ -111,7 +111,7 @@ def _watch(session: Session, loader: Any, name: str | None, role: str | None, ho
     if role is None:
         role = everything.guess_role(loader, session.info.loaders)
         name = name or type(getattr(loader, "dataset", loader)).__name__
-    label = _unique(name or role, session.info.loaders)
+    label = unique(name or role, session.info.loaders)
     on_posix = os.name == "posix"
     watch = Watch(
         number,
@@ -134,15 +134,6 @@ def _watch(session: Session, loader: Any, name: str | None, role: str | None, ho
     wrapper = wrap_loader(loader, watch)
     _wrappers.append(watch)
     return wrapper
-
-
-def _unique(name: str, known: list[LoaderInfo]) -> str:
-    names = {info.name for info in known}
-    candidate, count = name, 1
-    while candidate in names:
-        count += 1
-        candidate = f"{name}-{count}"
-    return candidate
 
 
 def detach(loader: Any) -> Any:

@@ -16,9 +16,9 @@ from torch.utils.data import DataLoader, dataloader, get_worker_info
 
 from loaderwatch.agent.describe import describe_loader, is_shuffled, shuffles_by_epoch
 from loaderwatch.agent.identity import find_gpu_uuid, find_ranks
+from loaderwatch.agent.naming import name_of, unique
 from loaderwatch.agent.samples import probe_loader
 from loaderwatch.agent.source import (
-    frames_outside,
     has_main_guard,
     iterates_itself,
     line_outside,
@@ -89,7 +89,7 @@ class Inspection:
         """A loader is about to be iterated: if it trains, everything is known."""
         if not self._is_here() or self._reported:
             return
-        if not is_shuffled(loader) and (not torch.is_grad_enabled() or _is_eval_name(_name_of(loader))):
+        if not is_shuffled(loader) and (not torch.is_grad_enabled() or _is_eval_name(name_of(loader))):
             return  # a validation before training begins
         self._leave(self._report(loader))
 
@@ -106,7 +106,7 @@ class Inspection:
         infos: list[LoaderInfo] = []
         probes: list[LoaderProbe] = []
         for number, loader in enumerate(loaders):
-            name = _unique(_name_of(loader) or type(loader.dataset).__name__, infos)
+            name = unique(name_of(loader), infos)
             role = "train" if loader is iterated else _role(loader, name)
             info = describe_loader(loader, number, name, role)
             infos.append(info)
@@ -167,27 +167,5 @@ def _role(loader: Any, name: str) -> str:
     return "train" if is_shuffled(loader) and not _is_eval_name(name) else "eval"
 
 
-def _is_eval_name(name: str | None) -> bool:
-    return name is not None and any(word in name.lower() for word in EVAL_WORDS)
-
-
-def _name_of(loader: Any) -> str | None:
-    """What the script calls it: the outermost variable (or attribute of self) that holds it, rather than some function's parameter."""
-    found = None
-    for frame in frames_outside():
-        own = frame.f_locals.get("self")
-        members = {} if own is loader else getattr(own, "__dict__", {})
-        for scope in (members, frame.f_locals, frame.f_globals):
-            for name, value in list(scope.items()):
-                if value is loader and name != "self" and not name.startswith("_"):
-                    found = name
-    return found
-
-
-def _unique(name: str, known: list[LoaderInfo]) -> str:
-    names = {info.name for info in known}
-    candidate, count = name, 1
-    while candidate in names:
-        count += 1
-        candidate = f"{name}-{count}"
-    return candidate
+def _is_eval_name(name: str) -> bool:
+    return any(word in name.lower() for word in EVAL_WORDS)

@@ -291,7 +291,7 @@ SHARDED = """
 def test_set_epoch_that_the_script_never_calls(tmp_path: Path) -> None:
     code, found = advice(tmp_path, SHARDED.replace("SET", "pass"), "--ranks", "2")
     assert code == 1
-    assert "loader.sampler.set_epoch(epoch)" in found["set-epoch"]["change"]
+    assert "set_epoch(epoch) on the sampler of loader" in found["set-epoch"]["change"]
     assert found["set-epoch"]["ranks"] == [0, 1]
     _, found = advice(
         tmp_path, SHARDED.replace("SET", "self.loader.sampler.set_epoch(epoch + 1)"), "--ranks", "2"
