@@ -36,6 +36,7 @@ BLAMED_RATIO: Final = 0.75  # share of all waiting that one rank, or few, must h
 LATE_RATIO: Final = (
     0.1  # a rank that waits less than this share of the longest wait of an iteration came late
 )
+MOST_WITNESSES: Final = 32  # ranks whose phases are looked at
 FEW_RATIO: Final = 0.25  # "few" is at most this share of all ranks
 PHASES: Final = ("forward", "backward", "optimizer", "other")
 
@@ -92,10 +93,12 @@ class _Steps:
     data_s: Floats
     step_s: Floats
     collective_s: Floats
-    phases: dict[str, Floats]
+    phases: tuple[NDArray[np.int64], ...]  # forward, backward, optimizer
 
     def at(self, keys: NDArray[np.int64]) -> _Steps:
         """The rows of these iterations, in their order; a batch that came twice counts once."""
+        if np.array_equal(self.key, keys):
+            return self
         unique, first = np.unique(self.key, return_index=True)
         rows = first[np.searchsorted(unique, keys)]
         return _Steps(
@@ -104,7 +107,7 @@ class _Steps:
             self.data_s[rows],
             self.step_s[rows],
             self.collective_s[rows],
-            {name: values[rows] for name, values in self.phases.items()},
+            tuple(values[rows] for values in self.phases),
         )
 
 
@@ -112,10 +115,13 @@ def coupling(window: RunWindow, limits: Limits) -> Coupling | None:
     """Who waits for whom now; None when the run has a single rank."""
     if max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())]) < 2:
         return None
-    live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
-    if len(live) < 2:
+    everyone = list(window.ranks.values())
+    going = [
+        rank for rank in everyone if rank.process.state == "live"
+    ] or everyone  # over: how it was at the end
+    if len(going) < 2:
         return Coupling("unknown", "fewer than two ranks are running")
-    found = [_steps(rank, limits) for rank in live]
+    found = [_steps(rank, limits) for rank in going]
     keys = _common([steps.key for steps in found])
     if keys.size < LEAST_ITERATIONS:
         without = [steps.rank for steps in found if steps.key.size < LEAST_ITERATIONS]
@@ -147,21 +153,21 @@ def _steps(rank: RankWindow, limits: Limits) -> _Steps:
             *("forward_ns", "backward_ns", "optimizer_ns"),
         )
     }
-    step_s = seconds(column["step_ns"])
-    phases = {name: seconds(column[f"{name}_ns"]) for name in PHASES[:-1]}
-    phases["other"] = step_s - sum(np.nan_to_num(values) for values in phases.values())
     return _Steps(
         rank.rank,
         (column["loader"] << 56) | (column["epoch"] << 36) | column["batch"],
-        seconds(column["wait_ns"]) + np.nan_to_num(seconds(column["nested_ns"])),
-        step_s,
+        (column["wait_ns"] + np.maximum(0, column["nested_ns"])) / 1e9,  # unknown is negative
+        column["step_ns"] / 1e9,
         seconds(column["collective_ns"]),
-        phases,
+        (column["forward_ns"], column["backward_ns"], column["optimizer_ns"]),
     )
 
 
 def _common(keys: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     """The iterations that every rank has done, the oldest first."""
+    first = np.unique(keys[0])
+    if all(np.array_equal(key, first) for key in keys):
+        return first
     values, counts = np.unique(np.concatenate([np.unique(key) for key in keys]), return_counts=True)
     common: NDArray[np.int64] = values[counts == len(keys)]
     return common
@@ -236,12 +242,17 @@ def _shares(ranks: list[_Steps], data_s: Floats, step_s: Floats, wait_s: Floats)
 
 def _where(late: list[_Steps], early: list[_Steps]) -> str | None:
     """The phase that is longer by most on the ranks that wait; None when phases are not known."""
-    longer = {
-        name: float(np.mean([mean(steps.phases[name]) for steps in early]))
-        - float(np.mean([mean(steps.phases[name]) for steps in late]))
-        for name in PHASES
-    }
-    known = {name: value for name, value in longer.items() if math.isfinite(value)}
-    if "backward" not in known:
+    longer = _phase_means(early[:MOST_WITNESSES]) - _phase_means(late[:MOST_WITNESSES])
+    if not math.isfinite(longer[PHASES.index("backward")]):
         return None
-    return max(known, key=lambda name: known[name])
+    return PHASES[int(np.nanargmax(longer))]
+
+
+def _phase_means(ranks: list[_Steps]) -> Floats:
+    """What each of ``PHASES`` takes, shape (4,), seconds."""
+    found = []
+    for steps in ranks:
+        known = [mean(seconds(values)) for values in steps.phases]
+        found.append([*known, mean(steps.step_s) - float(np.nansum(known))])
+    means: Floats = np.array(found).mean(axis=0)
+    return means

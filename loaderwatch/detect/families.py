@@ -17,6 +17,7 @@ from loaderwatch.detect import (
     sawtooth,
     shards,
     shared_memory,
+    slow_rank,
     weak_gpu,
 )
 from loaderwatch.detect.finding import SEVERITIES, Finding
@@ -34,6 +35,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     shards.detect,
     sawtooth.detect,
     weak_gpu.detect,
+    slow_rank.detect,
     h2d.detect,
     pauses.detect,
     shared_memory.detect,

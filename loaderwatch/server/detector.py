@@ -11,6 +11,9 @@ from loaderwatch.server.live import Detector
 
 def detector(hang_after_s: float | None) -> Detector:
     """All detectors; ``hang_after_s`` is the least age at which a phase may count as hung, None for the default."""
-    if hang_after_s is None:
-        return detect
-    return partial(detect, limits=Limits(hang_floor_s=hang_after_s))
+    return partial(detect, limits=limits_of(hang_after_s))
+
+
+def limits_of(hang_after_s: float | None) -> Limits:
+    """The detectors' limits with that age."""
+    return Limits() if hang_after_s is None else Limits(hang_floor_s=hang_after_s)

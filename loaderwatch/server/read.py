@@ -107,6 +107,12 @@ def audit(request: Request, run: str) -> Response:
     return json_answer(snapshots.audit_of(_parts(request), run))
 
 
+@router.get("/{run}/coupling")
+def coupling(request: Request, run: str) -> Response:
+    """Who waits for whom."""
+    return json_answer(snapshots.coupling_now(_parts(request), run))
+
+
 @router.get("/{run}/workers")
 def workers(request: Request, run: str, rank: Rank = None) -> Response:
     """What each process is doing now."""

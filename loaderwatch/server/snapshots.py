@@ -17,8 +17,10 @@ from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
 from loaderwatch.server.alerts import Alert, AlertBook, UnknownAlert, run_of, shape
 from loaderwatch.server.answers import encode_json
+from loaderwatch.server.detector import limits_of
 from loaderwatch.server.events import RunState
 from loaderwatch.server.queries import stored_summary
+from loaderwatch.server.ranks import coupling_of
 from loaderwatch.server.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 from loaderwatch.server.summary import state_now
@@ -115,6 +117,11 @@ def audit_of(parts: Parts, run_id: str) -> list[dict[str, Any]]:
     """As ``GET /runs/{run}/audit``."""
     found: list[dict[str, Any]] = msgspec.to_builtins(audit(facts_of(_window(parts, run_id))))
     return found
+
+
+def coupling_now(parts: Parts, run_id: str) -> dict[str, Any]:
+    """As ``GET /runs/{run}/coupling``."""
+    return coupling_of(_window(parts, run_id), limits_of(parts.options.hang_after_s))
 
 
 def workers(parts: Parts, run_id: str, rank: int | None) -> list[dict[str, Any]]:

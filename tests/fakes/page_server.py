@@ -188,6 +188,43 @@ def fetches(run: FakeRun, q: dict[str, str], wall: float) -> Json:
     }  # fmt: skip
 
 
+def coupling(run: FakeRun, wall: float) -> Json:
+    """Who waits for whom: for the rank that hangs, or for the one whose loader is slow."""
+    nobody: Json = {
+        "state": "even", "reason": "", "source": "measured", "iterations": 140, "waiting": [], "waited_for": [], "wait_s": None,
+        "cause": None, "where": None, "ranks": [], "places": [], "given_up_in_s": None, "timeout_s": None,
+    }  # fmt: skip
+    everyone = set(range(run.ranks))
+    if run.state == "hung":
+        age = wall - run.now(wall)
+        place: Json = {"state": "stands", "collective": None, "at": None, "for_s": age}
+        stack: Json = {"worker": -1, "taken_at": run.now(wall) + 12, "why": "open span", "text": MAIN_STACK}
+        return nobody | {
+            "state": "standing", "waiting": sorted(everyone - {1}), "waited_for": [1], "wait_s": age,
+            "given_up_in_s": max(0.0, 600 - age), "timeout_s": 600.0,
+            "places": [
+                place | {"ranks": [1], "stands": "next(loader)", "stack": stack | {"rank": 1, "pid": 4712}},
+                place | {"ranks": sorted(everyone - {1}), "collective": "backward", "stands": "backward",
+                         "at": "train.py:61 in train_epoch", "stack": stack | {"rank": 0, "pid": 4711}},
+            ],
+        }  # fmt: skip
+    late = run.slow_rank
+    waits = {rank: run.parts(rank, run.now(wall))["wait_s"] if rank == late else 0.002 for rank in everyone}
+    longest = max(waits.values())
+    shares = [
+        {"rank": rank, "iteration_s": longest + 0.052, "data_s": waits[rank], "own_s": 0.052, "others_s": longest - waits[rank],
+         "caused_s": longest if rank == late else 0.0}
+        for rank in sorted(everyone)
+    ]  # fmt: skip
+    found = nobody | {"ranks": shares}
+    if late is None:
+        return found
+    return found | {
+        "state": "waiting", "waiting": sorted(everyone - {late}), "waited_for": [late], "wait_s": longest - 0.002,
+        "cause": "data", "where": "backward",
+    }  # fmt: skip
+
+
 def workers(run: FakeRun, rank: int, wall: float) -> list[Json]:
     """What each process of a rank is doing now."""
     stuck = run.state == "hung" and rank == 1
@@ -316,6 +353,7 @@ class _Handler(BaseHTTPRequestHandler):
                 {"rank": rank, "loader": 0, "worker": n % run.workers, "index": 1204 + n * 311, "slow_s": 1.9 / (n + 1),
                  "fetch_s": 2.4 / (n + 1), "at": run.now(wall) - 40 * n} for n in range(8)],
             "audit": lambda: ADVICE,
+            "coupling": lambda: coupling(run, wall),
             "workers": lambda: workers(run, rank, wall),
             "stacks": lambda: [stack | {"worker": -1, "pid": 31820, "text": MAIN_STACK},
                                stack | {"worker": 2, "pid": 31877, "text": HANG_STACK}],

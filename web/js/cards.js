@@ -100,6 +100,14 @@ const AUDIT = {
   load: (state, _range, _points, signal) => call(`${base(state)}/audit`, { signal }),
 };
 
+/** Who waits for whom; of a run that is over, once. @type {Source} */
+const COUPLING = {
+  id: "coupling",
+  when: "always",
+  asks: (state) => ((state.summary?.world_size ?? 1) < 2 ? null : "all"),
+  load: (state, _range, _points, signal) => call(`${base(state)}/coupling`, { signal }),
+};
+
 /** @type {Source} */
 const HANG_WORKERS = {
   id: "hang_workers",
@@ -148,7 +156,7 @@ function ofRank(id, path, more = {}) {
 
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
-  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, GPU, HEATMAP, AUDIT];
+  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, COUPLING, STEPS, GPU, HEATMAP, AUDIT];
   if (state.route.page === "rank")
     return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, LANES, READY, GPU, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), ...SMALL];
   return [];

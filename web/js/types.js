@@ -42,6 +42,13 @@
  *   sample_index: number|null, sample_age_s: number|null, os_state: string|null, wchan: string|null, cpu_ratio: number|null,
  *   rss_bytes: number|null, threads: number|null, fds: number|null, alive: boolean, batches: number|null}} Worker
  *
+ * @typedef {{rank: number, iteration_s: number, data_s: number, own_s: number, others_s: number, caused_s: number}} Share
+ * @typedef {{ranks: number[], state: "stands"|"moving"|"ended"|"crashed"|"unknown", collective: string|null, stands: string,
+ *   at: string|null, for_s: number|null, stack: Stack|null}} Place
+ * @typedef {{state: "waiting"|"turns"|"even"|"apart"|"unknown"|"standing", reason: string, source: "measured"|"durations"|null,
+ *   iterations: number, waiting: number[], waited_for: number[], wait_s: number|null, cause: "data"|"work"|null,
+ *   where: string|null, ranks: Share[], places: Place[], given_up_in_s: number|null, timeout_s: number|null}} Coupling
+ *
  * @typedef {{page: "runs"|"run"|"rank", run: string|null, rank: number|null, finding: string|null}} Route
  * @typedef {{start: number, end: number}} Range
  * @typedef {{kind: "last", span_s: number}|{kind: "all"}|{kind: "fixed", start: number, end: number}} View

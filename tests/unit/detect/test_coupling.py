@@ -7,6 +7,7 @@ import time
 import pytest
 
 from loaderwatch.detect.coupling import Coupling, coupling
+from loaderwatch.detect.families import detect
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import T0, RankBuilder, S, run
@@ -74,6 +75,15 @@ def test_a_rank_that_computes_longer_is_seen_where_collectives_are_measured() ->
     assert (result.state, result.waited_for, result.cause) == ("waiting", (0,), "work")
     assert result.wait_s == pytest.approx(0.06, rel=0.05)
     assert found(run(*without_hooks(ranks(3, work={0: 0.09})))).state == "even"  # there it cannot be seen
+
+
+def test_a_rank_that_computes_longer_is_a_remark_and_no_loader() -> None:
+    built = ranks(3, work={0: 0.09})
+    (finding,) = detect(run(*built))
+    assert (finding.code, finding.scenario, finding.severity, finding.rank) == ("slow-step", "S48", "info", 0)
+    assert finding.title == (
+        "Rank 0 works 91 ms in each iteration where others need 31 ms: ranks 1 and 2 wait 60 ms for it."
+    )
 
 
 def test_two_of_eight_are_named() -> None:

@@ -11,7 +11,7 @@ import { button, empty, skeleton } from "./parts.js";
  * @typedef {import("../types.js").CardData} CardData
  * @typedef {import("../main.js").Actions} Actions
  * @typedef {import("../dom.js").Child} Child
- * @typedef {{name: string, color: string, value?: string, dash?: boolean}} LegendItem
+ * @typedef {{name: string, color: string, value?: string, dash?: boolean, hatch?: boolean}} LegendItem
  */
 
 /** @param {State} state @param {Actions} act */
@@ -167,7 +167,7 @@ function legend(items) {
     "ul",
     { class: "legend" },
     items.map((item) =>
-      h("li", { key: item.name }, h("i", { class: item.dash ? "dash" : "", style: { "--swatch": `var(--${item.color})` }, "aria-hidden": "true" }), item.name, item.value !== undefined && h("b", {}, item.value)),
+      h("li", { key: item.name }, h("i", { class: item.dash ? "dash" : item.hatch ? "hatch" : "", style: { "--swatch": `var(--${item.color})` }, "aria-hidden": "true" }), item.name, item.value !== undefined && h("b", {}, item.value)),
     ),
   );
 }

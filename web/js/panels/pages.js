@@ -12,6 +12,7 @@ import { icon } from "../icons.js";
 import { routeHash, serverNow } from "../store.js";
 import { alertsPanel, hangCard, hangNow } from "./alerts.js";
 import { auditPanel } from "./audit.js";
+import { couplingCard, isStanding } from "./coupling.js";
 import { blocked, card, plot, rangeBar } from "./frame.js";
 import { button, empty, skeleton, stateBadge } from "./parts.js";
 import { stackView } from "./stacks.js";
@@ -29,6 +30,7 @@ export function runPage(state, act) {
   const s = state.summary;
   if (s === null) return waiting(state, act);
   const hang = hangNow(state);
+  const standing = isStanding(state);
   return h(
     "div",
     { class: `page ${state.link === "stale" || state.link === "gone" ? `not-live` : ""}`, key: `run ${state.route.run}` },
@@ -36,7 +38,9 @@ export function runPage(state, act) {
     runHead(s, state),
     verdictBanner(s),
     hang !== null && hangCard(hang, state, act),
+    standing && couplingCard(state, act),
     runTiles(s, state),
+    !standing && couplingCard(state, act),
     rangeBar(state, act),
     stepsCard(state),
     gpuCard(state, s),

@@ -49,11 +49,26 @@ export function stackName(stack) {
   return `${stack.worker < 0 ? `rank ${stack.rank}, training process` : `rank ${stack.rank}, worker ${stack.worker}`} · pid ${stack.pid}`;
 }
 
-/** @param {Stack} stack @param {boolean} open @param {(open: boolean) => void} toggle @param {number} now @param {boolean} [brief] - only the thread that matters */
-export function stackView(stack, open, toggle, now, brief = false) {
+/** The frames. @param {Stack} stack @param {boolean} [brief] - only the thread that matters */
+export function stackBody(stack, brief = false) {
   const { threads, other } = parseStack(stack.text);
   const shown = brief ? threads.slice(0, 1) : threads;
   const own = innermostOwn(threads);
+  return h(
+    "div",
+    { class: "stack-body", tabindex: "0", role: "region", "aria-label": `Stack of ${stackName(stack)}` },
+    stack.text === "" && h("p", { class: "muted" }, stack.why === "" ? "No stack came back." : stack.why),
+    other.map((line) => h("p", { class: "stack-other" }, line)),
+    shown.map((thread) => [
+      shown.length > 1 ? h("p", { class: "stack-thread" }, thread.title) : null,
+      h("ol", { class: "frames" }, thread.frames.map((frame) => frameView(frame, frame === own))),
+    ]),
+  );
+}
+
+/** @param {Stack} stack @param {boolean} open @param {(open: boolean) => void} toggle @param {number} now @param {boolean} [brief] - only the thread that matters */
+export function stackView(stack, open, toggle, now, brief = false) {
+  const own = ownFrame(stack.text);
   const at = own === null ? "" : `${own.file.split("/").pop()}:${own.line} in ${own.name}`;
   return h(
     "div",
@@ -66,17 +81,7 @@ export function stackView(stack, open, toggle, now, brief = false) {
       h("code", { class: "stack-at" }, at),
       h("span", { class: "stack-when" }, clock(stack.taken_at, now), stack.why === "" ? "" : ` · ${stack.why}`),
     ),
-    open &&
-      h(
-        "div",
-        { class: "stack-body", tabindex: "0", role: "region", "aria-label": `Stack of ${stackName(stack)}` },
-        stack.text === "" && h("p", { class: "muted" }, stack.why === "" ? "No stack came back." : stack.why),
-        other.map((line) => h("p", { class: "stack-other" }, line)),
-        shown.map((thread) => [
-          shown.length > 1 ? h("p", { class: "stack-thread" }, thread.title) : null,
-          h("ol", { class: "frames" }, thread.frames.map((frame) => frameView(frame, frame === own))),
-        ]),
-      ),
+    open && stackBody(stack, brief),
   );
 }
 

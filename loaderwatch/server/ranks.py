@@ -1,0 +1,69 @@
+"""Who waits for whom, as ``GET /runs/{run}/coupling`` says it: per iteration while the ranks go on, by place when they stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loaderwatch.detect.coupling import Coupling, coupling
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.places import Place, patience, places
+from loaderwatch.detect.window import RunWindow
+
+
+def coupling_of(window: RunWindow, limits: Limits) -> dict[str, Any]:
+    """Both in one shape: ``waiting`` wait for ``waited_for``."""
+    found = coupling(window, limits) or Coupling("unknown", "the run has a single rank")
+    standing = places(window, limits)
+    plain: dict[str, Any] = {
+        "state": found.state,
+        "reason": found.reason,
+        "source": found.source,
+        "iterations": found.iterations,
+        "waiting": list(found.waiting),
+        "waited_for": list(found.waited_for),
+        "wait_s": found.wait_s,
+        "cause": found.cause,
+        "where": found.where,
+        "ranks": list(found.shares),
+        "places": [_place(place) for place in standing],
+        "given_up_in_s": None,
+        "timeout_s": None,
+    }
+    if standing:
+        waiting = [rank for place in standing if place.collective for rank in place.ranks]
+        others = [rank for place in standing if not place.collective for rank in place.ranks]
+        left = patience([seat for place in standing for seat in place.seats])
+        plain |= {
+            "state": "standing",
+            "reason": "",
+            "waiting": waiting,
+            "waited_for": others if waiting else [],
+            "wait_s": max((place.seat.age_s for place in standing if place.collective), default=None),
+            "cause": None,
+            "where": None,
+            "given_up_in_s": max(0.0, left.left_s) if left else None,
+            "timeout_s": left.timeout_s if left else None,
+        }
+    return plain
+
+
+def _place(place: Place) -> dict[str, Any]:
+    dump = place.dump
+    return {
+        "ranks": place.ranks,
+        "state": place.state,
+        "collective": place.collective,
+        "stands": place.stands,
+        "at": place.at,
+        "for_s": place.seat.age_s if place.state == "stands" else None,
+        "stack": None
+        if dump is None
+        else {
+            "rank": dump.rank,
+            "worker": dump.worker,
+            "pid": dump.pid,
+            "taken_at": dump.taken_ns / 1e9,
+            "text": dump.text,
+            "why": dump.why,
+        },
+    }
