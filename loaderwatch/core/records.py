@@ -249,6 +249,8 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "anonymous_bytes",  # resident memory that belongs to no file and is not shared memory
         "pss_bytes",  # proportional set size, read now and then: NaN in between
         "run_delay_ratio",  # share of the time since the last sample that its main thread was ready but had no CPU
+        "main_cpu_ratio",  # of one core, the main thread of a training process
+        "pin_cpu_ratio",  # of one core, the busiest thread that pins memory; NaN without one
     ),
 }
 """Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
@@ -256,7 +258,16 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
 LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
     "steps": frozenset({"collective_ns"}),
     "hosts": frozenset({"memory_limit_bytes", "memory_used_bytes", "oom_kills", "refault_bytes_per_s"}),
-    "processes": frozenset({"fd_limit", "anonymous_bytes", "pss_bytes", "run_delay_ratio"}),
+    "processes": frozenset(
+        {
+            "fd_limit",
+            "anonymous_bytes",
+            "pss_bytes",
+            "run_delay_ratio",
+            "main_cpu_ratio",
+            "pin_cpu_ratio",
+        }
+    ),
 }
 """Columns that came after the first version: envelopes and files of before do not have them, and they are unknown there."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from loaderwatch.detect.causes import Cause
 from loaderwatch.detect.ceiling import gain_ratio
 from loaderwatch.detect.finding import Evidence
+from loaderwatch.detect.machine import Machine
 from loaderwatch.detect.pace import Pace
 from loaderwatch.detect.phrases import count, duration, percent, rate
 from loaderwatch.detect.robust import mean, ratio, total
@@ -17,6 +18,9 @@ from loaderwatch.detect.robust import mean, ratio, total
 COLLATE_RATIO = 0.5  # of a fetch: joining the samples costs more than reading all of them
 COLLATE_FLOOR_S = 0.005
 STATEFUL = "StatefulDataLoader"
+PIN_CPU_RATIO = (
+    0.05  # of a core; it waits as well, for the workers to hand over memory (measured: 0.1 to 0.5)
+)
 RARE_SNAPSHOTS = 50  # steps between snapshots beyond which they are not what each batch carries
 
 
@@ -75,28 +79,32 @@ def snapshot_cause(pace: Pace, delivery: Cause) -> Cause | None:
     )
 
 
-def pin_cause(pace: Pace) -> Cause | None:
-    """S16: workers are ahead and the training thread has nothing to do, so the thread between them is slow.
+def pin_cause(pace: Pace, machine: Machine) -> Cause | None:
+    """S16: workers are ahead, the training thread has nothing to do, and the thread between them is the one that works.
 
-    Known from a wait without CPU time although batches lie ready, in a process with a GPU whose loader pins memory.
+    Where other threads compute more than it does, they hold the interpreter's lock and keep this one from it, too. There is
+    none where PyTorch sees no accelerator: pin_memory=True does nothing then.
     """
-    if not (pace.loader.pin_memory and pace.rank.process.cuda):
+    if not (pace.loader.pin_memory and machine.pin_cpu_ratio >= max(PIN_CPU_RATIO, machine.other_cpu_ratio)):
         return None
     wait_s = mean(pace.wait_s)
     ready = mean(np.where(pace.ready >= 0, pace.ready, np.nan).astype(np.float64))
     after_s = pace.mean_step_s
     return Cause(
         scenario="S16",
-        confidence=0.7,
+        confidence=0.9,
         because=f"{rate(ready)} batches lie ready, but the thread that pins their memory passes one on only every"
         f" {duration(pace.iteration_s)}",
         cause=f"Workers are ahead ({rate(ready)} batches ready on average) and next() uses hardly any CPU, yet takes"
-        f" {duration(wait_s)}: the one thread that copies batches into page-locked memory cannot keep up.",
+        f" {duration(wait_s)}: the one thread that unpacks batches and copies them into page-locked memory cannot"
+        f" keep up. It uses {percent(machine.pin_cpu_ratio)} of a CPU.",
         advice="Return fewer and larger tensors per batch (one flat tensor is pinned in one call), give the batch its own"
         " pin_memory(), send uint8 instead of float32, and leave pin_memory off for validation. More workers will not help.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
         evidence=_known(
-            ("batches ready when the wait began", ready, "count"), ("wait per batch", wait_s, "s")
+            ("batches ready when the wait began", ready, "count"),
+            ("wait per batch", wait_s, "s"),
+            ("CPU use of the thread that pins memory", machine.pin_cpu_ratio, "ratio"),
         ),
     )
 

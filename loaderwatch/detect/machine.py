@@ -40,6 +40,8 @@ class Machine:
     worker_switches_per_s: float  # involuntary, of one worker
     main_affinity: float
     main_delay_ratio: float
+    pin_cpu_ratio: float  # of the busiest of this rank's threads that pin memory
+    other_cpu_ratio: float  # of all its threads but that and the main one
     read_chars_per_s: float  # of this rank's workers together
     read_bytes_per_s: float  # of that, what came from storage
 
@@ -61,6 +63,7 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
         usable = float(latest[-1]) if latest.size else float(host.info.usable_cpus or host.info.cpus)
     counts, runnable, ours = _crowd(here)
     get = hosts.get
+    pin_ratio = _mean(mine, "pin_cpu_ratio", main)
     return Machine(
         cpus=cpus,
         usable=usable,
@@ -82,6 +85,8 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
         worker_switches_per_s=_per_process_rate(mine, "involuntary_switches", workers),
         main_affinity=median(mine["affinity_cpus"][main]),
         main_delay_ratio=_mean(mine, "run_delay_ratio", main),
+        pin_cpu_ratio=pin_ratio,
+        other_cpu_ratio=mean(mine["cpu_ratio"][main]) - pin_ratio - _mean(mine, "main_cpu_ratio", main),
         read_chars_per_s=_total_rate(mine, "read_chars", workers),
         read_bytes_per_s=_total_rate(mine, "read_bytes", workers),
     )

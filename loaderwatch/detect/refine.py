@@ -31,8 +31,8 @@ def refined_cause(now: Pace, cpus: Cpus, machine: Machine, change: StepChange | 
         return (
             cpu_cause(now, cpus, machine)
             or snapshot_cause(now, general)
+            or pin_cause(now, machine)
             or crowd_cause(now, cpus, machine)
-            or pin_cause(now)
             or general
         )
     if now.workers is None:

@@ -176,7 +176,9 @@ class Streamer:
             if not member.alive or rank is None:
                 self._readings.pop(member.pid, None)
                 continue
-            reading = self._processes.sample(member.files, now)
+            info = member.info
+            pins = info is not None and any(loader.pin_memory for loader in info.loaders)
+            reading = self._processes.sample(member.files, now, training=member.worker < 0, pins=pins)
             if reading is None:
                 continue
             living.add(member.pid)

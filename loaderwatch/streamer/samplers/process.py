@@ -10,6 +10,7 @@ from typing import Final
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.streamer.samplers.procfs import PROC, ProcessFiles
+from loaderwatch.streamer.samplers.threads import ThreadTimes
 
 Row = tuple[float | int | None, ...]
 
@@ -35,6 +36,7 @@ class _Past:
     fd_limit: int | None = None
     age: int = 0
     pss_at_ns: int = 0
+    threads: ThreadTimes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,15 @@ class ProcessSampler:
     """Reads processes one by one; keeps what rates need."""
 
     def __init__(self, proc_root: Path = PROC) -> None:
+        self._proc_root = proc_root
         self._has_proc = proc_root.is_dir()
         self._past: dict[tuple[int, int], _Past] = {}  # by pid and start
         self._next_pss_ns = 0
 
-    def sample(self, files: ProcessFiles, now_ns: int) -> Reading | None:
-        """None if the process has ended."""
+    def sample(
+        self, files: ProcessFiles, now_ns: int, *, training: bool = False, pins: bool = False
+    ) -> Reading | None:
+        """None if the process has ended. ``training``: it is no worker; ``pins``: it may have threads that pin memory."""
         if not self._has_proc:
             return _sample_elsewhere(files.pid)
         stat = files.stat()
@@ -81,6 +86,9 @@ class ProcessSampler:
             past.fds = files.count_fds()
             past.fd_limit = files.fd_limit()
         past.age += 1
+        if training and past.threads is None:
+            past.threads = ThreadTimes(files.pid, self._proc_root)
+        main_ratio, pin_ratio = past.threads.look(now_ns, pins=pins) if past.threads else (None, None)
         tracer = status.tracer_pid if status else None
         return Reading(
             state=stat.state,
@@ -102,6 +110,8 @@ class ProcessSampler:
                 status.anonymous_bytes if status else None,
                 self._pss(files, past, now_ns),
                 delay_ratio,
+                main_ratio,
+                pin_ratio,
             ),
         )
 
@@ -156,4 +166,4 @@ def _sample_elsewhere(pid: int) -> Reading | None:
             values = (None, process.memory_info().rss, process.num_threads())
     except psutil.Error:
         return None
-    return Reading(state, None, None, None, (*values, *(None,) * 11))
+    return Reading(state, None, None, None, (*values, *(None,) * 13))

@@ -34,6 +34,7 @@ from loaderwatch.streamer.samplers.procfs import (
     parse_status,
     started_after,
 )
+from loaderwatch.streamer.samplers.threads import ThreadTimes
 
 SECOND = 10**9
 HOST_COLUMNS = [column.name for column in TABLES["hosts"]][1:]
@@ -105,6 +106,78 @@ def test_a_real_process_and_its_end() -> None:
     assert sampler.sample(files, time.monotonic_ns()) is None
     assert sampler.look(files) is None
     files.close()
+
+
+PINNING = """
+import sys, threading, time, torch
+
+def pin():
+    torch.multiprocessing._set_thread_name("pt_data_pin")
+    while True:
+        pass
+
+threading.Thread(target=pin, daemon=True).start()
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+print("up", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+def test_threads_of_a_training_process() -> None:
+    """The thread that pins is found by the name that PyTorch gives it, and counts apart from the main one."""
+    child = subprocess.Popen([sys.executable, "-c", PINNING], stdout=subprocess.PIPE)
+    times = ThreadTimes(child.pid)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"up\n"
+        time.sleep(0.3)
+        assert times.look(time.monotonic_ns(), pins=True) == (None, None)
+        time.sleep(0.5)
+        main, pin = times.look(time.monotonic_ns(), pins=True)
+        assert main is not None
+        assert pin is not None
+        assert main < 0.2
+        assert 0.02 < pin < 1.3
+    finally:
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+    assert times.look(time.monotonic_ns(), pins=True) == (None, None)
+
+
+def write_thread(folder: Path, thread: int, name: str, ticks: int) -> None:
+    task = folder / str(thread)
+    task.mkdir(parents=True, exist_ok=True)
+    (task / "comm").write_text(name + "\n")
+    fields = ["S", *["0"] * 10, str(ticks), *["0"] * 30]
+    (task / "stat").write_text(f"{thread} ({name}) {' '.join(fields)}")
+
+
+def test_threads_come_get_their_name_and_go(tmp_path: Path) -> None:
+    folder = tmp_path / "7" / "task"
+    ticks = os.sysconf("SC_CLK_TCK")
+    times = ThreadTimes(7, tmp_path)
+    write_thread(folder, 7, "python", 0)
+    write_thread(folder, 8, "python", 0)  # a pin thread that has no name yet
+
+    def look(at_s: int, *, pins: bool = True) -> list[float | None]:
+        return [None if one is None else round(one, 3) for one in times.look(at_s * SECOND, pins=pins)]
+
+    assert look(10) == [None, None]
+    write_thread(folder, 7, "python", ticks // 10)
+    write_thread(folder, 8, "pt_data_pin", ticks // 2)
+    assert look(11) == [0.1, None]
+    write_thread(folder, 8, "pt_data_pin", ticks)
+    write_thread(folder, 9, "pt_data_pin", 0)
+    assert look(12) == [0.0, 0.5]
+    write_thread(folder, 9, "pt_data_pin", ticks)
+    (folder / "8" / "stat").unlink()
+    (folder / "8" / "comm").unlink()
+    (folder / "8").rmdir()
+    assert look(13) == [0.0, 1.0]
+    assert look(14, pins=False) == [0.0, 0.0]
 
 
 def test_zombies_have_ended() -> None:

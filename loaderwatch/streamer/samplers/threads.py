@@ -1,0 +1,70 @@
+"""What the main thread of a training process computes, and the busiest of those that pin memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from loaderwatch.streamer.samplers.procfs import PROC, parse_stat
+
+PIN_NAME: Final = "pt_data_pin"
+"""One per iterator, named so by PyTorch (pytorch#128448)."""
+
+
+class ThreadTimes:
+    """Looks at some threads of one process now and again. Asks each for its name twice: it has none when it starts."""
+
+    def __init__(self, pid: int, proc_root: Path = PROC) -> None:
+        self._folder = proc_root / str(pid) / "task"
+        self._main = str(pid)
+        self._new: set[str] = set()  # thread ids
+        self._others: set[str] = set()
+        self._pinning: set[str] = set()
+        self._cpu_ns: dict[str, int] = {}
+        self._at_ns = 0
+
+    def look(self, now_ns: int, *, pins: bool) -> tuple[float | None, float | None]:
+        """CPU time per second since the last look: main thread, busiest pin thread. None without one, or when it is new.
+
+        ``pins``: there may be threads that pin memory.
+        """
+        if pins:
+            self._find_pinning()
+        cpu_ns = {
+            one: spent for one in (self._main, *self._pinning) if (spent := self._spent(one)) is not None
+        }
+        elapsed_ns = now_ns - self._at_ns
+        before, self._cpu_ns, self._at_ns = self._cpu_ns, cpu_ns, now_ns
+        ratios = {
+            one: (spent - before[one]) / elapsed_ns
+            for one, spent in cpu_ns.items()
+            if one in before and elapsed_ns > 0
+        }
+        return ratios.pop(self._main, None), max(ratios.values(), default=None)
+
+    def _find_pinning(self) -> None:
+        try:
+            threads = set(os.listdir(self._folder)) - {self._main}  # noqa: PTH208 - no Path per thread
+        except OSError:
+            threads = set()
+        self._others &= threads
+        self._pinning &= threads
+        unknown = threads - self._others - self._pinning
+        self._pinning |= {one for one in unknown if self._name(one) == PIN_NAME}
+        unknown -= self._pinning
+        self._others |= unknown & self._new
+        self._new = unknown - self._others
+
+    def _name(self, thread: str) -> str | None:
+        try:
+            return (self._folder / thread / "comm").read_text(errors="replace").strip()
+        except OSError:
+            return None
+
+    def _spent(self, thread: str) -> int | None:
+        try:
+            stat = parse_stat((self._folder / thread / "stat").read_bytes())
+        except OSError:
+            return None
+        return stat.cpu_ns if stat else None
