@@ -95,7 +95,7 @@ def _unequal_finding(left: Seat, waiting: Seat, stuck: list[Seat], outside: list
         f" {who} in {waiting.stands} for {partner} left the epoch.",
         cause=f"Every step needs all ranks, but they do not have the same number of batches. Rank {waiting.number} is in batch"
         f" {waiting.batches} of epoch {waiting.epoch}; rank {left.number} ended epoch {left.epoch} after {left.batches}"
-        f" and now stands at {left.stands}. Nobody will come until the collective times out.",
+        f" and now stands {'at' if left.collective is None and ':' in left.stands else 'in'} {left.stands}. Nobody will come until the collective times out.",
         advice="Give every rank the same number of batches: DistributedSampler with drop_last=True, equal shards for an"
         " IterableDataset, or wrap the loop in `with torch.distributed.algorithms.join.Join([model])`. Do not skip or"
         " filter batches on one rank only.",

@@ -10,7 +10,7 @@ from loaderwatch.core.wire import StackDump
 from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, listing
-from loaderwatch.detect.progress import LOADER_PHASES, stuck
+from loaderwatch.detect.progress import LOADER_PHASES, stack_of, stuck
 from loaderwatch.detect.seats import Seat, seats_of
 from loaderwatch.detect.stacktext import user_frame
 from loaderwatch.detect.window import RunWindow
@@ -91,6 +91,19 @@ def places(window: RunWindow, limits: Limits) -> list[Place]:
         return []
     odd = next((item.rank.rank for item in found if item.span.phase in LOADER_PHASES), None)
     return places_of(seats_of(window, found, limits), odd)
+
+
+def without_stack(window: RunWindow) -> list[int]:
+    """Ranks that have stood still for a while and of which no stack is known since."""
+    found = []
+    for rank in window.ranks.values():
+        span, dump = rank.span, stack_of(rank, -1, None)
+        if span is None or rank.process.state != "live" or not span.alive:
+            continue
+        old = rank.made_ns - span.since_ns >= STANDS_AFTER_S * 1e9
+        if old and (dump is None or dump.taken_ns < span.since_ns):
+            found.append(rank.rank)
+    return found
 
 
 def place_evidence(found: Sequence[Place]) -> list[Evidence]:

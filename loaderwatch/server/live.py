@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
 from loaderwatch.detect.families import detect
 from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.places import without_stack
 from loaderwatch.detect.tracker import Changes, Incident, Tracker
 from loaderwatch.detect.verdict import Verdict, verdict
 from loaderwatch.detect.window import RunWindow
@@ -176,7 +177,7 @@ class LiveRun:
             announcements = book.apply(self._tracker.update(findings, window.now_ns), now_ns)
             if ended:
                 announcements += book.apply(self._tracker.close_all(window.now_ns), now_ns)
-            self._ask_for_stacks(book)
+            self._ask_for_stacks(book, window)
             for announcement in announcements:
                 self._leave_notice(announcement, window)
             self._save(book)
@@ -251,12 +252,14 @@ class LiveRun:
             self._last_fault = text
             _log.error("run %s: a detector failed: %s", self.run_id, text, exc_info=fault)
 
-    def _ask_for_stacks(self, book: AlertBook) -> None:
+    def _ask_for_stacks(self, book: AlertBook, window: RunWindow) -> None:
+        """In a hang the stacks of all ranks say who waits for whom, also of those that stand outside their loops."""
+        hangs = [alert.finding for alert in book.open_alerts() if alert.finding.code == "hung"]
+        if not hangs:
+            return
         now = time.monotonic()
-        for alert in book.open_alerts():
-            rank = alert.finding.rank
-            if alert.finding.code != "hung" or rank is None or alert.finding.stacks:
-                continue
+        bare = {finding.rank for finding in hangs if finding.rank is not None and not finding.stacks}
+        for rank in sorted(bare.union(without_stack(window))):
             if now - self._stacks_asked_at.get(rank, -_STACKS_AGAIN_S) >= _STACKS_AGAIN_S:
                 self._stacks_asked_at[rank] = now
                 self._errands.want_stacks([rank])

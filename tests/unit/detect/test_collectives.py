@@ -9,6 +9,7 @@ import pytest
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.families import detect
 from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.places import without_stack
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
@@ -138,6 +139,15 @@ def test_many_ranks_are_grouped_by_their_stacks_and_the_outlier_comes_first() ->
         ("ranks 0, 1, 2 and 252 more stand in", "barrier (train.py:61 in train_epoch)"),
     ]
     assert [stack.rank for stack in finding.stacks] == [77, 0]
+
+
+def test_ranks_without_a_stack_are_known() -> None:
+    moving = rank(0, 3)
+    moving.now_ns += 40 * S
+    moving.open("step", 0.5)
+    silent = rank(1, 3)
+    silent.open("outside", 40.0)
+    assert without_stack(run(moving, silent, stuck(2, BARRIER, world=3))) == [1]
 
 
 @pytest.mark.parametrize(
