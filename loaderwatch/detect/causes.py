@@ -170,13 +170,15 @@ def _delivery(pace: Pace) -> Cause:
 
 def _thread_starved(pace: Pace, cpus: Cpus) -> Cause:
     wait_s = mean(pace.wait_s)
+    neighbours = _neighbours(cpus)
+    why = "other programs hold the CPUs" if neighbours else "the training thread gets no CPU to take them"
     return Cause(
         scenario="S14",
         confidence=0.5,
-        because=f"batches lie ready, but the training thread gets no CPU to take them ({duration(wait_s)} per batch)",
+        because=f"batches lie ready, but {why} ({duration(wait_s)} per batch)",
         cause=f"{rate(_mean_ready(pace))} batches lie ready on average and unpacking needs little CPU, yet next() takes"
         f" {duration(wait_s)}: other threads of this process, or other processes, keep the training thread from running."
-        f"{_neighbours(cpus)}",
+        f"{neighbours}",
         advice="Look for busy Python threads in the training process (loggers, progress bars, in-process prefetchers) and for"
         " other programs on these cores. More workers would make it worse.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),

@@ -260,6 +260,17 @@ def test_neighbours_that_take_the_cpus_are_named(own: float, said: bool) -> None
     assert ("Other programs on this host keep 1.2 CPUs busy" in finding.cause) is said, finding.cause
 
 
+def test_a_training_thread_without_a_cpu_says_who_holds_it() -> None:
+    builder = RankBuilder(loaders=[loader(prefetch_factor=2)])
+    for number in range(400):
+        builder.fetch(number % 2, 0.01, cpu=0.5).step(0.02, 0.03, ready=4, wait_cpu_ns=S // 5000)
+    builder.process(worker=-1, pid=100, cpu=0.3)
+    for busy, who in ((0.99, "other programs hold the CPUs"), (0.2, "the training thread gets no CPU")):
+        finding = only(run(builder, cpus=2, busy=busy))
+        assert finding.scenario == "S14"
+        assert who in finding.title
+
+
 def test_the_rank_that_would_be_next_is_said() -> None:
     """It waits for another one, and its workers read ahead meanwhile: nothing else shows that they are too slow."""
 
