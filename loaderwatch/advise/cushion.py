@@ -72,7 +72,7 @@ def _shared_memory(facts: Facts, host: HostFacts) -> Advice | None:
             why="Workers hand batches over in shared memory. When it is full they fail with a bus error or"
             " 'unable to write to file', often only when the second loader starts.",
             change=f"Enlarge it to at least {_size(_generous(need))} (docker --shm-size or --ipc=host; in Kubernetes an"
-            " emptyDir with medium: Memory on /dev/shm), or lower prefetch_factor, num_workers or the batch size.",
+            f" emptyDir with medium: Memory on /dev/shm), or {_lower(sized, TIGHT_RATIO * free / need)}.",
             ranks=sorted({loader.rank for loader in loaders}),
         )
     if not sized and host.shm_bytes <= CONTAINER_SHM_BYTES:
@@ -87,11 +87,21 @@ def _shared_memory(facts: Facts, host: HostFacts) -> Advice | None:
     return None
 
 
+def _lower(sized: list[LoaderFacts], by: float) -> str:
+    """What to lower so that batches in flight need that share of what they need now."""
+    largest = max(sized, key=lambda loader: loader.in_flight * loader.batch_bytes)
+    now, name = largest.info.prefetch_factor or 2, largest.info.name
+    factor = math.floor(now * by)
+    if 1 <= factor < now:
+        return f"set prefetch_factor={factor} (now {now}) for {name}"
+    return f"lower num_workers (now {largest.workers}) or the batch size of {name}"
+
+
 def _part(loader: LoaderFacts) -> str:
-    return (
-        f"{loader.info.name}: {loader.workers} × {loader.info.prefetch_factor or 2} batches of"
-        f" {_size(loader.batch_bytes)}"
-    )
+    ahead = f"{loader.workers} × {loader.info.prefetch_factor or 2}"
+    if loader.in_flight == (loader.info.batches or 0) + 1:
+        ahead = f"all {loader.info.batches}"
+    return f"{loader.info.name}: {ahead} batches of {_size(loader.batch_bytes)}"
 
 
 def _generous(need: float) -> float:

@@ -12,11 +12,12 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader, dataloader, get_worker_info
 
 from loaderwatch.agent.describe import describe_loader, is_shuffled, shuffles_by_epoch
 from loaderwatch.agent.identity import find_gpu_uuid, find_ranks
-from loaderwatch.agent.naming import name_of, unique
+from loaderwatch.agent.naming import name_of, names_evaluation, unique
 from loaderwatch.agent.samples import probe_loader
 from loaderwatch.agent.source import (
     has_main_guard,
@@ -30,7 +31,6 @@ from loaderwatch.core.probe import LoaderProbe, ScriptReport
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 
 MOST_LOADERS: Final = 32
-EVAL_WORDS: Final = ("val", "test", "eval", "dev")
 
 
 class Inspection:
@@ -43,6 +43,7 @@ class Inspection:
         self._leash = leash
         self._pid = os.getpid()
         self._loaders: list[tuple[weakref.ref[Any], str | None]] = []  # with the line that made it
+        self._passed_over: Any = None  # the loader of the last validation before training
         self._reported = False
 
     def install(self) -> None:
@@ -70,6 +71,7 @@ class Inspection:
         DataLoader.__init__ = __init__  # type: ignore[method-assign]
         DataLoader.__iter__ = __iter__  # type: ignore[method-assign]
         dataloader._BaseDataLoaderIter.__init__ = begin  # type: ignore[method-assign]
+        register_optimizer_step_pre_hook(self.steps)
 
     def _is_here(self) -> bool:
         return os.getpid() == self._pid and get_worker_info() is None
@@ -89,9 +91,15 @@ class Inspection:
         """A loader is about to be iterated: if it trains, everything is known."""
         if not self._is_here() or self._reported:
             return
-        if not is_shuffled(loader) and (not torch.is_grad_enabled() or _is_eval_name(name_of(loader))):
+        if not is_shuffled(loader) and (not torch.is_grad_enabled() or names_evaluation(name_of(loader))):
+            self._passed_over = loader
             return  # a validation before training begins
         self._leave(self._report(loader))
+
+    def steps(self, *_: Any) -> None:
+        """An optimizer is about to step: what was passed over trains, whatever it is called."""
+        if self._passed_over is not None and self._is_here() and not self._reported:
+            self._leave(self._report(self._passed_over))
 
     def ended(self, how: str) -> None:
         """The script came to its end without a training pass."""
@@ -164,8 +172,4 @@ class Inspection:
 
 
 def _role(loader: Any, name: str) -> str:
-    return "train" if is_shuffled(loader) and not _is_eval_name(name) else "eval"
-
-
-def _is_eval_name(name: str) -> bool:
-    return any(word in name.lower() for word in EVAL_WORDS)
+    return "train" if is_shuffled(loader) and not names_evaluation(name) else "eval"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from loaderwatch.agent.source import frames_outside, is_script
 from loaderwatch.core.wire import LoaderInfo
+
+MOST_ENTRIES: Final = 64
+"""A larger dictionary holds data, not loaders."""
+_EVALUATES: Final = re.compile(r"val(?!ue)|test|eval|dev(?!ic)")
 
 
 def name_of(loader: Any) -> str:
@@ -22,9 +27,20 @@ def name_of(loader: Any) -> str:
         members = {} if own is loader else getattr(own, "__dict__", {})
         for scope in (members, frame.f_locals, frame.f_globals):
             for name, value in list(scope.items()):
-                if value is loader and name != "self" and not name.startswith("_"):
+                if name == "self" or name.startswith("_"):
+                    continue
+                if value is loader:
                     found = name
+                elif isinstance(value, dict) and len(value) <= MOST_ENTRIES:
+                    keys = [key for key, inner in value.items() if inner is loader and isinstance(key, str)]
+                    found = f"{name}[{keys[0]!r}]" if keys else found
     return found or type(getattr(loader, "dataset", loader)).__name__
+
+
+def names_evaluation(name: str) -> bool:
+    """Whether a word of the name begins as those for evaluation do: val_loader, testloader, loaders['dev']."""
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+    return any(_EVALUATES.match(word.lower()) for word in words)
 
 
 def unique(name: str, known: list[LoaderInfo]) -> str:

@@ -201,6 +201,34 @@ def test_a_validation_before_training_is_passed_over(tmp_path: Path) -> None:
     assert "val_loader (eval" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "loaders = {'val': DataLoader(Numbers(), 8)}; loader = loaders['val']",
+        "loader = test_batches = DataLoader(Numbers(), 8)",
+    ],
+)
+def test_no_step_happens_whatever_the_loader_is_called(tmp_path: Path, made: str) -> None:
+    """Not shuffled, named like a validation, and yet it trains."""
+    done = doctor(
+        tmp_path,
+        made
+        + """
+        weight = torch.nn.Parameter(torch.zeros(16))
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for batch in loader:
+            (batch * weight).sum().backward()
+            optimizer.step()
+            print("TRAINED", flush=True)
+        """.replace("\n        ", "\n"),
+        "--timeout",
+        "30",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "TRAINED" not in done.stdout
+    assert "(train, train.py:17)" in done.stdout
+
+
 def test_uneven_batches_over_real_ranks(tmp_path: Path) -> None:
     _, found = advice(
         tmp_path,

@@ -187,7 +187,13 @@ def test_shared_memory_before_it_is_full() -> None:
     assert advice.severity == "critical"
     assert "1.7 GB" in advice.what
     assert "8 × 2 batches of 50 MB" in advice.what
+    assert "lower num_workers (now 8)" in advice.change
     assert said(audit(facts(*loaders, world_size=2, cpus=32))) == {}
+    far = one(num_workers=2, prefetch_factor=8, measured={"batch_bytes": 100e6})
+    advice = said(audit(facts(far, host={"shm_bytes": 1e9})))["shared-memory"]
+    assert "prefetch_factor=3 (now 8)" in advice.change
+    lower = one(num_workers=2, prefetch_factor=3, measured={"batch_bytes": 100e6})
+    assert "shared-memory" not in said(audit(facts(lower, host={"shm_bytes": 1e9})))
 
 
 def test_a_small_loader_reads_no_further_ahead_than_its_epoch() -> None:
