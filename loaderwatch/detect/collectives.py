@@ -9,12 +9,13 @@ from loaderwatch.detect.gpu_evidence import spins_in_collective
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, listing, ranks_phrase
 from loaderwatch.detect.places import names, patience, place_evidence, places_of
-from loaderwatch.detect.progress import Stuck
+from loaderwatch.detect.progress import Stuck, cpu_ratio
 from loaderwatch.detect.seats import Seat, seats_of
-from loaderwatch.detect.standstill import alone, is_excused
+from loaderwatch.detect.standstill import IDLE_CPU_RATIO, alone, is_excused
 from loaderwatch.detect.window import RunWindow
 
 CODE = "hung"
+STAYS_NS = 10_000_000_000
 STACKS_COME_S = (
     10.0  # stacks are asked for when a span grows old; without them nobody can tell collectives apart
 )
@@ -35,7 +36,7 @@ def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Findin
     if stuck and not outside and not crashed and not any(seat.collective for seat in stuck):
         return _without_collective(found, stuck)
     if not stuck:
-        waiting = [seat for seat in outside if seat.collective and seat.age_s >= limits.hang_floor_s]
+        waiting = [seat for seat in outside if seat.age_s >= limits.hang_floor_s and _stays(seat)]
         return [_desync(waiting)] if len(waiting) > 1 and _differ(waiting) else []
     finding = (
         _unequal(stuck, outside, same_epoch=True)
@@ -46,6 +47,15 @@ def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Findin
         or _desync(stuck + outside)
     )
     return [_with_gpu(finding, stuck)]
+
+
+def _stays(seat: Seat) -> bool:
+    """Whether it sits in that collective since its stack was taken: outside a loop, a loop of its own may go on."""
+    if seat.collective is None or seat.dump is None:
+        return False
+    taken_ns = seat.dump.taken_ns
+    quiet = cpu_ratio(seat.rank, seat.rank.process.pid, taken_ns) < IDLE_CPU_RATIO
+    return quiet and seat.rank.made_ns - taken_ns >= STAYS_NS
 
 
 def _without_collective(found: list[Stuck], stuck: list[Seat]) -> list[Finding]:

@@ -58,7 +58,9 @@ def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
     stands = [item for item in found if _is_seen(item) and not is_excused(item)]
     if not stands or len(stands) < len(live):
         return []
-    return [alone(max(stands, key=lambda item: item.age_s))]
+    # The others may wait for it in a collective.
+    apart = [item for item in stands if collective(main_frames(stack_of(item.rank, -1, None))) is None]
+    return [alone(max(apart or stands, key=lambda item: item.age_s))]
 
 
 def _is_seen(item: Stuck) -> bool:
@@ -71,7 +73,8 @@ def alone(item: Stuck) -> Finding:
     rank, dump = item.rank, stack_of(item.rank, -1, None)
     where = user_frame(main_frames(dump))
     is_outside = item.span.phase == "outside"
-    place = "the code outside its loops" if is_outside else f"its {item.span.phase}"
+    phase = f'phase "{item.span.phase_name}"' if item.span.phase_name else item.span.phase
+    place = "the code outside its loops" if is_outside else f"its {phase}"
     at = f" at {where}" if where else f" in {place}"
     alerts = not is_outside and item.age_s >= ALONE_FACTOR * item.limit_s
     return Finding(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -254,8 +255,9 @@ class TestNotHung:
         began = ranks[1].now_ns
         for rank in ranks:
             rank.open("outside", 400.0).stack(-1, 100 + rank.rank, stacks.main_in(user="report"))
+        ranks[0].stacks[0] = msgspec.structs.replace(ranks[0].stacks[0], text=stacks.main_in("barrier"))
         (finding,) = detect(run(*ranks))
-        assert finding.severity == "info"
+        assert (finding.severity, finding.rank) == ("info", 1)  # rank 0 waits for it
         for second in range(400):
             ranks[1].process(worker=-1, pid=101, cpu=0.9, t_ns=began + second * S)
         assert not detect(run(*ranks))
@@ -272,6 +274,13 @@ class TestNotHung:
             known.add("phases", name=0, duration_ns=60 * S, step=1)
         known.open("user", 300.0, phase_name="checkpoint")
         assert not hangs(run(known))
+
+    def test_a_phase_that_stands_still_is_named(self) -> None:
+        builder = trained()
+        builder.phase_names = ["upload"]
+        (finding,) = detect(run(builder.open("user", 400.0, phase_name="upload")))
+        assert (finding.scenario, finding.severity) == ("S26", "info")
+        assert 'still in its phase "upload" for' in finding.title
 
     def test_the_first_step(self) -> None:
         """N03: compiling takes minutes."""
