@@ -25,7 +25,7 @@ BAD_REASONS: Final[dict[int, str]] = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-RECENT_NS = 10_000_000_000  # half of it must be bad readings, and an alert is due after ten seconds
+RECENT_NS = 8_000_000_000  # half of it must be bad readings, and an alert is due after ten seconds
 STEPS_NS = 15_000_000_000
 FEW = 20  # readings, at ten a second
 BUSY_RATIO = 0.3  # an idle GPU clocks down, and rightly
