@@ -18,6 +18,7 @@ from loaderwatch.detect.epoch_causes import EpochCause, explain, explain_rebuilt
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, percent, ranks_phrase, singular
+from loaderwatch.detect.progress import wait_limit_s
 from loaderwatch.detect.robust import median
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
@@ -67,7 +68,9 @@ def _toll(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Toll | None:
         return _judge(
             rank, loader, quick, explain_rebuilt(loader, quick), found, limits, limits.rebuild_floor_s
         )
-    paid = [b for b in found if b.epoch > 0][-20:]
+    limit_s = wait_limit_s(rank, loader.loader, limits)
+    regular = [b for b in found if not _hung(b, found, limit_s, limits)]
+    paid = [b for b in regular if b.epoch > 0][-20:]
     if not paid:
         return None
     alone = len(paid) < FEW_EPOCHS
@@ -75,8 +78,14 @@ def _toll(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Toll | None:
         return None
     cause = explain(loader, paid, _usual_fetch_s(rank, loader))
     if cause.scenario == "S15":  # the first epoch pays that as well
-        paid = found[-20:]
+        paid = regular[-20:]
     return _judge(rank, loader, paid, cause, found, limits, limits.epoch_floor_s)
+
+
+def _hung(boundary: Boundary, found: Sequence[Boundary], limit_s: float, limits: Limits) -> bool:
+    """A first batch so late was reported as a hang; where it stands out, it says nothing about the other boundaries."""
+    usual_s = median(np.array([other.cost_s for other in found if other is not boundary]))
+    return boundary.first_wait_s >= max(limit_s, limits.hang_factor * usual_s)
 
 
 def _worth_a_look(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> bool:

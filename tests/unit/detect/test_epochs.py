@@ -133,6 +133,14 @@ def test_one_long_boundary_is_enough() -> None:
     assert finding.scenario == "S28"
 
 
+@pytest.mark.parametrize(("took", "quiet"), [(40.0, True), (20.0, False)])
+def test_one_that_hung_was_told_as_a_hang(took: float, quiet: bool) -> None:
+    builder = epochs(count=4)
+    begins = builder.rows["epoch_begins"]
+    begins[2]["first_wait_ns"] = int(took * S)
+    assert bool(detect(run(builder))) is not quiet
+
+
 @pytest.mark.parametrize(
     "quiet",
     [
