@@ -7,7 +7,17 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.advise import batches, cushion, options, refusals, sharding, starting, threads, workers
+from loaderwatch.advise import (
+    batches,
+    collectives,
+    cushion,
+    options,
+    refusals,
+    sharding,
+    starting,
+    threads,
+    workers,
+)
 from loaderwatch.advise.advice import Advice, by_severity
 from loaderwatch.advise.facts import Facts
 
@@ -20,6 +30,7 @@ CHECKS: Final[tuple[Callable[[Facts], list[Advice]], ...]] = (
     batches.check,
     options.check,
     sharding.check,
+    collectives.check,
 )
 
 

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from loaderwatch.agent.guard import ask
@@ -20,8 +19,9 @@ def group_facts(environ: Mapping[str, str] | None = None) -> dict[str, Any]:
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         backend = str(distributed.get_backend())
         timeout_s = ask(lambda: _timeout_s(distributed, backend))
-        if _records_flight(env):
-            dump = f"{_dump_prefix(env)}{distributed.get_rank()}"
+        prefix = env.get("TORCH_FR_DUMP_TEMP_FILE") or env.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+        if prefix:  # PyTorch's default place changed with its versions, and jobs share it
+            dump = f"{prefix}{distributed.get_rank()}"
     return {"backend": backend, "collective_timeout_s": timeout_s, "flight_dump": dump}
 
 
@@ -31,22 +31,3 @@ def _timeout_s(distributed: Any, backend: str) -> float | None:
     device = torch.device("cuda" if "nccl" in backend else "cpu")
     timeout = distributed.group.WORLD._get_backend(device).options._timeout
     return timeout.total_seconds() if isinstance(timeout, timedelta) else None
-
-
-def _records_flight(env: Mapping[str, str]) -> bool:
-    """Whether somebody asked for dumps; newer versions record without being asked, but then dump to a shared default place."""
-    names = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
-    return any(env.get(name, "0").strip() not in ("", "0") for name in names)
-
-
-def _dump_prefix(env: Mapping[str, str]) -> str:
-    """Where PyTorch writes the dump of a rank, without the rank (c10d's ``DebugInfoWriter``)."""
-    for name in ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"):
-        if env.get(name):
-            return env[name]
-    torch = str(getattr(sys.modules.get("torch"), "__version__", "")).split("+")[0].split(".")
-    new = [int(part) for part in torch[:2] if part.isdigit()] >= [2, 8]
-    if not new:
-        return "/tmp/nccl_trace_rank_"
-    cache = env.get("XDG_CACHE_HOME") or str(Path(env.get("HOME", "/tmp")) / ".cache")
-    return f"{cache}/torch/comm_lib_trace_rank_"

@@ -54,6 +54,23 @@ class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_every_n_steps: int | None = None  # torchdata's StatefulDataLoader
 
 
+class FlightEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One collective in the memory of PyTorch's flight recorder."""
+
+    number: int  # of its group, from 1, the same on all ranks
+    what: str  # "nccl:all_reduce"
+    state: str  # "scheduled" | "started" | "completed"
+    at: str | None = None  # the line of the user's code
+
+
+class FlightGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest collectives of one process group, as its rank dumped them; the oldest first."""
+
+    group: str
+    written_ns: int  # UTC
+    entries: list[FlightEntry]
+
+
 class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One training process: who it is, and whether it lives."""
 
@@ -85,6 +102,7 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     backend: str | None = None  # of the default process group: "gloo", "nccl"; None: there is no group
     collective_timeout_s: float | None = None  # after which that group gives a collective up
     flight_dump: str | None = None  # where PyTorch's flight recorder writes this rank's collectives when one times out
+    flight: list[FlightGroup] = []  # what it wrote there
     terminal: bool = False  # its standard input is one
 
 

@@ -17,6 +17,7 @@ from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect import collectives, standstill
 from loaderwatch.detect.crashed import oom_kills
 from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.flight import recorded
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, listing, sample_name
 from loaderwatch.detect.places import patience, place_evidence, places
@@ -42,8 +43,10 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     in_loader = [item for item in inside if item.span.phase in LOADER_PHASES]
     if in_loader:
         oldest = max(in_loader, key=lambda item: item.age_s)
-        return [_loader_finding(window, oldest, in_loader, inside, limits)]
-    return collectives.detect(window, inside, limits) or standstill.outside(window, outside)
+        hangs = [_loader_finding(window, oldest, in_loader, inside, limits)]
+    else:
+        hangs = collectives.detect(window, inside, limits)
+    return [recorded(finding, window) for finding in hangs] or standstill.outside(window, outside)
 
 
 @dataclass(frozen=True)

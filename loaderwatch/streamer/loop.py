@@ -12,6 +12,7 @@ from loaderwatch.core.config import Settings
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import Envelope, SpanInfo, encode, pack_table
 from loaderwatch.streamer.drain import Drain
+from loaderwatch.streamer.flight import FlightReader
 from loaderwatch.streamer.local_server import ServerFinder
 from loaderwatch.streamer.notices import write_stderr
 from loaderwatch.streamer.outbox import DEFAULT_MAX_BYTES, Outbox
@@ -76,6 +77,7 @@ class Streamer:
         self._sampled_pid: int | None = None  # the training process that the host was last looked at for
         self._gpus = GpuSampler()
         self._stacks = StackCollector()
+        self._flights = FlightReader()
         self._finder = ServerFinder(settings, may_start=not adopting)
         self._uploader = Uploader(self._outbox, self._finder.find)
         self._readings: dict[int, Reading] = {}  # by pid
@@ -237,7 +239,7 @@ class Streamer:
             seq=self._outbox.next_seq,
             made_ns=made_ns,
             host=self._host.info(self._gpus.status),
-            processes=self._roster.describe(),
+            processes=self._flights.annotate(self._roster.describe()),
             spans=spans,
             gpus=self._gpus.infos(),
             tables=tables,

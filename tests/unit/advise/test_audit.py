@@ -279,6 +279,22 @@ def test_shards(shards: int | None, severity: str | None) -> None:
     assert severity is not None or "shards" not in found
 
 
+@pytest.mark.parametrize(
+    ("backend", "world_size", "dump", "said_so"),
+    [
+        ("nccl", 2, None, True),
+        ("cpu:gloo,cuda:nccl", 2, None, True),
+        ("nccl", 2, "/tmp/rank_0", False),
+        ("nccl", 1, None, False),
+        ("gloo", 2, None, False),
+        (None, 2, None, False),
+    ],
+)
+def test_flight_recorder(backend: str | None, world_size: int, dump: str | None, said_so: bool) -> None:
+    found = said(audit(facts(one(), world_size=world_size, backend=backend, flight_dump=dump)))
+    assert ("flight-recorder" in found) == said_so
+
+
 # ---- what doctor finds
 
 

@@ -156,6 +156,14 @@ def test_many_ranks_are_grouped_by_their_stacks_and_the_outlier_comes_first() ->
     assert [stack.rank for stack in finding.stacks] == [77, 0]
 
 
+@pytest.mark.parametrize("backend", ["nccl", "gloo"])
+def test_nccl_without_a_flight_recorder_is_advised_to_have_one(backend: str) -> None:
+    ranks = [stuck(0, stacks.main_in("all_gather", "wrapper")), stuck(1, BARRIER)]
+    for builder in ranks:
+        builder.backend = backend
+    assert ("TORCH_FR_DUMP_TEMP_FILE" in only(run(*ranks)).advice) == (backend == "nccl")
+
+
 def test_ranks_without_a_stack_are_known() -> None:
     moving = rank(0, 3)
     moving.now_ns += 40 * S
