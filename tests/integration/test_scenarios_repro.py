@@ -1,13 +1,37 @@
-"""What the bench says of the repro's settings, out of their recorded runs."""
+"""The repro of "training stalls every few steps": its settings played, C asked of the doctor, and what differs between them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks import repro
 from loaderwatch.server import recording
+from tests.scenarios.cases import Case, in_group
+from tests.scenarios.judge import judge
+from tests.scenarios.play import play
 
+CASES = in_group(repro.GROUP)
 FOLDER = Path(__file__).resolve().parents[1] / "scenarios" / "recordings"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("case", [case for case in CASES if not case.audit], ids=lambda case: case.id)
+def test_the_bottleneck_is_named(case: Case, tmp_path: Path) -> None:
+    """One at a time: each needs both CPUs."""
+    outcome = play([case], tmp_path)[case.id]
+    judgement = judge(outcome.case, outcome.findings)
+    assert judgement.exact, (judgement.wrong, outcome.report())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case in CASES if case.audit], ids=lambda case: case.id)
+def test_what_cannot_run_is_told_before(case: Case) -> None:
+    asked = repro.audit(case)
+    assert asked.right, asked
+    assert "num_workers > 0" in asked.said
 
 
 def test_what_differs_between_the_settings() -> None:
