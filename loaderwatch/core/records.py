@@ -229,6 +229,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "memory_used_bytes",  # of that group, without page cache that can be dropped
         "oom_kills",  # cumulative, of that group
         "refault_bytes_per_s",  # file pages read again soon after they were evicted from the page cache
+        "memory_limit_hits",  # cumulative: how often that group reached its limit and had to reclaim
     ),
     # Training processes (worker = -1) and their DataLoader workers, 1 Hz.
     "processes": _ints(
@@ -257,7 +258,9 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
 
 LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
     "steps": frozenset({"collective_ns"}),
-    "hosts": frozenset({"memory_limit_bytes", "memory_used_bytes", "oom_kills", "refault_bytes_per_s"}),
+    "hosts": frozenset(
+        {"memory_limit_bytes", "memory_used_bytes", "oom_kills", "refault_bytes_per_s", "memory_limit_hits"}
+    ),
     "processes": frozenset(
         {
             "fd_limit",

@@ -229,6 +229,7 @@ def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
             ("CPU time for a batch, reading thread", cpu_s, "s"),
             ("workers ready but without a CPU", machine.worker_delay_ratio, "ratio"),
             ("involuntary switches of a worker", machine.worker_switches_per_s, "per_s"),
+            ("voluntary switches of a worker", machine.worker_waits_per_s, "per_s"),
         ),
     )
 

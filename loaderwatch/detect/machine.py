@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.detect.robust import known, mean, median, ratio
-from loaderwatch.detect.window import Columns, RankWindow, RunWindow
+from loaderwatch.detect.window import Columns, HostWindow, RankWindow, RunWindow
 
 RECENT_NS = 10_000_000_000
 NOW_NS = 2_500_000_000  # processes are looked at once a second: who was not seen for so long is gone
@@ -29,6 +29,7 @@ class Machine:
     psi_io_ratio: float
     available_bytes: float
     refault_bytes_per_s: float
+    limit_hits_per_s: float  # how often the control group reached its memory limit
     disk_read_bytes_per_s: float
     ours: float  # CPUs that this run keeps busy here
     workers_here: int  # live workers of all ranks and loaders of this run on the host
@@ -38,6 +39,8 @@ class Machine:
     worker_affinity: float
     worker_delay_ratio: float  # share of the time a worker was ready but had no CPU
     worker_switches_per_s: float  # involuntary, of one worker
+    worker_waits_per_s: float  # voluntary switches of one worker: each time it waited for something
+    worker_faults_per_s: float  # major, of one worker: pages that had to come from storage
     main_affinity: float
     main_delay_ratio: float
     pin_cpu_ratio: float  # of the busiest of this rank's threads that pin memory
@@ -74,6 +77,7 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
         psi_io_ratio=get("psi_io_some_ratio", math.nan),
         available_bytes=get("memory_available_bytes", math.nan),
         refault_bytes_per_s=get("refault_bytes_per_s", math.nan),
+        limit_hits_per_s=math.nan if host is None else limit_hits_per_s(host),
         disk_read_bytes_per_s=get("disk_read_bytes_per_s", math.nan),
         ours=ours,
         workers_here=counts,
@@ -83,6 +87,8 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
         worker_affinity=median(mine["affinity_cpus"][workers]),
         worker_delay_ratio=_mean(mine, "run_delay_ratio", workers),
         worker_switches_per_s=_per_process_rate(mine, "involuntary_switches", workers),
+        worker_waits_per_s=_per_process_rate(mine, "voluntary_switches", workers),
+        worker_faults_per_s=_per_process_rate(mine, "major_faults", workers),
         main_affinity=median(mine["affinity_cpus"][main]),
         main_delay_ratio=_mean(mine, "run_delay_ratio", main),
         pin_cpu_ratio=pin_ratio,
@@ -90,6 +96,16 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
         read_chars_per_s=_total_rate(mine, "read_chars", workers),
         read_bytes_per_s=_total_rate(mine, "read_bytes", workers),
     )
+
+
+def limit_hits_per_s(host: HostWindow) -> float:
+    """How often the control group reached its memory limit lately; NaN without a limit."""
+    rows = host.hosts
+    known_rows = np.isfinite(rows["memory_limit_hits"]) & (rows["t_ns"] >= host.made_ns - RECENT_NS)
+    hits, t_ns = rows["memory_limit_hits"][known_rows], rows["t_ns"][known_rows]
+    if hits.size < 2 or hits[-1] < hits[0]:
+        return math.nan
+    return ratio(float(hits[-1] - hits[0]), float(t_ns[-1] - t_ns[0]) / 1e9)
 
 
 def counter_rates(rows: Columns, name: str, mask: NDArray[np.bool_]) -> list[tuple[float, float]]:

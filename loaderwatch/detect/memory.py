@@ -16,6 +16,7 @@ from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.growth import Growth, growth
 from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.machine import limit_hits_per_s
 from loaderwatch.detect.phrases import count, duration, size
 from loaderwatch.detect.robust import known, mean, median
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, seconds
@@ -97,6 +98,7 @@ def _finding(host: HostWindow, leaks: list[_Leak], limits: Limits) -> Finding | 
         if mine
         else "the training process grows"
     )
+    hits = limit_hits_per_s(host)
     pressure = mean(host.hosts["psi_memory_some_ratio"][-10:])
     samples = _per_sample(worst)
     rate_words = f"{size(per_s)} per second" + (f", {size(samples)} per sample" if samples >= 100 else "")
@@ -128,6 +130,7 @@ def _finding(host: HostWindow, leaks: list[_Leak], limits: Limits) -> Finding | 
                 if math.isfinite(pressure)
                 else []
             ),
+            *([Evidence(label="memory limit reached", value=hits, unit="per_s")] if hits > 0 else []),
         ],
         rank=worst.rank.rank if len({leak.rank.rank for leak in leaks}) == 1 else None,
         host=host.info.name,

@@ -18,6 +18,7 @@ from loaderwatch.detect.storage_causes import (
     StepChange,
     amplification_cause,
     change_cause,
+    latency_evidence,
     thrash_cause,
 )
 
@@ -47,5 +48,5 @@ def refined_cause(now: Pace, cpus: Cpus, machine: Machine, change: StepChange | 
         or amplification_cause(now, machine)
         or thrash_cause(now, machine)
         or crowd_cause(now, cpus, machine)
-        or general
+        or latency_evidence(general, machine)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ AMPLIFICATION = 10.0  # a decoded JPEG is larger than its file; a large photo fo
 AMPLIFIED_BYTES = 256 * 1024  # read for one sample
 REFAULT_RATIO = 0.3  # of what the workers read from storage
 FROM_STORAGE_RATIO = 0.3  # of what they read at all
+MAPPED_FAULTS_PER_S = 20.0  # of one worker; loading code and libraries is over in a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +207,43 @@ def thrash_cause(pace: Pace, machine: Machine) -> Cause | None:
             ("read from storage per second", from_storage, "bytes"),
             ("of that, evicted from memory before", refaults, "bytes"),
             ("memory available", machine.available_bytes, "bytes"),
+            ("memory limit reached", machine.limit_hits_per_s, "per_s"),
+            ("page faults of a worker that wait for storage", machine.worker_faults_per_s, "per_s"),
             ("I/O pressure", machine.psi_io_ratio, "ratio"),
         ),
+    )
+
+
+def latency_evidence(cause: Cause, machine: Machine) -> Cause:
+    """S08 with what the machine says of its reads, and whether they are those of memory-mapped files."""
+    if cause.scenario != "S08":
+        return cause
+    mapped = machine.worker_faults_per_s >= MAPPED_FAULTS_PER_S
+    return replace(
+        cause,
+        cause=cause.cause
+        + (
+            f" {rate(machine.worker_faults_per_s)} times a second a worker waits for a page of a memory-mapped file (or of"
+            " swapped-out memory): such reads are small and come one after the other."
+            if mapped
+            else ""
+        ),
+        advice=cause.advice
+        + (
+            " From a memory-mapped file (np.memmap, LMDB, Arrow) read whole samples ahead with madvise(MADV_WILLNEED), or read"
+            " them with read() instead."
+            if mapped
+            else ""
+        ),
+        evidence=[
+            *cause.evidence,
+            *_known(
+                ("read from storage per second", machine.read_bytes_per_s, "bytes"),
+                ("waits of a worker (voluntary switches)", machine.worker_waits_per_s, "per_s"),
+                ("page faults of a worker that wait for storage", machine.worker_faults_per_s, "per_s"),
+                ("I/O pressure", machine.psi_io_ratio, "ratio"),
+            ),
+        ],
     )
 
 

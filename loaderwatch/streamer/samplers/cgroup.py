@@ -30,6 +30,7 @@ class MemoryLimit:
     limit_bytes: int
     used_bytes: int | None  # without page cache that can be dropped at once
     oom_kills: int | None  # so far
+    hits: int | None = None  # so far: how often it was reached and memory had to be reclaimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,10 @@ def read_memory_limit(folders: list[Path]) -> MemoryLimit | None:
     stat = _counts(folder, "memory.stat")
     if used is not None:
         used -= stat.get("total_inactive_file", stat.get("inactive_file", 0))  # as kubelet counts it
-    return MemoryLimit(limit, None if used is None else max(0, used), read_oom_kills([folder]))
+    hits = _counts(folder, "memory.events").get("max")  # v2; v1 counts the same in a file of its own
+    if hits is None:
+        hits = _first_number(folder, "memory.failcnt")
+    return MemoryLimit(limit, None if used is None else max(0, used), read_oom_kills([folder]), hits)
 
 
 def read_oom_kills(folders: list[Path]) -> int | None:

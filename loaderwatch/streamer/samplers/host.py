@@ -101,6 +101,7 @@ class HostSampler:
         available, total = self._memory()
         shm_total, shm_used = self._shm()
         disk_read, disk_written = self._disk()
+        limit = read_memory_limit(self._memory_groups)
         own = self._own.stat()
         per_s = self._rates.per_s
         own_cpu_s = None if own is None else own.cpu_ns / 1e9
@@ -129,16 +130,12 @@ class HostSampler:
             per_s("network", self._network(training_pid), now_ns),
             per_s("own cpu", own_cpu_s, now_ns),
             None if own is None else own.rss_bytes,
-            *self._memory_limit(),
+            limit.limit_bytes if limit else None,
+            limit.used_bytes if limit else None,
+            limit.oom_kills if limit else read_oom_kills(self._memory_groups),
             per_s("refaults", self._refaulted(), now_ns),
+            limit.hits if limit else None,
         )
-
-    def _memory_limit(self) -> tuple[int | None, int | None, int | None]:
-        """The tightest memory limit over the training process, what is used of it, and kills so far."""
-        limit = read_memory_limit(self._memory_groups)
-        if limit is None:
-            return None, None, read_oom_kills(self._memory_groups)
-        return limit.limit_bytes, limit.used_bytes, limit.oom_kills
 
     def _text(self, name: str) -> str | None:
         try:
@@ -270,5 +267,5 @@ def _sample_elsewhere() -> Row:
         psutil.getloadavg()[0],
         memory.available,
         memory.total,
-        *(None,) * 16,
+        *(None,) * 17,
     )

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderwatch.detect.families import detect
+from loaderwatch.detect.finding import Finding
 from tests.unit.detect.build import RankBuilder, S, loader, run
 from tests.unit.detect.workers import alerts, on_host, only, starve, watch
 
@@ -140,6 +141,30 @@ class TestThrash:
 
     def test_nothing_is_read_again(self) -> None:
         assert only(on_host(run(self.thrashing(3)), refault_bytes_per_s=0.0)).scenario == "S02"
+
+
+class TestLatency:
+    """S08, and what the machine says of its reads."""
+
+    def waiting(self, faults: float) -> Finding:
+        rank = RankBuilder(loaders=[loader(num_workers=8)])
+        starve(rank, fetch=0.8, step=0.02, workers=8, cpu=0.05)
+        watch(rank, 8, cpu=0.05, threads=2, read_bytes=2e6, major_faults=faults, voluntary_switches=90)
+        return only(run(rank, cpus=2, busy=0.2))
+
+    def test_memory_mapped_files_are_named(self) -> None:
+        finding = self.waiting(80.0)
+        assert finding.scenario == "S08"
+        assert "memory-mapped" in finding.cause
+        assert "MADV_WILLNEED" in finding.advice
+        evidence = {item.label: item.value for item in finding.evidence}
+        assert evidence["page faults of a worker that wait for storage"] == pytest.approx(80)
+        assert evidence["waits of a worker (voluntary switches)"] == pytest.approx(90)
+
+    def test_plain_reads(self) -> None:
+        finding = self.waiting(0.5)
+        assert finding.scenario == "S08"
+        assert "memory-mapped" not in finding.cause + finding.advice
 
 
 def test_a_change_long_ago_keeps_its_name() -> None:

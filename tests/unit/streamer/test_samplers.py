@@ -35,8 +35,10 @@ from loaderwatch.streamer.samplers.procfs import (
     started_after,
 )
 from loaderwatch.streamer.samplers.threads import ThreadTimes
+from tests.scenarios.control_group import why_not
 
 SECOND = 10**9
+NO_GROUP = why_not("memory")
 HOST_COLUMNS = [column.name for column in TABLES["hosts"]][1:]
 PROCESS_COLUMNS = [column.name for column in TABLES["processes"]][6:]
 
@@ -180,6 +182,94 @@ def test_threads_come_get_their_name_and_go(tmp_path: Path) -> None:
     assert look(14, pins=False) == [0.0, 0.0]
 
 
+MAPPED = """
+import mmap, os, sys
+path, pages = sys.argv[1], 400
+with open(path, "wb") as file:
+    file.write(os.urandom(pages * 65536))
+    file.flush()
+    os.fsync(file.fileno())
+with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+    mapped.madvise(mmap.MADV_RANDOM)
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    sum(mapped[page * 65536] for page in range(pages))
+    print("done", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+def test_a_real_process_that_reads_a_mapped_file(tmp_path: Path) -> None:
+    """What read() never sees: pages that faults bring from storage, one wait each."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", MAPPED, str(tmp_path / "data")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    sampler, files = ProcessSampler(), ProcessFiles(child.pid)
+    try:
+        assert child.stdout.readline() == "ready\n"
+        before = sampler.sample(files, time.monotonic_ns())
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "done\n"
+        after = sampler.sample(files, time.monotonic_ns())
+    finally:
+        child.kill()
+        child.communicate()
+        files.close()
+    assert before is not None
+    assert after is not None
+    grown = {
+        name: float(after.values[i] or 0) - float(before.values[i] or 0)
+        for i, name in enumerate(PROCESS_COLUMNS)
+    }
+    if not grown["major_faults"] and not grown["read_bytes"]:
+        pytest.skip(f"{tmp_path} lies in memory")
+    assert grown["major_faults"] >= 100
+    assert grown["voluntary_switches"] >= 100
+    assert grown["read_chars"] < 65536
+
+
+CROWDED = """
+import sys, time
+from tests.scenarios.control_group import join_memory_group
+join_memory_group(64 << 20)
+with open(sys.argv[1], "wb") as file:
+    for _ in range(160):
+        file.write(bytes(1 << 20))
+print("full", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(NO_GROUP is not None, reason=str(NO_GROUP))
+def test_a_real_memory_limit_that_was_reached(tmp_path: Path) -> None:
+    """Page cache counts, too: writing a large file in a small group makes the kernel reclaim."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", CROWDED, str(tmp_path / "data")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    )
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == "full\n"
+        row = dict(zip(HOST_COLUMNS, HostSampler().sample(child.pid, time.monotonic_ns()), strict=True))
+    finally:
+        child.kill()
+        child.communicate()
+    assert row["memory_limit_bytes"] == 64 << 20
+    assert float(row["memory_limit_hits"] or 0) > 0
+    assert row["oom_kills"] == 0
+
+
 def test_zombies_have_ended() -> None:
     """Only their parent has not asked."""
     assert not Stat("Z", 0, 0, 1, 1, 0).alive
@@ -246,12 +336,16 @@ def test_memory_limits_of_both_versions(tmp_path: Path) -> None:
             "v2/memory.max": "5000\n",
             "v2/memory.current": "3000\n",
             "v2/memory.stat": "anon 1000\ninactive_file 500\n",
-            "v2/memory.events": "oom 1\noom_kill 1\n",
+            "v2/memory.events": "max 7\noom 1\noom_kill 1\n",
         },
     )
     folders = find_groups(9, "memory", tmp_path / "proc", tmp_path)
     assert read_memory_limit([folder for folder in folders if "v1" in folder.parts]) is None
-    assert read_memory_limit(folders) == MemoryLimit(5000, 2500, 1)
+    assert read_memory_limit(folders) == MemoryLimit(5000, 2500, 1, 7)
+    write(tmp_path, {"v1/job/memory.limit_in_bytes": "4000\n", "v1/job/memory.failcnt": "9\n"})
+    limit = read_memory_limit(folders)
+    assert limit is not None
+    assert (limit.limit_bytes, limit.hits) == (4000, 9)
     assert read_oom_kills(folders) == 2  # of the job's own group
     assert read_oom_kills([]) is None
 
