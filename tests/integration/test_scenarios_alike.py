@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
 
+from loaderwatch.core import wire
 from tests.scenarios.cases import Case, in_group
 from tests.scenarios.play import Outcome, play
 
@@ -29,3 +31,12 @@ def test_nobody_is_woken(outcomes: dict[str, Outcome], case: Case) -> None:
     outcome = outcomes[case.id]
     assert not outcome.alerts, outcome.report()
     assert outcome.verdicts, outcome.report()
+
+
+@pytest.mark.parametrize("name", ["n17_refused", "n17_silent", "n17_stopped"])
+def test_an_outage_loses_nothing(outcomes: dict[str, Outcome], name: str) -> None:
+    outcome = outcomes[name]
+    trained = re.search(r"trained (\d+) steps", outcome.output)
+    assert trained is not None, outcome.report()
+    tables = [wire.decode(payload).tables.get("steps") for payload in outcome.payloads]
+    assert sum(wire.row_count(table) for table in tables if table) == int(trained[1])

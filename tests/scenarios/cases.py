@@ -217,6 +217,9 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n13_sigterm", group="alike"),
     Case("n14_idle_gpu", group="alike", simulated="GPU"),
     Case("n16_two_loaders", group="alike"),
+    Case("n17_outage", group="alike", name="n17_refused", args=("refuses",), within_s=50),
+    Case("n17_outage", group="alike", name="n17_silent", args=("silent",), within_s=40),
+    Case("n17_outage", group="alike", name="n17_stopped", args=("stopped",), within_s=40),
     Case("n18_large_batches", group="alike", within_s=40),
     Case("n19_traced", group="alike"),
 )
