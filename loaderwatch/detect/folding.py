@@ -119,6 +119,12 @@ def _crash_of_what_ran_out(crash: Finding, forecast: Finding) -> bool:
     )
 
 
+def _crash_in_a_wait(crash: Finding, wait: Finding) -> bool:
+    """The wait in which a worker died, a remark until then. Waits that were an alert before are a trouble of their own."""
+    in_worker = crash.scenario == "S37" and wait.key.endswith(":spikes")
+    return in_worker and wait.severity == "info" and _same_rank(crash, wait)
+
+
 def _hang_of_what_ran_out(hang: Finding, forecast: Finding) -> bool:
     """A worker that is dead, or a batch that was lost, while /dev/shm, memory or descriptors ran out (pytorch#25691)."""
     fits = {"S37": ("S24", "S39", "S40"), "S41": ("S39", "S40")}.get(hang.scenario, ())
@@ -177,6 +183,7 @@ def _one_machine(one: Finding, other: Finding) -> bool:
 _RULES: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
     ("crashed", "running-out"): _crash_of_what_ran_out,
     ("crashed", "hung"): _same_rank,
+    ("crashed", "input-bound"): _crash_in_a_wait,
     ("hung", "running-out"): _hang_of_what_ran_out,
     ("hung", "input-bound"): _hang_of_a_wait,
     ("hung", "hung"): _loader_that_holds_all,

@@ -60,6 +60,7 @@ def crash(scenario: str, **fields: Any) -> Finding:
         (crash("S40"), DESCRIPTORS),
         (crash("S37"), MEMORY),
         (crash("S37"), HANG),
+        (crash("S37"), finding("input-bound:0:spikes", "S20", "info")),
         (crash("S40"), finding("hung:collective", "S45", "critical")),
         (STRAGGLER, finding("slow-step:S26", "S26", "info", rank=0)),
         (MEMORY, finding("input-bound:0:steady", "S09", "critical")),
@@ -93,6 +94,7 @@ def test_one_cause(cause: Finding, effect: Finding) -> None:
         (crash("S39"), finding("running-out:shm:host-2", "S39", host="host-2")),
         (crash("S40"), finding("running-out:descriptors:rank1", "S40", rank=1)),
         (crash("S39"), DESCRIPTORS),
+        (crash("S37"), SLOW_SAMPLE),
         (STRAGGLER, finding("slow-step:S26", "S26", "info", rank=1)),
         (STRAGGLER, finding("slow-step:S25", "S25", rank=0)),
         (TOO_FEW, finding("input-bound:1:steady", "S02")),  # each loader has its own num_workers
