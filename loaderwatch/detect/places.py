@@ -12,7 +12,7 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, listing
 from loaderwatch.detect.progress import LOADER_PHASES, stack_of, stuck
 from loaderwatch.detect.seats import Seat, seats_of
-from loaderwatch.detect.stacktext import user_frame
+from loaderwatch.detect.stacktext import main_frames, user_frame
 from loaderwatch.detect.window import RunWindow
 
 STANDS_AFTER_S: Final = 5.0  # stacks are taken when a span is so old
@@ -42,8 +42,9 @@ class Place:
 
     @property
     def dump(self) -> StackDump | None:
-        """A stack of one of them; they are alike."""
-        return next((seat.dump for seat in self.seats if seat.dump is not None), None)
+        """A stack of one of them; they are alike. Of a rank that waits for a worker, the worker's."""
+        dumps = [dump for seat in self.seats if (dump := _worker_dump(seat) or seat.dump) is not None]
+        return dumps[0] if dumps else None
 
     @property
     def text(self) -> str:
@@ -78,9 +79,20 @@ def _key(seat: Seat) -> tuple[str, str | None, str, str | None]:
         return "moving", None, "goes on", None
     span = seat.rank.span
     if span is not None and span.phase in LOADER_PHASES:
-        return "stands", None, "next(loader)" if span.phase == "wait" else f"{span.phase} of its loader", None
+        where = user_frame(main_frames(_worker_dump(seat)))
+        stands = "next(loader)" if span.phase == "wait" else f"{span.phase} of its loader"
+        return "stands", None, stands, f"worker at {where}" if where else None
     where = user_frame(seat.frames) if seat.collective else None
     return "stands", seat.collective, seat.stands, str(where) if where else None
+
+
+def _worker_dump(seat: Seat) -> StackDump | None:
+    """Where the worker stands whose batch a rank waits for, if one was asked for its stack."""
+    span = seat.rank.span
+    if span is None or span.phase not in LOADER_PHASES or span.awaited_worker is None:
+        return None
+    pids = [worker.pid for worker in seat.rank.workers if worker.worker == span.awaited_worker]
+    return stack_of(seat.rank, span.awaited_worker, pids[0]) if pids else None
 
 
 def places(window: RunWindow, limits: Limits) -> list[Place]:

@@ -9,7 +9,8 @@ import pytest
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.families import detect
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.places import without_stack
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.places import places, without_stack
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
@@ -162,6 +163,16 @@ def test_nccl_without_a_flight_recorder_is_advised_to_have_one(backend: str) -> 
     for builder in ranks:
         builder.backend = backend
     assert ("TORCH_FR_DUMP_TEMP_FILE" in only(run(*ranks)).advice) == (backend == "nccl")
+
+
+def test_a_rank_that_waits_for_its_worker_stands_where_the_worker_does() -> None:
+    late = rank(0)
+    late.open("wait", 40.0, awaited_worker=1).worker(1, "fetch", 40.0, sample_age=39.0, sample_index=7)
+    late.stack(-1, 100, stacks.MAIN_WAITS).stack(1, late.workers[0].pid, stacks.WORKER)
+    first, second = places(run(late, stuck(1, BACKWARD)), Limits())
+    assert (first.ranks, first.text) == ([0], "next(loader) (worker at data.py:42 in load_image)")
+    assert first.dump is not None
+    assert (first.dump.worker, second.text) == (1, "backward (train.py:61 in train_epoch)")
 
 
 def test_ranks_without_a_stack_are_known() -> None:

@@ -196,7 +196,7 @@ function standstill(c, state, act) {
 /** @param {Place} p */
 function stand(p) {
   if (p.state !== "stands") return p.stands;
-  return /:\d+ in /.test(p.stands) ? `at ${p.stands}` : `in ${p.stands}`;
+  return `${/:\d+ in /.test(p.stands) ? "at" : "in"} ${p.stands}${p.at === null ? "" : `, ${p.at}`}`;
 }
 
 /** @param {Place} p @param {number} i @param {Coupling} c @param {State} state @param {Actions} act */
