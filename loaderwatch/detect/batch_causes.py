@@ -102,8 +102,6 @@ def pin_cause(pace: Pace, machine: Machine) -> Cause | None:
         " pin_memory(), send uint8 instead of float32, and leave pin_memory off for validation. More workers will not help.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
         evidence=_known(
-            ("batches ready when the wait began", ready, "count"),
-            ("wait per batch", wait_s, "s"),
             ("CPU use of the thread that pins memory", machine.pin_cpu_ratio, "ratio"),
         ),
     )

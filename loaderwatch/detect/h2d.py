@@ -163,7 +163,12 @@ def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
         if known
         else f"{duration(copies.copy_s)} each"
     )
-    idle = f", and it computes {percent(copies.utilization)} of the time" if copies.utilization >= 0 else ""
+    busy = f", and it computes {percent(copies.utilization)} of the time" if copies.utilization >= 0 else ""
+    idle = (
+        f" The GPU has nothing to do for up to {duration(copies.copy_s)} of them{busy}."
+        if copies.proven
+        else ""
+    )
     unsure = (
         ""
         if copies.proven
@@ -179,7 +184,7 @@ def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
         title=f"{ranks_phrase(ranks, world)} {'loses' if one else 'lose'} up to {percent(copies.share)} of"
         f" {'its' if one else 'their'} time copying batches to the GPU: {what}.",
         cause=f"From a batch's arrival to the model's first call pass {duration(copies.before_model_s)} of the"
-        f" {duration(pace.iteration_s)} of an iteration. The GPU has nothing to do for {duration(copies.copy_s)} of them{idle}."
+        f" {duration(pace.iteration_s)} of an iteration.{idle}"
         f" {_why(copies)} The workers are not the cause. Whatever else the loop does with a batch before it calls the model"
         f" is part of this time.{unsure}",
         advice=_advice(copies),
@@ -201,7 +206,7 @@ def _why(copies: Copies) -> str:
             " these batches are not pinned: a batch class of your own needs a pin_memory() method."
         )
     return (
-        "Its memory is pageable (pin_memory is off): the driver first copies it into a page-locked buffer of its own, and the loop"
+        "The batch lies in pageable memory (pin_memory is off): the driver first copies it into a page-locked buffer of its own, and the loop"
         " stands still until that is done."
     )
 
@@ -214,7 +219,7 @@ def _advice(copies: Copies) -> str:
     )
     pinned_s = copies.bytes / PINNED_COPY
     then = (
-        f"; from pinned memory 11 to 12 GB/s are measured on PCIe 3.0 x16 (dask-cuda#98), which would be {duration(pinned_s)}"
+        f"; from pinned memory 11 to 12 GB/s are measured on PCIe 3.0 x16 (rapidsai/dask-cuda#98), which would be {duration(pinned_s)}"
         if pinned_s <= 0.8 * copies.copy_s
         else ""
     )

@@ -49,6 +49,7 @@ def some_rank(random: np.random.Generator, number: int, world: int) -> RankBuild
         loaders=[
             loader(
                 num_workers=workers,
+                pin_memory=chance(random, None, True, False),
                 iterable_dataset=chance(random, None, True, False),
                 batches=chance(random, None, 3, 500),
             ),
@@ -60,7 +61,8 @@ def some_rank(random: np.random.Generator, number: int, world: int) -> RankBuild
     builder.has_model, builder.has_optimizer = bool(random.random() < 0.3), bool(random.random() < 0.3)
     for _ in range(int(random.integers(0, 120))):
         wait, step = random.exponential(0.1), random.exponential(0.1)
-        builder.step(float(wait), float(step), loader=int(random.integers(0, 2)))
+        before_model = chance(random, UNKNOWN, int(step * random.random() * S))
+        builder.step(float(wait), float(step), loader=int(random.integers(0, 2)), h2d_ns=before_model)
         builder.fetch(int(random.integers(-1, 5)), float(random.exponential(0.2)), cpu=float(random.random()))
         if random.random() < 0.1:
             builder.add(
@@ -92,6 +94,8 @@ def some_rank(random: np.random.Generator, number: int, world: int) -> RankBuild
                 fd_limit=256.0,
                 anonymous_bytes=float(random.integers(0, 10**10)),
                 pss_bytes=float(random.integers(0, 10**10)),
+                main_cpu_ratio=chance(random, math.nan, 0.4),
+                pin_cpu_ratio=chance(random, math.nan, 0.4),
             )
             builder.add(
                 "gpus",
