@@ -18,6 +18,9 @@ STEP_PHASES = ("step", "h2d", "forward", "backward", "optimizer")
 FEW = 3  # steps before which a phase has no history worth the name
 HOLE_S = 4.0  # between two samples of processes that are taken every second
 MAIN_READ_CHARS = 65_536  # the training process reads a little all the time (progress bars, /proc)
+MAPPED_BYTES = (
+    2**18
+)  # from storage without a read(): memory-mapped files; less may be pages of programs that come back
 
 
 @dataclass(frozen=True)
@@ -165,11 +168,16 @@ def _reading(rank: RankWindow, span: SpanInfo) -> bool:
 
 
 def _read_since(rank: RankWindow, pid: int, since_ns: int) -> float:
-    """Characters a process read in the second half of the time since ``since_ns``."""
+    """Bytes a process read in the second half of the time since ``since_ns``, by read() or through a memory map."""
+    chars, stored = (_grown_since(rank, pid, since_ns, name) for name in ("read_chars", "read_bytes"))
+    return max(chars, stored if stored >= MAPPED_BYTES else 0.0)
+
+
+def _grown_since(rank: RankWindow, pid: int, since_ns: int, counter: str) -> float:
     rows = rank.table("processes")
     half_ns = since_ns + (rank.made_ns - since_ns) // 2
-    mask = (rows["pid"] == pid) & (rows["t_ns"] >= half_ns) & np.isfinite(rows["read_chars"])
-    values = rows["read_chars"][mask]
+    mask = (rows["pid"] == pid) & (rows["t_ns"] >= half_ns) & np.isfinite(rows[counter])
+    values = rows[counter][mask]
     return float(values[-1] - values[0]) if values.size >= 2 else 0.0
 
 

@@ -192,6 +192,15 @@ class TestNotHung:
         assert not hangs(run(builder))
         assert [finding.severity for finding in detect(run(builder)) if finding.code == "hung"] == ["info"]
 
+    @pytest.mark.parametrize(("per_s", "moves"), [(1e6, True), (4e3, False)])
+    def test_a_worker_that_reads_a_mapped_file(self, per_s: float, moves: bool) -> None:
+        """Its read() stands still, its storage does not; a few pages of a program are no reading."""
+        builder = blocked()
+        for second in range(40):
+            at = {"read_chars": 5.0, "read_bytes": 9e9 - second * per_s}
+            builder.process(worker=1, pid=201, cpu=0.1, t_ns=builder.now_ns - second * S, **at)
+        assert bool(hangs(run(builder))) is not moves
+
     def test_an_old_envelope_is_no_old_wait(self) -> None:
         """N17: the server is late, not the training."""
         builder = blocked(5.0)
