@@ -38,6 +38,11 @@ class Boundary:
         return max(0.0, self.iter_s - self.sampler_s)
 
     @property
+    def ended_ns(self) -> int:
+        """When the first batch was there."""
+        return self.request_ns + int((self.iter_s + self.first_wait_s) * 1e9)
+
+    @property
     def cost_s(self) -> float:
         """All of it."""
         return self.iter_s + self.first_wait_s + self.teardown_s

@@ -57,12 +57,20 @@ def parts_of(paid: Sequence[Boundary]) -> Parts:
 def rebuilt(loader: LoaderInfo, found: Sequence[Boundary]) -> list[Boundary]:
     """The newest boundaries if nearly every epoch delivered one or two batches of many: S32; else nothing."""
     newest = list(found)[-50:]
-    short = [b for b in newest if b.batches_before is not None and 0 < b.batches_before <= FEW_BATCHES]
+    dropped = [b for b in newest if dropped_early(loader, b)]
+    return dropped if len(dropped) >= max(MANY_REBUILDS, 0.8 * (len(newest) - 1)) else []
+
+
+def dropped_early(loader: LoaderInfo, boundary: Boundary) -> bool:
+    """Whether the epoch before gave one or two batches of many, and was left."""
     many_exist = loader.batches is None or loader.batches > 2 * FEW_BATCHES
-    dropped = [b for b in short if b.ended_by != EndedBy.EXHAUSTED]
-    if many_exist and len(dropped) >= MANY_REBUILDS and len(dropped) >= 0.8 * (len(newest) - 1):
-        return dropped
-    return []
+    given = boundary.batches_before
+    return (
+        many_exist
+        and given is not None
+        and 0 < given <= FEW_BATCHES
+        and boundary.ended_by is not EndedBy.EXHAUSTED
+    )
 
 
 def explain_rebuilt(loader: LoaderInfo, paid: Sequence[Boundary]) -> EpochCause:

@@ -14,7 +14,14 @@ import numpy as np
 from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.boundaries import NEWEST, Boundary, boundaries
 from loaderwatch.detect.ceiling import gain_ratio
-from loaderwatch.detect.epoch_causes import EpochCause, explain, explain_rebuilt, parts_of, rebuilt
+from loaderwatch.detect.epoch_causes import (
+    EpochCause,
+    dropped_early,
+    explain,
+    explain_rebuilt,
+    parts_of,
+    rebuilt,
+)
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, percent, ranks_phrase, singular
@@ -37,7 +44,7 @@ class Toll:
     cause: EpochCause
     share: float  # of the time between the first of them and now
     cost_s: float  # per epoch
-    epoch_s: float  # from the start of one to the start of the next
+    epoch_s: float  # from the first batch of one to the first batch of the next
     lost_s: float
     severity: str
 
@@ -71,8 +78,8 @@ def _toll(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Toll | None:
     limit_s = wait_limit_s(rank, loader.loader, limits)
     regular = [b for b in found if not _hung(b, found, limit_s, limits)]
     paid = [b for b in regular if b.epoch > 0][-20:]
-    if not paid:
-        return None
+    if not paid or all(dropped_early(loader, b) for b in paid):
+        return None  # too few yet to tell S32 from a look at one batch
     alone = len(paid) < FEW_EPOCHS
     if alone and paid[0].cost_s < ONE_COSTS_S:
         return None
@@ -115,8 +122,9 @@ def _judge(
     before = [b.request_ns for b in found if b.request_ns < paid[0].request_ns]
     began_ns = max(before) if before else paid[0].request_ns
     elapsed_s = (rank.made_ns - began_ns) / 1e9
-    epochs = sum(b.request_ns > began_ns for b in found)
-    epoch_s = (found[-1].request_ns - began_ns) / 1e9 / max(1, epochs)
+    # From first batch to first batch: so many epochs, and the boundary at the end of each.
+    since = [b.ended_ns for b in found if b.request_ns >= began_ns]
+    epoch_s = (since[-1] - since[0]) / 1e9 / max(1, len(since) - 1)
     over = (rank.made_ns - found[-1].request_ns) / 1e9 > 10.0 + 2.5 * epoch_s + found[-1].cost_s
     share = lost_s / max(elapsed_s, lost_s, 1e-9)
     if over or cost_s < floor_s or share < limits.epoch_warning_ratio:

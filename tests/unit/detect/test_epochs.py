@@ -122,6 +122,11 @@ def test_an_iterator_for_every_step() -> None:
     assert "outside the loop" in finding.advice
 
 
+def test_an_iterator_for_every_step_is_never_called_an_epoch() -> None:
+    few = epochs(count=4, batches=1, iter_s=1.2, first_s=0.5, ended_by=EndedBy.BREAK)
+    assert not detect(run(few))
+
+
 def test_small_tasks_that_are_read_to_their_end_are_meant() -> None:
     """Meta-learning re-iterates loaders of one or two batches on purpose."""
     tasks = epochs(of=loader(batches=2), count=60, batches=2, iter_s=0.02, first_s=0.02)
