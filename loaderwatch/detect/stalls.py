@@ -26,6 +26,7 @@ from loaderwatch.detect.storage_causes import may_be_changing, step_change
 from loaderwatch.detect.window import RunWindow
 
 SPIKE_PART = 0.6  # share of the wait inside long waits, above which the long waits are the story
+AGAIN_AND_AGAIN = 5
 SPIKE_REPEAT_RATIO = 0.05  # a spike that comes again is worth a word at half the usual share
 WARMING_ROWS = 12
 FIRST_EPOCH_S = (
@@ -69,10 +70,8 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
     )
     if _first_epoch(now) and now.total_s < FIRST_EPOCH_S and not hands_over(now):
         return None
-    if capacity_short(now) is not True:
-        spikes_s = float(now.wait_s[spike_mask(now, limits)].sum())
-        if spikes_s >= SPIKE_PART * now.lost_s:
-            return None
+    if capacity_short(now) is not True and _is_spiky(now, limits):
+        return None
     began_ns, lost_s = _began(pace, now, limits)
     cause = refined_cause(now, cpus, machine_of(window, pace.rank, pace.loader.loader), change)
     if cause.scenario in MAY_WARM_UP and _warms_up(pace, now):
@@ -93,6 +92,17 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
         severity=severity,
         spiky=False,
     )
+
+
+def _is_spiky(now: Pace, limits: Limits) -> bool:
+    """Single long waits are the story: a worker was late, or something stopped the loop once or twice.
+
+    Long waits that come again and again, and for which no worker was late, are a steady trouble of what lies between.
+    """
+    long = spike_mask(now, limits)
+    if float(now.wait_s[long].sum()) < SPIKE_PART * now.lost_s:
+        return False
+    return int(long.sum()) < AGAIN_AND_AGAIN or bool(find_spikes(now, limits))
 
 
 def _with_recent_fetches(now: Pace) -> Pace:

@@ -271,6 +271,16 @@ def test_a_training_thread_without_a_cpu_says_who_holds_it() -> None:
         assert who in finding.title
 
 
+@pytest.mark.parametrize(("every", "found"), [(10, ["S14"]), (150, [])])
+def test_long_waits_for_which_no_worker_was_late(every: int, found: list[str]) -> None:
+    """A thread between workers and loop that stops now and then; once or twice it may be anything."""
+    builder = RankBuilder(loaders=[loader(prefetch_factor=4)])
+    for number in range(300):
+        wait_s = 0.8 if number % every == every - 1 else 0.001
+        builder.fetch(number % 2, 0.004, cpu=0.5).step(wait_s, 0.02, ready=4, wait_cpu_ns=0)
+    assert [finding.scenario for finding in detect(run(builder)) if finding.severity != "info"] == found
+
+
 def test_the_rank_that_would_be_next_is_said() -> None:
     """It waits for another one, and its workers read ahead meanwhile: nothing else shows that they are too slow."""
 
