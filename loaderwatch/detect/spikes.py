@@ -17,11 +17,13 @@ from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.pace import Pace
 from loaderwatch.detect.phrases import count, duration, listing, rate, sample_name
-from loaderwatch.detect.robust import median
+from loaderwatch.detect.robust import median, total
 
 SPIKE_FACTOR = 4.0  # times the typical iteration
 MOST_PREFETCH = 32  # a cushion beyond this costs more memory than it is worth
 FETCH_PART = 0.5  # share of a long wait in which a worker must have been fetching to be its cause
+STARVED_PART = 0.5  # of a fetch, ready to run and without a CPU
+SAMPLE_NS = 1_000_000_000
 JITTER_SPIKES = 3  # distinct slow fetches that make it jitter rather than a bad sample
 
 
@@ -36,6 +38,7 @@ class Spike:
     sample_index: int | None
     sample_s: float | None
     fetch_s: float | None
+    fetch_began_ns: int | None = None
     collected_s: float = 0.0  # of that fetch, in the worker's garbage collector
     pid: int | None = None
     open: bool = False  # it goes on
@@ -51,11 +54,12 @@ def spike_mask(pace: Pace, limits: Limits) -> NDArray[np.bool_]:
 def find_spikes(pace: Pace, limits: Limits) -> list[Spike]:
     """The long waits of a pace that a worker caused, oldest first.
 
-    A wait during which the awaited worker was done is no spike: the batch lay ready, and was not taken.
+    A wait during which the awaited worker was done is no spike: the batch lay ready, and was not taken. Nor is one for
+    a worker that would have been done in time, had it been given a CPU: on a crowded machine any fetch may take long.
     """
     rows = np.flatnonzero(spike_mask(pace, limits))
     spikes = [_spike(pace, int(row)) for row in rows]
-    return [spike for spike in spikes if spike is not None]
+    return [spike for spike in spikes if spike is not None and not _starved(pace, spike, limits)]
 
 
 def spike_cause(pace: Pace, spikes: list[Spike]) -> Cause:
@@ -187,8 +191,26 @@ def _spike(pace: Pace, row: int) -> Spike | None:
         sample_index=int(fetches.slow_index[slowest]) if named else None,
         sample_s=sample_s if named else None,
         fetch_s=fetch_s,
+        fetch_began_ns=int(fetches.began_ns[slowest]),
         collected_s=float(collector_times(pace)[slowest]),
     )
+
+
+def _starved(pace: Pace, spike: Spike, limits: Limits) -> bool:
+    """Whether the kernel kept the worker from a CPU for most of its fetch, and what is left is short."""
+    if spike.fetch_began_ns is None or spike.fetch_s is None:
+        return False
+    rows = pace.rank.table("processes")
+    ended_ns = spike.fetch_began_ns + int(spike.fetch_s * 1e9)
+    during = (
+        (rows["worker"] == spike.worker)
+        & (rows["loader"] == pace.loader.loader)
+        & (rows["t_ns"] > spike.fetch_began_ns)
+        & (rows["t_ns"] <= ended_ns + SAMPLE_NS)
+    )
+    # Each row tells of the second before it.
+    delayed_s = min(spike.fetch_s, total(rows["run_delay_ratio"][during]))
+    return delayed_s >= STARVED_PART * spike.fetch_s and spike.fetch_s - delayed_s < 2 * limits.spike_s
 
 
 def _open_spike(

@@ -281,6 +281,31 @@ def test_long_waits_for_which_no_worker_was_late(every: int, found: list[str]) -
     assert [finding.scenario for finding in detect(run(builder)) if finding.severity != "info"] == found
 
 
+@pytest.mark.parametrize(
+    ("took_s", "delay", "found"),
+    [(1.0, 0.85, []), (1.0, 0.1, ["S20"]), (4.0, 0.6, ["S20"])],
+    ids=["kept from the CPU", "slow by itself", "slow in spite of it"],
+)
+def test_a_worker_that_had_no_cpu_is_no_slow_sample(took_s: float, delay: float, found: list[str]) -> None:
+    builder = RankBuilder()
+    for number in range(400):
+        slow = number in (200, 300)
+        began_ns = builder.now_ns
+        builder.fetch(
+            number % 2,
+            took_s if slow else 0.004,
+            request_ns=began_ns,
+            slow_index=7,
+            slow_ns=int(took_s * S) if slow else S // 1000,
+        )
+        if slow:
+            for second in range(int(took_s)):
+                at_ns = began_ns + (second + 1) * S
+                builder.process(worker=0, pid=200, cpu=0.1, t_ns=at_ns, run_delay_ratio=delay)
+        builder.step(took_s if slow else 0.001, 0.05, ready=2)
+    assert [finding.scenario for finding in detect(run(builder)) if finding.severity != "info"] == found
+
+
 def test_the_rank_that_would_be_next_is_said() -> None:
     """It waits for another one, and its workers read ahead meanwhile: nothing else shows that they are too slow."""
 
