@@ -163,7 +163,7 @@ def _paragraphs(finding: dict[str, Any]) -> list[str]:
     lines.append(f"  {', '.join(facts)}")
     lines.append(_labelled("Cause", finding["cause"]))
     lines.append(_labelled("Advice", finding["advice"]))
-    for folded in finding["folded"]:
+    for folded in finding.get("folded", ()):  # a server that still runs may be of an older version
         lines.append(
             fill(
                 folded_phrase(folded["title"], folded["warned_s"]),
