@@ -149,7 +149,7 @@ function barRows(c, bars, state) {
       return h(
         "li",
         { key, class: tone },
-        rank === null ? h("span", { class: "bar-name" }, name) : h("a", { class: "bar-name", href: routeHash({ run: state.route.run, rank }), "data-nav": true }, name),
+        rank === null ? h("span", { class: "bar-name" }, name) : h("a", { class: "bar-name", href: routeHash({ run: state.route.run, rank }) }, name),
         h(
           "span",
           { class: "bar", role: "img", "aria-label": `${name}: ${told}`, title: `${told}; ${duration(share.iteration_s)} in all` },
@@ -214,7 +214,7 @@ function placeRow(p, i, c, state, act) {
       p.stack === null
         ? h("span", {})
         : h("button", { type: "button", class: "icon-button", "aria-expanded": String(open), "aria-label": `Stack of ${rankNames(p.ranks)}`, title: "Stack", onclick: () => act.open(id, !open) }, icon("right", "chevron")),
-      h("span", { class: "place-who" }, few.length > 0 ? few.map((rank) => h("a", { class: "chip", key: rank, href: routeHash({ run: state.route.run, rank }), "data-nav": true }, `rank ${rank}`)) : [h("b", {}, plural(p.ranks.length, "rank")), h("small", {}, `${percent(p.ranks.length / all)}: ${rankNames(p.ranks)}`)]),
+      h("span", { class: "place-who" }, few.length > 0 ? few.map((rank) => h("a", { class: "chip", key: rank, href: routeHash({ run: state.route.run, rank }) }, `rank ${rank}`)) : [h("b", {}, plural(p.ranks.length, "rank")), h("small", {}, `${percent(p.ranks.length / all)}: ${rankNames(p.ranks)}`)]),
       h("span", { class: "place-where" }, h("b", {}, p.stands), p.at !== null && h("code", {}, p.at)),
       h("span", { class: "place-for" }, p.for_s === null ? "" : `for ${duration(p.for_s)}`),
     ),
