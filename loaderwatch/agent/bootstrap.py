@@ -14,11 +14,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from loaderwatch.agent import ondemand
-
-DOCTOR: Final = "LOADERWATCH_DOCTOR"
 
 
 def main(argv: Sequence[str]) -> None:
@@ -26,7 +23,7 @@ def main(argv: Sequence[str]) -> None:
     as_module = argv[0] == "-m"
     target, arguments = (argv[1], argv[2:]) if as_module else (argv[0], argv[1:])
     sys.argv = [target, *arguments]
-    asked = os.environ.pop(DOCTOR, None)
+    asked = os.environ.pop(ondemand.DOCTOR, None)
     if asked is None:
         ondemand.install()
         _run(target, as_module)

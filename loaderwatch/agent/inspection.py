@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
+import signal
 import sys
 import weakref
 from pathlib import Path
@@ -36,8 +37,11 @@ MOST_LOADERS: Final = 32
 class Inspection:
     """The loaders of this process, from construction to the first training pass."""
 
-    def __init__(self, script: str, folder: Path, leash: int) -> None:
-        """``folder`` takes the report; ``leash`` is a file that ends when nobody waits for this process any more."""
+    def __init__(self, script: str, folder: Path, leash: int | None) -> None:
+        """``folder`` takes the report; ``leash`` is a file that ends when nobody waits for this process any more.
+
+        A process that the script started has no leash: it waits until it is killed.
+        """
         self._script = script
         self._folder = folder
         self._leash = leash
@@ -74,7 +78,8 @@ class Inspection:
         register_optimizer_step_pre_hook(self.steps)
 
     def _is_here(self) -> bool:
-        return os.getpid() == self._pid and get_worker_info() is None
+        """In the script or a rank that it forked; not in a worker, nor in the child that reads samples."""
+        return get_worker_info() is None and not self._reported
 
     def made(self, loader: Any) -> None:
         """A loader was constructed."""
@@ -89,7 +94,7 @@ class Inspection:
 
     def begins(self, loader: Any) -> None:
         """A loader is about to be iterated: if it trains, everything is known."""
-        if not self._is_here() or self._reported:
+        if not self._is_here():
             return
         if not is_shuffled(loader) and (not torch.is_grad_enabled() or names_evaluation(name_of(loader))):
             self._passed_over = loader
@@ -98,15 +103,16 @@ class Inspection:
 
     def steps(self, *_: Any) -> None:
         """An optimizer is about to step: what was passed over trains, whatever it is called."""
-        if self._passed_over is not None and self._is_here() and not self._reported:
+        if self._passed_over is not None and self._is_here():
             self._leave(self._report(self._passed_over))
 
     def ended(self, how: str) -> None:
         """The script came to its end without a training pass."""
-        if self._is_here() and not self._reported:
+        if self._is_here() and os.getpid() == self._pid:
             self._write(msgspec.structs.replace(self._report(None), ended=how))
 
     def _report(self, iterated: Any) -> ScriptReport:
+        self._reported = True
         alive = [(loader, line) for ref, line in self._loaders if (loader := ref()) is not None][
             -MOST_LOADERS:
         ]
@@ -139,7 +145,7 @@ class Inspection:
     def _process(self, infos: list[LoaderInfo]) -> ProcessInfo:
         ranks = find_ranks()
         return ProcessInfo(
-            pid=self._pid,
+            pid=os.getpid(),
             rank=ranks.rank,
             local_rank=ranks.local_rank,
             world_size=ranks.world_size,
@@ -154,7 +160,6 @@ class Inspection:
         )
 
     def _write(self, report: ScriptReport) -> None:
-        self._reported = True
         path = self._folder / f"{report.process.rank}.json"
         scratch = path.with_suffix(".new")
         scratch.write_bytes(msgspec.json.encode(report))
@@ -165,7 +170,10 @@ class Inspection:
         self._write(report)
         sys.stdout.flush()
         sys.stderr.flush()
-        os.read(self._leash, 1)  # other ranks may still need this one to get where we are
+        if self._leash is None:
+            signal.pause()
+        else:
+            os.read(self._leash, 1)  # other ranks may still need this one to get where we are
         for child in multiprocessing.active_children():
             child.terminate()
         os._exit(0)

@@ -7,9 +7,9 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import loaderwatch
+from loaderwatch.agent.ondemand import python_path
 from loaderwatch.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _ABOUT = """Runs a script, module or command with every DataLoader attached from its first iteration on, as
 loaderwatch.attach() does. A command (after --) may be any launcher: torchrun, accelerate, srun, a shell script. The exit
 code is the script's own."""
-_SITE: Final = Path(loaderwatch.__file__).parent / "agent" / "site"
 
 
 def prepare_parser(subparsers: Subparsers) -> None:
@@ -40,12 +39,11 @@ def run(args: argparse.Namespace) -> int:
     command = list(args.command)
     if args.name is not None:
         os.environ["LOADERWATCH_RUN"] = args.name
+    os.environ["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
     if command[:1] == ["--"] and len(command) > 1:
         program = shutil.which(command[1])
         if program is None:
             raise ConfigError(f"there is no program {command[1]!r}")
-        parts = [str(_SITE), os.environ.get("PYTHONPATH", "")]
-        os.environ["PYTHONPATH"] = os.pathsep.join(part for part in parts if part)
         _become(program, command[1:])
     if not command or command == ["--"]:
         raise ConfigError("name a script, -m and a module, or -- and a command")

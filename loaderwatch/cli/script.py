@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.agent.ondemand import DOCTOR, DOCTOR_FOLDER, python_path
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.probe import ScriptReport
 
@@ -25,8 +26,6 @@ _POLL_S: Final = 0.05
 _OTHERS_S: Final = 20.0  # for the other ranks, once one has reported: they are where it was
 _TAIL_LINES: Final = 15
 _ABORT_S: Final = 2.0
-_MARK: Final = "LOADERWATCH_DOCTOR_FOLDER"
-"""In the environment of whatever the script starts, so that what left its session is found."""
 
 
 class ScriptFailed(LoaderwatchError):
@@ -62,8 +61,8 @@ def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) 
                         [sys.executable, "-u", "-m", "loaderwatch.agent.bootstrap", *command],
                         env={
                             **_environ(rank, ranks),
-                            "LOADERWATCH_DOCTOR": f"{folder}:{leash_read}",
-                            _MARK: str(folder),
+                            DOCTOR: f"{folder}:{leash_read}",
+                            DOCTOR_FOLDER: str(folder),
                         },
                         pass_fds=[leash_read],
                         stdin=subprocess.DEVNULL,
@@ -108,7 +107,7 @@ def _say_where(children: list[subprocess.Popen[bytes]]) -> None:
 
 def _kill_marked(folder: Path) -> None:
     """End processes that the script started in a session of their own."""
-    mark = f"{_MARK}={folder}".encode()
+    mark = f"{DOCTOR_FOLDER}={folder}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if mark in (process / "environ").read_bytes().split(b"\0"):
@@ -139,7 +138,11 @@ def _placed(ranks: int | None) -> list[tuple[int, int | None]]:
 
 
 def _environ(rank: int, ranks: int | None) -> dict[str, str]:
-    environ = {**os.environ, "LOADERWATCH_DISABLE": "1"}
+    environ = {
+        **os.environ,
+        "LOADERWATCH_DISABLE": "1",
+        "PYTHONPATH": python_path(os.environ.get("PYTHONPATH")),
+    }
     if ranks is not None:
         environ |= {
             "RANK": str(rank),
@@ -170,14 +173,21 @@ def _port() -> int:
 def _wait(children: list[subprocess.Popen[bytes]], folder: Path, timeout_s: float) -> list[ScriptReport]:
     deadline = time.monotonic() + timeout_s
     first_at: float | None = None
+    own = {child.pid for child in children}
     while True:
-        files = sorted(folder.glob("*.json"))
+        reports = [
+            msgspec.json.decode(file.read_bytes(), type=ScriptReport)
+            for file in sorted(folder.glob("*.json"))
+        ]
+        # Ranks that the script starts by itself are as many as they say.
+        wanted = max([len(own), *(r.process.world_size for r in reports if r.process.pid not in own)])
         now = time.monotonic()
-        if files and first_at is None:
+        if reports and first_at is None:
             first_at = now
         ended = all(child.poll() is not None for child in children)
         late = now > deadline or (first_at is not None and now > first_at + _OTHERS_S)
-        if len(files) == len(children) or ended or late:
-            files = sorted(folder.glob("*.json"))
-            return [msgspec.json.decode(file.read_bytes(), type=ScriptReport) for file in files]
+        if len(reports) >= wanted or late:
+            return reports
+        if ended:
+            deadline = 0.0  # one more look
         time.sleep(_POLL_S)

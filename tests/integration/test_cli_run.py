@@ -91,3 +91,26 @@ def test_wrong_usage(tmp_path: Path, arguments: list[str]) -> None:
     done = loaderwatch_run(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+SPAWNED = """
+import torch
+import torch.multiprocessing
+from torch.utils.data import DataLoader, TensorDataset
+
+def rank(number):
+    for batch in DataLoader(TensorDataset(torch.arange(64)), batch_size=8, shuffle=True):
+        pass
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(rank, nprocs=2)
+"""
+
+
+def test_ranks_that_the_script_spawns_are_watched(tmp_path: Path, rings: RingFolder) -> None:
+    script = tmp_path / "spawning.py"
+    script.write_text(SPAWNED)
+    done = loaderwatch_run(str(script), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    watched = {process.pid for process in rings.processes()}
+    assert len(watched) == 2

@@ -327,6 +327,24 @@ def test_set_epoch_that_the_script_never_calls(tmp_path: Path) -> None:
     assert "set-epoch" not in found
 
 
+@pytest.mark.parametrize("how", ["spawn", "fork"])
+def test_ranks_that_the_script_starts_itself(tmp_path: Path, how: str) -> None:
+    """No rank trains, and all are asked."""
+    source = f"""
+        import torch.distributed as dist
+        def rank(number, store):
+            dist.init_process_group("gloo", init_method="file://" + store, rank=number, world_size=2)
+            train(DataLoader(Numbers(64 + 16 * number), batch_size=8, num_workers=1, persistent_workers=True))
+            open(store + ".trained", "w").close()
+        if __name__ == "__main__":
+            torch.multiprocessing.start_processes(rank, ({str(tmp_path / "store")!r},), 2, start_method={how!r})
+        """
+    code, found = advice(tmp_path, source)
+    assert code == 1
+    assert "8 batches on rank 0 and 10 on rank 1" in found["uneven-batches"]["what"]
+    assert not (tmp_path / "store.trained").exists()
+
+
 def test_a_timeout_shorter_than_a_batch(tmp_path: Path) -> None:
     source = """
         class Slow(Numbers):

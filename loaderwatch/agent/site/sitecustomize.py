@@ -1,6 +1,6 @@
-"""Read by every Python that ``loaderwatch run -- COMMAND`` starts, because its folder is on PYTHONPATH.
+"""Read by every Python that ``loaderwatch run -- COMMAND`` or a script under the doctor starts, because its folder is on PYTHONPATH.
 
-Gives way to the environment's own ``sitecustomize``, then installs the hook.
+Gives way to the environment's own ``sitecustomize``, then hooks into DataLoader.
 """
 
 import importlib
@@ -17,8 +17,8 @@ except ModuleNotFoundError:
         sys.modules["sitecustomize"] = _ours
 
 try:
-    from loaderwatch.agent.ondemand import install
+    from loaderwatch.agent.ondemand import start
 except ModuleNotFoundError:
     pass  # another Python, which does not have loaderwatch
 else:
-    install()
+    start()
