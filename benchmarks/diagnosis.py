@@ -156,9 +156,15 @@ def _row(outcome: Outcome) -> Row:
     case = outcome.case
     judgement = judge(case, outcome.findings)
     awaited = [f for f in outcome.alerts if f["scenario"] in case.scenarios]
-    first = min(awaited, key=lambda f: outcome.fired_at[f["id"]], default=None)
+    first = min(awaited, key=lambda f: outcome.fired_at[f["id"], f["key"]], default=None)
     waited = (
-        waited_s(first["scenario"], first, outcome.fired_at[first["id"]], outcome.payloads, HANG_AFTER_S)
+        waited_s(
+            first["scenario"],
+            first,
+            outcome.fired_at[first["id"], first["key"]],
+            outcome.payloads,
+            HANG_AFTER_S,
+        )
         if first
         else None
     )

@@ -41,9 +41,9 @@ class Outcome:
     seconds: float = 0.0
     output: str = ""
     exit_code: int | None = None  # None: it had to be ended
-    fired_at: dict[str, float] = field(
+    fired_at: dict[tuple[str, str], float] = field(
         default_factory=dict
-    )  # by the finding's id: when the API first gave it, UTC
+    )  # by the finding's id and key (another may have taken it over): when the API first gave it, UTC
     payloads: list[bytes] = field(default_factory=list)  # the envelopes as the server took them in
 
     @property
@@ -167,7 +167,7 @@ def _watch(
         if answer.status_code == 200:
             outcome.findings = answer.json()
             for finding in outcome.alerts:
-                outcome.fired_at.setdefault(finding["id"], time.time())
+                outcome.fired_at.setdefault((finding["id"], finding["key"]), time.time())
             verdict = client.get(f"{path}/summary").json()["verdict"]["title"]
             if [verdict] != outcome.verdicts[-1:]:
                 outcome.verdicts.append(verdict)
