@@ -5,8 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
-import signal
 import sys
+import time
 import weakref
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -32,6 +32,8 @@ from loaderwatch.core.probe import LoaderProbe, ScriptReport
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 
 MOST_LOADERS: Final = 32
+UNLEASHED_S: Final = 60.0
+"""A process that the script started waits so long to be killed: by then the doctor has what it wants, or is dead."""
 
 
 class Inspection:
@@ -40,7 +42,7 @@ class Inspection:
     def __init__(self, script: str, folder: Path, leash: int | None) -> None:
         """``folder`` takes the report; ``leash`` is a file that ends when nobody waits for this process any more.
 
-        A process that the script started has no leash: it waits until it is killed.
+        A process that the script started has no leash.
         """
         self._script = script
         self._folder = folder
@@ -171,7 +173,7 @@ class Inspection:
         sys.stdout.flush()
         sys.stderr.flush()
         if self._leash is None:
-            signal.pause()
+            time.sleep(UNLEASHED_S)
         else:
             os.read(self._leash, 1)  # other ranks may still need this one to get where we are
         for child in multiprocessing.active_children():

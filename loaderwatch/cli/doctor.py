@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
+import sys
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -115,6 +117,9 @@ def _of_script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str
     from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
 
     command = [*(["-m"] if args.module else []), args.target, *args.arguments]
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # so that the script ends with us
     inspected = inspect_script(command, args.ranks, args.timeout)
     for report in inspected.reports:
         if report.ended or (report.ended is not None and not report.process.loaders):

@@ -292,6 +292,25 @@ def alive(pid: int) -> bool:
         return False
 
 
+def test_a_doctor_that_is_ended_ends_the_script(tmp_path: Path) -> None:
+    script = tmp_path / "slow.py"
+    script.write_text(
+        "import os, time\nopen(__file__ + '.pid', 'w').write(str(os.getpid()))\ntime.sleep(300)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-m", "loaderwatch", "doctor", str(script)])
+    try:
+        wait_until(
+            "the script",
+            lambda: (tmp_path / "slow.py.pid").is_file() and (tmp_path / "slow.py.pid").read_text(),
+        )
+        process.terminate()
+        assert process.wait(30) == 143
+    finally:
+        process.kill()
+        process.wait()
+    assert not alive(int((tmp_path / "slow.py.pid").read_text()))
+
+
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     wants_ranks = doctor(tmp_path, 'torch.distributed.init_process_group("gloo")')
     assert "loaderwatch doctor --ranks" in wants_ranks.stderr
