@@ -89,7 +89,7 @@ class StepHooks:
         buffers = synced_buffers(model)
         if buffers is not None:
             self._exchanges = True
-        if buffers and not hasattr(model, "_orig_mod"):  # torch.compile(DDP(…)): a hook inside would be in the graph
+        if buffers and not hasattr(model, "_orig_mod"):  # of a compiled one it would be in the graph
             self._handles.append(model.module.register_forward_pre_hook(shield(self._buffers_came)))
         self.has_model = True
 
