@@ -24,14 +24,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("scenarios", nargs="*", choices=[[], *ADVICE], default=[], metavar="SCENARIO")
     parser.add_argument("--seconds", type=float, default=14.0, help="each script runs so long, each turn")
-    parser.add_argument("--turns", type=int, default=2, help="each script runs so often, either way")
+    parser.add_argument(
+        "--turns", type=int, default=2, help="each script runs so often, either way (S03 twice that)"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="loaderwatch-advice-") as scratch:
         gains = measure(
             arguments.scenarios or list(ADVICE), Path(scratch), arguments.seconds, arguments.turns
         )
     print(
-        f"{'scenario':8}  {'ceiling':>7} {'gained':>7}  {'of each turn':<14} {'ms per step':<18} {'then':<18} advice applied"
+        f"{'scenario':8}  {'ceiling':>7} {'gained':>7}  {'of each turn':<18} {'ms per step':<24} {'then':<24} advice applied"
     )
     for scenario in sorted(gains):
         print(_row(gains[scenario]))
@@ -58,7 +60,7 @@ def _row(gain: Gain) -> str:
         for values in ([turn.before_s for turn in gain.turns], [turn.after_s for turn in gain.turns])
     )
     return (
-        f"{gain.scenario:8}  {ceiling:>7} {ratio:>7}  {each:<14} {before:<18} {after:<18} {changes}"
+        f"{gain.scenario:8}  {ceiling:>7} {ratio:>7}  {each:<18} {before:<24} {after:<24} {changes}"
         f"{f'  ! {gain.wrong}' if gain.wrong else ''}"
     )
 

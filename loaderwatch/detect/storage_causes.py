@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.detect.causes import LATENCY_CPU_RATIO, Cause
 from loaderwatch.detect.ceiling import gain_ratio
+from loaderwatch.detect.cpu_causes import CROWDED_DELAY_RATIO
 from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.machine import RECENT_NS, Machine
 from loaderwatch.detect.pace import Fetches, Pace
@@ -114,6 +115,8 @@ def change_cause(pace: Pace, change: StepChange, machine: Machine) -> Cause | No
     """S10: the storage slowed down for everybody at once."""
     if change.cpu_ratio >= LATENCY_CPU_RATIO:
         return None  # they compute: the machine is busy, or the samples got harder
+    if machine.worker_delay_ratio >= CROWDED_DELAY_RATIO:
+        return None  # they wait for a CPU, not for the storage
     factor = change.after_s / change.before_s
     ago_s = (pace.rank.made_ns - change.at_ns) / 1e9
     cap = machine.read_bytes_per_s if machine.read_bytes_per_s > 0.5 * change.bytes_per_s_after else math.nan

@@ -72,6 +72,14 @@ class TestStepChange:
         starve(rank, fetch=0.6, step=0.05, cpu=0.9)
         assert only(run(rank)).scenario != "S10"
 
+    def test_workers_that_wait_for_a_cpu(self) -> None:
+        """A neighbour took the CPUs: fetches take longer at once and compute less, but the storage is as quick as ever."""
+        rank = RankBuilder()
+        healthy(rank, 20, fetch=0.08, step=0.05)
+        starve(rank, fetch=0.6, step=0.05, cpu=0.1)
+        watch(rank, 2, cpu=0.1, state=ord("R"), run_delay_ratio=0.8)
+        assert only(run(rank, cpus=2, busy=1.0)).scenario != "S10"
+
     def test_one_worker_alone(self) -> None:
         rank = RankBuilder()
         healthy(rank, 20, fetch=0.08, step=0.05)
