@@ -101,7 +101,7 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     has_stderr: bool = True  # False: started with it closed, so that descriptor 2 is some other file
     backend: str | None = None  # of the default process group: "gloo", "nccl"; None: there is no group
     collective_timeout_s: float | None = None  # after which that group gives a collective up
-    flight_dump: str | None = None  # where PyTorch's flight recorder writes this rank's collectives when one times out
+    flight_dump: str | None = None  # where PyTorch's flight recorder writes when a collective times out
     flight: list[FlightGroup] = []  # what it wrote there
     terminal: bool = False  # its standard input is one
 
