@@ -123,10 +123,13 @@ def _of_script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str
     inspected = inspect_script(command, args.ranks, args.timeout)
     for report in inspected.reports:
         if report.ended or (report.ended is not None and not report.process.loaders):
-            how = f" with {report.ended}" if report.ended else " and made no DataLoader"
+            how = (
+                f"with {report.ended} before it iterated a training loader"
+                if report.ended
+                else "and made no torch.utils.data.DataLoader; other loaders are watched in a run, not here"
+            )
             raise ScriptFailed(
-                f"{args.target} ended{how} before it iterated a training loader\n{tail(inspected.output)}"
-                + _hint(report.ended, args)
+                f"{args.target} ended {how}\n{tail(inspected.output)}{_hint(report.ended, args)}"
             )
     facts = facts_of_script(inspected.reports, _this_host())
     return _plain(audit(facts)), _head(args.target, facts)
