@@ -7,8 +7,6 @@ people lack then are four facts, and every finding names those it has: rank, wor
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,7 +20,8 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, listing, sample_name
 from loaderwatch.detect.places import patience, place_evidence, places
 from loaderwatch.detect.progress import LOADER_PHASES, WORKER_IDLE, Stuck, stack_of, stuck
-from loaderwatch.detect.stacktext import Frame, in_debugger, main_frames, user_frame, waits_on_queue
+from loaderwatch.detect.reasons import Reason, reason_of
+from loaderwatch.detect.stacktext import in_debugger, main_frames, user_frame
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
@@ -49,14 +48,6 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     return [recorded(finding, window) for finding in hangs] or standstill.outside(window, outside)
 
 
-@dataclass(frozen=True)
-class _Reason:
-    scenario: str
-    confidence: float
-    doing: str  # completes "... has been stuck for 47 s in dataset[18432], "
-    advice: str
-
-
 def _loader_finding(
     window: RunWindow, item: Stuck, in_loader: list[Stuck], everything: list[Stuck], limits: Limits
 ) -> Finding:
@@ -66,7 +57,7 @@ def _loader_finding(
     main = stack_of(rank, -1, None)
     own = main_frames(dump) if worker else main_frames(main)
     where = user_frame(own)
-    reason = _reason(rank, span, worker, own)
+    reason = reason_of(rank, span, worker, own)
     kills = oom_kills(window.hosts.get(rank.host)) if reason.scenario == "S37" else 0
     index = worker.sample_index if worker else span.sample_index
     others = sorted(other.rank.rank for other in everything if other.rank.rank != rank.rank)
@@ -157,102 +148,7 @@ def _is_out(worker: SpanInfo) -> bool:
     return not worker.alive or worker.os_state in ("T", "t")
 
 
-def _reason(rank: RankWindow, span: SpanInfo, worker: SpanInfo | None, frames: Sequence[Frame]) -> _Reason:
-    if worker is None:
-        idle = [w for w in rank.workers if w.phase == WORKER_IDLE]
-        if idle:
-            return _relay_dead(len(idle))
-        if waits_on_queue(frames):
-            return _producer_gone()
-        return _by_state(span, "the training process")
-    if not worker.alive:
-        return _Reason(
-            "S37",
-            0.95,
-            "and the worker process is dead",
-            "Look for an out-of-memory kill (dmesg, memory.events) or a crash of native code in that worker. Lower num_workers or"
-            " prefetch_factor if memory is the reason, and do not swallow exceptions around next().",
-        )
-    return _by_state(worker, f"worker {worker.worker}")
-
-
-def _relay_dead(idle: int) -> _Reason:
-    return _Reason(
-        "S41",
-        0.75,
-        f"although {'its only worker is' if idle == 1 else f'all {idle} workers are'} idle",
-        "The workers have handed over their batches, but the message was lost on the way: look at the stack of the training"
-        " process for a dead pin-memory or prefetch thread, and at the job's log for an exception in a thread.",
-    )
-
-
-def _producer_gone() -> _Reason:
-    return _Reason(
-        "S41",
-        0.8,
-        "and the loop waits on a queue that nobody fills",
-        "The thread that fills the queue has ended or is stuck: look for its exception in the job's log. Hand its errors on through"
-        " the queue, and use get(timeout=…) with a check that the thread is alive.",
-    )
-
-
-def _by_state(process: SpanInfo, who: str) -> _Reason:
-    state, wchan = process.os_state, process.wchan or ""
-    if state == "R":
-        return _Reason(
-            "S22",
-            0.85,
-            "computing without an end",
-            "Look at that sample and at the line named here: a retry loop, an augmentation that cannot succeed, or a corrupt file in a"
-            " decoder. Bound every retry and skip the sample with a log line.",
-        )
-    if state == "D":
-        return _Reason(
-            "S36",
-            0.85,
-            f"waiting for storage that does not answer{_in(wchan)}",
-            "This is the storage, not your code: check the mount that holds the sample (NFS, Lustre, FUSE) and the kernel log of"
-            " the host.",
-        )
-    if state in ("T", "t"):
-        return _Reason(
-            "S36",
-            0.9,
-            "stopped by a signal",
-            f"Somebody stopped {who}: resume it with kill -CONT {process.pid}, or find out what froze it.",
-        )
-    if "futex" in wchan:
-        return _Reason(
-            "S35",
-            0.85,
-            f"waiting for a lock that nobody releases{_in(wchan)}",
-            "See who holds the lock in the stacks of the training process."
-            if process.worker < 0
-            else "A lock was probably held by a thread when the worker was forked: create the loader before starting threads, use"
-            ' multiprocessing_context="forkserver", open files and clients inside the worker, and limit library threads'
-            " (cv2.setNumThreads(0), OMP_NUM_THREADS=1).",
-        )
-    what = (
-        "the network or a pipe"
-        if any(mark in wchan for mark in ("sk_", "tcp", "inet", "pipe", "unix"))
-        else "something"
-    )
-    return _Reason(
-        "S36",
-        0.75 if what != "something" else 0.6,
-        f"waiting for {what} that never answers{_in(wchan)}",
-        "Give every connection and read a timeout with bounded retries. DataLoader(timeout=…) turns such a wait into an error;"
-        " choose it longer than the slowest first batch.",
-    )
-
-
-def _in(wchan: str) -> str:
-    return f" ({wchan})" if wchan not in ("", "0") else ""
-
-
-def _title(
-    item: Stuck, worker: SpanInfo | None, index: int | None, reason: _Reason, window: RunWindow
-) -> str:
+def _title(item: Stuck, worker: SpanInfo | None, index: int | None, reason: Reason, window: RunWindow) -> str:
     who = f"Rank {item.rank.rank} hangs" if len(window.ranks) > 1 else "Training hangs"
     at = f" in {sample_name(index, _is_stream(item))}" if index is not None else ""
     if worker is None:
@@ -275,7 +171,7 @@ def _is_stream(item: Stuck) -> bool:
 def _cause(
     item: Stuck,
     worker: SpanInfo | None,
-    reason: _Reason,
+    reason: Reason,
     where: object | None,
     others: list[int],
     loaders: int,
