@@ -31,6 +31,20 @@ def test_a_recorded_run_is_still_named(path: Path) -> None:
     assert judgement.culprit is not False, judgement.wrong
 
 
+@pytest.mark.parametrize(
+    ("name", "scenario", "before"),
+    [("s36_slow_first", "S36", "S20"), ("s39_full", "S39", "S39"), ("s40_exhausted", "S40", "S40")],
+)
+def test_a_warning_that_came_true_is_one_alert(name: str, scenario: str, before: str) -> None:
+    recorded = recording.load(FOLDER / f"{name}{recording.SUFFIX}")
+    found = reanalyse_recording(recorded, detector(recorded.hang_after_s))
+    (alert,) = [finding for finding in found if finding["severity"] != "info"]
+    (folded,) = alert["folded"]
+    assert (alert["scenario"], folded["scenario"]) == (scenario, before)
+    assert folded["warned_s"] > 1.0
+    assert alert["code"] != folded["code"]
+
+
 def test_recordings_are_small() -> None:
     sizes = {path.name: path.stat().st_size for path in RECORDINGS}
     assert sizes, f"there are no recordings in {FOLDER}"
