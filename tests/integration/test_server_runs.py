@@ -388,7 +388,7 @@ def test_the_configuration_is_audited(tmp_path: Path) -> None:
             ("timeout", "critical"),
             ("set-epoch", "warning"),
         ]
-        assert set(found[0]) == {"check", "severity", "what", "why", "change", "loader", "ranks"}
+        assert set(found[0]) == {"check", "severity", "what", "why", "change", "loader", "ranks", "where"}
 
 
 @pytest.mark.parametrize(("state", "exit"), [("finished", None), ("crashed", "SIGKILL")])
