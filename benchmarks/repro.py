@@ -27,6 +27,7 @@ from tests.scenarios.play import HANG_AFTER_S, ROOT
 GROUP: Final = "repro"
 SETTINGS: Final = {"repro_a": "A", "repro_b": "B", "repro_d": "D", "repro_d_advised": "D advised"}
 AUDIT_S: Final = 100.0
+BUSY_OTHERS: Final = 0.3  # CPUs
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,12 @@ def differences(played: Mapping[str, Facts]) -> str:
     for name, value, words in LINES:
         cells = [words(value(run)) if math.isfinite(value(run)) else "-" for run in runs.values()]
         lines.append(f"{name:46}" + "".join(f"{cell:>10}" for cell in cells))
+    others = max(run.busy - run.cpus for run in runs.values())
+    if others > BUSY_OTHERS:
+        lines += [
+            "",
+            f"Other programs kept up to {_count(others)} CPUs busy meanwhile: CPU per sample compares better than the rates.",
+        ]
     return "\n".join([*lines, "", *_why(runs)])
 
 

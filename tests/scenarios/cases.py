@@ -46,8 +46,8 @@ class Case:
         return self.name or self.script
 
 
-SMALLER: Final = ("--samples", "316", "--batch", "4", "--cpus", "2")
-"""As many batches as 5,000 samples make with batches of 64; two CPUs, whatever the machine has."""
+SMALLER: Final = ("--samples", "316", "--batch", "2", "--cpus", "2")
+"""Batches that take half a second at most, and three slow samples an epoch; two CPUs, whatever the machine has."""
 FEW_FILES: Final = ("prlimit", "--nofile=300")
 SMALL_SHM: Final = (
     "unshare",
