@@ -9,9 +9,9 @@ from loaderwatch.detect.gpu_evidence import spins_in_collective
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, listing, ranks_phrase
 from loaderwatch.detect.places import names, patience, place_evidence, places_of
-from loaderwatch.detect.progress import Stuck, cpu_ratio
+from loaderwatch.detect.progress import Stuck, stands_still
 from loaderwatch.detect.seats import Seat, seats_of
-from loaderwatch.detect.standstill import IDLE_CPU_RATIO, alone, is_excused
+from loaderwatch.detect.standstill import alone, is_excused
 from loaderwatch.detect.window import RunWindow
 
 CODE = "hung"
@@ -54,8 +54,8 @@ def _stays(seat: Seat) -> bool:
     if seat.collective is None or seat.dump is None:
         return False
     taken_ns = seat.dump.taken_ns
-    quiet = cpu_ratio(seat.rank, seat.rank.process.pid, taken_ns) < IDLE_CPU_RATIO
-    return quiet and seat.rank.made_ns - taken_ns >= STAYS_NS
+    long = seat.rank.made_ns - taken_ns >= STAYS_NS
+    return long and stands_still(seat.rank, seat.rank.process.pid, taken_ns)
 
 
 def _without_collective(found: list[Stuck], stuck: list[Seat]) -> list[Finding]:

@@ -16,6 +16,8 @@ WORKER_IDLE = "idle"
 LOADER_PHASES = ("iter", "wait", "teardown")
 STEP_PHASES = ("step", "h2d", "forward", "backward", "optimizer")
 FEW = 3  # steps before which a phase has no history worth the name
+IDLE_CPU_RATIO = 0.05
+STILL_SWITCHES_PER_S = 1.0
 HOLE_S = 4.0  # between two samples of processes that are taken every second
 MAIN_READ_CHARS = 65_536  # the training process reads a little all the time (progress bars, /proc)
 MAPPED_BYTES = (
@@ -187,6 +189,20 @@ def cpu_ratio(rank: RankWindow, pid: int, since_ns: int) -> float:
     mask = (rows["pid"] == pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["cpu_ratio"])
     values = rows["cpu_ratio"][mask]
     return float(values.mean()) if values.size else float("nan")
+
+
+def stands_still(rank: RankWindow, pid: int, since_ns: int) -> bool:
+    """Whether a process has used no CPU and was not woken since a time; False where that is not known.
+
+    A loop that polls, sleeps between two looks or exchanges something with other ranks gives up its CPU of its own
+    will again and again, and each time is counted.
+    """
+    rows = rank.table("processes")
+    mask = (rows["pid"] == pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["voluntary_switches"])
+    if mask.sum() < FEW or not cpu_ratio(rank, pid, since_ns) < IDLE_CPU_RATIO:
+        return False
+    switches, times = rows["voluntary_switches"][mask], rows["t_ns"][mask]
+    return float(switches[-1] - switches[0]) <= STILL_SWITCHES_PER_S * (int(times[-1]) - int(times[0])) / 1e9
 
 
 def stack_of(rank: RankWindow, worker: int, pid: int | None) -> StackDump | None:

@@ -8,13 +8,13 @@ from pathlib import PurePath
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.gpu_evidence import spins_in_collective
 from loaderwatch.detect.phrases import duration
-from loaderwatch.detect.progress import Stuck, cpu_ratio, stack_of
+from loaderwatch.detect.progress import IDLE_CPU_RATIO, Stuck, cpu_ratio, stack_of, stands_still
 from loaderwatch.detect.seats import BUSY_CPU_RATIO
 from loaderwatch.detect.stacktext import Frame, collective, compiling, main_frames, user_frame
 from loaderwatch.detect.window import RunWindow
 
 CODE = "hung"
-IDLE_CPU_RATIO = 0.05
+QUIET_NS = 20_000_000_000
 ALONE_FACTOR = 10.0  # a lone process that stands still is reported at the limit, but alerts only at this many
 _TERMINAL = ("n_tty_read", "tty_read")  # input(), or a person at a prompt
 _SOCKETS = ("socket.py", "ssl.py")
@@ -55,12 +55,16 @@ def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
     It never alerts: a script that has trained may serve, wait for a person, or have nothing left to do.
     """
     live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
-    stands = [item for item in found if _is_seen(item) and not is_excused(item)]
+    stands = [item for item in found if _is_seen(item) and _is_quiet(item) and not is_excused(item)]
     if not stands or len(stands) < len(live):
         return []
     # The others may wait for it in a collective.
     apart = [item for item in stands if collective(main_frames(stack_of(item.rank, -1, None))) is None]
     return [alone(max(apart or stands, key=lambda item: item.age_s))]
+
+
+def _is_quiet(item: Stuck) -> bool:
+    return stands_still(item.rank, item.span.pid, item.rank.made_ns - QUIET_NS)
 
 
 def _is_seen(item: Stuck) -> bool:

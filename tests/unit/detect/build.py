@@ -178,6 +178,14 @@ class RankBuilder:
         self.stacks.append(StackDump(rank=self.rank, worker=worker, pid=pid, taken_ns=self.now_ns, text=text))
         return self
 
+    def half_a_minute(self, *, cpu: float = 0.0, switches_per_s: float = 0.0) -> RankBuilder:
+        """Time goes on; what the training process does of it, and how often it gives up its CPU."""
+        for second in range(31):
+            self.now_ns += S if second else 0
+            woken = second * switches_per_s
+            self.process(worker=-1, pid=100 + self.rank, cpu=cpu, voluntary_switches=woken)
+        return self
+
     def build(self) -> RankWindow:
         """The rank's window."""
         return RankWindow(

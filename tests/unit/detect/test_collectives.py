@@ -49,14 +49,6 @@ def left(
     return builder.stack(-1, 100 + number, text)
 
 
-def stays(builder: RankBuilder, cpu: float) -> RankBuilder:
-    """Half a minute later; what it used of a CPU since."""
-    for _ in range(30):
-        builder.now_ns += S
-        builder.process(worker=-1, pid=100 + builder.rank, cpu=cpu)
-    return builder
-
-
 def hangs(window: RunWindow) -> list[Finding]:
     return [finding for finding in detect(window) if finding.code == "hung"]
 
@@ -116,13 +108,14 @@ def test_validation_through_the_wrapped_model() -> None:
 def test_rank_0_validates_alone_while_the_other_is_at_a_barrier() -> None:
     ranks = [left(0, BUFFERS, batches=30), left(1, BARRIER, batches=30)]
     assert not hangs(run(*ranks))  # perhaps they were only passing
-    assert only(run(*(stays(each, cpu=0.0) for each in ranks))).scenario == "S46"
+    assert only(run(*(each.half_a_minute() for each in ranks))).scenario == "S46"
 
 
-def test_an_evaluation_of_ones_own_is_no_desync() -> None:
+@pytest.mark.parametrize(("cpu", "switches_per_s"), [(0.2, 0.0), (0.02, 9.0)])
+def test_an_evaluation_of_ones_own_is_no_desync(cpu: float, switches_per_s: float) -> None:
     """Outside the loops that are watched a loop of collectives may go on; a stack shows one moment of it."""
     ranks = [left(0, stacks.main_in("all_gather", "wrapper"), batches=30), left(1, BARRIER, batches=30)]
-    assert not hangs(run(*(stays(each, cpu=0.2) for each in ranks)))
+    assert not hangs(run(*(each.half_a_minute(cpu=cpu, switches_per_s=switches_per_s) for each in ranks)))
 
 
 def test_different_collectives() -> None:

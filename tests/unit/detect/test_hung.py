@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -245,31 +244,34 @@ class TestNotHung:
 
     def test_outside_of_any_loader(self) -> None:
         """N01, N15: validation that nobody watches, or the end of training. Where it stands is a remark."""
-        assert not detect(run(trained().open("outside", 4000.0)))
+
+        def outside(age: float, **does: float) -> RankBuilder:
+            builder = trained().open("outside", age - 30).stack(-1, 100, stacks.main_in(user="report"))
+            return builder.half_a_minute(**does)
+
+        assert not detect(run(trained().open("outside", 4000.0).half_a_minute()))  # no stack
         before = trained().stack(-1, 100, stacks.main_in(user="report"))
-        assert not detect(run(before.open("outside", 4000.0)))
-        (finding,) = detect(
-            run(trained().open("outside", 4000.0).stack(-1, 100, stacks.main_in(user="report")))
-        )
+        assert not detect(run(before.open("outside", 4000.0).half_a_minute()))
+        assert not detect(run(outside(200.0)))  # too early
+        assert not detect(run(outside(4000.0, cpu=0.3)))
+        assert not detect(run(outside(4000.0, switches_per_s=10.0)))  # it polls
+        (finding,) = detect(run(outside(4000.0)))
         assert (finding.scenario, finding.severity) == ("S26", "info")
         assert finding.title == (
             "Training has stood still at train.py:61 in report for 66 min 40 s; the data loader is not the cause."
         )
         assert "outside its training loops" in finding.cause
-        early = trained().open("outside", 200.0).stack(-1, 100, stacks.main_in(user="report"))
-        assert not detect(run(early))
 
     def test_outside_while_another_rank_is_at_work(self) -> None:
-        ranks = [trained(0, 2), trained(1, 2)]
-        began = ranks[1].now_ns
-        for rank in ranks:
-            rank.open("outside", 400.0).stack(-1, 100 + rank.rank, stacks.main_in(user="report"))
-        ranks[0].stacks[0] = msgspec.structs.replace(ranks[0].stacks[0], text=stacks.main_in("barrier"))
-        (finding,) = detect(run(*ranks))
+        def ranks(**does: float) -> RunWindow:
+            built = [trained(0, 2), trained(1, 2)]
+            for rank, text in zip(built, ("barrier", "report"), strict=True):
+                rank.open("outside", 400.0).stack(-1, 100 + rank.rank, stacks.main_in(text))
+            return run(built[0].half_a_minute(), built[1].half_a_minute(**does))
+
+        (finding,) = detect(ranks())
         assert (finding.severity, finding.rank) == ("info", 1)  # rank 0 waits for it
-        for second in range(400):
-            ranks[1].process(worker=-1, pid=101, cpu=0.9, t_ns=began + second * S)
-        assert not detect(run(*ranks))
+        assert not detect(ranks(cpu=0.9))
 
     def test_a_checkpoint_in_a_phase_of_its_own(self) -> None:
         """N02: against its own history, or with much patience when it is the first."""

@@ -56,7 +56,7 @@ def test_a_break_that_does_not_end_says_where() -> None:
     rank = RankBuilder()
     for number in range(300):
         rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
-    rank.open("outside", 400.0).stack(-1, 100, stacks.main_in(user="report"))
+    rank.open("outside", 400.0).stack(-1, 100, stacks.main_in(user="report")).half_a_minute()
     window = run(rank)
     said = verdict(window, detect(window))
     assert (said.severity, said.key) == ("info", "hung:rank0")
