@@ -31,6 +31,7 @@ class Boundary:
     ended_by: EndedBy | None  # how the epoch before ended
     batches_before: int | None  # that it delivered
     first_fetch_s: float  # the first fetch of the new epoch; NaN if not known
+    gap_s: float  # the loop's own time between the two epochs
 
     @property
     def start_s(self) -> float:
@@ -78,6 +79,7 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
                 ended_by=_ended_by(int(ends["ended_by"][end])) if end is not None else None,
                 batches_before=int(ends["batches"][end]) if end is not None else None,
                 first_fetch_s=_first_fetch_s(began_ns, fetch_s, request_ns, until_ns),
+                gap_s=_s(begins["gap_ns"][row]),
             )
         )
     return found

@@ -10,7 +10,7 @@ are, and is never below what the advice gives. ``after`` is the largest of what 
 - the reading threads' CPU time over the CPUs, where they do nothing else with it (S03, S04, S05). Not where threads spin
   (S06): a thread that waits for another by spinning burns CPU that looks like work;
 - for waits that are rare, the iteration without those (S20, S21); for epoch boundaries, a whole epoch without what the
-  advice saves of its boundary (S28 to S33).
+  advice saves of its boundary (S28 to S33), or the loop's own work between two iterators (S32).
 """
 
 from __future__ import annotations
