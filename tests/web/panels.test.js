@@ -5,7 +5,7 @@ import { alertsPanel, hangCard, hangNow } from "../../web/js/panels/alerts.js";
 import { auditPanel } from "../../web/js/panels/audit.js";
 import { card, freshness } from "../../web/js/panels/frame.js";
 import { runsPage } from "../../web/js/panels/runs.js";
-import { ownFrame, parseStack } from "../../web/js/panels/stacks.js";
+import { foldLibrary, ownFrame, parseStack, stackBody } from "../../web/js/panels/stacks.js";
 import { ranksTable } from "../../web/js/panels/tables.js";
 import { runHead, runTiles, verdictBanner } from "../../web/js/panels/verdict.js";
 import { initialState, parseRoute } from "../../web/js/store.js";
@@ -37,6 +37,17 @@ test("stacks: the current thread first, library frames told from the reader's ow
 test("stacks: our own hooks are not the reader's code", () => {
   const text = '  File "/src/loaderwatch/agent/hot.py", line 114 in __next__\n  File "/src/train.py", line 9 in main\n';
   assert.equal(ownFrame(text)?.file, "/src/train.py");
+});
+
+test("stacks: library frames in a row are one line, around the reader's own", () => {
+  const library = (/** @type {string} */ name) => ({ file: "/v/site-packages/torch/nn/x.py", line: "1", name, own: false });
+  const own = { file: "/src/train.py", line: "9", name: "main", own: true };
+  const [a, b, c] = [library("a"), library("b"), library("c")];
+  assert.deepEqual(foldLibrary([a, b, c, own, a, b]), [[a, b, c], own, a, b]);
+  assert.deepEqual(foldLibrary([own, a, b, c]), [own, [a, b, c]]);
+  assert.deepEqual(foldLibrary([a, b, c]), [a, b, c], "nothing to bring forward");
+  const stack = { rank: 0, worker: -1, pid: 1, taken_at: 0, why: "", text: [a, b, c, own].map((f) => `  File "${f.file}", line ${f.line} in ${f.name}`).join("\n") };
+  assert.match(text(stackBody(stack)), /^a 3 frames in torch .*main/s);
 });
 
 test("stacks: anything else is kept as it is", () => {

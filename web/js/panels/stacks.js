@@ -11,6 +11,8 @@ import { icon } from "../icons.js";
  */
 
 const FRAME = /^\s*File "(.*)", line (\d+|\?\?\?) in (.*)$/;
+/** Library frames in a row from which on they are one line. */
+const LEAST_FOLDED = 3;
 const LIBRARY = /(site-packages|dist-packages)\/|\/lib(64)?\/python3|^<frozen |\/loaderwatch\/(agent|core|streamer)\//;
 
 /** @param {string} text @returns {{threads: Thread[], other: string[]}} `other`: lines that are no frames */
@@ -61,7 +63,7 @@ export function stackBody(stack, brief = false) {
     other.map((line) => h("p", { class: "stack-other" }, line)),
     shown.map((thread) => [
       shown.length > 1 ? h("p", { class: "stack-thread" }, thread.title) : null,
-      h("ol", { class: "frames" }, thread.frames.map((frame) => frameView(frame, frame === own))),
+      h("ol", { class: "frames" }, foldLibrary(thread.frames).map((one) => (Array.isArray(one) ? foldedView(one) : frameView(one, one === own)))),
     ]),
   );
 }
@@ -83,6 +85,47 @@ export function stackView(stack, open, toggle, now, brief = false) {
     ),
     open && stackBody(stack, brief),
   );
+}
+
+/**
+ * Runs of library frames as one entry each, so that the reader's own frames come first to the eye; a stack without
+ * any of those stays as it is.
+ * @param {Frame[]} frames @returns {(Frame|Frame[])[]}
+ */
+export function foldLibrary(frames) {
+  if (!frames.some((frame) => frame.own)) return frames;
+  /** @type {(Frame|Frame[])[]} */
+  const out = [];
+  for (let at = 0; at < frames.length; ) {
+    let end = at;
+    while (end < frames.length && frames[end]?.own === false) end += 1;
+    if (end - at >= LEAST_FOLDED) out.push(frames.slice(at, end));
+    else out.push(...frames.slice(at, Math.max(end, at + 1)));
+    at = Math.max(end, at + 1);
+  }
+  return out;
+}
+
+/** The innermost of them says what is being waited in. @param {Frame[]} frames */
+function foldedView(frames) {
+  const [first] = frames;
+  const packages = [...new Set(frames.map(packageOf))].slice(0, 3).join(", ");
+  return h(
+    "li",
+    { class: "frame-run" },
+    h(
+      "details",
+      null,
+      h("summary", { class: "frame" }, h("span", { class: "frame-name" }, first?.name), h("span", { class: "frame-file" }, `${frames.length} frames in ${packages}`)),
+      h("ol", null, frames.map((frame) => frameView(frame, false))),
+    ),
+  );
+}
+
+/** @param {Frame} frame */
+function packageOf(frame) {
+  const [, inside] = /(?:site|dist)-packages\/([^/]+?)(?:\.py)?(?:\/|$)/.exec(frame.file) ?? [];
+  return inside ?? (/\/loaderwatch\//.test(frame.file) ? "loaderwatch" : "Python");
 }
 
 /** @param {Frame} frame @param {boolean} here */
