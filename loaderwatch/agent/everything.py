@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,38 +10,34 @@ from torch.utils.data import DataLoader
 
 from loaderwatch.agent import loader as loaders
 from loaderwatch.agent.describe import is_shuffled
+from loaderwatch.agent.everyiter import EveryIter
 from loaderwatch.core.wire import LoaderInfo
 
-_own_iter: Any = None
+_hook: EveryIter | None = None
 
 
 def watch_everything() -> None:
     """Make every DataLoader adopt itself when it is iterated."""
-    global _own_iter
-    if _own_iter is not None:
-        return
-    own = _own_iter = DataLoader.__iter__
-
-    def __iter__(self: Any) -> Any:
-        adopt = loaders.adopt
-        if adopt is None or loaders.watch_of(self) is not None:
-            return own(self)
-        overrides = type(self).__iter__ is not __iter__
-        adopt(self)
-        # Inside a subclass's own __iter__ this epoch is already under way: it is watched from the next one on.
-        if overrides or not loaders.is_swapped(self):
-            return own(self)
-        return iter(self)
-
-    DataLoader.__iter__ = __iter__  # type: ignore[method-assign]
+    global _hook
+    if _hook is None:
+        _hook = EveryIter(DataLoader, _adopted)
+        _hook.install()
 
 
 def unwatch_everything() -> None:
     """Take that out again."""
-    global _own_iter
-    if _own_iter is not None:
-        DataLoader.__iter__ = _own_iter  # type: ignore[method-assign]
-        _own_iter = None
+    global _hook
+    if _hook is not None:
+        _hook.remove()
+        _hook = None
+
+
+def _adopted(loader: Any, own: Callable[[Any], Any]) -> Any:
+    adopt = loaders.adopt
+    if adopt is None or loaders.watch_of(loader) is not None:
+        return own(loader)
+    adopt(loader)
+    return iter(loader) if loaders.is_swapped(loader) else own(loader)
 
 
 def guess_role(loader: Any, known: list[LoaderInfo]) -> str:

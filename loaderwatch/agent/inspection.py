@@ -98,6 +98,10 @@ class Inspection:
         """A loader is about to be iterated: if it trains, everything is known."""
         if not self._is_here():
             return
+        if all(ref() is not loader for ref, _ in self._loaders):
+            self._loaders.append(
+                (weakref.ref(loader), None)
+            )  # a subclass that makes itself without our __init__
         if not is_shuffled(loader) and (not torch.is_grad_enabled() or names_evaluation(name_of(loader))):
             self._passed_over = loader
             return  # a validation before training begins

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from loaderwatch.agent.everyiter import EveryIter
+
 MODULE: Final = "torch.utils.data.dataloader"
 DOCTOR: Final = "LOADERWATCH_DOCTOR"
 """``FOLDER:FD``, for the process that ``loaderwatch doctor`` starts: where its report goes, and the leash."""
@@ -77,17 +79,15 @@ class _Finder(MetaPathFinder):
 
 
 def _hook(module: Any) -> None:
-    kind = module.DataLoader
-    own = kind.__iter__
-
-    def __iter__(self: Any) -> Any:
-        kind.__iter__ = own
+    def attach_first(loader: Any, own: Callable[[Any], Any]) -> Any:
+        hook.remove()
         import loaderwatch
 
         loaderwatch.attach()
-        return kind.__iter__(self)
+        return iter(loader)
 
-    kind.__iter__ = __iter__
+    hook = EveryIter(module.DataLoader, attach_first)
+    hook.install()
 
 
 def _inspecting(folder: str) -> Hook:

@@ -27,7 +27,7 @@ class Streaming:
         self.environ = {
             **os.environ,
             "LOADERWATCH_DIR": str(data_dir),
-            "LOADERWATCH_TOKEN": "secret",
+            "LOADERWATCH_TOKEN": "a-secret-for-tests",
             **environ,
         }
         if server is not None:

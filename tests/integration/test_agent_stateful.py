@@ -101,3 +101,24 @@ def test_workers_are_watched(rings: RingFolder) -> None:
     assert len(list(loader)) == 16
     fetches = [fetch for ring in rings.workers() for fetch in ring.of(RecordKind.FETCH)]
     assert len(fetches) == 16
+
+
+def test_watched_without_being_named(rings: RingFolder) -> None:
+    """Its ``__iter__`` never comes to DataLoader's."""
+    before = StatefulDataLoader.__iter__
+    assert loaderwatch.attach() is None
+    assert len(list(mapped(2))) == 16
+    assert [one.class_name for one in rings.processes()[0].loaders] == ["StatefulDataLoader"]
+    assert len(rings.main().of(RecordKind.STEP)) == 16
+
+    class Later(StatefulDataLoader[torch.Tensor]):  # type: ignore[misc] # torchdata ships no types
+        """Defined after that, with a way of its own."""
+
+        def __iter__(self) -> Any:
+            yield from super().__iter__()
+
+    assert len(list(Later(Squares(), batch_size=4))) == 16
+    assert len(rings.main().of(RecordKind.STEP)) == 32
+    loaderwatch.detach()
+    assert StatefulDataLoader.__iter__ is before
+    assert "__init_subclass__" not in vars(torch.utils.data.DataLoader)

@@ -158,6 +158,28 @@ def test_threads_in_workers(tmp_path: Path) -> None:
     assert "worker-threads" not in one
 
 
+def test_a_stateful_loader_that_ships_its_dataset_with_every_batch(tmp_path: Path) -> None:
+    """torchdata's loader neither constructs nor iterates as DataLoader does."""
+    code, found = advice(
+        tmp_path,
+        """
+        from torchdata.stateful_dataloader import StatefulDataLoader
+
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                yield from Numbers()
+            def state_dict(self):
+                return {"buffer": list(range(1000))}
+            def load_state_dict(self, state):
+                pass
+
+        train(StatefulDataLoader(Stream(), batch_size=8, num_workers=1))
+        """,
+    )
+    assert code == 1
+    assert found["snapshots"]["severity"] == "warning"
+
+
 def test_slow_samples_without_workers(tmp_path: Path) -> None:
     _, found = advice(
         tmp_path,

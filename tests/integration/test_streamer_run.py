@@ -38,7 +38,7 @@ def test_a_killed_process_is_drained_to_its_last_record(data_dir: Path) -> None:
         assert [envelope.seq for envelope in receiver.in_order()] == list(range(1, last.seq + 1))
         assert not it.folder.exists()
         assert not list(it.settings.outbox_dir.rglob("*.lwe"))
-        assert set(receiver.tokens) == {"Bearer secret"}
+        assert set(receiver.tokens) == {"Bearer a-secret-for-tests"}
 
 
 def test_a_goodbye_means_finished_and_stamps_are_utc(data_dir: Path) -> None:
