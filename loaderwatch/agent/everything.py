@@ -43,10 +43,10 @@ def _adopted(loader: Any, own: Callable[[Any], Any]) -> Any:
 def guess_role(loader: Any, known: list[LoaderInfo]) -> str:
     """Train or eval, for a loader that nobody attached by hand.
 
-    A shuffled one trains; one that is iterated without gradients evaluates; the first of the others trains.
+    One that is iterated without gradients evaluates, shuffled or not; of the others a shuffled one trains, and the first.
     """
-    if is_shuffled(loader):
-        return "train"
     if not torch.is_grad_enabled():
         return "eval"
+    if is_shuffled(loader):
+        return "train"
     return "eval" if any(info.role == "train" for info in known) else "train"

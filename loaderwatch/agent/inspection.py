@@ -102,7 +102,7 @@ class Inspection:
             self._loaders.append(
                 (weakref.ref(loader), None)
             )  # a subclass that makes itself without our __init__
-        if not is_shuffled(loader) and (not torch.is_grad_enabled() or names_evaluation(name_of(loader))):
+        if not torch.is_grad_enabled() or (not is_shuffled(loader) and names_evaluation(name_of(loader))):
             self._passed_over = loader
             return  # a validation before training begins
         self._leave(self._report(loader))

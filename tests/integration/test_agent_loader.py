@@ -408,7 +408,7 @@ def test_everything_is_watched_without_a_loader(rings: RingFolder) -> None:
     loader = DataLoader(Squares(8), batch_size=2, shuffle=True)
     assert loaderwatch.attach() is None
     with torch.no_grad():
-        batches(DataLoader(TensorDataset(torch.arange(4)), batch_size=2))
+        batches(DataLoader(TensorDataset(torch.arange(4)), batch_size=2, shuffle=True))
     batches(loader)
     info = rings.processes()[0]
     assert [(one.name, one.role) for one in info.loaders] == [
