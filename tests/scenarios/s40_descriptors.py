@@ -8,7 +8,7 @@ import loaderwatch
 from tests.scenarios.training import SlowDataset, sleep_read, vary
 
 if __name__ == "__main__":
-    pause = 0.0 if "--fast" in sys.argv else vary(0.08, 0.07)
+    pause = 0.015 if "--fast" in sys.argv else vary(0.08, 0.07)  # ten seconds: a warning fits before the end
     kept = []
     loader = DataLoader(SlowDataset(100_000, sleep_read(0.001)), batch_size=vary(8, 4), num_workers=2)
     loaderwatch.attach(loader)
