@@ -10,52 +10,74 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from loaderwatch.agent.guard import shield
+
 Call = Callable[[Any, Callable[[Any], Any]], Any]
 """Is handed the object and the ``__iter__`` it stands in front of; returns the iterator."""
 
 
 class EveryIter:
-    """The hook; ``install`` puts it in, ``remove`` takes it out again."""
+    """The hook; ``install`` puts it in, ``remove`` takes it out again.
+
+    Hooks may stand in front of each other. One that is removed from underneath stays where it is and does nothing.
+    """
 
     def __init__(self, kind: type, call: Call) -> None:
         self._kind: Any = kind
         self._call = call
-        self._own: dict[Any, Any] = {}
+        self._active = False
+        self._hooks: dict[Any, tuple[Any, Any]] = {}  # by class: ours, and what its own namespace held before
+        self._subclassed: tuple[Any, Any] = (None, None)  # the same for ``__init_subclass__``
 
     def install(self) -> None:
         """Hook the class, the subclasses there are, and those to come."""
         kind = self._kind
+        self._active = True
+        put = shield(self._put)  # a class statement of the user's must not fail for us
         for one in (kind, *_descendants(kind)):
-            self._put(one)
-        put = self._put
+            put(one)
+        before = vars(kind).get("__init_subclass__")
 
         def __init_subclass__(cls: type[Any], /, **arguments: Any) -> None:
-            super(kind, cls).__init_subclass__(**arguments)
-            put(cls)
+            if before is not None:
+                before.__func__(cls, **arguments)
+            else:
+                super(kind, cls).__init_subclass__(**arguments)
+            if self._active:
+                put(cls)
 
-        if "__init_subclass__" not in vars(kind):
-            kind.__init_subclass__ = classmethod(__init_subclass__)
+        ours = classmethod(__init_subclass__)
+        kind.__init_subclass__ = ours
+        self._subclassed = (ours, before)
 
     def remove(self) -> None:
         """Give every class its own ``__iter__`` back."""
-        for kind, own in self._own.items():
-            kind.__iter__ = own
-        if self._own:
-            del self._kind.__init_subclass__
-        self._own.clear()
+        self._active = False
+        for kind, (ours, before) in self._hooks.items():
+            _restore(kind, "__iter__", ours, before)
+        self._hooks.clear()
+        _restore(self._kind, "__init_subclass__", *self._subclassed)
 
     def _put(self, kind: Any) -> None:
-        own = vars(kind).get("__iter__")
-        if own is None or _is_swap(kind):
-            return
-        self._own[kind] = own
-        call = self._call
+        own = kind.__iter__
+        if _is_swap(kind) or any(own is ours for ours, _ in self._hooks.values()):
+            return  # its parent's, which has the hook
 
         @functools.wraps(own)
         def __iter__(loader: Any) -> Any:
-            return call(loader, own)
+            return self._call(loader, own) if self._active else own(loader)
 
+        self._hooks[kind] = (__iter__, vars(kind).get("__iter__"))
         kind.__iter__ = __iter__
+
+
+def _restore(kind: Any, name: str, ours: Any, before: Any) -> None:
+    if vars(kind).get(name) is not ours:
+        return  # another hook stands in front of it
+    if before is None:
+        delattr(kind, name)
+    else:
+        setattr(kind, name, before)
 
 
 def _is_swap(kind: Any) -> bool:

@@ -20,7 +20,7 @@ def watch_everything() -> None:
     """Make every DataLoader adopt itself when it is iterated."""
     global _hook
     if _hook is None:
-        _hook = EveryIter(DataLoader, _adopted)
+        _hook = EveryIter(DataLoader, adopted)
         _hook.install()
 
 
@@ -32,7 +32,8 @@ def unwatch_everything() -> None:
         _hook = None
 
 
-def _adopted(loader: Any, own: Callable[[Any], Any]) -> Any:
+def adopted(loader: Any, own: Callable[[Any], Any]) -> Any:
+    """The iterator of a loader that is watched from here on."""
     adopt = loaders.adopt
     if adopt is None or loaders.watch_of(loader) is not None:
         return own(loader)

@@ -82,9 +82,10 @@ def _hook(module: Any) -> None:
     def attach_first(loader: Any, own: Callable[[Any], Any]) -> Any:
         hook.remove()
         import loaderwatch
+        from loaderwatch.agent.everything import adopted
 
         loaderwatch.attach()
-        return iter(loader)
+        return adopted(loader, own)
 
     hook = EveryIter(module.DataLoader, attach_first)
     hook.install()

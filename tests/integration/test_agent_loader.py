@@ -16,6 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import loaderwatch
+from loaderwatch.agent import ondemand
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKind
 from tests.conftest import RingFolder
 
@@ -419,6 +420,49 @@ def test_everything_is_watched_without_a_loader(rings: RingFolder) -> None:
     loaderwatch.detach()
     assert DataLoader.__iter__ is before
     assert type(loader) is DataLoader
+
+
+def test_an_iter_from_beside_dataloader_runs_once(rings: RingFolder) -> None:
+    class Doubling:
+        """A mixin: its ``__iter__`` is neither DataLoader's nor a subclass's own."""
+
+        def __iter__(self) -> Iterator[Any]:
+            for batch in super().__iter__():  # type: ignore[misc]
+                yield batch * 2
+
+    class Doubled(Doubling, DataLoader[Any]):  # type: ignore[misc] # what people write
+        pass
+
+    loaderwatch.attach()
+    assert batches(
+        Doubled(
+            TensorDataset(torch.arange(4)),
+            batch_size=2,
+            collate_fn=lambda rows: torch.stack([row for (row,) in rows]),
+        )
+    ) == [[0, 2], [4, 6]]
+    assert len(rings.main().of(RecordKind.STEP)) == 2
+    loaderwatch.detach()
+    assert "__iter__" not in vars(Doubled)
+
+
+def test_hooks_in_front_of_each_other_come_out_in_any_order(rings: RingFolder) -> None:
+    """``loaderwatch run`` of a script that attaches by itself, by name or not."""
+    before = DataLoader.__iter__
+    ondemand.install()
+    loader = DataLoader(Squares(8), batch_size=2)
+    loaderwatch.attach()
+    loaderwatch.attach(loader)
+    assert len(batches(loader)) == 4
+    assert len(batches(DataLoader(Squares(8), batch_size=2))) == 4
+    main = rings.main()
+    assert [(one["loader"], one["batches"]) for one in main.of(RecordKind.EPOCH_END)] == [(0, 4), (1, 4)]
+    assert len(main.of(RecordKind.STEP)) == 8
+    loaderwatch.detach()
+    assert len(batches(loader)) == 4
+    assert len(main.of(RecordKind.STEP)) == 8
+    DataLoader.__iter__ = before  # type: ignore[method-assign] # what the first hook left behind is inert
+    del DataLoader.__init_subclass__
 
 
 def test_other_iterables_are_wrapped(rings: RingFolder) -> None:
