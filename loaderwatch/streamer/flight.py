@@ -92,6 +92,7 @@ def read_dump(data: bytes, written_ns: int) -> list[FlightGroup]:
         TypeError,
         OverflowError,
         MemoryError,
+        RecursionError,
     ) as error:
         raise ValueError(f"no flight recorder's dump: {error}") from error
     by_group: dict[str, list[FlightEntry]] = {}
