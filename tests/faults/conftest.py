@@ -1,0 +1,30 @@
+"""Fault tests: a seed for every one, and a cluster of real processes."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.cluster import Cluster
+
+if not Path("/proc/locks").exists():
+    collect_ignore_glob = ["test_*.py"]  # the faults are told apart by what Linux says of processes and locks
+
+
+@pytest.fixture
+def dice(request: pytest.FixtureRequest) -> random.Random:
+    """What chooses moments and victims: printed, and repeated with FAULTS_SEED."""
+    seed = os.environ.get("FAULTS_SEED") or str(random.SystemRandom().randrange(10**6))
+    print(f"to repeat: FAULTS_SEED={seed} pytest {request.node.nodeid}")
+    return random.Random(f"{seed} {request.node.nodeid}")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, dice: random.Random) -> Iterator[Cluster]:
+    """A server and a host, nothing started yet; all processes end with the test."""
+    with Cluster(tmp_path, dice) as it:
+        yield it
