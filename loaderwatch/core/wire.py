@@ -218,6 +218,9 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     notices: list[Notice] = []
 
 
+_COLUMN_NAMES: Final = {
+    name: frozenset(column.name for column in columns) for name, columns in TABLES.items()
+}
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Envelope)
 
@@ -248,8 +251,8 @@ def encode(envelope: Envelope) -> bytes:
     return _encoder.encode(envelope)
 
 
-def decode(payload: bytes) -> Envelope:
-    """The envelope, checked.
+def decode(payload: bytes, unknown: set[str] | None = None) -> Envelope:
+    """The envelope, checked. Tables and columns of a newer version are left out; ``unknown`` takes their names.
 
     Raises:
         WireError: naming the field, when it is not one this version can store.
@@ -267,6 +270,9 @@ def decode(payload: bytes) -> Envelope:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError("(body)", f"not MessagePack: {error}") from error
     _check(envelope)
+    _leave_out_unknown(envelope.tables, unknown if unknown is not None else set())
+    for name, table in envelope.tables.items():
+        _check_table(name, table)
     return envelope
 
 
@@ -290,18 +296,23 @@ def _check(envelope: Envelope) -> None:
     for index, stack in enumerate(envelope.stacks):
         if len(stack.text) > MAX_TEXT:
             raise WireError(f"stacks[{index}].text", f"{len(stack.text)} characters; at most {MAX_TEXT}")
-    for name, table in envelope.tables.items():
-        _check_table(name, table)
+
+
+def _leave_out_unknown(tables: dict[str, dict[str, bytes]], unknown: set[str]) -> None:
+    """A newer streamer must not lose what this version does know."""
+    for name, table in list(tables.items()):
+        known = _COLUMN_NAMES.get(name)
+        if known is None:
+            unknown.add(f"tables.{name[:40]}")
+            del tables[name]
+            continue
+        for column in table.keys() - known:
+            unknown.add(f"tables.{name}.{column[:40]}")
+            del table[column]
 
 
 def _check_table(name: str, table: dict[str, bytes]) -> None:
-    columns = TABLES.get(name)
-    if columns is None:
-        raise WireError(f"tables.{name[:40]}", "no such table in this version")
-    names = {column.name for column in columns}
-    for column_name in table:
-        if column_name not in names:
-            raise WireError(f"tables.{name}.{column_name[:40]}", "no such column in this version")
+    columns = TABLES[name]
     lengths = set()
     later = LATER_COLUMNS.get(name, frozenset())
     for column in columns:

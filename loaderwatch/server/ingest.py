@@ -22,6 +22,7 @@ DECODE_INLINE_BYTES: Final = 256 * 1024
 """Below, decoding takes less than handing it to a thread and back would delay others."""
 
 TIDY_EVERY_S: Final = 1.0
+MAX_UNKNOWN_SAID: Final = 100
 
 
 class Busy(LoaderwatchError):
@@ -58,6 +59,7 @@ class Ingest:
         self._callbacks: list[Callable[[Envelope], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._unknown_said: set[str] = set()
 
     @property
     def waiting_bytes(self) -> int:
@@ -89,11 +91,14 @@ class Ingest:
         size = len(payload)
         self._waiting_bytes += size
         try:
+            unknown: set[str] = set()
             envelope = (
-                await asyncio.to_thread(wire.decode, payload)
+                await asyncio.to_thread(wire.decode, payload, unknown)
                 if size > DECODE_INLINE_BYTES
-                else wire.decode(payload)
+                else wire.decode(payload, unknown)
             )
+            if unknown:
+                self._say_unknown(unknown, envelope)
             if self._thread is None:
                 raise StoreError("the server is stopping; send it again later")
         except BaseException:
@@ -112,6 +117,20 @@ class Ingest:
             self._queue.put(None)
             await asyncio.to_thread(thread.join)
             await asyncio.sleep(0)  # the last results were handed to the loop: let them arrive
+
+    def _say_unknown(self, unknown: set[str], envelope: Envelope) -> None:
+        fresh = unknown - self._unknown_said
+        if (
+            fresh and len(self._unknown_said) < MAX_UNKNOWN_SAID
+        ):  # names are the sender's: neither memory nor log for ever
+            self._unknown_said |= fresh
+            _log.warning(
+                "host %.80r of run %s sends what this version does not know, and it is not stored: %s. All else is. To have it,"
+                " upgrade loaderwatch here and start this server again",
+                envelope.host.name,
+                envelope.run_id,
+                ", ".join(map(ascii, sorted(fresh)[:MAX_UNKNOWN_SAID])),
+            )
 
     # -- the writer thread
 

@@ -78,8 +78,7 @@ def test_unknown_is_not_zero() -> None:
             {"stacks": [StackDump(rank=0, worker=-1, pid=1, taken_ns=1, text="x" * (MAX_TEXT + 1))]},
             "stacks[0].text",
         ),
-        ({"tables": {"nope": {}}}, "tables.nope"),
-        ({"tables": {"steps": {"nope": b""}}}, "tables.steps.nope"),
+        ({"tables": {"steps": {"nope": b""}}}, "tables.steps.rank"),
         ({"tables": {"steps": {"rank": b""}}}, "tables.steps.loader"),
         ({"tables": {"steps": {**steps(1), "rank": b"1234567"}}}, "tables.steps.rank"),
         ({"tables": {"steps": {**steps(1), "rank": b""}}}, "tables.steps"),
@@ -126,6 +125,16 @@ def test_columns_that_came_later_may_be_missing() -> None:
                 values = np.frombuffer(found[column.name], dtype="<i8" if column.dtype == "i8" else "<f8")
                 assert values.size == 3
                 assert (values == UNKNOWN).all() if column.dtype == "i8" else np.isnan(values).all()
+
+
+def test_what_a_newer_streamer_adds_is_left_out_and_named() -> None:
+    newer = envelope(tables={"steps": {**steps(2), "tokens": b"\0" * 16}, "switches": {"t_ns": b"\0" * 8}})
+    unknown: set[str] = set()
+    found = decode(encode(newer), unknown)
+    assert found == envelope(tables={"steps": steps(2)})
+    assert unknown == {"tables.steps.tokens", "tables.switches"}
+    raw = {**msgspec.to_builtins(envelope()), "mood": "fine"}
+    assert decode(msgspec.msgpack.encode(raw)) == envelope()
 
 
 def test_records_fit_their_slots_and_tables() -> None:

@@ -185,3 +185,24 @@ def test_stopping_commits_what_waits(tmp_path: Path) -> None:
         store.close()
 
     asyncio.run(play())
+
+
+def test_a_newer_streamer_is_stored_as_far_as_known_and_that_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play() -> None:
+        store = DuckDBStore(tmp_path)
+        ingest = Ingest(store)
+        ingest.start()
+        for seq in (1, 2, 3):
+            columns = {**steps(0, [T0 + seq * SECOND], [seq], [1]), "tokens": b"\0" * 8}
+            await ingest.submit(encode(envelope(seq, tables={"steps": columns})))
+        await ingest.stop()
+        assert store.totals("run-1")[0].steps == 3
+        store.close()
+
+    asyncio.run(play())
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert "tables.steps.tokens" in said[0]
+    assert "upgrade" in said[0]
