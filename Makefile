@@ -91,12 +91,12 @@ screenshots: $(VENV)/dev.stamp chromium
 	$(BIN)/python -m tests.browser.demo_pictures docs/images
 
 bench: $(VENV)/dev.stamp
-	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.overhead --peers
 	$(BIN)/python -m benchmarks.streamer
 	$(BIN)/python -m benchmarks.ingest
 	$(BIN)/python -m benchmarks.diagnosis
 	$(BIN)/python -m benchmarks.advice
 
 clean:
-	rm -rf $(VENV) node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,16 +1,22 @@
-"""What watching costs the training thread: CPU time per iteration, import and attach time.
+"""What watching costs the training process: beside a bare loop, and beside what other tools cost in the same loop.
 
-    python benchmarks/overhead.py [--rounds 5]
+    python -m benchmarks.overhead [--rounds 5] [--peers]
 
-In a fresh process, blocks of bare and watched iterations of the same loop alternate, so that a busy machine disturbs
-both alike; the difference of their main-thread CPU time (``time.thread_time_ns``) is the cost. Several processes give
-the spread. Prints a table and one JSON line.
+Two measurements, both of ``benchmarks/steps.py``:
 
-Three loaders: "ready" has its batches waiting (a healthy pipeline, and nothing but the hooks is left to measure),
-"workers" is a real DataLoader with two worker processes, "in-process" one with none, whose fetches are timed too.
+*Paired*: in one fresh process, blocks of bare and watched iterations alternate, so that a busy machine disturbs both
+alike; the difference of their main-thread CPU time (``time.thread_time_ns``) is the cost. Several processes give the
+spread. It resolves a tenth of a microsecond. Three loaders: "ready" has its batches waiting (a healthy pipeline, and
+nothing but the hooks is left), "workers" is a real DataLoader with two worker processes, "in-process" one with none, whose
+fetches are timed too. After no step at all our code and data stay in the processor's caches; after a "tiny" step (a small
+network, about 0.13 ms) and a "5ms" one they have left them, and the same instructions cost several times as much.
 
-Three steps: "none" is an empty loop body, so that our code and data stay in the processor's caches; after "tiny", a small
-MLP's step, they have left them, and the same instructions cost several times as much; "5ms" spins as long.
+*Side by side*: whole runs of a fixed number of steps, each in a fresh process with everything the tool starts (streamer and
+server here, launcher and aggregator there), in turns: bare, loaderwatch's hooks, with all phases, and with ``--peers``
+TraceML and gpuprof, installed from PyPI into ``.venv-peers``. The cost is the difference from the bare run of the same turn
+and environment; its noise is some microseconds.
+
+Prints tables and one JSON line; exit code 1 when a budget is missed.
 """
 
 from __future__ import annotations
@@ -23,80 +29,97 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.steps import ROWS, ReadyLoader, Training, rows
+
 REPO: Final = Path(__file__).resolve().parent.parent
+STEPS: Final = REPO / "benchmarks" / "steps.py"
+PEERS_VENV: Final = REPO / ".venv-peers"
+PEERS: Final = ("traceml-ai==0.5.0", "gpuprof==0.7.1")
+"""Pinned, since a figure is of a version; the newest of November 2026."""
+
 BUDGETS_US: Final = {"hooks": 3.0, "phases": 10.0}
+OF_TRACEML: Final = 0.1
+"""Each of ours may cost at most this share of what TraceML costs in the same loop."""
+
 IMPORT_BUDGET_MS: Final = 30.0
 ATTACH_BUDGET_MS: Final = 50.0
 CASES: Final = (  # watched how, loader, step, iterations of a block, blocks
     ("hooks", "ready", "none", 2000, 40),
     ("hooks", "ready", "tiny", 400, 40),
     ("phases", "ready", "tiny", 400, 40),
-    ("hooks", "ready", "5ms", 20, 10),
-    ("phases", "ready", "5ms", 20, 10),
+    ("hooks", "ready", "5ms", 20, 20),
+    ("phases", "ready", "5ms", 20, 20),
     ("hooks", "in-process", "tiny", 300, 30),
     ("hooks", "workers", "tiny", 300, 20),
 )
+CLOCKS: Final = ("thread", "process", "wall")
+RUN_LIMIT_S: Final = 180
 
 
 def main() -> int:
     """Run the processes and print what they measured."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5, help="processes per case")
+    parser.add_argument("--peers", action="store_true", help="TraceML and gpuprof as well, from PyPI")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         print(json.dumps(measure(*json.loads(arguments.child))))
         return 0
-    directory = Path(tempfile.mkdtemp(prefix="loaderwatch-overhead-"))
-    env = {
-        **os.environ,
-        "LOADERWATCH_DIR": str(directory),
-        "LOADERWATCH_NO_STREAMER": "1",
-        "OMP_NUM_THREADS": "1",
-    }
-    env.pop("LOADERWATCH_DISABLE", None)
-    try:
-        results = [run_case(case, arguments.rounds, env) for case in CASES]
+    python = peers_python() if arguments.peers else None
+    with private_directory() as env:
+        quiet = {**env, "LOADERWATCH_NO_STREAMER": "1"}
+        paired = [run_case(case, arguments.rounds, quiet) for case in CASES]
+        show_paired(paired)
         starts = run_starts(max(3, arguments.rounds), env)
+        print(
+            f"import {starts['import_ms']} ms (budget {IMPORT_BUDGET_MS:g}), "
+            f"attach {starts['attach_ms']} ms (budget {ATTACH_BUDGET_MS:g})\n"
+        )
+        beside = side_by_side(arguments.rounds, python, env)
+    shares = shares_of_traceml(paired, beside)
+    show_side_by_side(beside, shares)
+    print(json.dumps({"paired": paired, "starts": starts, "side_by_side": beside, "of_traceml": shares}))
+    met = [row["within"] for row in paired if row["within"] is not None] + [starts["within"]]
+    met += [share <= OF_TRACEML for share in shares.values()]
+    return 0 if all(met) else 1
+
+
+@contextmanager
+def private_directory() -> Iterator[dict[str, str]]:
+    """The environment of a run that leaves nothing behind."""
+    directory = Path(tempfile.mkdtemp(prefix="loaderwatch-overhead-"))
+    env = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
+    env |= {"LOADERWATCH_DIR": str(directory), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPO)}
+    try:
+        yield env
     finally:
-        remove_rings(env)
+        from loaderwatch.core.config import load_settings
+
+        shutil.rmtree(load_settings(env).rings_dir, ignore_errors=True)
         shutil.rmtree(directory, ignore_errors=True)
-    show(results, starts)
-    print(json.dumps({"iterations": results, "starts": starts}))
-    return 0
+
+
+# ---- paired
 
 
 def run_case(case: tuple[str, str, str, int, int], rounds: int, env: dict[str, str]) -> dict[str, Any]:
-    """One way of watching, in several fresh processes."""
+    """One way of watching, in several fresh processes; medians and spread over them."""
     answers = [child(case, env) for _ in range(rounds)]
-    return summary(case, answers)
-
-
-def child(case: Any, env: dict[str, str]) -> dict[str, Any]:
-    """What one fresh process measured."""
-    command = [sys.executable, __file__, "--child", json.dumps(case)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
-    if done.returncode:
-        raise SystemExit(f"{case}: exit code {done.returncode}\n{done.stderr[-2000:]}")
-    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return answer
-
-
-def summary(case: tuple[str, str, str, int, int], answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Median and spread over processes."""
     added = sorted(answer["added_us"] for answer in answers)
     bare = statistics.median(answer["bare_us"] for answer in answers)
     middle = statistics.median(added)
-    budget = BUDGETS_US.get(case[0]) if case[1] == "ready" else None
+    watched, loader, step, *_ = case
+    budget = BUDGETS_US.get(watched) if loader == "ready" else None
     return {
-        "watched": case[0],
-        "loader": case[1],
-        "step": case[2],
+        "watched": watched,
+        "loader": loader,
+        "step": step,
         "bare_us": round(bare, 2),
         "added_us": round(middle, 2),
         "added_min_us": round(added[0], 2),
@@ -107,50 +130,26 @@ def summary(case: tuple[str, str, str, int, int], answers: list[dict[str, Any]])
     }
 
 
+def child(case: Sequence[Any], env: dict[str, str]) -> dict[str, Any]:
+    """What one fresh process measured."""
+    command = [sys.executable, "-m", "benchmarks.overhead", "--child", json.dumps(case)]
+    answer: dict[str, Any] = json.loads(call(command, env, REPO).strip().splitlines()[-1])
+    return answer
+
+
 def measure(watched: str, kind: str, step: str, iterations: int, blocks: int) -> dict[str, float]:
     """Alternate bare and watched blocks; microseconds of main-thread CPU per iteration, medians over the blocks."""
     import torch
 
     torch.set_num_threads(1)
-    data = torch.randn(iterations * 8, 16)
-
-    def lane(watch: bool) -> Callable[[], int]:
-        torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
-        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-        loader = make_loader(kind, data, iterations)
-        if watch:
-            watch_with(watched, loader, model, optimizer)
-        pad_ns = 4_900_000 if step == "5ms" else 0
-
-        def block() -> int:
-            batches = iter(loader)
-            next(batches)
-            began = time.thread_time_ns()
-            if step == "none":
-                for _ in batches:
-                    pass
-                return time.thread_time_ns() - began
-            for batch in batches:
-                optimizer.zero_grad(set_to_none=True)
-                loss = model(batch).square().mean()
-                loss.backward()
-                optimizer.step()
-                if pad_ns:
-                    end = time.thread_time_ns() + pad_ns
-                    while time.thread_time_ns() < end:
-                        pass
-            return time.thread_time_ns() - began
-
-        return block
-
-    bare, with_hooks = lane(False), lane(True)
-    for block in (bare, with_hooks):
-        block()
+    bare, hooked = (Training(make_loader(kind, iterations), None) for _ in range(2))
+    watch_with(watched, hooked)
+    for training in (bare, hooked):
+        training.block(step)
     pairs = []
     for number in range(blocks):
-        first, second = (bare, with_hooks) if number % 2 else (with_hooks, bare)
-        a, b = first(), second()
+        first, second = (bare, hooked) if number % 2 else (hooked, bare)
+        a, b = first.block(step)[0], second.block(step)[0]
         pairs.append((a, b) if number % 2 else (b, a))
     per = 1000 * (iterations - 1)
     return {
@@ -159,57 +158,124 @@ def measure(watched: str, kind: str, step: str, iterations: int, blocks: int) ->
     }
 
 
-def watch_with(watched: str, loader: Any, model: Any, optimizer: Any) -> None:
+def watch_with(watched: str, training: Training) -> None:
     """Attach as the case says."""
     import loaderwatch
 
     if watched == "phases":
-        loaderwatch.attach(loader, model=model, optimizer=optimizer)
+        loaderwatch.attach(training.loader, model=training.model, optimizer=training.optimizer)
     else:
-        loaderwatch.attach(loader)
+        loaderwatch.attach(training.loader)
 
 
-def make_loader(kind: str, data: Any, batches: int) -> Any:
-    """A real DataLoader; for "ready", with PyTorch's own multiprocess iterator fed from a list."""
-    from torch.utils.data import DataLoader, TensorDataset
-    from torch.utils.data.dataloader import _BaseDataLoaderIter
+def make_loader(kind: str, batches: int) -> Any:
+    """A real DataLoader."""
+    from torch.utils.data import DataLoader
 
-    class Rows(TensorDataset):
-        def __getitem__(self, index: int) -> Any:
-            return self.tensors[0][index]
-
-    rows = Rows(data)
-    if kind == "in-process":
-        return DataLoader(rows, batch_size=8)
+    if kind == "ready":
+        return ReadyLoader(rows(batches), batch_size=ROWS)
     if kind == "workers":
         return DataLoader(
-            rows, batch_size=8, num_workers=2, persistent_workers=True, multiprocessing_context="fork"
+            rows(batches),
+            batch_size=ROWS,
+            num_workers=2,
+            persistent_workers=True,
+            multiprocessing_context="fork",
         )
-    ready = list(data.reshape(batches, 8, 16))
+    return DataLoader(rows(batches), batch_size=ROWS)
 
-    class ReadyIterator(_BaseDataLoaderIter):
-        """What a multiprocess iterator shows while its workers are ahead, without their noise."""
 
-        def __init__(self, loader: Any) -> None:
-            import multiprocessing
+# ---- side by side
 
-            super().__init__(loader)
-            self._worker_result_queue: Any = multiprocessing.Queue()
-            self._worker_result_queue.put(None)
-            self._task_info = {0: (0,), 1: (1,)}
-            self._tasks_outstanding = 2
-            self._rcvd_idx, self._send_idx, self._in_order = 0, 2, True
-            self._batches = iter(ready)
 
-        def _next_data(self) -> Any:
-            return next(self._batches)
+def side_by_side(rounds: int, peers: str | None, env: dict[str, str]) -> list[dict[str, Any]]:
+    """Whole runs, in turns; for each tool and step the bare run, what is added, and the spread over the turns."""
+    from tests.fakes.serving import ServeProcess
 
-    class ReadyLoader(DataLoader[Any]):
-        def _get_iterator(self) -> Any:
-            return ReadyIterator(self)
+    tools = [("bare", sys.executable), ("hooks", sys.executable), ("phases", sys.executable)]
+    if peers is not None:
+        tools += [("bare", peers), ("traceml", peers), ("gpuprof", peers)]
+    turns: list[dict[tuple[str, str], Any]] = []
+    with ServeProcess(Path(env["LOADERWATCH_DIR"]) / "server", "--port", "0") as server:
+        access = server.start()
+        env = {**env, "LOADERWATCH_SERVER": access.url, "LOADERWATCH_TOKEN": access.agent}
+        for number in range(rounds):
+            order = tools[number % len(tools) :] + tools[: number % len(tools)]  # no tool is always first
+            turns.append({(tool, python): run_tool(tool, python, env) for tool, python in order})
+    return [
+        compare(tool, step, [(turn["bare", python][step], turn[tool, python][step]) for turn in turns])
+        for step in turns[0][tools[0]]
+        for tool, python in tools
+        if tool != "bare"
+    ]
 
-    return ReadyLoader(rows, batch_size=8)
 
+def run_tool(tool: str, python: str, env: dict[str, str]) -> dict[str, list[float]]:
+    """One run; for each step its microseconds per step by each clock, medians over the blocks."""
+    with tempfile.TemporaryDirectory(prefix="loaderwatch-overhead-") as directory:
+        out = Path(directory) / "out.json"
+        command = [python, str(STEPS), tool, str(out)]
+        if tool == "traceml":
+            launcher = Path(python).with_name("traceml")
+            command = [str(launcher), "run", str(STEPS), "--args", tool, str(out)]
+        beside = {**env, "PATH": f"{Path(python).parent}{os.pathsep}{env.get('PATH', '')}"}
+        if python != sys.executable:
+            beside.pop("PYTHONPATH")
+        call(command, beside, Path(directory))
+        blocks: dict[str, list[list[int]]] = json.loads(out.read_text())
+    return {
+        step: [statistics.median(block[clock] for block in measured) / 1000 for clock in range(len(CLOCKS))]
+        for step, measured in blocks.items()
+    }
+
+
+def compare(tool: str, step: str, pairs: list[tuple[list[float], list[float]]]) -> dict[str, Any]:
+    """Bare and added microseconds by each clock; medians, least and most over the turns."""
+    row: dict[str, Any] = {"tool": tool, "step": step}
+    for index, clock in enumerate(CLOCKS):
+        bare = statistics.median(without[index] for without, _ in pairs)
+        added = sorted(with_it[index] - without[index] for without, with_it in pairs)
+        middle = statistics.median(added)
+        row[clock] = {
+            "bare_us": round(bare, 1),
+            "added_us": round(middle, 1),
+            "added_min_us": round(added[0], 1),
+            "added_max_us": round(added[-1], 1),
+            "ratio": round(1 + middle / bare, 3),
+        }
+    return row
+
+
+def shares_of_traceml(paired: list[dict[str, Any]], beside: list[dict[str, Any]]) -> dict[str, float]:
+    """What ours add to the training thread (paired, exact to a tenth) over what TraceML adds, for both steps."""
+    traceml = {row["step"]: row["thread"]["added_us"] for row in beside if row["tool"] == "traceml"}
+    return {
+        f"{row['watched']} {row['step']}": round(row["added_us"] / traceml[row["step"]], 4)
+        for row in paired
+        if row["loader"] == "ready" and row["step"] in traceml
+    }
+
+
+def peers_python() -> str:
+    """The interpreter of the peers' own environment, made when it is not there; the same PyTorch as here."""
+    import torch
+
+    python = PEERS_VENV / "bin" / "python"
+    stamp = PEERS_VENV / "peers.stamp"
+    wanted = " ".join((f"torch=={torch.__version__.partition('+')[0]}", *PEERS))
+    if not stamp.exists() or stamp.read_text() != wanted:
+        print(f"installing {wanted} into {PEERS_VENV.name} (once)", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", PEERS_VENV], check=True)
+        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+        subprocess.run(
+            [*pip, wanted.split()[0]], check=True
+        )  # alone, so that a CPU build here stays one there
+        subprocess.run([*pip, *PEERS], check=True)
+        stamp.write_text(wanted)
+    return str(python)
+
+
+# ---- starts
 
 START: Final = """
 import json, sys, time
@@ -228,14 +294,10 @@ print(json.dumps({"import_ms": (imported - began) * 1e3, "attach_ms": (time.perf
 
 def run_starts(rounds: int, env: dict[str, str]) -> dict[str, Any]:
     """Import on top of torch, and attach until it returns, with the streamer's launch; medians in milliseconds."""
-    answers = []
-    env = dict(env)
-    env.pop("LOADERWATCH_NO_STREAMER", None)
-    for _ in range(rounds):
-        done = subprocess.run(
-            [sys.executable, "-c", START], env=env, capture_output=True, text=True, timeout=120, check=True
-        )
-        answers.append(json.loads(done.stdout.strip().splitlines()[-1]))
+    answers = [
+        json.loads(call([sys.executable, "-c", START], env, REPO).strip().splitlines()[-1])
+        for _ in range(rounds)
+    ]
     result: dict[str, Any] = {
         name: round(statistics.median(answer[name] for answer in answers), 2)
         for name in ("import_ms", "attach_ms")
@@ -244,17 +306,24 @@ def run_starts(rounds: int, env: dict[str, str]) -> dict[str, Any]:
     return result
 
 
-def remove_rings(env: dict[str, str]) -> None:
-    """Take away the shared memory of these runs."""
-    from loaderwatch.core.config import load_settings
+def call(command: list[str], env: dict[str, str], directory: Path) -> str:
+    """What a command printed."""
+    done = subprocess.run(
+        command, env=env, cwd=directory, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)[:300]}: exit code {done.returncode}\n{done.stderr[-2000:]}")
+    return done.stdout
 
-    shutil.rmtree(load_settings(env).rings_dir, ignore_errors=True)
+
+# ---- printing
 
 
-def show(results: list[dict[str, Any]], starts: dict[str, Any]) -> None:
-    """The table."""
+def show_paired(results: list[dict[str, Any]]) -> None:
+    """The table of the paired measurement."""
+    print("paired: main-thread CPU per iteration, µs")
     print(
-        f"{'watched':10}{'loader':12}{'step':6}{'bare µs':>9}{'added µs':>10}{'min..max':>16}{'ratio':>8}{'budget':>8}"
+        f"{'watched':10}{'loader':12}{'step':6}{'bare':>9}{'added':>10}{'min..max':>16}{'ratio':>8}{'budget':>8}"
     )
     for row in results:
         spread = f"{row['added_min_us']}..{row['added_max_us']}"
@@ -263,9 +332,28 @@ def show(results: list[dict[str, Any]], starts: dict[str, Any]) -> None:
             f"{row['watched']:10}{row['loader']:12}{row['step']:6}{row['bare_us']:9.1f}{row['added_us']:10.2f}"
             f"{spread:>16}{row['ratio']:8.4f}{budget:>8}"
         )
+    print()
+
+
+def show_side_by_side(rows: list[dict[str, Any]], shares: dict[str, float]) -> None:
+    """The table of whole runs."""
     print(
-        f"import {starts['import_ms']} ms (budget {IMPORT_BUDGET_MS:g}), attach {starts['attach_ms']} ms (budget {ATTACH_BUDGET_MS:g})"
+        "side by side: µs per step, added to the bare run of the same turn (CPU without what the 5ms step spins)"
     )
+    print(f"{'tool':10}{'step':6}{'clock':16}{'bare':>9}{'added':>9}{'min..max':>18}{'ratio':>8}")
+    names = {"thread": "main thread CPU", "process": "process CPU", "wall": "wall"}
+    for row in rows:
+        for clock in CLOCKS:
+            found = row[clock]
+            spread = f"{found['added_min_us']}..{found['added_max_us']}"
+            print(
+                f"{row['tool']:10}{row['step']:6}{names[clock]:16}{found['bare_us']:9.1f}{found['added_us']:9.1f}"
+                f"{spread:>18}{found['ratio']:8.3f}"
+            )
+    for what, share in shares.items():
+        print(
+            f"{what}: {share:.3f} of TraceML's (at most {OF_TRACEML:g}){'' if share <= OF_TRACEML else ' !'}"
+        )
 
 
 if __name__ == "__main__":
