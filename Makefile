@@ -10,10 +10,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test scenarios faults check-python check-web pytest chromium format lint screenshots bench clean
+.PHONY: help demo test scenarios faults soak check-python check-web pytest chromium format lint screenshots bench clean
 
 help:
-	@echo "make demo | test | scenarios | faults | format | lint | screenshots | bench | clean"
+	@echo "make demo | test | scenarios | faults | soak | format | lint | screenshots | bench | clean"
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/loaderwatch demo $(DEMO_ARGS)
@@ -89,6 +89,10 @@ lint: check-python check-web
 
 screenshots: $(VENV)/dev.stamp chromium
 	$(BIN)/python -m tests.browser.demo_pictures docs/images
+
+# An hour of 64 ranks on this machine: nothing grows, slows down or gets lost. SOAK_ARGS="--seconds 300" for a look.
+soak: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks.soak $(SOAK_ARGS)
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks.overhead --peers

@@ -16,6 +16,8 @@ from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.streamer.election import elect
 
+MAX_FILES = 65_536
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code: 0 when done or not needed, 2 for wrong arguments or settings."""
@@ -39,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ("SIGHUP", "SIGPIPE"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
+    raise_file_limit()
     try:
         settings = load_settings()
     except ConfigError as error:
@@ -73,6 +76,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ).run()
     finally:
         office.lock.release()
+
+
+def raise_file_limit() -> None:
+    """As many descriptors as we may have: a host with 64 ranks and 128 workers needs 1,400, and 1,024 is a usual limit."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def is_private(folder: Path) -> bool:

@@ -109,11 +109,26 @@ def _line_value(text: bytes, mark: bytes, base: int) -> int | None:
         return None
 
 
+def descriptors_to_keep() -> int:
+    """How many files of /proc may stay open at once: half of what this process may have, the rings need theirs, too.
+
+    Seven for each process of a host make a thousand with some 140 workers, and a thousand is what many systems allow.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows, where there is no /proc either
+        return 0
+    return min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 2**20) // 2
+
+
 class ProcessFiles:
-    """Open files of one /proc/<pid>, read again and again.
+    """Files of one /proc/<pid>, read again and again, and therefore kept open while there are descriptors to spare.
 
     An open file stays with *its* process: when the pid is used again by another, reading says "no such process".
     """
+
+    _kept = 0  # by all of them together
+    _may_keep: int | None = None
 
     def __init__(self, pid: int, proc_root: Path = PROC) -> None:
         self.pid = pid
@@ -124,11 +139,26 @@ class ProcessFiles:
         """The text of a file of the process; None if it has ended or may not be read."""
         try:
             fd = self._fds.get(name)
-            if fd is None:
-                fd = self._fds[name] = os.open(self._folder + name, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-            return os.pread(fd, 8192, 0)
+            if fd is not None:
+                return os.pread(fd, 8192, 0)
+            fd = os.open(self._folder + name, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            keep = self._room()
+            if keep:
+                self._fds[name] = fd
+                ProcessFiles._kept += 1
+            try:
+                return os.pread(fd, 8192, 0)
+            finally:
+                if not keep:
+                    os.close(fd)
         except (OSError, AttributeError):  # AttributeError: no pread on Windows
             return None
+
+    @classmethod
+    def _room(cls) -> bool:
+        if cls._may_keep is None:
+            cls._may_keep = descriptors_to_keep()
+        return cls._kept < cls._may_keep
 
     def stat(self) -> Stat | None:
         """None if the process has ended."""
@@ -176,6 +206,7 @@ class ProcessFiles:
         """Close the files."""
         for fd in self._fds.values():
             os.close(fd)
+        ProcessFiles._kept -= len(self._fds)
         self._fds.clear()
 
 

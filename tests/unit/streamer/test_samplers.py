@@ -452,3 +452,37 @@ def test_this_host() -> None:
         value = row[name]
         assert value is not None, name
         assert math.isfinite(value)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_processes_live_on_where_few_descriptors_are_allowed() -> None:
+    """With every file of /proc kept open, a streamer of 64 ranks ran out at 1,024 and took its training for dead."""
+    script = """
+import os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from pathlib import Path
+from loaderwatch.streamer.samplers.procfs import ProcessFiles
+files = [ProcessFiles(os.getpid()) for _ in range(60)]
+for _ in range(2):
+    assert all(each.stat() is not None and each.status() is not None for each in files)
+open("/dev/null").close()
+for each in files:
+    each.close()
+assert len(os.listdir("/proc/self/fd")) < 10
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+def test_the_streamer_takes_the_descriptors_it_may_have() -> None:
+    script = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 128))
+from loaderwatch.streamer.__main__ import raise_file_limit
+raise_file_limit()
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script], check=True, timeout=60, capture_output=True, text=True
+    )
+    assert ran.stdout.strip() == "128"

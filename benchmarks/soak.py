@@ -1,0 +1,595 @@
+"""An hour of 64 ranks on one machine, through the whole real chain: does anything grow, slow down or get lost?
+
+    make soak                                                        # an hour
+    .venv/bin/python -m benchmarks.soak --seconds 300 --ranks 16     # a look
+
+Ranks that only write rings (``players``), one streamer, one server, one viewer with the page's stream and queries. The
+players' ledger says what was written; at the end every row of it must be in the store exactly once.
+
+Memory, CPU, open files and threads are read every 10 s (in short runs more often). Latencies are those of every step of four ranks: until the
+streamer's state says that the server has acknowledged its record, and until the page's stream shows it. SIGTERM or
+Ctrl-C ends the run early, in order, and the table shows what there is. Exit code 1: over a budget, or a row is missing.
+
+Budgets, of the last quarter against the second (in the first, windows and caches fill): memory +10 %, latency p95 times
+two, open files and threads +10 %. Memory is what belongs to the process (RssAnon and RssFile); the rings it has mapped
+are counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import msgspec
+import numpy as np
+import psutil
+
+from benchmarks import players
+from benchmarks.client import Connection, follow, page_queries
+from benchmarks.streamer import simulate_gpus
+from loaderwatch.core.config import Settings, load_settings
+from loaderwatch.core.records import RECORD_FIELDS, RecordKind
+from loaderwatch.core.ring import RingReader
+from loaderwatch.core.wire import ProcessInfo
+from loaderwatch.streamer.state import host_folder_name, load_state
+
+RUN: Final = "soak"
+PLAYERS: Final = 4
+PROBES: Final = 4
+POLL_S: Final = 0.05
+QUERY_EVERY_S: Final = 2.0
+GROWTH: Final = 1.10
+SLOWER: Final = 2.0
+SPARE: Final = 4  # open files and threads that may come and go
+END_WITHIN_S: Final = 120.0
+
+_STEP: Final = {name: i for i, name in enumerate(RECORD_FIELDS[RecordKind.STEP])}
+
+
+# -- what is measured
+
+
+@dataclass
+class Process:
+    """What /proc says of a process."""
+
+    memory_bytes: int  # its own: anonymous, and of files
+    shared_bytes: int  # of shared memory: rings it has read
+    cpu_ratio: float
+    fds: int
+    threads: int
+
+
+@dataclass
+class Sample:
+    """What is read now and then."""
+
+    at_s: float
+    streamer: Process
+    server: Process
+    outbox: int
+    written: int
+    stored_bytes: int
+
+
+@dataclass
+class Measured:
+    """Everything, with seconds since the beginning."""
+
+    samples: list[Sample] = field(default_factory=list)
+    acknowledged: list[tuple[float, float]] = field(default_factory=list)
+    shown: list[tuple[float, float]] = field(default_factory=list)
+    queries: list[tuple[float, float]] = field(default_factory=list)
+    refused: dict[int, int] = field(default_factory=dict)  # answers to queries that were not 200
+    troubles: list[str] = field(default_factory=list)
+
+
+class Probe:
+    """A rank whose every step is timed. Reads its ring as the streamer does, with a cursor of its own."""
+
+    def __init__(self, folder: Path, info: ProcessInfo) -> None:
+        self.rank = info.rank
+        self._ring = RingReader(folder / f"main-{info.pid}.ring")
+        self.key = f"main-{info.pid}@{self._ring.identity.created_ns}"
+        self._cursor = 0
+        self._unacknowledged: deque[tuple[int, float]] = deque()  # record, when its step ended
+        self._unseen: deque[tuple[int, float]] = deque()  # step, the same
+
+    def read(self) -> None:
+        """Take note of the steps that ended."""
+        while True:
+            drained = self._ring.drain(self._cursor, limit=1)
+            if drained.cursor == self._cursor:
+                return
+            self._cursor = drained.cursor
+            for step in drained.records.get(RecordKind.STEP, ()):
+                ended_s = (step[_STEP["request_ns"]] + step[_STEP["wait_ns"]] + step[_STEP["step_ns"]]) / 1e9
+                self._unacknowledged.append((drained.cursor, ended_s))
+                self._unseen.append((step[_STEP["step"]] + 1, ended_s))
+
+    def acknowledged(self, cursor: int, now_s: float) -> list[float]:
+        """Ages of the steps that this cursor covers."""
+        return _pass(self._unacknowledged, cursor, now_s)
+
+    def shown(self, steps: int, now_s: float) -> list[float]:
+        """Ages of the steps that a page with this count shows."""
+        return _pass(self._unseen, steps, now_s)
+
+
+def _pass(waiting: deque[tuple[int, float]], until: int, now_s: float) -> list[float]:
+    ages = []
+    while waiting and waiting[0][0] <= until:
+        ages.append(now_s - waiting.popleft()[1])
+    return ages
+
+
+class Meter:
+    """Looks at one process now and then."""
+
+    def __init__(self, pid: int) -> None:
+        self._process = psutil.Process(pid)
+        self._process.cpu_percent()
+
+    def read(self) -> Process:
+        """Since the last look."""
+        kilobytes = {
+            line.split(":")[0]: int(line.split()[1])
+            for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+            if line.startswith("Rss")
+        }
+        return Process(
+            memory_bytes=1024 * (kilobytes["RssAnon"] + kilobytes["RssFile"]),
+            shared_bytes=1024 * kilobytes["RssShmem"],
+            cpu_ratio=self._process.cpu_percent() / 100,
+            fds=self._process.num_fds(),
+            threads=self._process.num_threads(),
+        )
+
+
+# -- the chain
+
+
+class Chain:
+    """Players, streamer and server, each a process group of its own, in a private directory."""
+
+    def __init__(self, folder: Path, ranks: int, gpus: int) -> None:
+        self.folder = folder
+        self.ranks = ranks
+        self._environ = {**os.environ, "LOADERWATCH_DIR": str(folder / "data")}
+        for name in ("LOADERWATCH_SERVER", "LOADERWATCH_TOKEN"):
+            self._environ.pop(name, None)
+        self.settings: Settings = load_settings(self._environ)
+        self.rings = self.settings.rings_dir / RUN
+        self._gpus = gpus
+        self._started: list[subprocess.Popen[bytes]] = []
+        self.players: list[subprocess.Popen[bytes]] = []
+        self.ledgers: list[Path] = []
+        self.infos: dict[int, ProcessInfo] = {}
+        self.port = 0
+        self.token = ""
+
+    def start(self) -> None:
+        """Server, players, streamer, in this order; returns when all of them are there."""
+        self.server = self._spawn("server", "loaderwatch", "serve", "--data-dir", self.settings.data_dir)
+        _until("the server", lambda: self.settings.server_path.exists(), self.server)
+        self.port = int(json.loads(self.settings.server_path.read_text())["url"].rsplit(":", 1)[1])
+        self.token = json.loads(self.settings.token_path.read_text())["viewer"]
+        self.rings.mkdir(parents=True, mode=0o700)
+        for number in range(min(PLAYERS, self.ranks)):
+            ledger = self.folder / f"ledger-{number}.json"
+            want = {
+                "folder": str(self.rings),
+                "ledger": str(ledger),
+                "ranks": list(range(number, self.ranks, PLAYERS)),
+                "world_size": self.ranks,
+            }
+            self.players.append(self._spawn("players", "benchmarks.players", json.dumps(want)))
+            self.ledgers.append(ledger)
+        _until("the players", lambda: len(list(self.rings.glob("main-*.ring"))) == self.ranks, *self.players)
+        for path in self.rings.glob("main-*.json"):
+            info = msgspec.json.decode(path.read_bytes(), type=ProcessInfo)
+            self.infos[info.rank] = info
+        mains = [self.infos[rank].pid for rank in sorted(self.infos)]
+        self._environ |= simulate_gpus(self.folder / "nvml", self._gpus, mains)
+        self.streamer = self._spawn("streamer", "loaderwatch.streamer", "--run-id", RUN, "--run-name", "soak")
+
+    def _spawn(self, log: str, module: str, *arguments: object) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{log}.log").open("ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, *map(str, arguments)],
+                env=self._environ,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._started.append(process)
+        return process
+
+    def written(self) -> dict[int, int]:
+        """Steps by rank, as the ledgers say."""
+        found: dict[int, int] = {}
+        for ledger in self.ledgers:
+            with contextlib.suppress(FileNotFoundError):
+                told = json.loads(ledger.read_text())["steps"]
+                found |= {int(rank): steps for rank, steps in told.items()}
+        return found
+
+    def probes(self) -> list[Probe]:
+        """Ranks spread over the run."""
+        chosen = sorted(self.infos)[:: max(1, self.ranks // PROBES)]
+        return [Probe(self.rings, self.infos[rank]) for rank in chosen]
+
+    def acknowledged(self) -> dict[str, int]:
+        """Ring cursors that the server has, as the streamer's state says."""
+        state = load_state(self.settings.outbox_dir / RUN / host_folder_name())
+        return state.cursors if state is not None else {}
+
+    def outbox(self) -> int:
+        """Envelopes that wait on disk."""
+        return len(list(self.settings.outbox_dir.glob(f"{RUN}/*/*.lwe")))
+
+    def died(self) -> str | None:
+        """What ended that should not have."""
+        for name, process in [
+            ("server", self.server),
+            ("streamer", self.streamer),
+            *(("players", p) for p in self.players),
+        ]:
+            if process.poll() is not None:
+                said = (self.folder / f"{name}.log").read_text(errors="replace")[-1500:]
+                return f"{name} ended with {process.returncode}: {said}"
+        return None
+
+    def end(self) -> list[str]:
+        """Players first, then the streamer by itself, then the server; what did not end so, in words."""
+        troubles = []
+        for process in self.players:
+            process.terminate()
+        for name, process in [*(("players", p) for p in self.players), ("streamer", self.streamer)]:
+            try:
+                process.wait(END_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                troubles.append(f"{name} did not end by itself within {END_WITHIN_S:.0f} s")
+        self.server.terminate()
+        try:
+            self.server.wait(END_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            troubles.append(f"the server did not end within {END_WITHIN_S:.0f} s")
+        for ledger in self.ledgers:
+            if not json.loads(ledger.read_text())["ended"]:
+                troubles.append(f"{ledger.name} is not the last word of its players")
+        return troubles
+
+    def kill(self) -> None:
+        """Whatever is left."""
+        for process in self._started:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        shutil.rmtree(self.settings.rings_dir, ignore_errors=True)
+
+
+def _until(what: str, done: Any, *processes: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        if time.monotonic() > deadline or any(p.poll() is not None for p in processes):
+            raise SystemExit(f"{what} did not start")
+        time.sleep(0.1)
+
+
+# -- the hour
+
+
+class Stop:
+    """The first SIGTERM or Ctrl-C ends the run early and in order, the next one ends it at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note)
+
+    def _note(self, *_: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+async def watch(chain: Chain, seconds: float, progress: Path, stop: Stop) -> Measured:
+    """Measure until the time is over, something ends, or ``stop``."""
+    measured = Measured()
+    began = time.monotonic()
+    probes = chain.probes()
+    tasks = [
+        asyncio.create_task(_acknowledgements(chain, probes, began, measured)),
+        asyncio.create_task(_stream(chain, probes, began, measured)),
+        asyncio.create_task(_ask(chain, began, measured)),
+        asyncio.create_task(_sample(chain, began, min(10.0, seconds / 40), measured, progress)),
+        asyncio.create_task(_wait_for(stop)),
+    ]
+    try:
+        done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return measured
+
+
+async def _wait_for(stop: Stop) -> None:
+    while not stop.asked:
+        await asyncio.sleep(0.2)
+
+
+async def _acknowledgements(chain: Chain, probes: Sequence[Probe], began: float, measured: Measured) -> None:
+    while True:
+        await asyncio.sleep(POLL_S)
+        for probe in probes:
+            probe.read()
+        cursors = chain.acknowledged()
+        now = time.monotonic()
+        for probe in probes:
+            ages = probe.acknowledged(cursors.get(probe.key, 0), now)
+            measured.acknowledged += [(now - began, age) for age in ages]
+
+
+async def _stream(chain: Chain, probes: Sequence[Probe], began: float, measured: Measured) -> None:
+    def seen(now: float, steps: dict[int, int]) -> None:
+        for probe in probes:
+            ages = probe.shown(steps.get(probe.rank, 0), now)
+            measured.shown.extend((now - began, age) for age in ages)
+
+    while True:
+        with contextlib.suppress(OSError, RuntimeError):  # not there yet, or hung up: a page comes back, too
+            await follow(chain.port, chain.token, RUN, seen)
+        await asyncio.sleep(1.0)
+
+
+async def _ask(chain: Chain, began: float, measured: Measured) -> None:
+    paths = page_queries(RUN, chain.ranks // 2)
+    root = f"/api/v1/runs/{RUN}"
+    for name in ("findings", "epochs", "coupling", "audit", "workers", "slow-samples"):
+        paths[name] = f"{root}/{name}"
+    paths["runs"] = "/api/v1/runs"
+    connection = Connection(chain.port, chain.token)
+    await asyncio.sleep(5.0)
+    while True:
+        for path in paths.values():
+            sent = time.monotonic()
+            try:
+                status, _ = await connection.ask("GET", path)
+            except (OSError, asyncio.IncompleteReadError):
+                status = 0
+            now = time.monotonic()
+            if status == 200:
+                measured.queries.append((now - began, now - sent))
+            else:
+                measured.refused[status] = measured.refused.get(status, 0) + 1
+        await asyncio.sleep(QUERY_EVERY_S)
+
+
+async def _sample(chain: Chain, began: float, every_s: float, measured: Measured, progress: Path) -> None:
+    meters = Meter(chain.streamer.pid), Meter(chain.server.pid)
+    runs = chain.settings.runs_dir
+    said = 0.0
+    with progress.open("w") as file:
+        while True:
+            await asyncio.sleep(every_s)
+            trouble = chain.died()
+            if trouble:
+                measured.troubles.append(trouble)
+                return
+            streamer, server = (meter.read() for meter in meters)
+            sample = Sample(
+                at_s=time.monotonic() - began,
+                streamer=streamer,
+                server=server,
+                outbox=chain.outbox(),
+                written=sum(chain.written().values()),
+                stored_bytes=sum(path.stat().st_size for path in runs.iterdir()),
+            )
+            measured.samples.append(sample)
+            recent = [age for at, age in measured.shown[-2000:] if at > sample.at_s - every_s]
+            file.write(json.dumps({**asdict(sample), "shown_p95_s": _p95(recent)}) + "\n")
+            file.flush()
+            if sample.at_s >= said + 60:
+                said = sample.at_s
+                print(
+                    f"{sample.at_s / 60:5.1f} min  streamer {streamer.memory_bytes / 1e6:5.0f} MB"
+                    f"  server {server.memory_bytes / 1e6:5.0f} MB  step to page p95 {_p95(recent):5.2f} s"
+                    f"  outbox {sample.outbox}",
+                    flush=True,
+                )
+
+
+def _p95(values: Sequence[float]) -> float:
+    return float(np.percentile(values, 95)) if values else float("nan")
+
+
+# -- the ledger against the store
+
+
+def compare(chain: Chain) -> tuple[int, list[str]]:
+    """Rows that should be there, and what is wrong with those that are."""
+    written = chain.written()
+    wrong: list[str] = []
+    rows = 0
+    path = chain.settings.runs_dir / f"{RUN}.duckdb"
+    if not path.exists():
+        return 0, [f"nothing was stored; the last envelopes lie in {chain.settings.outbox_dir}"]
+    with duckdb.connect(str(path), read_only=True) as store:
+        for table, columns in players.STORED.items():
+            wanted = {rank: players.expected(rank, steps)[table] for rank, steps in written.items()}
+            listed = ", ".join(columns)
+            found = store.execute(f"SELECT rank, {listed} FROM {table} ORDER BY rank, {listed}").fetchnumpy()
+            ranks = np.asarray(found["rank"])
+            values = np.stack([np.asarray(found[name]) for name in columns], axis=1)
+            for rank, want in wanted.items():
+                first, last = np.searchsorted(ranks, rank), np.searchsorted(ranks, rank, "right")
+                here = values[first:last]
+                rows += len(want)
+                if here.shape == want.shape and bool((here == want).all()):
+                    continue
+                have, should = set(map(tuple, here.tolist())), set(map(tuple, want.tolist()))
+                wrong.append(
+                    f"{table}, rank {rank}: {len(should - have)} missing, {len(have - should)} unknown,"
+                    f" {len(here) - len(have)} twice, of {len(want)}"
+                )
+        lost = int(store.execute("SELECT coalesce(sum(lost), 0) FROM events").fetchall()[0][0])
+    if lost:
+        wrong.append(f"{lost} records counted as lost")
+    return rows, wrong
+
+
+# -- the table
+
+
+@dataclass
+class Row:
+    """One line of the table."""
+
+    name: str
+    unit: str
+    quarters: list[float]
+    slope_per_h: float
+    limit: str  # in words; empty: not judged
+    over: bool
+
+
+def judge(measured: Measured) -> list[Row]:
+    """Each figure by quarters of the time there was."""
+    end = measured.samples[-1].at_s if measured.samples else 0.0
+
+    def row(
+        name: str,
+        unit: str,
+        series: Sequence[tuple[float, float]],
+        how: Any,
+        times: float = 0.0,
+        spare: float = 0.0,
+    ) -> Row:
+        quarters = [
+            float(how(values))
+            if (values := [v for at, v in series if q * end / 4 <= at < (q + 1) * end / 4 + 1e-6])
+            else float("nan")
+            for q in range(4)
+        ]
+        late = [(at, v) for at, v in series if at >= end / 4]
+        slope = 3600 * _slope(late)
+        over = bool(times) and quarters[3] > quarters[1] * times + spare
+        limit = f"at most {times:g}x of the second quarter" if times else ""
+        return Row(name, unit, quarters, slope, limit, over)
+
+    rows = []
+    for name in ("streamer", "server"):
+        of = [(s.at_s, getattr(s, name)) for s in measured.samples]
+        rows += [
+            row(f"{name} memory", "MB", [(at, p.memory_bytes / 1e6) for at, p in of], np.median, GROWTH),
+            row(f"{name} shared memory", "MB", [(at, p.shared_bytes / 1e6) for at, p in of], np.median),
+            row(f"{name} CPU", "%", [(at, 100 * p.cpu_ratio) for at, p in of], np.mean),
+            row(f"{name} open files", "", [(at, p.fds) for at, p in of], np.median, GROWTH, SPARE),
+            row(f"{name} threads", "", [(at, p.threads) for at, p in of], np.median, GROWTH, SPARE),
+        ]
+    for name, series in (
+        ("step to acknowledged", measured.acknowledged),
+        ("step to page's event", measured.shown),
+        ("page's queries", measured.queries),
+    ):
+        in_ms = [(at, 1000 * s) for at, s in series]
+        rows.append(row(f"{name} p50", "ms", in_ms, np.median))
+        rows.append(row(f"{name} p95", "ms", in_ms, _p95, SLOWER))
+    rows.append(row("outbox, most", "", [(s.at_s, s.outbox) for s in measured.samples], max))
+    return rows
+
+
+def _slope(points: Sequence[tuple[float, float]]) -> float:
+    """Per second, by least squares."""
+    if len(points) < 3:
+        return float("nan")
+    at, value = np.array(points).T
+    return float(np.polyfit(at, value, 1)[0])
+
+
+def show(rows: Sequence[Row]) -> None:
+    """Print the table."""
+    print(f"\n{'':26} {'1st':>9} {'2nd':>9} {'3rd':>9} {'4th quarter':>12} {'slope/h':>9}")
+    for row in rows:
+        values = " ".join(f"{value:9.1f}" for value in row.quarters[:3])
+        verdict = "OVER: " + row.limit if row.over else "within" if row.limit else ""
+        name = f"{row.name}, {row.unit}" if row.unit else row.name
+        print(f"{name:26} {values} {row.quarters[3]:12.1f} {row.slope_per_h:+9.1f}  {verdict}")
+
+
+def main() -> int:
+    """Run, print, judge."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--ranks", type=int, default=64)
+    parser.add_argument("--gpus", type=int, default=8, help="simulated; none without a C compiler")
+    parser.add_argument(
+        "--progress", type=Path, default=Path(tempfile.gettempdir()) / "loaderwatch-soak.jsonl"
+    )
+    options = parser.parse_args()
+    stop = Stop()
+    with tempfile.TemporaryDirectory(prefix="loaderwatch-soak-") as folder:
+        chain = Chain(Path(folder), options.ranks, options.gpus)
+        try:
+            chain.start()
+            print(
+                f"{options.ranks} ranks for {options.seconds:.0f} s; samples go to {options.progress}",
+                flush=True,
+            )
+            measured = asyncio.run(watch(chain, options.seconds, options.progress, stop))
+            print("ending, and comparing the ledger with the store", flush=True)
+            measured.troubles += chain.end()
+            rows_written, wrong = compare(chain)
+        finally:
+            chain.kill()
+    rows = judge(measured)
+    show(rows)
+    wrong += measured.troubles
+    if measured.refused:
+        wrong.append(f"queries refused, by status: {measured.refused}")
+    for line in wrong[:20]:
+        print(f"WRONG  {line}")
+    steps = (
+        measured.samples[-1].written / measured.samples[-1].at_s / options.ranks if measured.samples else 0.0
+    )
+    good = not wrong and not any(row.over for row in rows) and bool(measured.samples)
+    print(
+        f"{rows_written} rows written ({steps:.2f} steps/s of each rank), {'all' if not wrong else 'NOT all'} in the store exactly once"
+    )
+    print("within all budgets" if good else "NOT within all budgets")
+    told = {
+        "benchmark": "soak",
+        "ranks": options.ranks,
+        "seconds": measured.samples[-1].at_s if measured.samples else 0.0,
+        "rows": rows_written,
+        "wrong": wrong,
+        "figures": [asdict(row) for row in rows],
+        "within": good,
+    }
+    print(json.dumps(told))
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
