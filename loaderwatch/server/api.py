@@ -13,8 +13,10 @@ from starlette.responses import Response, StreamingResponse
 
 from loaderwatch.server import metrics, snapshots
 from loaderwatch.server.alerts import MAX_SILENCE_S, Alert, AlertBook, run_of
-from loaderwatch.server.answers import error_answer, json_answer
-from loaderwatch.server.events import MAX_CLIENTS
+from loaderwatch.server.answers import json_answer
+from loaderwatch.server.auth import Access
+from loaderwatch.server.gate import ACCESS_KEY
+from loaderwatch.server.limits import TooMany, caller_of
 from loaderwatch.server.parameters import ParameterError, finite_number
 
 if TYPE_CHECKING:
@@ -52,13 +54,13 @@ async def silence(request: Request, id: str) -> Response:
 async def events(request: Request, run: str) -> Response:
     """Server-sent events: a snapshot, then changes."""
     parts: Parts = request.app.state.parts
-    if parts.hub.clients >= MAX_CLIENTS:
-        answer = error_answer(429, f"{parts.hub.clients} pages follow runs here already; close one")
-        answer.headers["retry-after"] = "5"
-        return answer
+    caller = caller_of(request.client.host if request.client else None)
+    if parts.hub.is_full(caller):
+        raise TooMany(f"{parts.hub.clients} pages follow runs here already; close one", 5.0)
     parts.hub.publish(run, await snapshots.run_state(parts, run))
+    may_change = Access.CHANGE in request.scope[ACCESS_KEY]
     return StreamingResponse(
-        parts.hub.stream(run, request.headers.get("last-event-id")),
+        parts.hub.stream(run, request.headers.get("last-event-id"), caller=caller, may_change=may_change),
         media_type="text/event-stream",
         headers={"x-accel-buffering": "no"},
     )

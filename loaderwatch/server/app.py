@@ -17,14 +17,15 @@ from starlette.responses import Response
 
 from loaderwatch import __version__
 from loaderwatch.core.errors import LoaderwatchError, WireError
-from loaderwatch.server import api, download, intake, read
+from loaderwatch.server import api, download, identity, intake, read
 from loaderwatch.server.alerts import UnknownAlert
 from loaderwatch.server.answers import error_answer, json_answer
-from loaderwatch.server.auth import AllowedHosts, Tokens, allowed_hosts
+from loaderwatch.server.auth import AllowedHosts, Keys, Tokens, allowed_hosts
 from loaderwatch.server.detector import detector
 from loaderwatch.server.events import Hub
-from loaderwatch.server.gate import Gate
+from loaderwatch.server.gate import Gate, too_many
 from loaderwatch.server.ingest import Busy, Ingest
+from loaderwatch.server.limits import TooMany
 from loaderwatch.server.live import LiveRun
 from loaderwatch.server.live_runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.notify import Notifier
@@ -52,6 +53,7 @@ class Parts:
     static: StaticFiles
     verdicts: Verdicts
     url: str
+    keys: Keys  # of who may come in, and what the server proves itself with
     ready: bool = False
     ingest_counts: intake.IngestCounts = field(default_factory=intake.IngestCounts)
 
@@ -62,6 +64,7 @@ def create_app(
     tokens: Tokens | None,
     url: str,
     port: int,
+    open_to_all: bool = False,
     store: Store | None = None,
     make_live_run: MakeLiveRun = LiveRun,
     hosts: AllowedHosts | None = None,
@@ -70,9 +73,10 @@ def create_app(
 
     Args:
         options: what was asked for.
-        tokens: who may come in; None lets everyone in.
+        tokens: who may come in, and what the server proves itself with; None lets everyone in.
         url: the server's own address, without a slash at the end, as people reach it.
         port: the port it listens on.
+        open_to_all: lets everyone in; senders still ask the server to prove itself.
         store: another store than DuckDB in ``options.runs_dir``.
         make_live_run: makes the live runs; tests give them other detectors here.
         hosts: names to answer to; default from ``options``.
@@ -87,6 +91,7 @@ def create_app(
     opened = DuckDBStore(options.runs_dir) if store is None else store
     verdicts = Verdicts(opened, options.data_dir / "verdicts.json")
     hub = Hub()
+    keys = Keys(tokens)
     make = make_live_run
     if options.hang_after_s is not None:
         make = partial(make_live_run, detector=detector(options.hang_after_s))
@@ -100,6 +105,7 @@ def create_app(
         static=static,
         verdicts=verdicts,
         url=url,
+        keys=keys,
     )
 
     app = FastAPI(
@@ -111,12 +117,18 @@ def create_app(
         lifespan=_lifespan,
     )
     app.state.parts = parts
+    app.include_router(identity.router)
     app.include_router(intake.router)
     app.include_router(read.router)
     app.include_router(download.router)
     app.include_router(api.router)
     app.add_middleware(
-        Gate, tokens=tokens, hosts=hosts or allowed_hosts(options.host, options.allow_hosts), port=port
+        Gate,
+        keys=keys,
+        hosts=hosts or allowed_hosts(options.host, options.allow_hosts),
+        port=port,
+        open_to_all=open_to_all or tokens is None,
+        public_url=options.public_url,
     )
     _add_error_answers(app)
     _add_pages(app, parts)
@@ -211,6 +223,8 @@ def _add_error_answers(app: FastAPI) -> None:
             return error_answer(404, str(error), "run")
         if isinstance(error, UnknownAlert):
             return error_answer(404, str(error), "id")
+        if isinstance(error, TooMany):
+            return too_many(error)
         if isinstance(error, Busy):
             answer = error_answer(429, str(error))
             answer.headers["retry-after"] = str(max(1, round(error.retry_after_s)))

@@ -15,7 +15,7 @@ import os
 import secrets
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -31,39 +31,79 @@ class Access(enum.Flag):
     NOTHING = 0
     INGEST = enum.auto()
     VIEW = enum.auto()
-    ALL = INGEST | VIEW
+    CHANGE = enum.auto()  # acknowledge, silence, ask for stacks
+    PAGE = VIEW | CHANGE
+    ALL = INGEST | PAGE
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The data directory's two tokens, and the one given on the command line, which may do everything."""
+    """The data directory's three tokens, and the one given on the command line, which may do everything."""
 
     agent: str
     viewer: str
+    owner: str
     extra: str | None = None
 
     @property
     def page_token(self) -> str:
         """The token to put into the printed address."""
-        return self.extra or self.viewer
+        return self.extra or self.owner
 
     def access(self, token: str) -> Access:
         """What the bearer of this token may do, in constant time."""
-        given = token.encode("utf-8", "surrogateescape")
         granted = Access.NOTHING
-        for known, access in (
-            (self.agent, Access.INGEST),
-            (self.viewer, Access.VIEW),
-            (self.extra, Access.ALL),
-        ):
-            if known is not None and hmac.compare_digest(known.encode(), given):
+        for known, access in self._known():
+            if hmac_equal(token, known):
                 granted |= access
         return granted
 
-    def cookie(self) -> str:
-        """What a browser holds instead of the token: it opens the page here and nothing else."""
-        key = f"{self.viewer}\n{self.extra or ''}".encode()
+    def cookie_for(self, token: str) -> str:
+        """What a browser holds instead of a token it showed: good for the page, not for sending.
+
+        The owner's token is in every cookie's key: however plain the token from the command line may be, its cookie
+        cannot be guessed.
+        """
+        key = f"{token}\n{self.owner}".encode("utf-8", "surrogateescape")
         return hmac.new(key, b"loaderwatch page cookie", hashlib.sha256).hexdigest()
+
+    def cookie_access(self, cookie: str) -> Access:
+        """What a browser with this cookie may do, in constant time."""
+        granted = Access.NOTHING
+        for known, access in self._known():
+            if hmac_equal(cookie, self.cookie_for(known)):
+                granted |= access & Access.PAGE
+        return granted
+
+    def all(self) -> list[str]:
+        """Every token."""
+        return [token for token, _ in self._known()]
+
+    def _known(self) -> list[tuple[str, Access]]:
+        own = [(self.agent, Access.INGEST), (self.viewer, Access.VIEW), (self.owner, Access.PAGE)]
+        return own if self.extra is None else [*own, (self.extra, Access.ALL)]
+
+
+class Keys:
+    """The tokens in force. They change while the server runs, when ``loaderwatch token rotate`` writes new ones."""
+
+    def __init__(self, tokens: Tokens | None) -> None:
+        """None: everyone is let in."""
+        self.tokens = tokens
+
+    def reread(self, path: Path) -> bool:
+        """Take up what the file says now; whether that was something new. A file that cannot be used changes nothing.
+
+        Raises:
+            ConfigError: it does not hold tokens.
+            OSError: it cannot be read.
+        """
+        if self.tokens is None:
+            return False
+        found = _read_tokens(path, self.tokens.extra)
+        changed = found != self.tokens
+        self.tokens = found
+        return changed
 
 
 def load_tokens(path: Path, extra: str | None = None) -> Tokens:
@@ -74,16 +114,42 @@ def load_tokens(path: Path, extra: str | None = None) -> Tokens:
         OSError: it cannot be read or written.
     """
     try:
-        found = json.loads(path.read_text())
-        agent, viewer = found["agent"], found["viewer"]
-        if not (isinstance(agent, str) and isinstance(viewer, str) and agent and viewer):
-            raise TypeError("not two texts")
+        return _read_tokens(path, extra)
     except FileNotFoundError:
-        agent, viewer = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-        write_private(path, json.dumps({"agent": agent, "viewer": viewer}))
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} does not hold two tokens ({error}); delete it to get new ones") from error
-    return Tokens(agent, viewer, extra)
+        return replace(rotate_tokens(path), extra=extra)
+
+
+def rotate_tokens(path: Path) -> Tokens:
+    """Write new tokens.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    tokens = Tokens(*(secrets.token_urlsafe(24) for _ in range(3)))
+    _write_tokens(path, tokens)
+    return tokens
+
+
+def _read_tokens(path: Path, extra: str | None) -> Tokens:
+    try:
+        found = json.loads(path.read_text())
+        agent, viewer, owner = found["agent"], found["viewer"], found.get("owner")
+        if owner is None:
+            # Before there were three, the viewer token could acknowledge. Who holds it still can.
+            viewer, owner = secrets.token_urlsafe(24), viewer
+        if not all(isinstance(token, str) and token for token in (agent, viewer, owner)):
+            raise TypeError("not three texts")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path} does not hold the tokens ({error}); delete it to get new ones") from error
+    tokens = Tokens(agent, viewer, owner, extra)
+    if "owner" not in found:
+        _write_tokens(path, tokens)
+    return tokens
+
+
+def _write_tokens(path: Path, tokens: Tokens) -> None:
+    three = {"agent": tokens.agent, "viewer": tokens.viewer, "owner": tokens.owner}
+    write_private(path, json.dumps(three))
 
 
 def write_private(path: Path, text: str) -> None:
@@ -149,13 +215,19 @@ def host_name(header: str) -> str:
     return text.partition(":")[0]
 
 
-def same_origin(origin: str | None, fetch_site: str | None, host_header: str) -> bool:
-    """Whether a request comes from our own page, or from a program (which sends neither header)."""
+def same_origin(
+    origin: str | None, fetch_site: str | None, host_header: str, *, secure: bool = False
+) -> bool:
+    """Whether a request comes from our own page, or from a program (which sends neither header).
+
+    ``secure``: the request came over TLS, so that a page that came without is another site's.
+    """
     if fetch_site is not None and fetch_site not in ("same-origin", "none"):
         return False
     if origin is None:
         return True
-    return origin.partition("://")[2].lower() == host_header.strip().lower()
+    scheme, _, host = origin.partition("://")
+    return host.lower() == host_header.strip().lower() and (scheme == "https" or not secure)
 
 
 def hmac_equal(given: str, known: str) -> bool:

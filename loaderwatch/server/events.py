@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
 HEARTBEAT_S: Final = 5.0
 MAX_CLIENTS: Final = 256
+MAX_CLIENTS_OF_ONE: Final = 64  # of one address
 MAX_UNFOLLOWED: Final = 64
 """States kept for pages that may come back; the one published first goes first."""
 _RETRY: Final = b"retry: 1000\n\n"
@@ -51,7 +52,8 @@ class Hub:
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._gone: set[str] = set()
         self._closing = False
-        self.clients = 0
+        self._generation = 0  # streams of an earlier one end
+        self._followers: Counter[str] = Counter()
 
     def publish(self, run_id: str, state: RunState) -> None:
         """Tell everyone who follows the run; nobody is told of a state equal to the last one."""
@@ -89,25 +91,42 @@ class Hub:
     def close(self) -> None:
         """End every stream."""
         self._closing = True
+        self.cut()
+
+    def cut(self) -> None:
+        """End the streams that are open now; a page that may still follow comes back by itself."""
+        self._generation += 1
         for run_id in list(self._waiting):
             self._wake(run_id)
 
-    async def stream(self, run_id: str, last_event_id: str | None) -> AsyncIterator[bytes]:
+    @property
+    def clients(self) -> int:
+        """Open streams."""
+        return self._followers.total()
+
+    def is_full(self, caller: str) -> bool:
+        """Whether this caller may open no other stream now."""
+        return self.clients >= MAX_CLIENTS or self._followers[caller] >= MAX_CLIENTS_OF_ONE
+
+    async def stream(
+        self, run_id: str, last_event_id: str | None, *, caller: str = "", may_change: bool = True
+    ) -> AsyncIterator[bytes]:
         """The run's events, for one client. Something must have been published for the run before."""
         changed = asyncio.Event()
+        generation = self._generation
         self._waiting[run_id].add(changed)
-        self.clients += 1
+        self._followers[caller] += 1
         seen, findings_seen = self._resume(run_id, last_event_id)
         name = "tick" if seen else "snapshot"
         try:
             yield _RETRY
-            while not self._closing:
+            while not self._closing and generation == self._generation:
                 if run_id in self._gone:
                     yield b"event: gone\ndata: {}\n\n"
                     return
                 latest = self._latest.get(run_id)
                 if latest is not None and latest.number != seen:
-                    event = self._event(name, latest, findings_seen)
+                    event = self._event(name, latest, findings_seen, may_change)
                     # Before the yield: it lasts as long as the client is slow, and `latest` moves on meanwhile.
                     seen, findings_seen, name = latest.number, latest.findings_number, "tick"
                     yield event
@@ -118,7 +137,9 @@ class Hub:
                 except asyncio.TimeoutError:
                     yield _HEARTBEAT
         finally:
-            self.clients -= 1
+            self._followers[caller] -= 1
+            if not self._followers[caller]:
+                del self._followers[caller]
             waiting = self._waiting[run_id]
             waiting.discard(changed)
             if not waiting:
@@ -132,7 +153,7 @@ class Hub:
             return 0, 0
         return latest.number, latest.findings_number
 
-    def _event(self, name: str, latest: _Latest, findings_seen: int) -> bytes:
+    def _event(self, name: str, latest: _Latest, findings_seen: int, may_change: bool) -> bytes:
         changed = latest.findings_number != findings_seen
         return b"".join(
             (
@@ -145,6 +166,8 @@ class Hub:
                 b"true" if changed else b"false",
                 b',"newest_at":',
                 b"null" if latest.state.newest_at is None else repr(latest.state.newest_at).encode(),
+                b',"may_change":',
+                b"true" if may_change else b"false",
                 b"}\n\n",
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qs, urlencode
@@ -12,8 +13,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from loaderwatch.core.proof import IDENTITY_PATH
 from loaderwatch.server.answers import error_answer
-from loaderwatch.server.auth import Access, AllowedHosts, Tokens, hmac_equal, same_origin
+from loaderwatch.server.auth import Access, AllowedHosts, Keys, same_origin
+from loaderwatch.server.limits import Guesses, TooMany, Turns, caller_of
 
 _CSP: Final = "; ".join(
     (
@@ -40,20 +43,44 @@ _HEADERS: Final = (
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
 )
-_OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/login"})
+_OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/login", IDENTITY_PATH})
 _COOKIE_SECONDS: Final = 30 * 86400
 _LOGIN_BYTES: Final = 4096
+ACCESS_KEY: Final = "loaderwatch.access"
+"""What the caller of a request may do, in its scope."""
+QUESTIONS_AT_ONCE: Final = (
+    8  # of one address; a browser asks six things at once, and the server has 40 threads
+)
+QUESTIONS_WAITING: Final = 100
 
 
 class Gate:
-    """ASGI middleware. ``tokens`` None lets everyone in; Host and Origin are checked all the same."""
+    """ASGI middleware in front of every route; what no rule here names is closed.
 
-    def __init__(self, app: ASGIApp, *, tokens: Tokens | None, hosts: AllowedHosts, port: int) -> None:
+    Reading takes ``Access.VIEW``, sending ``Access.INGEST``, any other request ``Access.CHANGE``.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        keys: Keys,
+        hosts: AllowedHosts,
+        port: int,
+        open_to_all: bool = False,
+        public_url: str | None = None,
+    ) -> None:
+        """``open_to_all`` asks for no token; Host and Origin are checked all the same."""
         self._app = app
-        self._tokens = tokens
+        self._keys = keys
+        self._open_to_all = open_to_all
         self._hosts = hosts
         # A browser sends the cookies of every port of a host; the port in the name keeps two servers apart.
         self._cookie_name = f"loaderwatch_{port}"
+        scheme, _, name = (public_url or "").partition("://")
+        self._https_host = name.partition("/")[0].lower() if scheme == "https" else None
+        self._guesses = Guesses()
+        self._turns = Turns(QUESTIONS_AT_ONCE, QUESTIONS_WAITING)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through or answer it here."""
@@ -76,9 +103,21 @@ class Gate:
 
         request = Request(scope, receive)
         answer = self._refusal(request, path)
-        if answer is None and self._tokens is not None:
-            answer = await self._entrance(request, path, self._tokens)
-        await (answer or self._app)(scope, receive, send_with_headers)
+        access = Access.ALL
+        if answer is None and not self._open_to_all:
+            answer, access = await self._entrance(request, path)
+        if answer is not None:
+            await answer(scope, receive, send_with_headers)
+            return
+        scope[ACCESS_KEY] = access
+        if request.method != "GET" or not (api or path == "/metrics") or path.endswith("/events"):
+            await self._app(scope, receive, send_with_headers)
+            return
+        try:
+            async with self._turns.turn(_caller(request)):
+                await self._app(scope, receive, send_with_headers)
+        except TooMany as many:
+            await too_many(many)(scope, receive, send_with_headers)
 
     def _refusal(self, request: Request, path: str) -> Response | None:
         headers = request.headers
@@ -90,59 +129,91 @@ class Gate:
                 "host",
             )
         guarded = request.method not in ("GET", "HEAD") or path.endswith("/events")
-        if guarded and not same_origin(headers.get("origin"), headers.get("sec-fetch-site"), host):
+        if guarded and not same_origin(
+            headers.get("origin"), headers.get("sec-fetch-site"), host, secure=self._is_secure(request)
+        ):
             return error_answer(403, "this request comes from another site's page", "origin")
         return None
 
-    async def _entrance(self, request: Request, path: str, tokens: Tokens) -> Response | None:
+    def _is_secure(self, request: Request) -> bool:
+        """Whether the browser speaks TLS, with us or with the gate that ``--public-url`` names; headers are not asked."""
+        host = request.headers.get("host", "").strip().lower()
+        return request.url.scheme == "https" or (self._https_host is not None and host == self._https_host)
+
+    async def _entrance(self, request: Request, path: str) -> tuple[Response | None, Access]:
         if path == "/login":
-            return await self._login(request, tokens)
+            return await self._login(request), Access.NOTHING
         if path in _OPEN_PATHS:
-            return None
+            return None, Access.NOTHING
         if path == "/" and request.method == "GET" and "token" in request.query_params:
-            return self._opened_with_token(request, tokens)
-        access = self._access(request, tokens)
-        needed = Access.INGEST if path == "/api/v1/ingest" else Access.VIEW
+            return self._opened_with_token(request), Access.NOTHING
+        try:
+            access = self._access(request)
+        except TooMany as many:
+            return too_many(many), Access.NOTHING
+        needed, which = _needed(request.method, path)
         if needed in access:
-            return None
+            return None, access
         if access is not Access.NOTHING:
-            which = "an agent" if needed is Access.INGEST else "a viewer"
-            return error_answer(403, f"this token may not do that; use {which} token", "authorization")
+            error = f"this token may not do that; use {which} token"
+            return error_answer(403, error, "authorization"), access
         if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
-            return _login_page("")
+            return _login_page(""), access
         answer = error_answer(
             401,
             "no token, or one this server does not know; send Authorization: Bearer TOKEN",
             "authorization",
         )
         answer.headers["www-authenticate"] = "Bearer"
-        return answer
+        return answer, access
 
-    def _access(self, request: Request, tokens: Tokens) -> Access:
+    def _access(self, request: Request) -> Access:
         authorization = request.headers.get("authorization")
         if authorization is not None:
             scheme, _, token = authorization.partition(" ")
-            return tokens.access(token.strip()) if scheme.lower() == "bearer" else Access.NOTHING
+            return self._shown(request, token.strip()) if scheme.lower() == "bearer" else Access.NOTHING
         header = request.headers.get("cookie")
-        if header is None:
+        tokens = self._keys.tokens
+        if header is None or tokens is None:
             return Access.NOTHING
         try:
-            morsel = SimpleCookie(header).get(self._cookie_name)
+            morsel = SimpleCookie(header).get(self._cookie(request))
         except CookieError:
             return Access.NOTHING
-        if morsel is not None and hmac_equal(morsel.value, tokens.cookie()):
-            return Access.VIEW
-        return Access.NOTHING
+        return Access.NOTHING if morsel is None else tokens.cookie_access(morsel.value)
 
-    def _opened_with_token(self, request: Request, tokens: Tokens) -> Response:
-        if Access.VIEW not in tokens.access(request.query_params["token"]):
-            return _login_page("This address holds a token that this server does not know.")
+    def _shown(self, request: Request, token: str) -> Access:
+        """What a token opens.
+
+        Raises:
+            TooMany: this caller showed too many wrong ones.
+        """
+        tokens = self._keys.tokens
+        if not token or tokens is None:
+            return Access.NOTHING
+        caller = _caller(request)
+        wait_s = self._guesses.wait_s(caller, token)
+        if wait_s > 0:
+            raise TooMany(f"too many wrong tokens from {caller}", max(1.0, math.ceil(wait_s)))
+        access = tokens.access(token)
+        self._guesses.note(caller, token, right=access is not Access.NOTHING)
+        return access
+
+    def _opened_with_token(self, request: Request) -> Response:
         rest = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
-        return self._admit("/" + ("?" + urlencode(rest) if rest else ""), tokens)
+        where = "/" + ("?" + urlencode(rest) if rest else "")
+        return self._sign_in(
+            request,
+            request.query_params["token"],
+            where,
+            "This address holds a token that this server does not know.",
+        )
 
-    async def _login(self, request: Request, tokens: Tokens) -> Response:
-        if request.method != "POST":
+    async def _login(self, request: Request) -> Response:
+        if request.method in ("GET", "HEAD"):
             return _login_page("")
+        if request.method != "POST":
+            return error_answer(405, "send POST")
         body = bytearray()
         try:
             async for chunk in request.stream():
@@ -151,28 +222,63 @@ class Gate:
                     return error_answer(413, f"at most {_LOGIN_BYTES} bytes are accepted", "(body)")
         except ClientDisconnect:
             return Response(status_code=400)
-        token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
-        if Access.VIEW not in tokens.access(token):
-            return _login_page("This server does not know that token.")
-        return self._admit("/", tokens)
+        try:
+            fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
+        except ValueError:
+            fields = {}
+        token = fields.get("token", [""])[0].strip()
+        return self._sign_in(request, token, "/", "This server does not know that token.")
 
-    def _admit(self, where: str, tokens: Tokens) -> Response:
+    def _sign_in(self, request: Request, token: str, where: str, problem: str) -> Response:
+        try:
+            access = self._shown(request, token)
+        except TooMany as many:
+            page = _login_page(f"{many}.".capitalize(), 429)
+            page.headers["retry-after"] = str(round(many.retry_after_s))
+            return page
+        tokens = self._keys.tokens
+        if Access.VIEW not in access or tokens is None:
+            return _login_page(problem)
         answer = RedirectResponse(where, status_code=303)
         # Lax, so that a link in a chat message or e-mail finds the person still signed in. What changes anything is
         # guarded by Origin and Sec-Fetch-Site, and a GET changes nothing.
         answer.set_cookie(
-            self._cookie_name,
-            tokens.cookie(),
+            self._cookie(request),
+            tokens.cookie_for(token),
             max_age=_COOKIE_SECONDS,
             httponly=True,
             samesite="lax",
+            secure=self._is_secure(request),
             path="/",
         )
         answer.headers["cache-control"] = "no-store"
         return answer
 
+    def _cookie(self, request: Request) -> str:
+        """The prefix makes browsers refuse a cookie of that name that another host's page or plain http would set."""
+        return f"__Host-{self._cookie_name}" if self._is_secure(request) else self._cookie_name
 
-def _login_page(problem: str) -> Response:
+
+def too_many(many: TooMany) -> Response:
+    """The answer to a caller who asks for more than its share."""
+    answer = error_answer(429, str(many))
+    answer.headers["retry-after"] = str(max(1, math.ceil(many.retry_after_s)))
+    return answer
+
+
+def _needed(method: str, path: str) -> tuple[Access, str]:
+    if path == "/api/v1/ingest":
+        return Access.INGEST, "an agent"
+    if method in ("GET", "HEAD"):
+        return Access.VIEW, "a viewer"
+    return Access.CHANGE, "the owner's"
+
+
+def _caller(request: Request) -> str:
+    return caller_of(request.client.host if request.client else None)
+
+
+def _login_page(problem: str, status: int = 401) -> Response:
     page = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>loaderwatch: sign in</title><link rel="icon" href="data:,">
@@ -199,7 +305,7 @@ code {{ overflow-wrap: anywhere; }}
 It is also kept in <code>token.json</code> in the server's data folder.</p>
 <form method="post" action="/login">
 <label for="token" hidden>Token</label>
-<input id="token" name="token" type="password" autocomplete="current-password" placeholder="viewer token" required autofocus>
+<input id="token" name="token" type="password" autocomplete="current-password" placeholder="owner or viewer token" required autofocus>
 <button>Open</button></form>
 </main></body></html>"""
-    return HTMLResponse(page, status_code=401, headers={"cache-control": "no-store"})
+    return HTMLResponse(page, status_code=status, headers={"cache-control": "no-store"})

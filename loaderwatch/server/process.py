@@ -49,13 +49,14 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
     _keep_memory_whole()
     _prepare_directory(options)
     with _lock(options):
-        tokens = _tokens(options)
+        known = _tokens(options)
+        tokens = None if options.no_auth else known
         listener = _listen(options)
         with listener:
             port: int = listener.getsockname()[1]
             local_url = f"http://{_reachable_here(options.host)}:{port}"
             url = options.public_url or _url_for_people(options.host, port)
-            app = create_app(options, tokens=tokens, url=url, port=port)
+            app = create_app(options, tokens=known, url=url, port=port, open_to_all=options.no_auth)
             server = _Server(app.state.parts, app, tokens, local_url, say)
             server.run(sockets=[listener])
 
@@ -114,7 +115,7 @@ class _Server(uvicorn.Server):
             return  # the directory is gone or full; looked at again in a moment
 
     def _write_where(self) -> None:
-        suffix = f"/?token={self._tokens.viewer}" if self._tokens else "/"
+        suffix = f"/?token={self._tokens.owner}" if self._tokens else "/"
         where = {"url": self._local_url, "viewer_url": self._local_url + suffix, "pid": os.getpid()}
         write_private(self._parts.options.server_path, json.dumps(where))
 
@@ -198,14 +199,12 @@ def _where_a_server_is(options: ServeOptions) -> tuple[str, int] | None:
         return None
 
 
-def _tokens(options: ServeOptions) -> Tokens | None:
+def _tokens(options: ServeOptions) -> Tokens:
+    """With --no-auth too: the server proves itself with them."""
     try:
-        tokens = load_tokens(
-            options.token_path, options.token
-        )  # with --no-auth too: other parts read the file
+        return load_tokens(options.token_path, options.token)
     except OSError as error:
         raise ServeError(f"cannot use {options.token_path}: {error.strerror}") from error
-    return None if options.no_auth else tokens
 
 
 def _listen(options: ServeOptions) -> socket.socket:

@@ -66,7 +66,7 @@ def test_the_api_says_who_stands_where(access: Access) -> None:
 
 def test_the_page_shows_who_waits(access: Access, watched: Watched) -> None:
     page = watched.page
-    page.goto(f"{access.url}/?token={access.viewer}")
+    page.goto(f"{access.url}/?token={access.owner}")
     page.goto(f"{access.url}/#/runs/s43-straggler")
     card = page.locator("[data-card=coupling]")
     expect(card.locator(".flow")).to_have_attribute(
@@ -85,7 +85,7 @@ def test_the_page_shows_who_waits(access: Access, watched: Watched) -> None:
 
 def test_the_page_shows_who_stands_where(access: Access, watched: Watched) -> None:
     page = watched.page
-    page.goto(f"{access.url}/?token={access.viewer}")
+    page.goto(f"{access.url}/?token={access.owner}")
     page.goto(f"{access.url}/#/runs/s47-one-rank")
     card = page.locator("[data-card=coupling]")
     expect(card.locator("h2")).to_have_text("Who stands where")

@@ -71,7 +71,7 @@ class Training:
     @property
     def page(self) -> str:
         """The address with the viewer's token."""
-        return f"{self.access.url}/?token={self.access.viewer}"
+        return f"{self.access.url}/?token={self.access.owner}"
 
 
 def end_streamers(data_dir: Path) -> None:

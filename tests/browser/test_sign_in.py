@@ -47,7 +47,7 @@ def test_without_a_token_a_person_is_asked_for_it(access: Access, context: Brows
     page.get_by_label("Token").fill("wrong")
     page.get_by_role("button").click()
     expect(page.get_by_role("alert")).to_contain_text("does not know that token")
-    page.get_by_label("Token").fill(access.viewer)
+    page.get_by_label("Token").fill(access.owner)
     page.get_by_role("button").click()
     expect(page.get_by_text("train.py").first).to_be_visible()
     assert page.url == f"{access.url}/"
@@ -59,7 +59,7 @@ def test_the_address_with_the_token_leads_to_the_run_and_hides_the_token(
 ) -> None:
     page = context.new_page()
     found = complaints(page)
-    page.goto(f"{access.url}/?token={access.viewer}#/runs/run-1")
+    page.goto(f"{access.url}/?token={access.owner}#/runs/run-1")
     assert page.url == f"{access.url}/#/runs/run-1"
     expect(page.locator(".main-svg").first).to_be_visible(timeout=15_000)
     (cookie,) = context.cookies()
@@ -74,7 +74,7 @@ def test_another_sites_page_may_not_post_with_the_persons_cookie(
     access: Access, context: BrowserContext
 ) -> None:
     page = context.new_page()
-    page.goto(f"{access.url}/?token={access.viewer}")
+    page.goto(f"{access.url}/?token={access.owner}")
     port = access.url.rpartition(":")[2]
     page.goto("about:blank")
     page.set_content(

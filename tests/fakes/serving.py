@@ -39,10 +39,11 @@ class Access:
     url: str
     agent: str
     viewer: str
+    owner: str
 
     def client(self, token: str | None = None, **more: Any) -> httpx.Client:
-        """A client with the viewer token, or another; "" for none."""
-        token = self.viewer if token is None else token
+        """A client with the owner token, or another; "" for none."""
+        token = self.owner if token is None else token
         headers = {"authorization": f"Bearer {token}"} if token else {}
         return httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False, **more)
 
@@ -88,7 +89,7 @@ class ServeProcess:
             assert time.monotonic() < deadline, "the server did not start"
             time.sleep(0.05)
         tokens = json.loads((self.data_dir / "token.json").read_text())
-        return Access(json.loads(where.read_text())["url"], tokens["agent"], tokens["viewer"])
+        return Access(json.loads(where.read_text())["url"], tokens["agent"], tokens["viewer"], tokens["owner"])
 
     def stop(self, sig: int = signal.SIGTERM, timeout_s: float = 20.0) -> tuple[int, str, float]:
         """Signal it; returns exit code, what it printed, and how long it took."""
@@ -134,7 +135,7 @@ def serving(
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    tokens = Tokens("agent-token", "viewer-token")
+    tokens = Tokens("agent-token", "viewer-token", "owner-token")
     make = LiveRun if detector is None else partial(LiveRun, detector=detector)
     app = create_app(options, tokens=tokens, url=url, port=port, make_live_run=make)
     config = uvicorn.Config(
@@ -149,7 +150,7 @@ def serving(
             assert thread.is_alive(), "the server did not start"
             assert time.monotonic() < deadline, "the server did not start"
             time.sleep(0.01)
-        yield Access(url, tokens.agent, tokens.viewer)
+        yield Access(url, tokens.agent, tokens.viewer, tokens.owner)
     finally:
         server.should_exit = True
         thread.join(20)
@@ -179,7 +180,7 @@ class EventReader:
         self._run_id = run_id
         address = access.url.partition("://")[2]
         self._connection = http.client.HTTPConnection(address, timeout=60)
-        headers = {"authorization": f"Bearer {access.viewer}", "accept": "text/event-stream"}
+        headers = {"authorization": f"Bearer {access.owner}", "accept": "text/event-stream"}
         if last_event_id:
             headers["last-event-id"] = last_event_id
         self._connection.request("GET", f"/api/v1/runs/{run_id}/events", headers=headers)

@@ -31,7 +31,7 @@ def test_it_says_where_it_is_and_cleans_up(server: ServeProcess) -> None:
     assert server.process is not None
     where = json.loads((server.data_dir / "server.json").read_text())
     assert where["pid"] == server.process.pid
-    assert where["viewer_url"] == f"{access.url}/?token={access.viewer}"
+    assert where["viewer_url"] == f"{access.url}/?token={access.owner}"
     for name in ("server.json", "token.json"):
         assert stat.S_IMODE((server.data_dir / name).stat().st_mode) == 0o600
     with access.client("") as client:
@@ -39,7 +39,7 @@ def test_it_says_where_it_is_and_cleans_up(server: ServeProcess) -> None:
         assert client.get("/readyz").status_code == 200
     code, output, _ = server.stop()
     assert code == 0
-    assert f"{access.url}/?token={access.viewer}" in output
+    assert f"{access.url}/?token={access.owner}" in output
     assert output.count("token=") == 1
     assert not (server.data_dir / "server.json").exists()
 
@@ -179,7 +179,7 @@ def test_the_browser_flow(server: ServeProcess) -> None:
     with access.client("", follow_redirects=False) as browser:
         html = {"accept": "text/html"}
         assert browser.get("/", headers=html).status_code == 401
-        opened = browser.get("/", params={"token": access.viewer}, headers=html)
+        opened = browser.get("/", params={"token": access.owner}, headers=html)
         assert (opened.status_code, opened.headers["location"]) == (303, "/")
         page = browser.get("/", headers=html)
         assert page.status_code == 200

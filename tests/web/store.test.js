@@ -31,6 +31,8 @@ test("a snapshot sets the scene: worst rank, server clock", () => {
   assert.equal(s.rank, 1);
   assert.equal(serverNow(s), 1600);
   assert.equal(s.newest_at, 1599);
+  assert.equal(s.may_change, true);
+  assert.equal(streamed(s, message({ may_change: false }), 1).may_change, false, "a viewer only reads");
 });
 
 test("the old summary of an ended run does not turn the clock back", () => {

@@ -27,6 +27,7 @@ export function initialState() {
     findings: [],
     findings_version: 0,
     newest_at: null,
+    may_change: true,
     view: { kind: "last", span_s: 300 },
     paused: false,
     rank: null,
@@ -119,7 +120,7 @@ export function navigated(state, route) {
 /**
  * A message of the live stream. A snapshot replaces, a tick moves on; findings stay when a tick says nothing of them.
  * @param {State} state
- * @param {{summary: Summary, findings: Finding[]|null, findings_changed: boolean, newest_at: number|null}} message
+ * @param {{summary: Summary, findings: Finding[]|null, findings_changed: boolean, newest_at: number|null, may_change?: boolean}} message
  * @param {number} now - browser time, seconds
  * @returns {State}
  */
@@ -141,6 +142,7 @@ export function streamed(state, message, now) {
     offset: ended ? state.offset : summary.now - now, // the summary of an ended run is as old as its end
     summary,
     newest_at: message.newest_at ?? state.newest_at,
+    may_change: message.may_change ?? true,
     findings: message.findings ?? state.findings,
     findings_version: state.findings_version + (message.findings === null ? 0 : 1),
     rank,

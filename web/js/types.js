@@ -71,6 +71,7 @@
  * @property {Finding[]} findings
  * @property {number} findings_version
  * @property {number|null} newest_at
+ * @property {boolean} may_change - whether this reader may acknowledge, silence and ask for stacks; a viewer's token may not
  * @property {View} view
  * @property {boolean} paused
  * @property {number|null} rank - the rank whose step timeline the run page shows; null until known

@@ -10,11 +10,13 @@ import pytest
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.server.auth import (
     Access,
+    Keys,
     Tokens,
     allowed_hosts,
     host_name,
     is_loopback,
     load_tokens,
+    rotate_tokens,
     same_origin,
     write_private,
 )
@@ -24,29 +26,82 @@ def test_tokens_are_made_once_and_private(tmp_path: Path) -> None:
     path = tmp_path / "token.json"
     first = load_tokens(path)
     assert first == load_tokens(path)
-    assert first.agent != first.viewer
-    assert len(first.agent) >= 32
+    assert len({first.agent, first.viewer, first.owner}) == 3
+    assert min(map(len, first.all())) >= 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_each_token_opens_its_own_door() -> None:
-    tokens = Tokens("agent-token", "viewer-token", "both")
+    tokens = Tokens("agent-token", "viewer-token", "owner-token", "all")
     assert tokens.access("agent-token") is Access.INGEST
     assert tokens.access("viewer-token") is Access.VIEW
-    assert tokens.access("both") is Access.ALL
+    assert tokens.access("owner-token") is Access.VIEW | Access.CHANGE
+    assert tokens.access("all") is Access.ALL
     assert tokens.access("") is Access.NOTHING
     assert tokens.access("viewer-token ") is Access.NOTHING
-    assert Tokens("a", "b").access("None") is Access.NOTHING
+    assert tokens.access("\udcff") is Access.NOTHING
+    assert Tokens("a", "b", "c").access("None") is Access.NOTHING
 
 
-def test_the_cookie_is_no_token() -> None:
-    tokens = Tokens("agent-token", "viewer-token")
-    assert tokens.access(tokens.cookie()) is Access.NOTHING
-    assert tokens.cookie() != Tokens("agent-token", "another").cookie()
+def test_a_cookie_is_no_token_and_opens_the_page_alone() -> None:
+    tokens = Tokens("agent-token", "viewer-token", "owner-token", "all")
+    for token, access in (
+        ("agent-token", Access.NOTHING),
+        ("viewer-token", Access.VIEW),
+        ("owner-token", Access.PAGE),
+        ("all", Access.PAGE),
+        ("another", Access.NOTHING),
+    ):
+        cookie = tokens.cookie_for(token)
+        assert tokens.access(cookie) is Access.NOTHING
+        assert tokens.cookie_access(cookie) is access
+        assert Tokens("a", "viewer-token", "new", "all").cookie_access(cookie) is Access.NOTHING
+
+
+def test_a_file_of_two_tokens_gets_the_third_and_nobody_loses_anything(tmp_path: Path) -> None:
+    path = tmp_path / "token.json"
+    path.write_text('{"agent": "old-agent", "viewer": "old-viewer"}')
+    tokens = load_tokens(path)
+    assert tokens.access("old-agent") is Access.INGEST
+    assert tokens.access("old-viewer") is Access.PAGE, "it could acknowledge; it still can"
+    assert tokens.access(tokens.viewer) is Access.VIEW
+    assert load_tokens(path) == tokens
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_new_tokens_are_taken_up_and_a_spoiled_file_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "token.json"
+    keys = Keys(load_tokens(path, "extra"))
+    before = keys.tokens
+    assert not keys.reread(path)
+    new = rotate_tokens(path)
+    assert keys.reread(path)
+    assert keys.tokens is not None
+    assert before is not None
+    assert keys.tokens.owner == new.owner
+    assert keys.tokens.extra == "extra"
+    assert not set(before.all()) & set(new.all())
+    path.write_text("{}")
+    with pytest.raises(ConfigError):
+        keys.reread(path)
+    path.unlink()
+    with pytest.raises(OSError):
+        keys.reread(path)
+    assert keys.tokens.owner == new.owner
+    assert not Keys(None).reread(path)
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{}", "[1]", '{"agent": "", "viewer": "x"}', '{"agent": 1, "viewer": 2}']
+    "content",
+    [
+        "",
+        "{}",
+        "[1]",
+        '{"agent": "", "viewer": "x"}',
+        '{"agent": 1, "viewer": 2}',
+        '{"agent": "a", "viewer": "b", "owner": 3}',
+        '{"agent": "a", "viewer": "b", "owner": ""}',
+    ],
 )
 def test_a_spoiled_token_file_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "token.json"

@@ -89,7 +89,7 @@ function alertBody(f, state, act) {
     `confidence ${percent(f.confidence)}`,
     f.silenced_until !== null && f.state === "silenced" ? `silent until ${clock(f.silenced_until, now)}` : "",
   ];
-  const closed = f.state === "resolved";
+  const changeable = state.may_change && f.state !== "resolved";
   return h(
     "div",
     { class: "alert-body" },
@@ -105,8 +105,8 @@ function alertBody(f, state, act) {
       h(
         "div",
         { class: "actions" },
-        !closed && f.state !== "acknowledged" && button("Acknowledge", () => act.acknowledge(f.id)),
-        !closed && f.state !== "silenced" && button("Silence for 1 h", () => act.silence(f.id, 3600), {}, icon("bell")),
+        changeable && f.state !== "acknowledged" && button("Acknowledge", () => act.acknowledge(f.id)),
+        changeable && f.state !== "silenced" && button("Silence for 1 h", () => act.silence(f.id, 3600), {}, icon("bell")),
         f.rank !== null && state.route.page === "run" && h("a", { class: "button", href: routeHash({ run: state.route.run, rank: f.rank }) }, h("span", {}, `Open rank ${f.rank}`), icon("right")),
       ),
     ),
@@ -190,7 +190,7 @@ export function hangCard(f, state, act) {
       { class: "card-head" },
       h("h2", {}, "Frozen"),
       h("p", { class: "card-about" }, `no progress since ${clock(f.began_at, now)}, `, h("b", {}, duration(now - f.began_at))),
-      f.state === "firing" && button("Acknowledge", () => act.acknowledge(f.id)),
+      state.may_change && f.state === "firing" && button("Acknowledge", () => act.acknowledge(f.id)),
     ),
     h(
       "div",

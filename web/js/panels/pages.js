@@ -236,7 +236,7 @@ function stacksCard(state, act) {
     id: "stacks",
     title: "Stacks",
     about: stacks === null || stacks.length === 0 ? "of the training process and its workers" : `newest of each process, taken ${clock(Math.max(...stacks.map((s) => s.taken_at)), now)}`,
-    extra: button("Take stacks now", act.takeStacks, { class: "button primary" }, icon("camera")),
+    extra: state.may_change && button("Take stacks now", act.takeStacks, { class: "button primary" }, icon("camera")),
     height: "120px",
     flush: true,
     body: h("div", { class: "stack-list" }, (stacks ?? []).map((s) => stackView(s, state.open[`stack/${s.worker}`] ?? s.worker < 0, (on) => act.open(`stack/${s.worker}`, on), now))),

@@ -1,0 +1,148 @@
+"""How much one caller may ask for: so much at once, and so much a second after that."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from loaderwatch.core.errors import LoaderwatchError
+
+_MOST_KEYS: Final = (
+    10_000  # the one not heard of for longest is forgotten: an attacker cannot fill our memory
+)
+
+
+class TooMany(LoaderwatchError):
+    """One caller asks for more than its share; try again in ``retry_after_s``."""
+
+    def __init__(self, what: str, retry_after_s: float) -> None:
+        super().__init__(f"{what}; try again in {retry_after_s:.0f} s")
+        self.retry_after_s = retry_after_s
+
+
+class Allowance:
+    """``burst`` at once and ``per_s`` a second after that, for each key."""
+
+    def __init__(self, burst: float, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._burst = burst
+        self._per_s = per_s
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what was left, and when
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def wait_s(self, key: str, cost: float = 1.0) -> float:
+        """How long until so much may be taken; 0 when now. What costs more than a burst may be taken when all is left."""
+        missing = min(cost, self._burst) - self._now(key)
+        return max(0.0, missing / self._per_s)
+
+    def take(self, key: str, cost: float = 1.0) -> None:
+        """Take it, allowed or not."""
+        left = self._now(key) - cost
+        self._left[key] = (left, self._clock())
+        self._left.move_to_end(key)
+        if len(self._left) > _MOST_KEYS:
+            self._left.popitem(last=False)
+
+    def _now(self, key: str) -> float:
+        left, at = self._left.get(key, (self._burst, 0.0))
+        return min(self._burst, left + (self._clock() - at) * self._per_s)
+
+
+@dataclass(slots=True)
+class _Shown:
+    """Digests of what an address showed last."""
+
+    wrong: deque[bytes] = field(default_factory=lambda: deque(maxlen=64))
+    right: deque[bytes] = field(default_factory=lambda: deque(maxlen=64))
+
+
+class Guesses:
+    """Wrong tokens, by client address.
+
+    Who showed many different ones waits before another is looked at. The same wrong one again tells a guesser nothing
+    and counts once, so that a job that was left with an old token locks nobody out; and what was right before from the
+    same address is not held up, so that a guesser on a shared machine does not cut off those who are in.
+    """
+
+    BURST: Final = 20
+    PER_S: Final = 1 / 3
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._allowance = Allowance(self.BURST, self.PER_S, clock)
+        self._shown: OrderedDict[str, _Shown] = OrderedDict()
+
+    def wait_s(self, address: str, token: str) -> float:
+        """How long until this token is looked at; 0 when now."""
+        shown = self._shown.get(address)
+        if shown is not None and _digest(token) in (*shown.right, *shown.wrong):
+            return 0.0
+        return self._allowance.wait_s(address)
+
+    def note(self, address: str, token: str, *, right: bool) -> None:
+        """What came of it."""
+        shown = self._shown.setdefault(address, _Shown())
+        self._shown.move_to_end(address)
+        if len(self._shown) > _MOST_KEYS:
+            self._shown.popitem(last=False)
+        digest = _digest(token)
+        if digest in (shown.right if right else shown.wrong):
+            return
+        (shown.right if right else shown.wrong).append(digest)
+        if not right:
+            self._allowance.take(address)
+
+
+class Turns:
+    """So many at once for each caller; more wait their turn, and many more are sent away."""
+
+    def __init__(self, at_once: int, waiting: int) -> None:
+        self._at_once = at_once
+        self._most = at_once + waiting
+        self._callers: dict[str, tuple[asyncio.Semaphore, int]] = {}
+
+    @asynccontextmanager
+    async def turn(self, caller: str) -> AsyncIterator[None]:
+        """Wait for a turn and have it.
+
+        Raises:
+            TooMany: too many of this caller wait already.
+        """
+        semaphore, count = self._callers.get(caller) or (asyncio.Semaphore(self._at_once), 0)
+        if count >= self._most:
+            raise TooMany(f"{count} questions of yours are being answered", 1.0)
+        self._callers[caller] = (semaphore, count + 1)
+        try:
+            async with semaphore:
+                yield
+        finally:
+            count = self._callers[caller][1] - 1
+            if count:
+                self._callers[caller] = (semaphore, count)
+            else:
+                del self._callers[caller]
+
+
+def caller_of(host: str | None) -> str:
+    """A client's address as limits count it: of IPv6 the network, because everybody has a whole one."""
+    try:
+        address = ip_address(host or "")
+    except ValueError:
+        return host or ""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return address.exploded[:19]
+    return str(address)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()[:16]
