@@ -20,10 +20,12 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
 from loaderwatch.core.config import load_settings
+from loaderwatch.core.proof import proofs
 from loaderwatch.core.records import RECORD_FIELDS, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, WORKER_CAPACITY, RingIdentity, RingWriter
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo, decode, row_count
@@ -33,6 +35,7 @@ from loaderwatch.streamer.samplers.procfs import ProcessFiles
 BUDGET_CPU_RATIO = 0.03
 BUDGET_RSS_BYTES = 80e6
 WARM_UP_S = 5.0
+TOKEN = "the token of the bench"
 
 
 class Load:
@@ -104,13 +107,19 @@ class Received:
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def do_GET(self) -> None:
+                (challenge,) = parse_qs(urlsplit(self.path).query)["challenge"]
+                self._reply(msgspec.json.encode(proofs([TOKEN], challenge)))
+
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 envelope = decode(body)
                 received.rows += sum(row_count(table) for table in envelope.tables.values())
                 received.bytes += len(body)
                 received.envelopes += 1
-                answer = b'{"stored_seq": %d}' % envelope.seq
+                self._reply(b'{"stored_seq": %d}' % envelope.seq)
+
+            def _reply(self, answer: bytes) -> None:
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
@@ -155,7 +164,12 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, float]:
     sleepers = [subprocess.Popen(["sleep", "3600"], start_new_session=True) for _ in range(count)]
     pids = [sleeper.pid for sleeper in sleepers]
     mains = pids[:: 1 + options.workers]
-    environ = {**os.environ, "LOADERWATCH_DIR": str(folder / "data"), "LOADERWATCH_SERVER": received.url}
+    environ = {
+        **os.environ,
+        "LOADERWATCH_DIR": str(folder / "data"),
+        "LOADERWATCH_SERVER": received.url,
+        "LOADERWATCH_TOKEN": TOKEN,
+    }
     environ |= simulate_gpus(folder / "nvml", options.gpus, mains)
     settings = load_settings(environ)
     rings = settings.rings_dir / "bench"

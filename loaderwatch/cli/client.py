@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.proof import IDENTITY_PATH, NotProven, check_proof, new_challenge
 
 _TIMEOUT_S = 10.0
 _PACKING_S = 120.0
@@ -41,8 +42,23 @@ class Client:
         except ValueError:
             raise ServerError(f"{self.url} is not a loaderwatch server: its answer is not JSON") from None
 
+    def have_proven(self) -> None:
+        """Make sure that the server knows the token before it is sent.
+
+        Raises:
+            NotProven, ServerError: it does not, or does not say.
+            OSError: nobody answers.
+        """
+        if self.token:
+            challenge = new_challenge()
+            path = f"{IDENTITY_PATH}?challenge={challenge}"
+            check_proof(self.token, challenge, Client(self.url, None)._open(path, _TIMEOUT_S))
+
     def _fetch(self, path: str, timeout_s: float) -> bytes:
-        request = urllib.request.Request(f"{self.url}/api/v1{path}")
+        return self._open(f"/api/v1{path}", timeout_s)
+
+    def _open(self, path: str, timeout_s: float) -> bytes:
+        request = urllib.request.Request(self.url + path)
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -75,10 +91,13 @@ def find_server(data_dir: Path | None) -> Client | None:
     """The server in charge: LOADERWATCH_SERVER, or the one that has this data directory open; None without one.
 
     A data directory named on the command line means that one, whatever LOADERWATCH_SERVER says.
+
+    Raises:
+        ServerError: the server that LOADERWATCH_SERVER names does not answer, or does not know LOADERWATCH_TOKEN.
     """
     settings = load_settings()
     if data_dir is None and settings.server is not None:
-        return Client(settings.server, settings.token)
+        return _configured(Client(settings.server, settings.token))
     directory = data_dir or settings.data_dir
     try:
         where = json.loads((directory / "server.json").read_text())
@@ -87,9 +106,26 @@ def find_server(data_dir: Path | None) -> Client | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     try:
-        client.get("/runs")
-    except (OSError, ServerError):  # it was killed and left its file; by now another may listen there
+        client.have_proven()
+    except (
+        OSError,
+        NotProven,
+        ServerError,
+    ):  # it was killed and left its file; by now another may listen there
         return None
+    return client
+
+
+def _configured(client: Client) -> Client:
+    try:
+        client.have_proven()
+    except NotProven as error:
+        raise ServerError(
+            f"{client.url} has not proven that it is your loaderwatch server ({error}), so it was sent no token; set"
+            " LOADERWATCH_TOKEN to one of that server's tokens"
+        ) from None
+    except OSError as error:
+        raise ServerError(f"{client.url} cannot be reached ({error}); check LOADERWATCH_SERVER") from None
     return client
 
 

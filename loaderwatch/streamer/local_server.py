@@ -6,6 +6,7 @@ import http.client
 import logging
 import os
 import time
+import urllib.parse
 from collections import deque
 from pathlib import Path
 from typing import Final, TypeVar
@@ -13,7 +14,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from loaderwatch.core.config import Settings
+from loaderwatch.core.proof import NotProven
 from loaderwatch.streamer.election import FileLock
+from loaderwatch.streamer.proving import Away, have_proven
 from loaderwatch.streamer.spawn import spawn_detached
 from loaderwatch.streamer.upload import Target, Trouble, connect
 
@@ -68,10 +71,10 @@ class ServerFinder:
 
     def _running(self) -> Target | None:
         server = _read(self._settings.server_path, ServerFile)
-        if server is None or not answers(server.url):
-            return None
         tokens = _read(self._settings.token_path, TokenFile)
-        token = self._settings.token or (tokens.agent if tokens else None)
+        token = (tokens.agent if tokens else None) or self._settings.token
+        if server is None or not is_own(server.url, token):
+            return None
         return Target(server.url.rstrip("/"), token, server.viewer_url or server.url)
 
     def _start(self) -> Target | None:
@@ -143,18 +146,16 @@ def _read(path: Path, kind: type[_File]) -> _File | None:
         return None
 
 
-def answers(url: str) -> bool:
-    """Whether a loaderwatch server is alive at an address."""
+def is_own(url: str, token: str | None) -> bool:
+    """Whether a loaderwatch server that knows this token is alive at an address."""
     try:
         connection = connect(url, timeout_s=2.0)
     except ValueError:  # a port that is none
         return False
     try:
-        connection.request("GET", "/healthz")
-        response = connection.getresponse()
-        response.read(65536)
-        return response.status == 200
-    except (OSError, http.client.HTTPException, ValueError):
+        have_proven(connection, urllib.parse.urlsplit(url).path, token)
+    except (NotProven, Away, OSError, http.client.HTTPException, ValueError):
         return False
     finally:
         connection.close()
+    return True

@@ -15,8 +15,10 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.proof import NotProven
 from loaderwatch.core.wire import Receipt
 from loaderwatch.streamer.outbox import Outbox
+from loaderwatch.streamer.proving import Away, have_proven
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +29,8 @@ MAX_BACKOFF_S: Final = 10.0
 REFUSED_BACKOFF_S: Final = 30.0
 UNREACHED_S: Final = 5.0
 """A server that never answered for this long is said on the job's stderr: one that comes up with the job is not."""
+UNPROVEN_BACKOFF_S: Final = 5.0
+"""Token and server do not fit: one of them may be about to change."""
 REJECTED_STATUSES: Final = frozenset({400, 413, 415, 422})
 """Answers about this very envelope. A 404 or 405 is not one: the address leads to something else, and a wrong address
 must not cost the data."""
@@ -96,12 +100,16 @@ class Uploader(threading.Thread):
         """Send one envelope; None when it is done with, else the seconds to wait before trying again."""
         try:
             status, retry_after_s, body = self._post(payload)
+        except NotProven as error:
+            self._say_unproven(error)
+            return self._leave(UNPROVEN_BACKOFF_S)
+        except Away as error:
+            self._say_away(str(error))
+            return self._leave(parse_retry_after(error.retry_after))
         except (OSError, http.client.HTTPException, ValueError) as error:
             # ValueError: a port or token that cannot be put into a request.
             self._say_away(f"cannot be reached ({error})")
-            self._close()
-            self.target = None  # it may have moved
-            return 0.0
+            return self._leave(0.0)
         if status == 200:
             return self._received(seq, body)
         if status in REJECTED_STATUSES:
@@ -114,7 +122,13 @@ class Uploader(threading.Thread):
             return retry_after_s
         self._say_refusal(status, body)
         self.target = None  # a new token may be on disk
-        return REFUSED_BACKOFF_S if status not in (401, 403) else min(REFUSED_BACKOFF_S, 5.0)
+        return REFUSED_BACKOFF_S if status not in (401, 403) else UNPROVEN_BACKOFF_S
+
+    def _leave(self, pause_s: float) -> float:
+        """Give this connection up; the server may have moved, and its token may be new."""
+        self._close()
+        self.target = None
+        return pause_s
 
     def _received(self, seq: int, body: bytes) -> float | None:
         try:
@@ -137,6 +151,7 @@ class Uploader(threading.Thread):
         parts = urllib.parse.urlsplit(self.target.url)
         if self._connection is None:
             self._connection = connect(self.target.url)
+            have_proven(self._connection, parts.path, self.target.token)
         headers = {"Content-Type": "application/msgpack"}
         if self.target.token:
             headers["Authorization"] = f"Bearer {self.target.token}"
@@ -169,6 +184,18 @@ class Uploader(threading.Thread):
             else "check that LOADERWATCH_SERVER is the address of a loaderwatch server"
         )
         text = f"{self.target.url} refuses this run's data ({status}: {reason}); {move}. It is kept on disk meanwhile."
+        log.error("%s", text)
+        self.troubles.append(Trouble(text))
+
+    def _say_unproven(self, error: NotProven) -> None:
+        if self._refusal_said or self.target is None:
+            return
+        self._refusal_said = True
+        text = (
+            f"{self.target.url} has not proven that it is your loaderwatch server ({error}), so it gets nothing of this run."
+            " Set LOADERWATCH_TOKEN to that server's agent token; if it is set right, somebody else listens there."
+            " This run's data waits on disk."
+        )
         log.error("%s", text)
         self.troubles.append(Trouble(text))
 

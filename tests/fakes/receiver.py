@@ -9,15 +9,22 @@ import time
 from array import array
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
+import msgspec
+
+from loaderwatch.core.proof import IDENTITY_PATH, proofs
 from loaderwatch.core.wire import Envelope, decode
 from tests.fakes.quiet_server import QuietServer
+
+TOKEN = "a-secret-for-tests"
 
 
 class Receiver:
     """``with Receiver() as receiver``; ``answer`` may be set to return (status, body, headers) for a try."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, token: str = TOKEN) -> None:
+        self.challenges = 0  # how often it proved that it knows ``token``
         self.envelopes: dict[tuple[str, int], Envelope] = {}
         self.posts: list[tuple[str, int]] = []
         self.tokens: list[str | None] = []
@@ -30,6 +37,12 @@ class Receiver:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
+                asked = urlsplit(self.path)
+                if asked.path == IDENTITY_PATH:
+                    receiver.challenges += 1
+                    (challenge,) = parse_qs(asked.query)["challenge"]
+                    self._reply(200, msgspec.json.encode(proofs([token], challenge)), {})
+                    return
                 self._reply(200, b'{"status": "ok"}', {})
 
             def do_POST(self) -> None:

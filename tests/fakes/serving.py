@@ -89,7 +89,9 @@ class ServeProcess:
             assert time.monotonic() < deadline, "the server did not start"
             time.sleep(0.05)
         tokens = json.loads((self.data_dir / "token.json").read_text())
-        return Access(json.loads(where.read_text())["url"], tokens["agent"], tokens["viewer"], tokens["owner"])
+        return Access(
+            json.loads(where.read_text())["url"], tokens["agent"], tokens["viewer"], tokens["owner"]
+        )
 
     def stop(self, sig: int = signal.SIGTERM, timeout_s: float = 20.0) -> tuple[int, str, float]:
         """Signal it; returns exit code, what it printed, and how long it took."""

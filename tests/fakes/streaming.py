@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from loaderwatch.core.config import load_settings
+from tests.fakes.receiver import TOKEN
 
 WRITER = Path(__file__).with_name("ring_writer.py")
 
@@ -27,7 +28,7 @@ class Streaming:
         self.environ = {
             **os.environ,
             "LOADERWATCH_DIR": str(data_dir),
-            "LOADERWATCH_TOKEN": "a-secret-for-tests",
+            "LOADERWATCH_TOKEN": TOKEN,
             **environ,
         }
         if server is not None:

@@ -12,11 +12,11 @@ import pytest
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.wire import RUN_ID_PATTERN
-from loaderwatch.streamer.local_server import ServerFinder, answers
+from loaderwatch.streamer.local_server import ServerFinder, is_own
 from loaderwatch.streamer.notices import clean, write_stderr
 from loaderwatch.streamer.state import StreamState, load_state, new_stream_name, save_state
 from loaderwatch.streamer.upload import Target, jittered, parse_retry_after
-from tests.fakes.receiver import Receiver
+from tests.fakes.receiver import TOKEN, Receiver
 
 NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 
@@ -44,7 +44,7 @@ def test_a_configured_server_is_used_without_asking(data_dir: Path) -> None:
 
 
 def test_the_local_server_is_found_with_its_token(data_dir: Path) -> None:
-    """Only while it answers."""
+    """Only while it answers, and proves that it knows the token."""
     data_dir.mkdir()
     settings = load_settings({"LOADERWATCH_DIR": str(data_dir)})
     finder = ServerFinder(settings, may_start=False)
@@ -54,12 +54,14 @@ def test_the_local_server_is_found_with_its_token(data_dir: Path) -> None:
     with Receiver() as receiver:
         where = {"url": receiver.url, "viewer_url": receiver.url + "/?token=v", "pid": 1}
         settings.server_path.write_text(json.dumps(where))
-        settings.token_path.write_text(json.dumps({"agent": "a", "viewer": "v"}))
-        assert finder.find() == Target(receiver.url, "a", receiver.url + "/?token=v")
+        settings.token_path.write_text(json.dumps({"agent": "another's", "viewer": "v"}))
+        assert finder.find() is None
+        settings.token_path.write_text(json.dumps({"agent": TOKEN, "viewer": "v"}))
+        assert finder.find() == Target(receiver.url, TOKEN, receiver.url + "/?token=v")
         configured = load_settings({"LOADERWATCH_DIR": str(data_dir), "LOADERWATCH_SERVER": receiver.url})
-        assert ServerFinder(configured).find() == Target(receiver.url, "a", receiver.url)
+        assert ServerFinder(configured).find() == Target(receiver.url, TOKEN, receiver.url)
     assert finder.find() is None
-    assert not answers(receiver.url)
+    assert not is_own(receiver.url, TOKEN)
 
 
 def test_notices_carry_no_control_characters() -> None:
