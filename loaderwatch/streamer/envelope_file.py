@@ -11,7 +11,8 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.errors import WireError
-from loaderwatch.core.wire import Envelope, decode
+from loaderwatch.core.records import KIND_TABLE
+from loaderwatch.core.wire import Envelope, decode, row_count
 
 _HEAD: Final = struct.Struct("<4sIII")  # magic, length of the cursors, length of the payload, crc32 of both
 _MAGIC: Final = b"LWE1"
@@ -63,3 +64,12 @@ def count_rows(payload: bytes) -> Counter[int]:
     for loss in envelope.losses:
         rows[loss.rank] += loss.count
     return rows
+
+
+def count_ring_rows(payload: bytes) -> int:
+    """Rows of an envelope that came from rings."""
+    try:
+        tables = decode(payload).tables
+    except WireError:
+        return 0
+    return sum(row_count(tables[name]) for name in KIND_TABLE.values() if name in tables)

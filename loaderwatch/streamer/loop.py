@@ -65,11 +65,10 @@ class Streamer:
             boot_id=boot_id(),
         )
         folder = settings.outbox_dir / run_id / host
-        self._outbox = Outbox(folder, fresh, fresh.boot_id, outbox_limit())
+        rings = settings.rings_dir / run_id
+        self._outbox = Outbox(folder, fresh, fresh.boot_id, outbox_limit(), spare=rings)
         self._state = self._outbox.state
-        self._rings = RingFolder(
-            settings.rings_dir / run_id, self._outbox.cursors, settings.data_dir / "set-aside" / run_id
-        )
+        self._rings = RingFolder(rings, self._outbox.cursors, settings.data_dir / "set-aside" / run_id)
         self._roster = Roster(self._rings)
         self._drain = Drain(self._state.wall_offset_ns)
         self._processes = ProcessSampler()
@@ -86,6 +85,7 @@ class Streamer:
         self._next_sample_ns = self._next_envelope_ns = 0
         self._succession = Succession(settings, run_id, self._state.run_name)
         self._next_check_ns = monotonic_ns() + CHECK_NS // 2
+        self._final_due = False  # the last envelope could not be put anywhere yet
 
     def run(self) -> int:
         """Stream until the run has ended on this host and everything is sent."""
@@ -105,8 +105,8 @@ class Streamer:
             self._gpus.stop()
             self._uploader.stop()
         self._roster.close()
+        self._outbox.close()  # first: a part of it may lie among the rings
         self._rings.remove()
-        self._outbox.close()
         log.info("run %s has ended on this host", self._run_id)
         return 0
 
@@ -118,8 +118,7 @@ class Streamer:
             now = monotonic_ns()
             self._tick(now)
             if self._has_ended(now, began):
-                if self._roster.mains:
-                    self._send_envelope(final=True)
+                self._final_due = bool(self._roster.mains) and not self._send_envelope(final=True)
                 return
             deadline += TICK_NS
             late = monotonic_ns() - deadline
@@ -218,7 +217,7 @@ class Streamer:
                 spans.append(info)
         return spans, monotonic_ns() + self._state.wall_offset_ns
 
-    def _send_envelope(self, *, final: bool = False) -> None:
+    def _send_envelope(self, *, final: bool = False) -> bool:
         for rank, count in self._outbox.take_losses().items():
             self._drain.lose("outbox", rank, count)
         spans, made_ns = self._spans()
@@ -247,9 +246,11 @@ class Streamer:
             losses=losses,
             final=final,
         )
-        if self._outbox.put(encode(envelope), self._rings.cursors()):
-            for member in ended:
-                member.drained = True
+        if not self._outbox.put(encode(envelope), self._rings.cursors()):
+            return False
+        for member in ended:
+            member.drained = True
+        return True
 
     # -- what the server and people hear and say
 
@@ -263,6 +264,8 @@ class Streamer:
         for troubles in (self._uploader.troubles, self._finder.troubles):
             while troubles:
                 self._write_to_rank(self._voice(), f"loaderwatch: {troubles.popleft().text}")
+        while self._outbox.troubles:
+            self._write_to_rank(self._voice(), f"loaderwatch: {self._outbox.troubles.popleft()}")
         target = self._uploader.target
         if (
             target is not None
@@ -307,11 +310,13 @@ class Streamer:
         """Wait until everything is sent; False if the run goes on here after all (an elastic restart)."""
         self._roster.drop_workers()
         deadline = time.monotonic() + LINGER_S
-        while len(self._outbox) and time.monotonic() < deadline:
+        while (len(self._outbox) or self._final_due) and time.monotonic() < deadline:
             self._roster.refresh(monotonic_ns())
             if not self._roster.all_dead():
                 return False
             self._hear()
+            if self._final_due:
+                self._final_due = not self._send_envelope(final=True)
             time.sleep(0.1)
         if len(self._outbox):
             log.warning(

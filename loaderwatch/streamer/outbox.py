@@ -1,13 +1,12 @@
 """Envelopes that wait for the server: files on disk, bounded, each with the ring cursors it covers.
 
-An envelope is on disk before it is sent, and is removed after the state file says that the server has it. So whichever
+An envelope is in a file before it is sent, and is removed after the state file says that the server has it. So whichever
 streamer takes over finds the first unsent record of every ring, and the numbers of a stream never go back. A dropped or
 rejected envelope leaves a gap in them: a server needs them to grow, not to be dense.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
@@ -16,16 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from loaderwatch.streamer.envelope_file import Covered, count_rows, pack_file, unpack_file
-from loaderwatch.streamer.state import StreamState, load_state, save_state, set_aside
+from loaderwatch.streamer.envelope_file import Covered, count_ring_rows, count_rows, pack_file, unpack_file
+from loaderwatch.streamer.shelf import Shelf
+from loaderwatch.streamer.state import StreamState, set_aside
 
 log = logging.getLogger(__name__)
 
 DEFAULT_MAX_BYTES: Final = 256 * 2**20
-MAX_IN_MEMORY: Final = 8  # envelopes held when the disk cannot be written
 MAX_REJECTED: Final = 20  # rejected files kept for a person to look at
 SAY_AGAIN_S: Final = 60.0
-SUFFIX: Final = ".lwe"
 
 
 @dataclass(slots=True)
@@ -33,31 +31,34 @@ class _Waiting:
     seq: int
     size: int
     covered: Covered
-    payload: bytes | None  # only when it could not be written to disk
+    path: Path
 
 
 class Outbox:
-    """The queue between the drain loop (``put``) and the upload thread (``oldest``, ``settle``, ``reject``).
-
-    Raises:
-        OSError: its folder cannot be made.
-    """
+    """The queue between the drain loop (``put``) and the upload thread (``oldest``, ``settle``, ``reject``)."""
 
     def __init__(
-        self, folder: Path, fresh_state: StreamState, current_boot: str | None, max_bytes: int
+        self,
+        folder: Path,
+        fresh_state: StreamState,
+        current_boot: str | None,
+        max_bytes: int,
+        spare: Path | None = None,
     ) -> None:
-        self.folder = folder
+        self._shelf = Shelf(folder, spare)
+        self.troubles = self._shelf.troubles
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
         self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
         self._bytes = 0
         self._lost: Counter[int] = Counter()
-        self._write_failing = False
+        self._taken: Counter[int] | None = None  # losses that the envelope ``next_seq`` reports
         self._highest_seen = 0
         self._drop_said_at = -SAY_AGAIN_S
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.state = self._recover(fresh_state, current_boot)
+        oldest = next(iter(self._waiting), None)
+        self._maybe_sent = oldest  # the server may have it: it is not dropped before that is known
         newest = next(reversed(self._waiting.values()), None)
         self._next_seq = max(self.state.settled_seq, self._highest_seen) + 1
         self.cursors: dict[str, int] = dict(newest.covered.cursors if newest else self.state.cursors)
@@ -71,27 +72,32 @@ class Outbox:
         return self._next_seq
 
     def put(self, payload: bytes, cursors: dict[str, int]) -> bool:
-        """Take the envelope numbered ``next_seq``; True once it is on disk, False if it is only in memory or was lost."""
+        """Take the envelope numbered ``next_seq``; False if it can lie nowhere, so that its rows are counted as lost."""
         covered = Covered(self.state.stream, self.state.wall_offset_ns, cursors)
         data = pack_file(covered, payload)
         with self._lock:
             seq = self._next_seq
-            while self._waiting and self._bytes + len(data) > self._max_bytes:
-                self._drop_oldest()
-            on_disk = self._write(seq, data)
-            if not on_disk and sum(w.payload is not None for w in self._waiting.values()) >= MAX_IN_MEMORY:
+            while self._bytes + len(data) > self._max_bytes and self._drop_oldest():
+                pass
+            path = self._shelf.write(seq, data)
+            if path is None:
+                self._taken = None  # they are in the payload, and counted with it
                 self._lost.update(count_rows(payload))
                 return False
-            self._waiting[seq] = _Waiting(seq, len(data), covered, None if on_disk else payload)
+            self._waiting[seq] = _Waiting(seq, len(data), covered, path)
             self._bytes += len(data)
             self._next_seq = seq + 1
+            reported, self._taken = self._taken, None
+            if reported or self._lost:
+                self._save_state()
             self._arrived.notify()
-        return on_disk
+        return True
 
     def take_losses(self) -> Counter[int]:
-        """Rows given up since the last call, by rank."""
+        """Rows given up since the last call, by rank, for the envelope ``next_seq`` to report."""
         with self._lock:
             lost, self._lost = self._lost, Counter()
+            self._taken = (self._taken or Counter()) + lost
             return lost
 
     def remember(self, *, announced: bool | None = None, wall_offset_ns: int | None = None) -> None:
@@ -120,20 +126,11 @@ class Outbox:
         with self._lock:
             while self._waiting:
                 entry = next(iter(self._waiting.values()))
-                if entry.payload is not None:
-                    return entry.seq, entry.payload
-                path = self._path(entry.seq)
-                try:
-                    whole = unpack_file(path.read_bytes())
-                except OSError as error:
-                    log.warning("%s cannot be read (%s); it is passed over", path, error)
-                    whole = None
-                else:
-                    if whole is not None:
-                        return entry.seq, whole[1]
-                    log.warning("%s is damaged; set aside as .corrupt", path)
-                    set_aside(path)
-                self._lost[-1] += 1
+                payload = self._read(entry)
+                if payload is not None:
+                    self._maybe_sent = entry.seq
+                    return entry.seq, payload
+                self._lost[-1] += max(1, _read_between(self.state.cursors, entry.covered.cursors))
                 self._settle(entry)
             return None
 
@@ -151,55 +148,38 @@ class Outbox:
             if entry is None:
                 return
             self._lost.update(count_rows(payload))
-            if entry.payload is None:
-                set_aside(self._path(seq), ".rejected")
-                for old in sorted(self.folder.glob("*.rejected"))[:-MAX_REJECTED]:
-                    old.unlink(missing_ok=True)
+            set_aside(entry.path, ".rejected")
+            for old in sorted(entry.path.parent.glob("*.rejected"))[:-MAX_REJECTED]:
+                old.unlink(missing_ok=True)
             self._settle(entry)
 
     def close(self) -> None:
         """Remove what is empty: the state goes only when nothing waits, so that a later streamer can go on."""
         with self._lock:
-            if self._waiting:
-                return
-            try:
-                (self.folder / "state.json").unlink(missing_ok=True)
-                self.folder.rmdir()  # fails, rightly, while files that were set aside lie there
-                self.folder.parent.rmdir()
-            except OSError:
-                pass
+            if not self._waiting:
+                self._shelf.remove()
 
     # -- within the lock
 
-    def _path(self, seq: int) -> Path:
-        return self.folder / f"{seq:012d}{SUFFIX}"
-
-    def _write(self, seq: int, data: bytes) -> bool:
-        path = self._path(seq)
-        scratch = path.with_suffix(".new")
+    def _read(self, entry: _Waiting) -> bytes | None:
         try:
-            scratch.write_bytes(data)
-            scratch.rename(path)
+            whole = unpack_file(entry.path.read_bytes())
         except OSError as error:
-            if not self._write_failing:
-                log.warning("%s cannot be written (%s); envelopes are kept in memory", path, error)
-            self._write_failing = True
-            with contextlib.suppress(OSError):
-                scratch.unlink(missing_ok=True)
-            return False
-        self._write_failing = False
-        return True
+            log.warning("%s cannot be read (%s); it is passed over", entry.path, error)
+            return None
+        if whole is None:
+            log.warning("%s is damaged; set aside as .corrupt", entry.path)
+            set_aside(entry.path)
+            return None
+        return whole[1]
 
-    def _drop_oldest(self) -> None:
-        entry = next(iter(self._waiting.values()))
-        payload = entry.payload
-        if payload is None:
-            try:
-                whole = unpack_file(self._path(entry.seq).read_bytes())
-            except OSError:
-                whole = None
-            payload = whole[1] if whole else b""
-        lost = count_rows(payload)
+    def _drop_oldest(self) -> bool:
+        """Make room; False if there is nothing that may go."""
+        entry = next((w for w in self._waiting.values() if w.seq != self._maybe_sent), None)
+        if entry is None:
+            return False
+        payload = self._read(entry)
+        lost = Counter({-1: 1}) if payload is None else count_rows(payload)
         self._lost.update(lost)
         if time.monotonic() - self._drop_said_at > SAY_AGAIN_S:
             self._drop_said_at = time.monotonic()
@@ -210,31 +190,37 @@ class Outbox:
                 lost.total(),
             )
         self._settle(entry)
+        return True
 
     def _settle(self, entry: _Waiting) -> None:
+        """Be done with an envelope. What lies before it and may have been sent is still open."""
+        oldest = next(iter(self._waiting))
         del self._waiting[entry.seq]
         self._bytes -= entry.size
-        self.state.settled_seq = entry.seq
-        self.state.cursors = entry.covered.cursors
+        if entry.seq == oldest:
+            self.state.settled_seq = entry.seq
+            self.state.cursors = entry.covered.cursors
         self._save_state()
-        if entry.payload is None:
-            try:
-                self._path(entry.seq).unlink(missing_ok=True)
-            except OSError as error:
-                log.warning("%s cannot be removed: %s", self._path(entry.seq), error)
+        try:
+            entry.path.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s cannot be removed: %s", entry.path, error)
 
     def _save_state(self) -> None:
-        try:
-            save_state(self.folder, self.state)
-        except OSError as error:
-            # Later files still carry their cursors, and removing this one's makes room for the next try.
-            log.warning("the streamer's state cannot be saved: %s", error)
+        reported_by = self._next_seq if self._taken is None else self._next_seq + 1
+        losses = {reported_by: self._lost, **({} if self._taken is None else {self._next_seq: self._taken})}
+        self.state.losses = {
+            str(seq): {str(rank): count for rank, count in lost.items()}
+            for seq, lost in losses.items()
+            if lost
+        }
+        self._shelf.save_state(self.state)
 
     def _recover(self, fresh: StreamState, current_boot: str | None) -> StreamState:
-        state = load_state(self.folder)
-        for stray in self.folder.glob("*.new"):
-            stray.unlink(missing_ok=True)
-        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+        state = self._shelf.load_state()
+        cursors = dict(state.cursors) if state is not None else {}
+        damaged = False
+        for path in self._shelf.files():
             try:
                 whole = unpack_file(path.read_bytes()) if path.stem.isdecimal() else None
             except OSError as error:
@@ -245,18 +231,31 @@ class Outbox:
             if whole is None:
                 log.warning("%s is damaged; set aside as .corrupt", path)
                 set_aside(path)
-                self._lost[-1] += 1
+                damaged = True
                 continue
-            covered, seq = whole[0], int(path.stem)
+            (covered, payload), seq = whole, int(path.stem)
             if state is None:
                 fresh.stream, fresh.wall_offset_ns = covered.stream, covered.wall_offset_ns
                 state = fresh
             if seq <= state.settled_seq:
                 path.unlink(missing_ok=True)  # stored, but its streamer died before it could remove it
                 continue
-            self._waiting[seq] = _Waiting(seq, path.stat().st_size, covered, None)
-            self._bytes += path.stat().st_size
+            if damaged:  # what was read between its neighbours, and is in neither, was in it
+                self._lost[-1] += max(1, _read_between(cursors, covered.cursors) - count_ring_rows(payload))
+                damaged = False
+            cursors = covered.cursors
+            size = path.stat().st_size
+            self._waiting[seq] = _Waiting(seq, size, covered, path)
+            self._bytes += size
         state = state or fresh
+        for number, lost in state.losses.items():
+            if int(number) > max(state.settled_seq, self._highest_seen):  # else an envelope has reported them
+                self._lost.update({int(rank): count for rank, count in lost.items()})
         if state.boot_id != current_boot:  # the host was restarted: its monotonic clock began again
             state.boot_id, state.wall_offset_ns = fresh.boot_id, fresh.wall_offset_ns
         return state
+
+
+def _read_between(before: dict[str, int], after: dict[str, int]) -> int:
+    """Records that were read from the rings between two cursors."""
+    return sum(max(0, cursor - before.get(ring, 0)) for ring, cursor in after.items())

@@ -11,6 +11,7 @@ from typing import Final
 
 from loaderwatch.core.errors import RingError
 from loaderwatch.core.ring import OpenSpan, RingIdentity, RingReader
+from loaderwatch.streamer.shelf import SUFFIX
 from loaderwatch.streamer.state import set_aside
 
 log = logging.getLogger(__name__)
@@ -125,8 +126,8 @@ class RingFolder:
         try:
             files = list(self.folder.iterdir())
             strays = [path for path in files if path.suffix != ".lock"]
-            if any(path.stat().st_mtime > long_ago for path in strays):
-                return
+            if any(path.suffix == SUFFIX or path.stat().st_mtime > long_ago for path in strays):
+                return  # an envelope waits here for the server, or somebody settles in
             for path in files:
                 path.unlink(missing_ok=True)
             self.folder.rmdir()  # fails, rightly, if something came meanwhile

@@ -32,6 +32,8 @@ class StreamState(msgspec.Struct, kw_only=True):
     settled_seq: int = 0
     cursors: dict[str, int] = {}
     announced: bool = False  # the page's address was written to the job's stderr
+    losses: dict[str, dict[str, int]] = {}  # rows given up, by the envelope that will report them and by rank
+    saves: int = 0  # tells the newer of two states
 
 
 def new_stream_name(host: str) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from loaderwatch.core.config import Settings
 from loaderwatch.streamer.election import is_orphan, standby_missing
+from loaderwatch.streamer.shelf import SUFFIX
 from loaderwatch.streamer.spawn import spawn_detached
 from loaderwatch.streamer.state import host_folder_name
 
@@ -38,9 +39,10 @@ class Succession:
 
     def adopt_orphans(self) -> None:
         """Start a streamer for each run whose streamers died with the host, or were all killed, and left something."""
-        outboxes = self._settings.outbox_dir.glob(f"*/{host_folder_name()}/*.lwe")
-        rings = self._settings.rings_dir.glob("*/main-*.ring")
-        left = {path.parent.parent.name for path in outboxes} | {path.parent.name for path in rings}
+        outboxes = self._settings.outbox_dir.glob(f"*/{host_folder_name()}/*{SUFFIX}")
+        left = {path.parent.parent.name for path in outboxes}
+        for what in ("main-*.ring", f"*{SUFFIX}"):
+            left |= {path.parent.name for path in self._settings.rings_dir.glob(f"*/{what}")}
         for run_id in sorted(left - {self._run_id}):
             folder = self._settings.rings_dir / run_id
             if not folder.is_dir() or is_orphan(folder):

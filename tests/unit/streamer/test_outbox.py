@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import Envelope, HostInfo, Loss, encode, pack_table
+from loaderwatch.streamer import shelf
 from loaderwatch.streamer.envelope_file import Covered, count_rows, pack_file, unpack_file
-from loaderwatch.streamer.outbox import MAX_IN_MEMORY, Outbox
+from loaderwatch.streamer.outbox import Outbox
 from loaderwatch.streamer.state import StreamState
 
 
-def make(folder: Path, *, boot: str = "boot", max_bytes: int = 10**6, stream: str = "s") -> Outbox:
+def make(
+    folder: Path,
+    *,
+    boot: str = "boot",
+    max_bytes: int = 10**6,
+    stream: str = "s",
+    spare: Path | None = None,
+) -> Outbox:
     """An outbox as a streamer that starts opens it."""
     fresh = StreamState(stream=stream, run_name="run", wall_offset_ns=7, boot_id=boot)
-    return Outbox(folder, fresh, boot, max_bytes)
+    return Outbox(folder, fresh, boot, max_bytes, spare)
 
 
 def payload(seq: int, rows: int = 3, rank: int = 0) -> bytes:
@@ -129,23 +136,84 @@ def test_full_drops_the_oldest_and_counts_their_rows(tmp_path: Path) -> None:
     assert waiting[0] == 3
 
 
-def test_a_disk_that_takes_nothing(tmp_path: Path) -> None:
-    """A few envelopes stay in memory, further ones are counted; nothing raises, and it recovers."""
-    outbox = make(tmp_path / "o")
-    shutil.rmtree(tmp_path / "o")
+def test_what_may_have_been_sent_is_not_dropped(tmp_path: Path) -> None:
+    """The server may have it although no answer came: it would be stored and counted as lost."""
+    size = len(pack_file(Covered("s", 7, {"ring": 10}), payload(1)))
+    outbox = make(tmp_path / "o", max_bytes=3 * size + 20)
+    fill(outbox, 1)
+    assert outbox.oldest() == (1, payload(1))
+    fill(outbox, 5)
+    assert outbox.oldest() == (1, payload(1))
+    assert outbox.take_losses() == {0: 9}
+    again = make(tmp_path / "o", max_bytes=3 * size + 20)
+    assert again.oldest() == (1, payload(1))
+    again.settle(1)
+    assert again.oldest() == (5, payload(5))
+    assert (again.state.settled_seq, again.state.cursors) == (1, {"ring": 10})
+
+
+def test_losses_survive_a_death_until_an_envelope_reports_them(tmp_path: Path) -> None:
+    """Counted once: by the streamer that gave the rows up, or by the one after it."""
+    size = len(pack_file(Covered("s", 7, {"ring": 10}), payload(1)))
+    bound = 2 * size + 20
+    outbox = make(tmp_path / "o", max_bytes=bound)
+    fill(outbox, 3)
+    successor = make(tmp_path / "o", max_bytes=bound)
+    assert successor.take_losses() == {0: 3}
+    third = make(tmp_path / "o", max_bytes=bound)  # the second died before its envelope was in a file
+    assert third.take_losses() == {0: 3}
+    fill(third, 1)  # reports them, and pushes out one more
+    fourth = make(tmp_path / "o", max_bytes=bound)
+    assert fourth.take_losses() == {0: 3}
+    fill(fourth, 1)
+    fourth.take_losses()
+    while (waiting := fourth.oldest()) is not None:
+        fourth.settle(waiting[0])
+
+
+def test_a_disk_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some envelopes lie in shared memory, further ones are counted; nothing raises, a successor goes on, and it recovers."""
+    size = len(pack_file(Covered("s", 7, {"ring": 1}), payload(1)))
+    monkeypatch.setattr(shelf, "MAX_SPARE_BYTES", 4 * size)
+    spare = tmp_path / "shm"
+    spare.mkdir()
     (tmp_path / "o").write_text("in the way")
-    for _ in range(MAX_IN_MEMORY + 2):
-        assert outbox.put(payload(outbox.next_seq), {"ring": 1}) is False
-    assert len(outbox) == MAX_IN_MEMORY
+    outbox = make(tmp_path / "o", spare=spare)
+    (said,) = outbox.troubles
+    assert str(tmp_path / "o") in said
+    assert "Free some space" in said
+    for seq in range(1, 5):
+        assert outbox.put(payload(seq), {"ring": seq}) is True
+    for _ in range(2):
+        assert outbox.put(payload(5), {"ring": 6}) is False
+    assert len(outbox) == 4
     assert outbox.take_losses() == {0: 6}
+    assert outbox.oldest() == (1, payload(1))
+    outbox.settle(1)
+    successor = make(tmp_path / "o", spare=spare, stream="another")
+    assert (successor.state.stream, successor.next_seq, successor.cursors) == ("s", 5, {"ring": 4})
+    assert successor.take_losses() == {0: 6}
     (tmp_path / "o").unlink()
     (tmp_path / "o").mkdir()
-    assert outbox.put(payload(outbox.next_seq), {"ring": 2}) is True
-    for seq in range(1, MAX_IN_MEMORY + 2):
-        waiting = outbox.oldest()
-        assert waiting == (seq, payload(seq))
-        outbox.settle(seq)
-    assert len(outbox) == 0
+    assert successor.put(payload(5), {"ring": 7}) is True
+    for seq in range(2, 6):
+        assert successor.oldest() == (seq, payload(seq))
+        successor.settle(seq)
+    successor.close()
+    assert not (tmp_path / "o").exists()
+    assert not list(spare.iterdir())
+
+
+def test_a_damaged_envelope_counts_what_was_read_for_it(tmp_path: Path) -> None:
+    """Its own rows cannot be counted any more: the cursors of its neighbours tell."""
+    outbox = make(tmp_path / "o")
+    for seq in range(1, 4):
+        outbox.put(payload(seq, rows=10), {"ring": seq * 10})
+    (tmp_path / "o" / "000000000002.lwe").write_bytes(b"")
+    assert make(tmp_path / "o").take_losses() == {-1: 10}
+    outbox.settle(1)
+    assert outbox.oldest() == (3, payload(3, rows=10))
+    assert outbox.take_losses() == {-1: 10}
 
 
 def test_rejected_is_kept_and_counted(tmp_path: Path) -> None:

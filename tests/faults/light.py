@@ -1,0 +1,133 @@
+"""Ranks without torch: processes that write rings as ``attach`` does, and keep books in the form of ``training.py``.
+
+For faults in which what matters is how many there are, or what lies behind the rings. Run as a script it forks a process
+per rank; ``ring_writer.py`` is the same for a single one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from loaderwatch.core.records import RECORD_FIELDS, Phase, RecordKind
+from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
+from loaderwatch.core.wire import LoaderInfo, ProcessInfo
+from tests.faults.cluster import RUN, Host
+
+PLAN: Final[dict[str, Any]] = {
+    "folder": "",  # of the rings
+    "books": "",
+    "ranks": [0],
+    "world_size": 1,
+    "seconds": 5.0,
+    "period_s": 0.01,
+    "finish": True,  # says goodbye
+}
+
+
+def start_light(host: Host, run: str = RUN, *, streamers: int = 1, **plan: Any) -> subprocess.Popen[bytes]:
+    """Start ranks on a host, and streamers as ``attach`` would."""
+    (host.books / run).mkdir(exist_ok=True)
+    plan = {"folder": str(host.settings.rings_dir / run), "books": str(host.books / run), **plan}
+    with (host.data_dir / "job.log").open("ab") as log:
+        started = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.light", json.dumps(plan)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=host.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+            start_new_session=True,
+        )
+    host.trainers.append(started)
+    for _ in range(streamers):
+        start_streamer(host, run)
+    return started
+
+
+def start_streamer(host: Host, run: str = RUN) -> subprocess.Popen[bytes]:
+    """A streamer of a run."""
+    host.settings.logs_dir.mkdir(parents=True, exist_ok=True)
+    with (host.settings.logs_dir / f"streamer-{run}.log").open("ab") as log:
+        started = subprocess.Popen(
+            [sys.executable, "-m", "loaderwatch.streamer", "--run-id", run, "--run-name", run],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=host.environ,
+            start_new_session=True,
+        )
+    host.trainers.append(started)
+    return started
+
+
+def open_ring(folder: Path, rank: int, world_size: int) -> RingWriter:
+    """The files of a training process, as the agent makes them."""
+    pid, path = os.getpid(), folder / f"main-{os.getpid()}.json"
+    loaders = [LoaderInfo(loader=0, name="train", role="train", class_name="DataLoader", num_workers=0)]
+    info = ProcessInfo(
+        pid=pid, rank=rank, local_rank=rank, world_size=world_size, started_ns=time.time_ns(), loaders=loaders
+    )
+    ring = RingWriter(
+        path.with_suffix(".ring"), RingIdentity(pid, pid, -1, -1, time.monotonic_ns()), MAIN_CAPACITY
+    )
+    scratch = path.with_name(path.name + ".new")
+    scratch.write_bytes(msgspec.json.encode(info))
+    scratch.replace(path)
+    return ring
+
+
+def write(plan: dict[str, Any], rank: int) -> None:
+    """One rank: a record, a line, a pause, again and again."""
+    ring = open_ring(Path(plan["folder"]), rank, plan["world_size"])
+    ring.set_status(RingStatus(False, 0, 0, False))
+    book = os.open(
+        Path(plan["books"]) / f"train-{rank}-{os.getpid()}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+    )
+    os.write(book, b"open -1\n")
+    deadline, batch = time.monotonic() + plan["seconds"], 0
+    while time.monotonic() < deadline:
+        now = time.monotonic_ns()
+        fields = dict.fromkeys(RECORD_FIELDS[RecordKind.STEP], 0)
+        fields.update(
+            batch=batch, step=batch, request_ns=now, wait_ns=100_000, step_ns=int(plan["period_s"] * 1e9)
+        )
+        os.write(book, f"got 0 {batch} {os.getpid()} 0\n".encode())
+        ring.append(RecordKind.STEP, *fields.values())
+        ring.set_span(
+            Phase.STEP, now, loader=0, epoch=0, batch=batch, step=batch, batches=batch + 1, steps=batch + 1
+        )
+        batch += 1
+        os.write(book, f"ask 0 {batch}\n".encode())
+        time.sleep(plan["period_s"])
+    if plan["finish"]:
+        os.write(book, b"bye\n")
+        ring.set_status(RingStatus(True, 0, 0, False))
+
+
+def main() -> None:
+    """See the module's text."""
+    plan = PLAN | json.loads(sys.argv[1])
+    assert set(plan) == set(PLAN), sorted(set(plan) - set(PLAN))
+    Path(plan["folder"]).mkdir(parents=True, exist_ok=True, mode=0o700)
+    children: list[int] = []
+    ranks: Sequence[int] = plan["ranks"]
+    for rank in ranks:
+        pid = os.fork()
+        if pid == 0:
+            write(plan, rank)
+            os._exit(0)
+        children.append(pid)
+    for pid in children:
+        os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    main()

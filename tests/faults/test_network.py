@@ -1,0 +1,114 @@
+"""The way to the server: away for a while, or repeating, delaying, cutting and holding back what it is given."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.fakes.streaming import wait_for
+from tests.faults.cluster import Cluster, Host, wait_or_tell
+from tests.faults.ledger import assert_balanced
+from tests.faults.light import start_light
+from tests.faults.proxy import Proxy
+
+
+def _waiting(host: Host) -> int:
+    return len(list(host.settings.outbox_dir.glob("*/*/*.lwe")))
+
+
+def _holes(cluster: Cluster, run: str, away: tuple[float, float]) -> list[float]:
+    """Seconds of the outage for which the page's chart of steps has no value."""
+    start, end = away
+    path = f"/runs/{run}/series?metric=steps_per_s&start={start}&end={end}&points=200"
+    series = cluster.server.get(path)
+    drawn = {int(t - start) for t in series["t"]}
+    return [second for second in range(1, int(end - start) - 1) if second not in drawn]
+
+
+def _stay_away(cluster: Cluster, seconds: float) -> tuple[float, float]:
+    cluster.server.kill()
+    gone = time.time()
+    time.sleep(seconds)
+    back = time.time()
+    cluster.server.start()
+    return gone, back
+
+
+def test_the_server_is_away_for_seconds(cluster: Cluster) -> None:
+    """A host with room keeps all of it; one whose outbox is small drops the oldest and counts them."""
+    cluster.server.start()
+    roomy = cluster.host
+    tight = cluster.add_host(LOADERWATCH_OUTBOX_BYTES="100000")
+    start_light(roomy, "roomy", ranks=[0, 1], world_size=2, seconds=11, period_s=0.01)
+    start_light(tight, "tight", ranks=[0, 1], world_size=2, seconds=11, period_s=0.01)
+    wait_for(lambda: len(cluster.server.get("/runs")) == 2, 20)
+    away = _stay_away(cluster, 6.0)
+    cluster.settle()
+    assert not _holes(cluster, "roomy", away)
+    counted = {
+        run["run_id"]: cluster.server.get(f"/runs/{run['run_id']}/summary")["lost_records"]
+        for run in cluster.server.get("/runs")
+    }
+    cluster.server.stop()
+    runs = cluster.server.data_dir / "runs"
+    assert_balanced(roomy.books / "roomy", runs, "roomy")
+    result = assert_balanced(tight.books / "tight", runs, "tight", lost=["outbox"])
+    assert counted == {"roomy": 0, "tight": result.lost.total()}
+    for rank, missing in result.missing["steps"].items():
+        assert missing > 50
+        # Beside its steps, the dropped envelopes held the rank's rows of "processes": one a second.
+        assert missing <= result.lost["outbox", rank] <= missing + 10
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_server_is_away_for_ten_minutes(cluster: Cluster) -> None:
+    """Real training on two hosts, real time. Everything is there afterwards, and the server was not overrun."""
+    cluster.server.start()
+    cluster.host.train("alone", seconds=640, step_s=0.02)
+    crowd = cluster.add_host()
+    start_light(crowd, "crowd", ranks=list(range(16)), world_size=16, seconds=640, period_s=0.1)
+    wait_for(lambda: len(cluster.server.get("/runs")) == 2, 40)
+    away = _stay_away(cluster, 600.0)
+    assert _waiting(crowd) > 1000
+    began = time.monotonic()
+    wait_or_tell(lambda: _waiting(crowd) + _waiting(cluster.host) < 10, 60, crowd)
+    print(f"what ten minutes had left was stored {time.monotonic() - began:.1f} s after the server was back")
+    assert not _holes(cluster, "alone", away)
+    assert not _holes(cluster, "crowd", away)
+    cluster.settle()
+    cluster.server.stop()
+    runs = cluster.server.data_dir / "runs"
+    assert_balanced(cluster.host.books / "alone", runs, "alone")
+    assert_balanced(crowd.books / "crowd", runs, "crowd")
+    said = (cluster.server.data_dir / "server.log").read_text()
+    assert "not stored" not in said
+
+
+def test_envelopes_are_repeated_reordered_delayed_and_cut(cluster: Cluster) -> None:
+    """Every fault of a network, on two streams at once; then what it had held back arrives, newest first, and old ones again."""
+    cluster.server.start()
+    with Proxy(
+        cluster.server.port, cluster.dice, repeat=0.2, delay=0.15, cut=0.15, drop=0.1, hold=0.15
+    ) as proxy:
+        hosts = [cluster.add_host(f"gpu{n}", LOADERWATCH_SERVER=proxy.url) for n in range(2)]
+        for number, host in enumerate(hosts):
+            start_light(host, ranks=[number], world_size=2, seconds=6.0)
+        time.sleep(3.0)
+        proxy.release()
+        cluster.settle()
+        late = proxy.release(old=True)
+        state = cluster.server.get("/runs")[0]["state"]
+        print(f"the network did: {dict(proxy.done)}; {late} came late or again")
+    assert state == "finished", "an old envelope that comes last does not bring the run back to life"
+    for what in ("repeat", "delay", "cut", "drop", "hold"):
+        assert proxy.done[what], f"the dice never chose {what}: this run proves nothing about it"
+    cluster.server.stop()
+    for number, host in enumerate(hosts):
+        books = host.books / "run1"
+        assert list(books.iterdir())
+        for path in books.iterdir():
+            if number:
+                path.rename(hosts[0].books / "run1" / path.name)
+    assert_balanced(hosts[0].books / "run1", cluster.server.data_dir / "runs", "run1")
