@@ -14,6 +14,7 @@ from urllib.parse import quote
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.proof import IDENTITY_PATH, NotProven, check_proof, new_challenge
+from loaderwatch.core.tls import client_context, explain
 
 _TIMEOUT_S = 10.0
 _PACKING_S = 120.0
@@ -29,6 +30,7 @@ class Client:
 
     url: str
     token: str | None
+    certificate: str | None = None  # of our own server, when it speaks TLS
 
     def get(self, path: str) -> Any:
         """The JSON at an API path.
@@ -52,7 +54,9 @@ class Client:
         if self.token:
             challenge = new_challenge()
             path = f"{IDENTITY_PATH}?challenge={challenge}"
-            check_proof(self.token, challenge, Client(self.url, None)._open(path, _TIMEOUT_S))
+            check_proof(
+                self.token, challenge, Client(self.url, None, self.certificate)._open(path, _TIMEOUT_S)
+            )
 
     def _fetch(self, path: str, timeout_s: float) -> bytes:
         return self._open(f"/api/v1{path}", timeout_s)
@@ -61,7 +65,7 @@ class Client:
         request = urllib.request.Request(self.url + path)
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), self._https())
         try:
             with opener.open(request, timeout=timeout_s) as answer:
                 body: bytes = answer.read()
@@ -71,6 +75,19 @@ class Client:
                 raise ServerError(f"{self.url} answered {error.code}: {_reason(error.read())}") from None
         except http.client.HTTPException as error:
             raise ServerError(f"{self.url} is not a loaderwatch server: {error}") from None
+
+    def knows(self) -> bool:
+        """Whether the server still lets this token in; one that is gone does not."""
+        try:
+            self.get("/runs")
+        except (OSError, ServerError):
+            return False
+        return True
+
+    def _https(self) -> urllib.request.HTTPSHandler:
+        return urllib.request.HTTPSHandler(
+            context=client_context(self.certificate) if self.url.startswith("https:") else None
+        )
 
     def runs(self) -> list[dict[str, Any]]:
         """Every run, newest first."""
@@ -102,7 +119,7 @@ def find_server(data_dir: Path | None) -> Client | None:
     try:
         where = json.loads((directory / "server.json").read_text())
         tokens = json.loads((directory / "token.json").read_text())
-        client = Client(str(where["url"]), str(tokens["viewer"]))
+        client = Client(str(where["url"]), str(tokens["viewer"]), where.get("certificate"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     try:
@@ -125,8 +142,15 @@ def _configured(client: Client) -> Client:
             " LOADERWATCH_TOKEN to one of that server's tokens"
         ) from None
     except OSError as error:
-        raise ServerError(f"{client.url} cannot be reached ({error}); check LOADERWATCH_SERVER") from None
+        raise ServerError(
+            f"{client.url} cannot be reached ({_why(error)}); check LOADERWATCH_SERVER"
+        ) from None
     return client
+
+
+def _why(error: OSError) -> str:
+    inner = error.reason if isinstance(error, urllib.error.URLError) else error
+    return explain(inner) if isinstance(inner, OSError) else str(inner)
 
 
 def _reason(body: bytes) -> str:

@@ -43,7 +43,7 @@ def prepare_parser(subparsers: Subparsers) -> None:
     access.add_argument(
         "--token",
         default=None,
-        help="a token that may do everything, beside the two in DIR/token.json (default LOADERWATCH_TOKEN)",
+        help="a token that may do everything, beside the three in DIR/token.json (default LOADERWATCH_TOKEN)",
     )
     access.add_argument(
         "--no-auth",
@@ -63,6 +63,16 @@ def prepare_parser(subparsers: Subparsers) -> None:
         default=None,
         metavar="URL",
         help="address to write into alerts, when people reach the page by another one than this machine's",
+    )
+    parser.add_argument(
+        "--ssl-certfile",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="serve over TLS with this certificate (PEM, with the chain up to a CA after it)",
+    )
+    parser.add_argument(
+        "--ssl-keyfile", type=Path, default=None, metavar="FILE", help="its private key (PEM, not encrypted)"
     )
     parser.add_argument(
         "--notify",
@@ -124,6 +134,8 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         public_url=args.public_url,
         notify=tuple(args.notify),
         retain_days=args.retain_days,
+        ssl_certfile=_file(args.ssl_certfile),
+        ssl_keyfile=_file(args.ssl_keyfile),
         hang_after_s=args.hang_after,
     )
 
@@ -136,6 +148,10 @@ def _token(given: str | None, from_environ: str | None) -> str | None:
             " `openssl rand -hex 24` prints"
         )
     return token
+
+
+def _file(path: Path | None) -> Path | None:
+    return None if path is None else path.expanduser().absolute()
 
 
 def _port(text: str) -> int:

@@ -27,6 +27,8 @@ class ServeOptions(DataDir):
     public_url: str | None = None
     notify: tuple[str, ...] = ()
     retain_days: float | None = None
+    ssl_certfile: Path | None = None
+    ssl_keyfile: Path | None = None
     hang_after_s: float | None = None  # None: the detectors' own limit
     resumed: bool = False  # goes on for one that was killed: at its port if that can be, else at any
 

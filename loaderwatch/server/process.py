@@ -20,7 +20,9 @@ from loaderwatch.core.config import DEFAULT_PORT
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.server.app import Parts, create_app
 from loaderwatch.server.auth import Tokens, is_loopback, load_tokens, write_private
+from loaderwatch.server.connection import uvicorn_options
 from loaderwatch.server.options import ServeOptions, remember
+from loaderwatch.server.tls import read_certificate
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ _SWITCH_S: Final = 0.001
 taking in 1,024 ranks had its 95th percentile about 1.6 times higher."""
 _M_MMAP_THRESHOLD: Final = -3  # of malloc.h
 _GRACE_S: Final = 1  # for answers under way when the server is told to stop
-_LOOK_S: Final = 3  # between looks at server.json
+_LOOK_S: Final = 1  # between looks at server.json and token.json
 _WILDCARDS: Final = ("0.0.0.0", "::", "")
 
 
@@ -47,17 +49,18 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     sys.setswitchinterval(_SWITCH_S)
     _keep_memory_whole()
+    certificate = read_certificate(options.ssl_certfile, options.ssl_keyfile)
     _prepare_directory(options)
     with _lock(options):
-        known = _tokens(options)
-        tokens = None if options.no_auth else known
+        tokens = _tokens(options)
         listener = _listen(options)
         with listener:
             port: int = listener.getsockname()[1]
-            local_url = f"http://{_reachable_here(options.host)}:{port}"
-            url = options.public_url or _url_for_people(options.host, port)
-            app = create_app(options, tokens=known, url=url, port=port, open_to_all=options.no_auth)
-            server = _Server(app.state.parts, app, tokens, local_url, say)
+            scheme = "http" if certificate is None else "https"
+            local_url = f"{scheme}://{_reachable_here(options.host)}:{port}"
+            url = options.public_url or f"{scheme}://{_name_for_people(options.host)}:{port}"
+            app = create_app(options, tokens=tokens, url=url, port=port, open_to_all=options.no_auth)
+            server = _Server(app.state.parts, app, local_url, certificate, say)
             server.run(sockets=[listener])
 
 
@@ -65,7 +68,7 @@ class _Server(uvicorn.Server):
     """uvicorn, with a file that says where it is while it listens, and streams that end when it is told to."""
 
     def __init__(
-        self, parts: Parts, app: Any, tokens: Tokens | None, local_url: str, say: Callable[[str], None]
+        self, parts: Parts, app: Any, local_url: str, certificate: str | None, say: Callable[[str], None]
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -79,13 +82,17 @@ class _Server(uvicorn.Server):
                 timeout_keep_alive=30,
                 backlog=1024,
                 timeout_notify=_LOOK_S,
-                callback_notify=self._keep_where,
+                callback_notify=self._look,
+                ssl_certfile=parts.options.ssl_certfile,
+                ssl_keyfile=parts.options.ssl_keyfile,
+                **uvicorn_options(),
             )
         )
         self._parts = parts
-        self._tokens = tokens
         self._local_url = local_url
+        self._certificate = certificate
         self._say = say
+        self._said = ""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -105,7 +112,32 @@ class _Server(uvicorn.Server):
             self.force_exit = True
         self.should_exit = True
 
-    async def _keep_where(self) -> None:
+    @property
+    def _tokens(self) -> Tokens | None:
+        """Those people and trainers need; None when everyone is let in."""
+        return None if self._parts.options.no_auth else self._parts.keys.tokens
+
+    async def _look(self) -> None:
+        self._take_new_tokens()
+        self._keep_where()
+
+    def _take_new_tokens(self) -> None:
+        """What the file held before opens nothing from now on, and streams that it opened end."""
+        parts = self._parts
+        try:
+            if parts.keys.reread(parts.options.token_path):
+                parts.hub.cut()
+                _log.warning(
+                    "%s holds new tokens: the old ones are refused from now on", parts.options.token_path
+                )
+                self._write_where()
+            self._said = ""
+        except (ConfigError, OSError) as error:
+            if str(error) != self._said:
+                _log.error("new tokens are looked for again: %s", error)
+            self._said = str(error)
+
+    def _keep_where(self) -> None:
         """Write the file anew when it was removed or damaged: without it no streamer finds this server again."""
         if _where_a_server_is(self._parts.options) is not None:
             return
@@ -116,7 +148,12 @@ class _Server(uvicorn.Server):
 
     def _write_where(self) -> None:
         suffix = f"/?token={self._tokens.owner}" if self._tokens else "/"
-        where = {"url": self._local_url, "viewer_url": self._local_url + suffix, "pid": os.getpid()}
+        where = {
+            "url": self._local_url,
+            "viewer_url": self._local_url + suffix,
+            "pid": os.getpid(),
+            "certificate": self._certificate,
+        }
         write_private(self._parts.options.server_path, json.dumps(where))
 
     def _say_where(self) -> None:
@@ -126,8 +163,9 @@ class _Server(uvicorn.Server):
         page = self._parts.url + (f"/?token={tokens.page_token}" if tokens else "/")
         lines = [f"loaderwatch: the page is at {page}"]
         if not is_loopback(options.host):
+            how = "over plain http; see --ssl-certfile" if self._certificate is None else "over TLS"
             lines.append(
-                f"loaderwatch: listening on {options.host}: other machines can reach this server, over plain http"
+                f"loaderwatch: listening on {options.host}: other machines can reach this server, {how}"
             )
             if tokens:
                 agent = tokens.extra or tokens.agent
@@ -269,6 +307,5 @@ def _reachable_here(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _url_for_people(host: str, port: int) -> str:
-    name = socket.gethostname() if host in _WILDCARDS else _reachable_here(host)
-    return f"http://{name}:{port}"
+def _name_for_people(host: str) -> str:
+    return socket.gethostname() if host in _WILDCARDS else _reachable_here(host)

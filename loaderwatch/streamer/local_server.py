@@ -34,6 +34,7 @@ class ServerFile(msgspec.Struct, frozen=True):
     url: str
     viewer_url: str | None = None
     pid: int | None = None
+    certificate: str | None = None  # PEM, when it speaks TLS
 
 
 class TokenFile(msgspec.Struct, frozen=True):
@@ -56,26 +57,26 @@ class ServerFinder:
     def find(self) -> Target | None:
         """The server to send to, or None for now. Blocks while a local server starts."""
         if self._settings.server:
-            return Target(
-                self._settings.server, self._settings.token or self._local_token(), self._settings.server
-            )
+            return self._configured(self._settings.server)
         return self._running() or (self._start() if self._may_start else None)
 
-    def _local_token(self) -> str | None:
-        """The token file's, when the configured address is this machine's own server."""
+    def _configured(self, url: str) -> Target:
+        """The server of LOADERWATCH_SERVER; when that is this machine's own, its files say the rest."""
         local = _read(self._settings.server_path, ServerFile)
-        if local is None or local.url.rstrip("/") != self._settings.server:
-            return None
+        if local is None or local.url.rstrip("/") != url:
+            return Target(url, self._settings.token, url)
         tokens = _read(self._settings.token_path, TokenFile)
-        return tokens.agent if tokens else None
+        token = self._settings.token or (tokens.agent if tokens else None)
+        return Target(url, token, url, local.certificate)
 
     def _running(self) -> Target | None:
         server = _read(self._settings.server_path, ServerFile)
         tokens = _read(self._settings.token_path, TokenFile)
         token = (tokens.agent if tokens else None) or self._settings.token
-        if server is None or not is_own(server.url, token):
+        if server is None or not is_own(server.url, token, server.certificate):
             return None
-        return Target(server.url.rstrip("/"), token, server.viewer_url or server.url)
+        url = server.url.rstrip("/")
+        return Target(url, token, server.viewer_url or server.url, server.certificate)
 
     def _start(self) -> Target | None:
         if time.monotonic() - self._started_at < START_AGAIN_AFTER_S:
@@ -146,11 +147,11 @@ def _read(path: Path, kind: type[_File]) -> _File | None:
         return None
 
 
-def is_own(url: str, token: str | None) -> bool:
+def is_own(url: str, token: str | None, certificate: str | None = None) -> bool:
     """Whether a loaderwatch server that knows this token is alive at an address."""
     try:
-        connection = connect(url, timeout_s=2.0)
-    except ValueError:  # a port that is none
+        connection = connect(url, timeout_s=2.0, certificate=certificate)
+    except (OSError, ValueError):  # a certificate that is none, or a port
         return False
     try:
         have_proven(connection, urllib.parse.urlsplit(url).path, token)

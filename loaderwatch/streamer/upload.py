@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.proof import NotProven
+from loaderwatch.core.tls import client_context, explain
 from loaderwatch.core.wire import Receipt
 from loaderwatch.streamer.outbox import Outbox
 from loaderwatch.streamer.proving import Away, have_proven
@@ -43,6 +44,7 @@ class Target:
     url: str
     token: str | None
     viewer_url: str | None = None  # what a person opens
+    certificate: str | None = None  # of our own server, when it speaks TLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Uploader(threading.Thread):
         self._find_target = find_target
         self._stop_asked = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
-        self._refusal_said = False
+        self._refused = self._refusal_said = False
         self._away_said = False
         self._unreached_said = self._rejection_said = False
         self._began = time.monotonic()
@@ -108,7 +110,7 @@ class Uploader(threading.Thread):
             return self._leave(parse_retry_after(error.retry_after))
         except (OSError, http.client.HTTPException, ValueError) as error:
             # ValueError: a port or token that cannot be put into a request.
-            self._say_away(f"cannot be reached ({error})")
+            self._say_away(f"cannot be reached ({explain(error)})")
             return self._leave(0.0)
         if status == 200:
             return self._received(seq, body)
@@ -120,9 +122,14 @@ class Uploader(threading.Thread):
         if status == 429 or status >= 500:
             self._say_away(f"answers {status}")
             return retry_after_s
+        if status in (401, 403):
+            if self._refused:
+                self._say_refusal(status, body)
+                return self._leave(UNPROVEN_BACKOFF_S)
+            self._refused = True
+            return self._leave(0.0)  # a new token may be on disk
         self._say_refusal(status, body)
-        self.target = None  # a new token may be on disk
-        return REFUSED_BACKOFF_S if status not in (401, 403) else UNPROVEN_BACKOFF_S
+        return self._leave(REFUSED_BACKOFF_S)
 
     def _leave(self, pause_s: float) -> float:
         """Give this connection up; the server may have moved, and its token may be new."""
@@ -140,7 +147,7 @@ class Uploader(threading.Thread):
         self.reached = True
         if self._away_said:
             log.info("the server takes envelopes again")
-        self._away_said = self._refusal_said = False
+        self._away_said = self._refusal_said = self._refused = False
         self._outbox.settle(seq)
         if receipt.stack_requests or receipt.notices:
             self.receipts.append(receipt)
@@ -150,7 +157,7 @@ class Uploader(threading.Thread):
         assert self.target is not None
         parts = urllib.parse.urlsplit(self.target.url)
         if self._connection is None:
-            self._connection = connect(self.target.url)
+            self._connection = connect(self.target.url, certificate=self.target.certificate)
             have_proven(self._connection, parts.path, self.target.token)
         headers = {"Content-Type": "application/msgpack"}
         if self.target.token:
@@ -216,11 +223,19 @@ class Uploader(threading.Thread):
             self._connection = None
 
 
-def connect(url: str, timeout_s: float = TIMEOUT_S) -> http.client.HTTPConnection:
-    """A connection to an http or https address; it connects with the first request."""
+def connect(
+    url: str, timeout_s: float = TIMEOUT_S, certificate: str | None = None
+) -> http.client.HTTPConnection:
+    """A connection to an http or https address; it connects with the first request.
+
+    ``certificate`` is that of our own server, the only one trusted then.
+    """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme == "https":
-        return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=timeout_s)
+        context = client_context(certificate)
+        return http.client.HTTPSConnection(
+            parts.hostname or "", parts.port, timeout=timeout_s, context=context
+        )
     return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
 
 

@@ -1,0 +1,125 @@
+"""A connection to a browser or a streamer, with a deadline for everything the other side has to do.
+
+uvicorn itself waits for ever: for a request's first line, for the rest of a body, for a reader that does not read. Each
+of these holds a descriptor and memory, and takes nothing but an idle connection to bring about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from typing import Any, Final
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_log = logging.getLogger(__name__)
+
+HEADERS_S: Final = (
+    20.0  # from the connection, or the end of the pause between two requests, to the end of the headers
+)
+BODY_S: Final = 120.0  # for a whole body: 8 MiB at 70 kB/s
+READING_S: Final = 30.0  # in which a reader has to take LEAST_READ
+LEAST_READ: Final = 48 * 1024
+MAX_HEADER_BYTES: Final = 32 * 1024
+MOST_CONNECTIONS: Final = 4096
+SPARE_DESCRIPTORS: Final = 512  # for the store's files and our own
+
+
+class Connection(H11Protocol):
+    """One of uvicorn's, whose other side is not waited for for ever."""
+
+    headers_s = HEADERS_S
+    body_s = BODY_S
+    reading_s = READING_S
+    most = MOST_CONNECTIONS
+    _deadline: asyncio.TimerHandle | None = None
+    _reader_look: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Send the newcomer away when there are too many; else it has ``headers_s`` to ask for something."""
+        super().connection_made(transport)
+        if len(self.connections) > self.most:
+            transport.abort()
+            return
+        self._expect(self.headers_s)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing to wait for any more."""
+        self._expect(None)
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Each byte is welcome; what counts is whether the headers, or the body, come to their end."""
+        before = self.cycle
+        super().data_received(data)
+        if self.cycle is None or self.cycle.response_complete:
+            return
+        if not self.cycle.more_body or self.conn.their_state is not h11.SEND_BODY:
+            self._expect(None)
+        elif self.cycle is not before:
+            self._expect(self.body_s)
+
+    def on_response_complete(self) -> None:
+        """The next request may take its time; a body that nobody wanted may not."""
+        super().on_response_complete()
+        if self.conn.their_state is not h11.SEND_BODY and not self.transport.is_closing():
+            cycle = self.cycle
+            self._expect(self.timeout_keep_alive + self.headers_s)
+            if cycle is not self.cycle:  # a request that was waiting has begun
+                self._expect(None)
+
+    def pause_writing(self) -> None:
+        """The other side does not read as fast as we write."""
+        super().pause_writing()
+        self._watch_reader(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        """It has read nearly all."""
+        if self._reader_look is not None:
+            self._reader_look.cancel()
+            self._reader_look = None
+        super().resume_writing()
+
+    def _watch_reader(self, unread: int) -> None:
+        self._reader_look = self.loop.call_later(self.reading_s, self._look_at_reader, unread)
+
+    def _look_at_reader(self, unread: int) -> None:
+        now = self.transport.get_write_buffer_size()
+        if now > unread - LEAST_READ:
+            self._hang_up()
+        else:
+            self._watch_reader(now)
+
+    def _expect(self, within_s: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None if within_s is None else self.loop.call_later(within_s, self._late)
+
+    def _late(self) -> None:
+        if self.transport.get_write_buffer_size():  # still reading our last answer
+            self._expect(self.headers_s)
+        else:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        if not self.transport.is_closing():
+            _log.info("%s is too slow: hung up", self.client[0] if self.client else "a client")
+        self.transport.abort()
+
+
+def uvicorn_options() -> dict[str, Any]:
+    """What makes uvicorn use these connections; the number of descriptors is raised to hold them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + SPARE_DESCRIPTORS
+    if soft < wanted:
+        soft = min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    most = max(64, min(MOST_CONNECTIONS, soft - SPARE_DESCRIPTORS))
+    return {
+        "http": type("Connection", (Connection,), {"most": most}),
+        "ws": "none",
+        "h11_max_incomplete_event_size": MAX_HEADER_BYTES,
+    }
