@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, ranks_phrase
 from loaderwatch.detect.robust import Floats, mean
-from loaderwatch.detect.window import RankWindow, RunWindow, seconds
+from loaderwatch.detect.window import RankWindow, RunWindow, one_of, seconds
 
 LEAST_ITERATIONS: Final = 8
 STRETCHED_TO: Final = 32  # slow iterations: look further back until there are so many
@@ -140,7 +140,7 @@ def _steps(rank: RankWindow, limits: Limits) -> _Steps:
     first = min(int(np.searchsorted(table["request_ns"], since_ns)), size - STRETCHED_TO)
     rows = slice(max(0, first, size - MOST_ITERATIONS), None)
     mask = (
-        np.isin(table["loader"][rows], training)
+        one_of(table["loader"][rows], training)
         & (table["off_main_thread"][rows] != 1)
         & (table["wait_ns"][rows] >= 0)
         & (table["step_ns"][rows] >= 0)

@@ -42,12 +42,10 @@ class _Leak:
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """One finding per host whose memory its training processes or workers will use up."""
     found = []
+    by_host = window.ranks_by_host()
     for name, host in window.hosts.items():
         leaks = [
-            leak
-            for rank in window.ranks.values()
-            if rank.host == name and rank.process.state == "live"
-            for leak in _leaks(rank)
+            leak for rank in by_host.get(name, ()) if rank.process.state == "live" for leak in _leaks(rank)
         ]
         finding = _finding(host, leaks, limits) if leaks else None
         if finding is not None:

@@ -12,7 +12,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.robust import Floats, mean, median, quantile, ratio, total
-from loaderwatch.detect.window import Columns, RankWindow, seconds
+from loaderwatch.detect.window import Columns, RankWindow, one_of, seconds
 
 Ints = NDArray[np.int64]
 QUIET_ROWS = 64
@@ -161,7 +161,7 @@ def totals_since(rank: RankWindow, since_ns: int, *, at_least: int = 0) -> Total
     first = int(np.searchsorted(steps["request_ns"], since_ns))
     first = max(0, min(first, steps["request_ns"].size - at_least))
     training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
-    mask = np.isin(steps["loader"][first:], training) & (steps["off_main_thread"][first:] != 1)
+    mask = one_of(steps["loader"][first:], training) & (steps["off_main_thread"][first:] != 1)
     wait_ns = steps["wait_ns"][first:][mask]
     sums = [wait_ns, steps["step_ns"][first:][mask], steps["nested_ns"][first:][mask]]
     seconds_of = [float(values[values > 0].sum()) / 1e9 for values in sums]  # UNKNOWN is negative

@@ -76,7 +76,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     proven: dict[str, Finding] = {}
     remarks: list[Finding] = []
     for rank in window.ranks.values():
-        if rank.process.state != "live":
+        if rank.process.state != "live" or not _may_pause(rank):
             continue
         for pace in paces(rank):
             pauses = find_pauses(rank, pace)
@@ -92,6 +92,14 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     if proven:
         return list(proven.values())  # the pauses of the other ranks are their waiting for this one
     return sorted(remarks, key=lambda finding: -(finding.lost_s or 0))[:1]
+
+
+def _may_pause(rank: RankWindow) -> bool:
+    """Whether a late step was long or the collector was at work. Cheap, for the many ranks that are well."""
+    steps = rank.table("steps")
+    first = int(np.searchsorted(steps["request_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9)))
+    long = bool((steps["step_ns"][first:] >= PAUSE_S * 1e9).any())
+    return long or bool(rank.table("collections")["request_ns"].size)
 
 
 def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:

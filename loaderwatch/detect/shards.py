@@ -36,9 +36,11 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """One finding per loader: of the rank that loses most."""
     worst: dict[int, Finding] = {}
     for rank in window.ranks.values():
-        if rank.process.state != "live" or wait_share(rank, limits) < QUIET_RATIO:
+        if rank.process.state != "live":
             continue
         if not any(loader.iterable_dataset for loader in rank.process.loaders):
+            continue
+        if wait_share(rank, limits) < QUIET_RATIO:
             continue
         for pace in paces(rank):
             finding = _finding(rank, pace, limits)

@@ -42,8 +42,9 @@ class _Need:
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """One finding per host whose /dev/shm is smaller than what its loaders may come to need."""
     found = []
+    by_host = window.ranks_by_host()
     for name, host in window.hosts.items():
-        ranks = [r for r in window.ranks.values() if r.host == name and r.process.state == "live"]
+        ranks = [rank for rank in by_host.get(name, ()) if rank.process.state == "live"]
         finding = _finding(host, ranks)
         if finding is not None:
             found.append(finding)
@@ -51,10 +52,12 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
+    total, used = _latest(host, "shm_total_bytes"), _latest(host, "shm_used_bytes")
+    if not total > 0:
+        return None
     needs = [need for rank in ranks for loader in rank.process.loaders if (need := _need(rank, loader))]
     needed = sum(need.bytes for need in needs)
-    total, used = _latest(host, "shm_total_bytes"), _latest(host, "shm_used_bytes")
-    if not total > 0 or needed < max(LEAST_BYTES, TIGHT_RATIO * total):
+    if needed < max(LEAST_BYTES, TIGHT_RATIO * total):
         return None
     most = max(needs, key=lambda need: need.bytes)
     loader = most.loader

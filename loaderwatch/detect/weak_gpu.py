@@ -25,6 +25,7 @@ BAD_REASONS: Final[dict[int, str]] = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
+_BAD_BITS = sum(BAD_REASONS)
 RECENT_NS = 8_000_000_000  # half of it must be bad readings, and an alert is due after ten seconds
 STEPS_NS = 15_000_000_000
 FEW = 20  # readings, at ten a second
@@ -50,17 +51,30 @@ class _Gpu:
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """At most one finding: of the worst GPU."""
+    if not any(_may_be_weak(rank) for rank in window.ranks.values()):
+        return []
     gpus = [gpu for rank in window.ranks.values() if (gpu := _gpu(rank)) is not None]
     bad = [gpu for gpu in gpus if gpu.reasons]
     if bad:
         worst = min(bad, key=lambda gpu: gpu.clock_hz if math.isfinite(gpu.clock_hz) else math.inf)
         return [_throttled(worst, gpus)]
     for gpu in gpus:
+        if gpu.other_pids <= 0:
+            continue
         others = [other.forward_s for other in gpus if other is not gpu]
         typical_s = median(np.array(others)) if others else math.nan
-        if gpu.other_pids > 0 and gpu.forward_s >= SHARED_SLOW_RATIO * typical_s:
+        if gpu.forward_s >= SHARED_SLOW_RATIO * typical_s:
             return [_shared(gpu, typical_s)]
     return []
+
+
+def _may_be_weak(rank: RankWindow) -> bool:
+    """Whether any late reading says throttled or shared: where none does, a thousand GPUs need no closer look."""
+    rows = rank.table("gpus")
+    first = int(np.searchsorted(rows["t_ns"], rank.made_ns - RECENT_NS))
+    reasons = rows["throttle_reasons"][first:]
+    reasons = reasons[reasons > 0]
+    return bool((reasons & _BAD_BITS).any()) or bool((rows["other_pids"][first:] > 0).any())
 
 
 def _gpu(rank: RankWindow) -> _Gpu | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -27,6 +27,14 @@ def empty_columns(table: str) -> dict[str, NDArray[Any]]:
 def seconds(values: NDArray[np.int64]) -> NDArray[np.float64]:
     """Nanoseconds as seconds, NaN where unknown."""
     result: NDArray[np.float64] = np.where(values == UNKNOWN, np.nan, values / 1e9)
+    return result
+
+
+def one_of(values: NDArray[np.int64], numbers: Sequence[int]) -> NDArray[np.bool_]:
+    """As ``np.isin``, a tenth of its time for the one or two loaders of a rank."""
+    result = np.zeros(values.size, dtype=bool)
+    for number in numbers:
+        result |= values == number
     return result
 
 
@@ -78,3 +86,10 @@ class RunWindow:
     started_ns: int
     ranks: Mapping[int, RankWindow]
     hosts: Mapping[str, HostWindow]
+
+    def ranks_by_host(self) -> dict[str, list[RankWindow]]:
+        """The ranks of each host, in the order of ``ranks``."""
+        found: dict[str, list[RankWindow]] = {}
+        for rank in self.ranks.values():
+            found.setdefault(rank.host, []).append(rank)
+        return found
