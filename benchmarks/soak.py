@@ -6,9 +6,10 @@
 Ranks that only write rings (``players``), one streamer, one server, one viewer with the page's stream and queries. The
 players' ledger says what was written; at the end every row of it must be in the store exactly once.
 
-Memory, CPU, open files and threads are read every 10 s (in short runs more often). Latencies are those of every step of four ranks: until the
-streamer's state says that the server has acknowledged its record, and until the page's stream shows it. SIGTERM or
-Ctrl-C ends the run early, in order, and the table shows what there is. Exit code 1: over a budget, or a row is missing.
+Memory, CPU, open files and threads are read every 10 s (in short runs more often). Latencies are those of every step
+of four ranks: until the streamer's state says that the server has acknowledged its record, and until the page's stream
+shows it. SIGTERM or Ctrl-C ends the run early, in order, and the table shows what there is. Exit code 1: over a budget,
+or a row is missing.
 
 Budgets, of the last quarter against the second (in the first, windows and caches fill): memory +10 %, latency p95 times
 two, open files and threads +10 %. Memory is what belongs to the process (RssAnon and RssFile); the rings it has mapped
@@ -21,58 +22,33 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
-import msgspec
 import numpy as np
-import psutil
 
 from benchmarks import players
+from benchmarks.chain import RUN, Chain
 from benchmarks.client import Connection, follow, page_queries
-from benchmarks.streamer import simulate_gpus
-from loaderwatch.core.config import Settings, load_settings
-from loaderwatch.core.records import RECORD_FIELDS, RecordKind
-from loaderwatch.core.ring import RingReader
-from loaderwatch.core.wire import ProcessInfo
-from loaderwatch.streamer.state import host_folder_name, load_state
+from benchmarks.meter import Meter, Process
+from benchmarks.probe import Probe
 
-RUN: Final = "soak"
-PLAYERS: Final = 4
 PROBES: Final = 4
 POLL_S: Final = 0.05
 QUERY_EVERY_S: Final = 2.0
 GROWTH: Final = 1.10
 SLOWER: Final = 2.0
 SPARE: Final = 4  # open files and threads that may come and go
-END_WITHIN_S: Final = 120.0
-
-_STEP: Final = {name: i for i, name in enumerate(RECORD_FIELDS[RecordKind.STEP])}
 
 
 # -- what is measured
-
-
-@dataclass
-class Process:
-    """What /proc says of a process."""
-
-    memory_bytes: int  # its own: anonymous, and of files
-    shared_bytes: int  # of shared memory: rings it has read
-    cpu_ratio: float
-    fds: int
-    threads: int
 
 
 @dataclass
@@ -99,199 +75,6 @@ class Measured:
     troubles: list[str] = field(default_factory=list)
 
 
-class Probe:
-    """A rank whose every step is timed. Reads its ring as the streamer does, with a cursor of its own."""
-
-    def __init__(self, folder: Path, info: ProcessInfo) -> None:
-        self.rank = info.rank
-        self._ring = RingReader(folder / f"main-{info.pid}.ring")
-        self.key = f"main-{info.pid}@{self._ring.identity.created_ns}"
-        self._cursor = 0
-        self._unacknowledged: deque[tuple[int, float]] = deque()  # record, when its step ended
-        self._unseen: deque[tuple[int, float]] = deque()  # step, the same
-
-    def read(self) -> None:
-        """Take note of the steps that ended."""
-        while True:
-            drained = self._ring.drain(self._cursor, limit=1)
-            if drained.cursor == self._cursor:
-                return
-            self._cursor = drained.cursor
-            for step in drained.records.get(RecordKind.STEP, ()):
-                ended_s = (step[_STEP["request_ns"]] + step[_STEP["wait_ns"]] + step[_STEP["step_ns"]]) / 1e9
-                self._unacknowledged.append((drained.cursor, ended_s))
-                self._unseen.append((step[_STEP["step"]] + 1, ended_s))
-
-    def acknowledged(self, cursor: int, now_s: float) -> list[float]:
-        """Ages of the steps that this cursor covers."""
-        return _pass(self._unacknowledged, cursor, now_s)
-
-    def shown(self, steps: int, now_s: float) -> list[float]:
-        """Ages of the steps that a page with this count shows."""
-        return _pass(self._unseen, steps, now_s)
-
-
-def _pass(waiting: deque[tuple[int, float]], until: int, now_s: float) -> list[float]:
-    ages = []
-    while waiting and waiting[0][0] <= until:
-        ages.append(now_s - waiting.popleft()[1])
-    return ages
-
-
-class Meter:
-    """Looks at one process now and then."""
-
-    def __init__(self, pid: int) -> None:
-        self._process = psutil.Process(pid)
-        self._process.cpu_percent()
-
-    def read(self) -> Process:
-        """Since the last look."""
-        kilobytes = {
-            line.split(":")[0]: int(line.split()[1])
-            for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
-            if line.startswith("Rss")
-        }
-        return Process(
-            memory_bytes=1024 * (kilobytes["RssAnon"] + kilobytes["RssFile"]),
-            shared_bytes=1024 * kilobytes["RssShmem"],
-            cpu_ratio=self._process.cpu_percent() / 100,
-            fds=self._process.num_fds(),
-            threads=self._process.num_threads(),
-        )
-
-
-# -- the chain
-
-
-class Chain:
-    """Players, streamer and server, each a process group of its own, in a private directory."""
-
-    def __init__(self, folder: Path, ranks: int, gpus: int) -> None:
-        self.folder = folder
-        self.ranks = ranks
-        self._environ = {**os.environ, "LOADERWATCH_DIR": str(folder / "data")}
-        for name in ("LOADERWATCH_SERVER", "LOADERWATCH_TOKEN"):
-            self._environ.pop(name, None)
-        self.settings: Settings = load_settings(self._environ)
-        self.rings = self.settings.rings_dir / RUN
-        self._gpus = gpus
-        self._started: list[subprocess.Popen[bytes]] = []
-        self.players: list[subprocess.Popen[bytes]] = []
-        self.ledgers: list[Path] = []
-        self.infos: dict[int, ProcessInfo] = {}
-        self.port = 0
-        self.token = ""
-
-    def start(self) -> None:
-        """Server, players, streamer, in this order; returns when all of them are there."""
-        self.server = self._spawn("server", "loaderwatch", "serve", "--data-dir", self.settings.data_dir)
-        _until("the server", lambda: self.settings.server_path.exists(), self.server)
-        self.port = int(json.loads(self.settings.server_path.read_text())["url"].rsplit(":", 1)[1])
-        self.token = json.loads(self.settings.token_path.read_text())["viewer"]
-        self.rings.mkdir(parents=True, mode=0o700)
-        for number in range(min(PLAYERS, self.ranks)):
-            ledger = self.folder / f"ledger-{number}.json"
-            want = {
-                "folder": str(self.rings),
-                "ledger": str(ledger),
-                "ranks": list(range(number, self.ranks, PLAYERS)),
-                "world_size": self.ranks,
-            }
-            self.players.append(self._spawn("players", "benchmarks.players", json.dumps(want)))
-            self.ledgers.append(ledger)
-        _until("the players", lambda: len(list(self.rings.glob("main-*.ring"))) == self.ranks, *self.players)
-        for path in self.rings.glob("main-*.json"):
-            info = msgspec.json.decode(path.read_bytes(), type=ProcessInfo)
-            self.infos[info.rank] = info
-        mains = [self.infos[rank].pid for rank in sorted(self.infos)]
-        self._environ |= simulate_gpus(self.folder / "nvml", self._gpus, mains)
-        self.streamer = self._spawn("streamer", "loaderwatch.streamer", "--run-id", RUN, "--run-name", "soak")
-
-    def _spawn(self, log: str, module: str, *arguments: object) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{log}.log").open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", module, *map(str, arguments)],
-                env=self._environ,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        self._started.append(process)
-        return process
-
-    def written(self) -> dict[int, int]:
-        """Steps by rank, as the ledgers say."""
-        found: dict[int, int] = {}
-        for ledger in self.ledgers:
-            with contextlib.suppress(FileNotFoundError):
-                told = json.loads(ledger.read_text())["steps"]
-                found |= {int(rank): steps for rank, steps in told.items()}
-        return found
-
-    def probes(self) -> list[Probe]:
-        """Ranks spread over the run."""
-        chosen = sorted(self.infos)[:: max(1, self.ranks // PROBES)]
-        return [Probe(self.rings, self.infos[rank]) for rank in chosen]
-
-    def acknowledged(self) -> dict[str, int]:
-        """Ring cursors that the server has, as the streamer's state says."""
-        state = load_state(self.settings.outbox_dir / RUN / host_folder_name())
-        return state.cursors if state is not None else {}
-
-    def outbox(self) -> int:
-        """Envelopes that wait on disk."""
-        return len(list(self.settings.outbox_dir.glob(f"{RUN}/*/*.lwe")))
-
-    def died(self) -> str | None:
-        """What ended that should not have."""
-        for name, process in [
-            ("server", self.server),
-            ("streamer", self.streamer),
-            *(("players", p) for p in self.players),
-        ]:
-            if process.poll() is not None:
-                said = (self.folder / f"{name}.log").read_text(errors="replace")[-1500:]
-                return f"{name} ended with {process.returncode}: {said}"
-        return None
-
-    def end(self) -> list[str]:
-        """Players first, then the streamer by itself, then the server; what did not end so, in words."""
-        troubles = []
-        for process in self.players:
-            process.terminate()
-        for name, process in [*(("players", p) for p in self.players), ("streamer", self.streamer)]:
-            try:
-                process.wait(END_WITHIN_S)
-            except subprocess.TimeoutExpired:
-                troubles.append(f"{name} did not end by itself within {END_WITHIN_S:.0f} s")
-        self.server.terminate()
-        try:
-            self.server.wait(END_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            troubles.append(f"the server did not end within {END_WITHIN_S:.0f} s")
-        for ledger in self.ledgers:
-            if not json.loads(ledger.read_text())["ended"]:
-                troubles.append(f"{ledger.name} is not the last word of its players")
-        return troubles
-
-    def kill(self) -> None:
-        """Whatever is left."""
-        for process in self._started:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        shutil.rmtree(self.settings.rings_dir, ignore_errors=True)
-
-
-def _until(what: str, done: Any, *processes: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while not done():
-        if time.monotonic() > deadline or any(p.poll() is not None for p in processes):
-            raise SystemExit(f"{what} did not start")
-        time.sleep(0.1)
-
-
 # -- the hour
 
 
@@ -313,7 +96,8 @@ async def watch(chain: Chain, seconds: float, progress: Path, stop: Stop) -> Mea
     """Measure until the time is over, something ends, or ``stop``."""
     measured = Measured()
     began = time.monotonic()
-    probes = chain.probes()
+    chosen = sorted(chain.infos)[:: max(1, chain.ranks // PROBES)]  # spread over the run
+    probes = [Probe(chain.rings, chain.infos[rank]) for rank in chosen]
     tasks = [
         asyncio.create_task(_acknowledgements(chain, probes, began, measured)),
         asyncio.create_task(_stream(chain, probes, began, measured)),

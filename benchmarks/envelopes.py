@@ -1,0 +1,185 @@
+"""Envelopes as streamers send them, made fast: what benchmarks drive a server or a store with.
+
+Each rank makes 10 steps/s and 10 GPU samples/s; 8 ranks share a host and its streamer, which sends two envelopes a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from loaderwatch.core.records import TABLES, UNKNOWN
+from loaderwatch.core.wire import Envelope, GpuInfo, HostInfo, LoaderInfo, ProcessInfo, SpanInfo
+
+SECOND: Final = 10**9
+RANKS_PER_STREAMER: Final = 8
+INTERVAL_S: Final = 0.5
+PER_S: Final = 10
+STEPS: Final = int(PER_S * INTERVAL_S)
+"""Of each rank, in one envelope: the last one ends when the envelope is made, the others every 100 ms before."""
+RUN: Final = "bench"
+
+
+class Streamer:
+    """Makes the envelopes of one host. Times move on; the other values are drawn once."""
+
+    def __init__(self, number: int, ranks: Sequence[int], world_size: int, workers: int) -> None:
+        random = np.random.default_rng(number)
+        self.name = f"host-{number:03d}"
+        self.workers = workers
+        self.ranks = list(ranks)
+        self.seq = 0
+        count = STEPS
+        each = np.repeat(np.array(self.ranks), count)
+        self._offsets = np.tile(np.arange(count) * SECOND // PER_S, len(self.ranks))
+        wait = random.integers(10**6, 4 * 10**7, len(each))
+        step = np.full(len(each), SECOND // PER_S) - wait
+        self._steps = _columns(
+            "steps",
+            len(each),
+            rank=each,
+            loader=0,
+            epoch=0,
+            off_main_thread=0,
+            wait_ns=wait,
+            wait_cpu_ns=wait // 50,
+            ready=random.integers(0, 4, len(each)),
+            cached=0,
+            step_ns=step,
+            forward_ns=step // 3,
+            backward_ns=step // 2,
+            optimizer_ns=step // 10,
+        )
+        self._gpus = _columns(
+            "gpus",
+            len(each),
+            rank=each,
+            gpu=each % 8,
+            utilization_ratio=random.random(len(each)),
+            power_w=random.random(len(each)) * 700,
+            memory_used_bytes=5e10,
+            memory_total_bytes=8e10,
+            sm_clock_hz=1.8e9,
+            temperature_c=60.0,
+        )
+        self._fetches = _columns(
+            "fetches",
+            len(each),
+            rank=each,
+            loader=0,
+            worker=np.arange(len(each)) % max(1, workers),
+            fetch_ns=random.integers(10**7, 10**8, len(each)),
+            collate_ns=10**6,
+            samples=32,
+            slow_index=random.integers(0, 10**6, len(each)),
+            slow_ns=random.integers(10**6, 10**7, len(each)),
+            bytes=10**6,
+        )
+        alive = [(rank, worker) for rank in self.ranks for worker in range(-1, workers)]
+        self._processes = _columns(
+            "processes",
+            len(alive),
+            rank=np.array([rank for rank, _ in alive]),
+            loader=0,
+            worker=np.array([worker for _, worker in alive]),
+            pid=np.arange(len(alive)) + 1000,
+            state=ord("S"),
+            cpu_ratio=random.random(len(alive)),
+            rss_bytes=1e9,
+        )
+        self._alive = alive
+        started = time.time_ns() - SECOND
+        self._infos = [
+            ProcessInfo(
+                pid=1000 + rank,
+                rank=rank,
+                local_rank=rank % RANKS_PER_STREAMER,
+                world_size=world_size,
+                started_ns=started,
+                name="train.py",
+                loaders=[
+                    LoaderInfo(
+                        loader=0,
+                        name="train_loader",
+                        role="train",
+                        class_name="DataLoader",
+                        num_workers=workers,
+                    )
+                ],
+            )
+            for rank in self.ranks
+        ]
+        self._gpu_infos = [
+            GpuInfo(gpu=rank % 8, uuid=f"GPU-{rank}", name="NVIDIA H200", rank=rank) for rank in self.ranks
+        ]
+        self._host = HostInfo(name=self.name, cpus=64, usable_cpus=64.0)
+
+    def envelope(self, made_ns: int) -> Envelope:
+        """What ended within the interval before ``made_ns``."""
+        self.seq += 1
+        times = self._offsets + (made_ns - int(INTERVAL_S * SECOND))
+        stamps = times.tobytes()
+        batch = (times // (SECOND // PER_S)).tobytes()
+        tables = {
+            "steps": {**self._steps, "request_ns": stamps, "batch": batch, "step": batch},
+            "gpus": {**self._gpus, "t_ns": stamps},
+            "fetches": {**self._fetches, "request_ns": stamps, "ordinal": batch},
+        }
+        if self.seq % 2:
+            tables["processes"] = {
+                **self._processes,
+                "t_ns": np.full(len(self._alive), made_ns).tobytes(),
+            }
+            tables["hosts"] = _columns("hosts", 1, t_ns=made_ns, cpu_ratio=0.5, usable_cpus=64.0)
+        spans = [
+            SpanInfo(
+                rank=rank,
+                worker=worker,
+                pid=1000 + i,
+                phase="step" if worker < 0 else "fetch",
+                since_ns=made_ns - 10**7,
+                loader=0,
+                epoch=0,
+                batch=self.seq,
+                steps=self.seq * STEPS,
+                batches=self.seq * STEPS,
+            )
+            for i, (rank, worker) in enumerate(self._alive)
+        ]
+        return Envelope(
+            run_id=RUN,
+            run_name="benchmark",
+            stream=self.name,
+            seq=self.seq,
+            made_ns=made_ns,
+            host=self._host,
+            processes=self._infos,
+            gpus=self._gpu_infos,
+            spans=spans,
+            tables=tables,
+        )
+
+    @property
+    def rows(self) -> float:
+        """Rows of an envelope, on average."""
+        return 3 * len(self.ranks) * PER_S * INTERVAL_S + (len(self._alive) + 1) / 2
+
+
+def _columns(table: str, rows: int, **given: Any) -> dict[str, bytes]:
+    packed = {}
+    for column in TABLES[table]:
+        value = given.get(column.name, UNKNOWN if column.dtype == "i8" else np.nan)
+        kind = "<i8" if column.dtype == "i8" else "<f8"
+        packed[column.name] = np.broadcast_to(np.asarray(value), (rows,)).astype(kind).tobytes()
+    return packed
+
+
+def streamers(ranks: int, workers: int) -> list[Streamer]:
+    """Enough of them for so many ranks."""
+    return [
+        Streamer(i, range(first, min(first + RANKS_PER_STREAMER, ranks)), ranks, workers)
+        for i, first in enumerate(range(0, ranks, RANKS_PER_STREAMER))
+    ]
