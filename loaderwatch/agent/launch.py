@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import loaderwatch
+from loaderwatch.agent.identity import RunName
+from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import Settings
+from loaderwatch.core.lock import STREAMER_LOCK, is_held
 
 NO_STREAMER: Final = "LOADERWATCH_NO_STREAMER"
 """Internal: set by tests that read the rings themselves."""
+
+LOOK_AGAIN_NS: Final = 10_000_000_000
+"""Time for a streamer to start and take its lock, before it is missed."""
 
 
 def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
@@ -51,6 +58,21 @@ def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
             env=_environment(settings),
         )
     shell.wait()
+
+
+def keep_streamer(settings: Settings, run: RunName, looked_ns: int) -> int:
+    """Start a streamer if there is none any more; returns when that was last looked at, given when it was before.
+
+    A streamer that dies is replaced by its standby; when both were killed nobody else would notice. Called between
+    epochs and as the process ends: there is time for asking a file lock, and for starting a process.
+    """
+    now = monotonic_ns()
+    if now - looked_ns < LOOK_AGAIN_NS:
+        return looked_ns
+    if not is_held(settings.rings_dir / run.run_id / STREAMER_LOCK):
+        with suppress(OSError):  # a full disk, too many processes: tried again with another epoch
+            start_streamer(settings, run.run_id, run.name)
+    return now
 
 
 def _environment(settings: Settings) -> dict[str, str]:

@@ -26,7 +26,7 @@ from loaderwatch.agent.identity import (
     find_run,
     script_name,
 )
-from loaderwatch.agent.launch import start_streamer
+from loaderwatch.agent.launch import keep_streamer, start_streamer
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.signals import free_signal, register_stacks
 from loaderwatch.agent.stderr import has_stderr, share_stderr
@@ -62,6 +62,7 @@ class Session:
         if self._stacks is None:
             self.stack_signal = 0
         self._finished = False
+        self.watched_ns = monotonic_ns()  # when a streamer was last started or looked for
         self.info = self._describe(find_ranks())
         self.write_info()
         self.publish_status()
@@ -128,7 +129,8 @@ class Session:
             return len(names)
 
     def refresh(self) -> None:
-        """Look again who we are: ``init_process_group`` and CUDA often come after ``attach``."""
+        """Look again who we are: ``init_process_group`` and CUDA often come after ``attach``. And who watches us."""
+        self.watched_ns = keep_streamer(self.settings, self.run, self.watched_ns)
         ranks = find_ranks()
         cuda = sys.modules.get("torch.cuda")
         facts = {
@@ -184,6 +186,7 @@ class Session:
         else:
             self._finished = True
             self.publish_status()
+        keep_streamer(self.settings, self.run, self.watched_ns)  # or the last records would lie unread
 
 
 def _working_directory() -> str:

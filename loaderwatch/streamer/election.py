@@ -5,13 +5,14 @@ Both places are OS file locks, so they are given up by the kernel when their hol
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from loaderwatch.core.lock import STREAMER_LOCK, is_held
 
 try:
     import fcntl
@@ -21,7 +22,6 @@ except ImportError:  # Windows
 
 log = logging.getLogger(__name__)
 
-ACTIVE_NAME: Final = "streamer.lock"
 STANDBY_NAME: Final = "standby.lock"
 
 
@@ -113,7 +113,7 @@ def elect(folder: Path) -> Office | None:
 
     Returns None when this process is not needed: both places are taken, or the run ended while it waited.
     """
-    active = FileLock(folder / ACTIVE_NAME)
+    active = FileLock(folder / STREAMER_LOCK)
     standby = FileLock(folder / STANDBY_NAME)
     try:
         if active.try_acquire():
@@ -140,19 +140,9 @@ def _try_patiently(lock: FileLock) -> bool:
 
 def standby_missing(folder: Path) -> bool:
     """Whether nobody stands by."""
-    probe = FileLock(folder / STANDBY_NAME)
-    with contextlib.suppress(OSError):
-        if probe.try_acquire():
-            probe.release()
-            return True
-    return False
+    return not is_held(folder / STANDBY_NAME)
 
 
 def is_orphan(folder: Path) -> bool:
     """Whether a ring folder has no active streamer."""
-    probe = FileLock(folder / ACTIVE_NAME)
-    with contextlib.suppress(OSError):
-        if probe.try_acquire():
-            probe.release()
-            return True
-    return False
+    return not is_held(folder / STREAMER_LOCK)

@@ -237,14 +237,17 @@ class Cluster:
                 os.kill(pid, signal.SIGCONT)
 
     def settle(self, timeout_s: float = END_S) -> None:
-        """Until every training has ended and every streamer has sent what it has and left."""
+        """Tell trainings to end; until every one has ended and every streamer has sent what it has and left."""
+        for host in self.hosts:
+            for books in host.books.iterdir():
+                (books / "enough").touch()
         for host in self.hosts:
             for trainer in host.trainers:
                 trainer.wait(timeout_s)
             wait_or_tell(lambda host=host: not host.streamers() and not host.waiting(), timeout_s, host)  # type: ignore[misc]
 
     def prove(self, run: str = RUN, *, lost: Sequence[str] = ()) -> Balance:
-        """After everything: books against store. ``lost`` names the causes of loss that this fault may have."""
+        """After the fault: end the training in order, if it still goes on; then books against store. ``lost`` names the causes of loss that this fault may have."""
         self.settle()
         self.server.stop()
         (host,) = self.hosts

@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.agent import launch
-from loaderwatch.agent.launch import start_streamer
+from loaderwatch.agent.identity import RunName
+from loaderwatch.agent.launch import keep_streamer, start_streamer
+from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import load_settings
+from loaderwatch.core.lock import STREAMER_LOCK
+from loaderwatch.streamer.election import FileLock
 
 SAY = """#!/bin/sh
 exec {python} -c 'import json, os, sys; print(json.dumps([sys.argv[1:], os.getppid(), os.getcwd(), dict(os.environ)]))' "$@"
@@ -50,3 +54,30 @@ def test_tests_can_do_without(data_dir: Path) -> None:
     start_streamer(load_settings(), "run-1", "my run")
     assert not data_dir.exists()
     assert launch.NO_STREAMER in os.environ
+
+
+def test_a_streamer_is_brought_when_both_were_killed(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody holds the streamer's lock; while somebody does, or shortly after a look, none is started."""
+    python = tmp_path / "python"
+    python.write_text(SAY.format(python=sys.executable))
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    settings = load_settings()
+    run = RunName("run-1", "my run")
+    folder = settings.rings_dir / run.run_id
+    folder.mkdir(parents=True)
+    now = monotonic_ns()
+    assert keep_streamer(settings, run, now) == now
+    lock = FileLock(folder / STREAMER_LOCK)
+    assert lock.try_acquire()
+    assert keep_streamer(settings, run, 0) >= now
+    assert not settings.logs_dir.exists()
+    lock.release()
+    assert keep_streamer(settings, run, 0) >= now
+    log = settings.logs_dir / "streamer-run-1.log"
+    deadline = time.monotonic() + 30
+    while not log.read_text().endswith("\n") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert json.loads(log.read_text())[0][-1] == "my run"
