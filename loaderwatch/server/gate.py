@@ -128,6 +128,11 @@ class Gate:
                 f"this server does not answer to the name {host[:100]!r}; start it with --allow-host NAME",
                 "host",
             )
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # A proxy in front of us may read the one and we the other: whose request is what follows?
+            answer = error_answer(400, "a body has one length: Content-Length or Transfer-Encoding", "(body)")
+            answer.headers["connection"] = "close"
+            return answer
         guarded = request.method not in ("GET", "HEAD") or path.endswith("/events")
         if guarded and not same_origin(
             headers.get("origin"), headers.get("sec-fetch-site"), host, secure=self._is_secure(request)

@@ -55,6 +55,10 @@ async def ingest(request: Request) -> Response:
 
 
 async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Response:
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        # A few KiB could unpack to gigabytes, and envelopes that are worth it hold columns that do not shrink by much.
+        return error_answer(415, f"send the envelope as it is, not as {encoding[:40]!r}", "content-encoding")
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > MAX_ENVELOPE_BYTES:
         return _too_large(counts)

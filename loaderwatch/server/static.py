@@ -29,6 +29,7 @@ _SUFFIXES: Final = {
     ".webmanifest": "application/manifest+json",
 }
 _COMPRESSIBLE: Final = frozenset({".html", ".js", ".css", ".svg", ".json"})
+_LONGEST_NAME: Final = 200
 _IMMUTABLE: Final = "private, max-age=31536000, immutable"
 
 
@@ -122,7 +123,12 @@ class StaticFiles:
         if name == PLOTLY_PATH:
             return self._plotly
         parts = PurePosixPath(name).parts
-        if "\\" in name or "\0" in name or any(part.startswith(".") or part == "/" for part in parts):
+        if (
+            len(name) > _LONGEST_NAME
+            or "\\" in name
+            or "\0" in name
+            or any(part.startswith(".") or part == "/" for part in parts)
+        ):
             return None
         path = (self._web / name).resolve()
         return path if path.is_relative_to(self._web) else None

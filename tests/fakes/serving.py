@@ -26,6 +26,7 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.app import create_app
 from loaderwatch.server.auth import Tokens
+from loaderwatch.server.connection import Connection, uvicorn_options
 from loaderwatch.server.live import LiveRun
 from loaderwatch.server.options import ServeOptions
 
@@ -128,7 +129,11 @@ class ScriptedDetector:
 
 @contextmanager
 def serving(
-    data_dir: Path, *, detector: ScriptedDetector | None = None, notify: tuple[str, ...] = ()
+    data_dir: Path,
+    *,
+    detector: ScriptedDetector | None = None,
+    notify: tuple[str, ...] = (),
+    connection: type[Connection] | None = None,
 ) -> Iterator[Access]:
     """The application in a thread, with detectors of the test's own."""
     options = ServeOptions(data_dir=data_dir, notify=notify)
@@ -141,7 +146,12 @@ def serving(
     make = LiveRun if detector is None else partial(LiveRun, detector=detector)
     app = create_app(options, tokens=tokens, url=url, port=port, make_live_run=make)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=1
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=1,
+        **uvicorn_options() | ({"http": connection} if connection else {}),
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

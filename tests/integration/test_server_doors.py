@@ -1,0 +1,226 @@
+"""Every route of the server and who may pass it: a route that is not in this table fails the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from loaderwatch.core.proof import new_challenge
+from loaderwatch.server.app import create_app
+from loaderwatch.server.auth import Tokens
+from loaderwatch.server.options import ServeOptions
+from tests.fakes.feed import Feed
+from tests.fakes.serving import Access, serving
+
+ALL, READS, CHANGES, SENDS = "everyone", "viewer and owner", "owner", "agent"
+WHO = {
+    "GET /healthz": ALL,
+    "GET /readyz": ALL,
+    "GET /api/v1/identity": ALL,
+    "GET /api/v1/openapi.json": READS,
+    "HEAD /api/v1/openapi.json": READS,
+    "GET /api/v1/runs": READS,
+    "GET /api/v1/runs/{run}/summary": READS,
+    "GET /api/v1/runs/{run}/findings": READS,
+    "GET /api/v1/runs/{run}/series": READS,
+    "GET /api/v1/runs/{run}/heatmap": READS,
+    "GET /api/v1/runs/{run}/epochs": READS,
+    "GET /api/v1/runs/{run}/fetches": READS,
+    "GET /api/v1/runs/{run}/slow-samples": READS,
+    "GET /api/v1/runs/{run}/audit": READS,
+    "GET /api/v1/runs/{run}/coupling": READS,
+    "GET /api/v1/runs/{run}/workers": READS,
+    "GET /api/v1/runs/{run}/stacks": READS,
+    "GET /api/v1/runs/{run}/recording": READS,
+    "GET /api/v1/runs/{run}/events": READS,
+    "GET /metrics": READS,
+    "GET /{path:path}": READS,
+    "HEAD /{path:path}": READS,
+    "POST /api/v1/runs/{run}/stacks": CHANGES,
+    "POST /api/v1/alerts/{id}/ack": CHANGES,
+    "POST /api/v1/alerts/{id}/silence": CHANGES,
+    "POST /api/v1/ingest": SENDS,
+}
+MAY = {
+    ALL: {"nobody", "agent", "viewer", "owner"},
+    READS: {"viewer", "owner"},
+    CHANGES: {"owner"},
+    SENDS: {"agent"},
+}
+
+
+def routes(folder: Path) -> list[str]:
+    options = ServeOptions(data_dir=folder)
+    options.runs_dir.mkdir(parents=True)
+    app = create_app(options, tokens=Tokens("a", "v", "o"), url="http://127.0.0.1:1", port=1)
+    found = []
+    pending = list(app.routes)
+    while pending:
+        route = pending.pop()
+        inner = getattr(route, "routes", None) or getattr(
+            getattr(route, "original_router", None), "routes", None
+        )
+        if inner:
+            pending += inner
+            continue
+        path, methods = getattr(route, "path", None), getattr(route, "methods", None)
+        assert path and methods, f"{route!r}: what is it?"
+        found += [f"{method} {path}" for method in methods]
+    return found
+
+
+def test_no_route_is_forgotten(tmp_path: Path) -> None:
+    assert sorted(routes(tmp_path)) == sorted(WHO), "say in WHO who may pass a new route"
+
+
+@pytest.fixture(scope="module")
+def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
+    with serving(tmp_path_factory.mktemp("doors")) as access:
+        access.send(Feed().envelope())
+        yield access
+
+
+@pytest.fixture(scope="module")
+def http(access: Access) -> Iterator[httpx.Client]:
+    with access.client("") as client:
+        yield client
+
+
+def ask(http: httpx.Client, door: str, token: str, **headers: str) -> tuple[int, httpx.Headers]:
+    method, _, path = door.replace("{path:path}", "js/main.js").partition(" ")
+    path = path.format(run="run-1", id="run-1.x")
+    if token:
+        headers["authorization"] = f"Bearer {token}"
+    if path.endswith("/identity"):
+        path += f"?challenge={new_challenge()}"
+    with http.stream(method, path, headers=headers) as answer:
+        return answer.status_code, answer.headers
+
+
+@pytest.mark.parametrize("door", WHO)
+def test_who_may_pass(access: Access, http: httpx.Client, door: str) -> None:
+    tokens = {
+        "nobody": "",
+        "wrong": "wrong",
+        "agent": access.agent,
+        "viewer": access.viewer,
+        "owner": access.owner,
+    }
+    for who, token in tokens.items():
+        status, headers = ask(http, door, token)
+        if who in MAY[WHO[door]] or (who == "wrong" and WHO[door] == ALL):
+            assert status not in (401, 403), f"{who} should pass"
+        else:
+            assert status == (401 if who in ("nobody", "wrong") else 403), f"{who} should not pass"
+        assert not [name for name in headers if name.startswith("access-control")], (
+            "no other site may read answers"
+        )
+
+
+@pytest.mark.parametrize("door", WHO)
+def test_a_rebound_name_is_no_way_in(access: Access, http: httpx.Client, door: str) -> None:
+    """DNS rebinding: the page of evil.example has its name point to 127.0.0.1, and is then of one origin with us."""
+    token = access.agent if WHO[door] == SENDS else access.owner
+    for host in (
+        "evil.example",
+        "evil.example:80",
+        "localhost.evil.example",
+        "127.0.0.1.nip.io",
+        "127.0.0.1@evil",
+        "",
+    ):
+        assert ask(http, door, token, host=host)[0] == 403, host
+
+
+@pytest.mark.parametrize("door", WHO)
+def test_another_sites_page_changes_and_streams_nothing(
+    access: Access, http: httpx.Client, door: str
+) -> None:
+    token = access.agent if WHO[door] == SENDS else access.owner
+    method, _, path = door.partition(" ")
+    guarded = method not in ("GET", "HEAD") or path.endswith("/events")
+    port = access.url.rpartition(":")[2]
+    for headers in (
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},
+        {"origin": f"http://127.0.0.1:{port}.evil.example"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ):
+        status, answer = ask(http, door, token, **headers)
+        assert (status == 403) == guarded, headers
+        assert answer["cross-origin-resource-policy"] == "same-origin"
+
+
+@pytest.mark.parametrize("method", ["TRACE", "OPTIONS", "CONNECT", "PUT", "DELETE", "PATCH", "PROPFIND"])
+def test_other_methods_do_nothing(access: Access, method: str) -> None:
+    with access.client() as client:
+        for path in ("/", "/api/v1/runs", "/api/v1/alerts/x/ack", "/healthz", "/login"):
+            answer = client.request(method, path)
+            assert answer.status_code in (400, 404, 405), path
+            assert "authorization" not in answer.text.lower(), "TRACE would echo the token"
+            assert "text/html" not in answer.headers["content-type"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/js/..%2f..%2f..%2fpyproject.toml", "//etc/passwd",
+        "/%00", "/js/main.js%00.css", "/C:%5Cwindows", "/..%5c..%5cetc", "/.git/config", "/js/.hidden", "/" + "a" * 8000,
+        "/api/v1/runs/..%2f..%2ftoken.json/summary", "/api/v1/runs/%2e%2e/summary", "/api/v1/runs/x%00/stacks",
+        "/api/v1/runs/" + "a" * 10_000 + "/summary", "/api/v1/runs/CON/summary", "/api/v1/runs/%F0%9F%92%A9/summary",
+        "/api/v1/runs/%ff%fe/recording", "/api/v1/runs/a%0d%0aset-cookie:%20x=1/recording", "/api/v1/runs/run-1.wal/summary",
+        "/api/v1/runs/Run-1/summary", "/api/v1/runs/run-1%20/summary", "/api/v1/runs/%2fetc%2fpasswd/findings",
+    ],
+)  # fmt: skip
+def test_no_path_leads_out_or_is_echoed_as_html(access: Access, path: str) -> None:
+    with access.client() as client:
+        answer = client.get(path, headers={"accept": "text/html"})
+    assert answer.status_code in (400, 404), answer.text[:200]
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "root:" not in answer.text
+    assert "set-cookie" not in answer.headers
+    assert len(answer.text) < 1000, "an error does not repeat everything it was sent"
+
+
+def test_errors_are_json_and_hold_no_markup_that_a_browser_would_run(access: Access) -> None:
+    bad = "<script>alert(1)</script>"
+    with access.client() as client:
+        for path in (f"/{bad}", f"/api/v1/runs/{bad}/summary", f"/api/v1/runs/run-1/series?metric={bad}"):
+            answer = client.get(path, headers={"accept": "text/html"})
+            assert answer.status_code in (400, 404)
+            assert answer.headers["content-type"] == "application/json"
+        page = client.post("/login", data={"token": bad})
+        assert bad not in page.text
+        answer = client.get("/", headers={"host": bad, "accept": "text/html"})
+        assert answer.headers["content-type"] == "application/json"
+
+
+def test_a_download_has_a_name_of_ours(access: Access) -> None:
+    with access.client() as client:
+        answer = client.get("/api/v1/runs/run-1/recording")
+    assert answer.headers["content-disposition"] == 'attachment; filename="run-1.lwrec"'
+
+
+def test_wrong_tokens_are_slowed_down_and_those_who_are_in_are_not(tmp_path: Path) -> None:
+    with serving(tmp_path) as access, access.client() as owner, access.client("") as guesser:
+        assert owner.get("/api/v1/runs").status_code == 200
+        statuses = []
+        for number in range(30):
+            answer = guesser.get("/api/v1/runs", headers={"authorization": f"Bearer guess-{number}"})
+            statuses.append(answer.status_code)
+        assert statuses[:20] == [401] * 20
+        assert statuses[-1] == 429
+        assert 1 <= int(answer.headers["retry-after"]) <= 60
+        form = guesser.post("/login", data={"token": "guess"})
+        assert form.status_code == 429
+        assert int(form.headers["retry-after"]) >= 1
+        assert guesser.get("/", params={"token": access.viewer}).status_code == 429, (
+            "nor is a right one looked at"
+        )
+        assert owner.get("/api/v1/runs").status_code == 200

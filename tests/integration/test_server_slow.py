@@ -1,0 +1,300 @@
+"""Slow, greedy and malformed clients: each is cut off, and the others do not notice."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
+from loaderwatch.server.connection import LEAST_READ, Connection, uvicorn_options
+from loaderwatch.server.events import Hub, RunState
+from tests.fakes.feed import Feed
+from tests.fakes.serving import Access, serving
+
+QUICK_S = 0.5
+
+
+class Quick(Connection):
+    """Deadlines that a test can wait for."""
+
+    headers_s = QUICK_S
+    body_s = QUICK_S
+    reading_s = QUICK_S
+    most = 20
+
+
+@pytest.fixture(scope="module")
+def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
+    with serving(tmp_path_factory.mktemp("slow"), connection=Quick) as access:
+        yield access
+
+
+def connect(access: Access, buffer: int | None = None) -> socket.socket:
+    connection = socket.socket()
+    if buffer is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    connection.settimeout(20)
+    host, _, port = access.url.partition("://")[2].partition(":")
+    connection.connect((host, int(port)))
+    return connection
+
+
+def head(access: Access, line: str, *headers: str, token: str = "") -> bytes:
+    lines = [line, f"Host: {access.url.partition('://')[2]}", f"Authorization: Bearer {token}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def trickle(connection: socket.socket, bytes_: bytes) -> float:
+    """Send a byte every 50 ms until hung up; returns how long that took."""
+    began = time.monotonic()
+    connection.settimeout(0.05)
+    for number in range(int(20 / 0.05)):
+        try:
+            connection.sendall(bytes_[number % len(bytes_)].to_bytes(1, "big"))
+            if connection.recv(65536) == b"":
+                break
+        except TimeoutError:
+            continue
+        except OSError:
+            break
+    else:
+        pytest.fail("was not hung up on within 20 s")
+    return time.monotonic() - began
+
+
+def closed_within(connection: socket.socket, seconds: float) -> bytes:
+    """What came until the other side hung up."""
+    connection.settimeout(seconds)
+    heard = b""
+    try:
+        while data := connection.recv(65536):
+            heard += data
+    except ConnectionError:
+        pass
+    return heard
+
+
+def lives(access: Access) -> bool:
+    with access.client() as client:
+        return client.get("/api/v1/runs").status_code == 200
+
+
+def test_who_says_nothing_is_hung_up_on(access: Access) -> None:
+    with closing(connect(access)) as idle:
+        assert closed_within(idle, 10) == b""
+
+
+def test_headers_that_never_end(access: Access) -> None:
+    with closing(connect(access)) as slow:
+        slow.sendall(head(access, "GET / HTTP/1.1")[:-2])
+        assert trickle(slow, b"X-a: b\r\n") < 10
+    assert lives(access)
+
+
+def test_headers_that_never_end_on_a_connection_that_was_good(access: Access) -> None:
+    with closing(connect(access)) as slow:
+        slow.sendall(head(access, "GET /healthz HTTP/1.1"))
+        assert slow.recv(65536).startswith(b"HTTP/1.1 200")
+        quick_keep_alive_s = 5  # uvicorn's own in this test's server
+        assert trickle(slow, b"GET") < quick_keep_alive_s + 10
+
+
+@pytest.mark.parametrize("token", ["agent", "wrong"])
+@pytest.mark.parametrize("framing", ["Content-Length: 5000", "Transfer-Encoding: chunked"])
+def test_a_body_that_never_ends(access: Access, framing: str, token: str) -> None:
+    token = access.agent if token == "agent" else token
+    with closing(connect(access)) as slow:
+        slow.sendall(head(access, "POST /api/v1/ingest HTTP/1.1", framing, token=token))
+        assert trickle(slow, b"1\r\nx\r\n") < 10
+    access.send(Feed(f"after-{len(framing)}-{len(token)}").envelope())
+
+
+def test_a_body_without_a_length_is_cut_at_the_limit(access: Access) -> None:
+    chunk = b"40000\r\n" + b"x" * 0x40000 + b"\r\n"
+    sent = 0
+    with closing(connect(access)) as big:
+        big.sendall(
+            head(access, "POST /api/v1/ingest HTTP/1.1", "Transfer-Encoding: chunked", token=access.agent)
+        )
+        try:
+            while sent < 4 * MAX_ENVELOPE_BYTES:
+                big.sendall(chunk)
+                sent += len(chunk)
+        except OSError:
+            pass
+        answer = closed_within(big, 10)
+    assert sent < 3 * MAX_ENVELOPE_BYTES
+    assert not answer or answer.startswith(b"HTTP/1.1 413")
+    assert lives(access)
+
+
+@pytest.mark.parametrize("path", ["/login", "/api/v1/alerts/run-1.x/silence"])
+def test_small_forms_have_small_limits(access: Access, path: str) -> None:
+    with access.client() as client:
+        assert client.post(path, content=b"x" * 5000).status_code in (400, 413)
+        assert client.post(path, content=iter([b"x" * 3000] * 3)).status_code in (400, 413)
+
+
+def test_compressed_bodies_are_not_unpacked(access: Access) -> None:
+    with access.client(access.agent) as client:
+        for encoding in ("gzip", "deflate", "br", "zstd", "gzip, gzip"):
+            answer = client.post(
+                "/api/v1/ingest", content=b"\x1f\x8b", headers={"content-encoding": encoding}
+            )
+            assert answer.status_code == 415
+            assert answer.json()["field"] == "content-encoding"
+
+
+def test_headers_have_a_limit(access: Access) -> None:
+    for more in (["X: " + "x" * 40_000], [f"X-{number}: x" for number in range(5000)]):
+        with closing(connect(access)) as big:
+            big.sendall(head(access, "GET / HTTP/1.1", *more)[:-2])
+            assert closed_within(big, 10).startswith(b"HTTP/1.1 400")
+    assert lives(access)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n",
+        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\ntoken",
+        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n X: folded\r\nA\x00: b\r\n\r\n",
+        b"GET /\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
+)
+def test_ambiguous_requests_end_the_connection(access: Access, request_: bytes) -> None:
+    """Request smuggling lives from two readers of one message who disagree: we read none that can be read twice."""
+    with closing(connect(access)) as connection:
+        connection.sendall(request_)
+        answer = closed_within(connection, 10)
+    statuses = [line for line in answer.split(b"\r\n") if line.startswith(b"HTTP/1.1")]
+    assert all(not status.startswith(b"HTTP/1.1 2") for status in statuses), statuses
+    assert lives(access)
+
+
+def test_a_body_with_two_lengths_is_no_two_requests(access: Access) -> None:
+    smuggled = head(access, "GET /healthz HTTP/1.1")
+    both = (f"Content-Length: {5 + len(smuggled)}", "Transfer-Encoding: chunked")
+    with closing(connect(access)) as connection:
+        connection.sendall(head(access, "POST /login HTTP/1.1", *both) + b"0\r\n\r\n" + smuggled)
+        answer = closed_within(connection, 15)
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_more_connections_than_are_served(access: Access) -> None:
+    held = [connect(access) for _ in range(3 * Quick.most)]
+    try:
+        refused = 0
+        for connection in held[Quick.most :]:
+            connection.settimeout(5)
+            try:
+                refused += connection.recv(1) == b""
+            except ConnectionError:
+                refused += 1
+        assert refused >= Quick.most
+    finally:
+        for connection in held:
+            connection.close()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            assert lives(access)
+            return
+        except OSError:
+            time.sleep(0.1)
+        except Exception:
+            time.sleep(0.1)
+    pytest.fail("the places were not given back")
+
+
+# ---- readers who do not read
+
+
+def served(app: Starlette, check: Callable[[int, Hub], None], hub: Hub) -> None:
+    async def run() -> None:
+        config = uvicorn.Config(app, log_level="error", **uvicorn_options() | {"http": Quick})
+        server = uvicorn.Server(config)
+        listener = socket.create_server(("127.0.0.1", 0))
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        publisher = asyncio.create_task(publish())
+        try:
+            await asyncio.to_thread(check, listener.getsockname()[1], hub)
+        finally:
+            publisher.cancel()
+            server.should_exit = True
+            hub.close()
+            await asyncio.wait_for(task, 20)
+            listener.close()
+
+    async def publish() -> None:
+        number = 0
+        while True:
+            number += 1
+            hub.publish("run", RunState(b'"' + b"x" * 200_000 + b'"', b"[]", float(number)))
+            await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+
+
+def read_for(port: int, seconds: float, pause_s: float, amount: int) -> tuple[int, bool]:
+    """Bytes read, and whether the other side hung up."""
+    total = 0
+    with closing(socket.socket()) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        connection.settimeout(10)
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(pause_s)
+            try:
+                data = connection.recv(amount) if amount else b"-"
+            except ConnectionError:
+                return total, True
+            if not data:
+                return total, True
+            total += len(data)
+    return total, False
+
+
+def test_a_page_that_does_not_read_its_events_is_dropped(tmp_path: Path) -> None:
+    hub = Hub()
+    followed = Starlette(routes=[Route("/", lambda _: StreamingResponse(hub.stream("run", None)))])
+
+    def check(port: int, hub: Hub) -> None:
+        with closing(socket.socket()) as stalled:
+            stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+            stalled.connect(("127.0.0.1", port))
+            stalled.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            deadline = time.monotonic() + 10
+            while not hub.clients and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert hub.clients == 1
+            while hub.clients and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert hub.clients == 0, "it holds no place any more"
+        total, dropped = read_for(port, 3 * QUICK_S, 0.05, 4 * LEAST_READ)
+        assert not dropped, "a slow one that reads is served"
+        assert total > LEAST_READ
+
+    served(followed, check, hub)
