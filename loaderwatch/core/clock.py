@@ -8,6 +8,29 @@ monotonic_ns = time.monotonic_ns
 wall_ns = time.time_ns
 
 
+def boot_ns() -> int:
+    """The monotonic clock, with the time this host was suspended. Nobody can set it; where there is none, monotonic."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return time.monotonic_ns()
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def slept_ns() -> int:
+    """How long this host has been suspended since it was started."""
+    return boot_ns() - time.monotonic_ns()
+
+
+class SteadyClock:
+    """The wall clock, but for jumps ahead: what is too old by this clock is too old, whoever sets the wall clock."""
+
+    def __init__(self) -> None:
+        self._began = time.time_ns() - boot_ns()
+
+    def now_ns(self) -> int:
+        """UTC as of the clock's making and the time since; the wall clock where that is earlier."""
+        return min(time.time_ns(), self._began + boot_ns())
+
+
 def wall_offset_ns() -> int:
     """Wall clock minus monotonic clock, now, in nanoseconds.
 

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from loaderwatch import __version__
+from loaderwatch.core.clock import SteadyClock
 from loaderwatch.core.errors import LoaderwatchError, WireError
 from loaderwatch.server import api, download, identity, intake, read
 from loaderwatch.server.alerts import UnknownAlert
@@ -38,6 +39,8 @@ from loaderwatch.server.verdicts import Verdicts
 _log = logging.getLogger(__name__)
 
 _RETAIN_INTERVAL_S: Final = 3600.0
+_FIRST_RETAIN_S: Final = 600.0
+"""After a start; the clock of a machine that was just switched on may be wrong until the network has told it the time."""
 
 
 @dataclass
@@ -141,6 +144,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     parts.static.warm()
     parts.notifier.start()
     parts.ingest.on_stored(parts.live.take)
+    parts.ingest.on_refused(parts.live.refuse)
     parts.ingest.start()
     parts.live.start()
     retention = asyncio.create_task(_retain(parts), name="loaderwatch-retain")
@@ -164,9 +168,11 @@ async def _retain(parts: Parts) -> None:
     days = parts.options.retain_days
     if days is None:
         return
+    clock = SteadyClock()  # one that is set a month ahead must not cost a month of runs
+    await asyncio.sleep(_FIRST_RETAIN_S)
     while True:
         try:
-            for run_id in await asyncio.to_thread(parts.store.retain, days, None):
+            for run_id in await asyncio.to_thread(parts.store.retain, days, None, clock.now_ns()):
                 _log.info("run %s is older than %g days: deleted", run_id, days)
                 parts.live.drop(run_id)
         except (LoaderwatchError, OSError) as error:

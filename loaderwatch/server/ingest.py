@@ -57,6 +57,7 @@ class Ingest:
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._waiting_bytes = 0
         self._callbacks: list[Callable[[Envelope], None]] = []
+        self._on_refused: list[Callable[[str, str], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._unknown_said: set[str] = set()
@@ -75,6 +76,10 @@ class Ingest:
     def on_stored(self, callback: Callable[[Envelope], None]) -> None:
         """Call ``callback(envelope)`` on the event loop, once for each envelope that is newly on disk, before its sender is told."""
         self._callbacks.append(callback)
+
+    def on_refused(self, callback: Callable[[str, str], None]) -> None:
+        """Call ``callback(run_id, reason)`` on the event loop when envelopes of a run could not be stored."""
+        self._on_refused.append(callback)
 
     async def submit(self, payload: bytes) -> tuple[Envelope, int]:
         """Store one payload; returns the envelope and the highest sequence stored of its stream, once on disk.
@@ -203,6 +208,9 @@ class Ingest:
                     callback(envelope)
                 except Exception:  # noqa: BLE001 - the envelope is on disk: its sender must be told so whatever a listener does
                     _log.exception("a listener failed on an envelope of run %s", envelope.run_id)
+        if error is not None:
+            for refused in self._on_refused:
+                refused(members[0].envelope.run_id, str(error))
         for index, waiting in enumerate(members):
             self._waiting_bytes -= waiting.size
             if waiting.done.done():

@@ -22,10 +22,10 @@ from loaderwatch.server.crash import crash_verdict
 from loaderwatch.server.errands import Errands
 from loaderwatch.server.events import RunState
 from loaderwatch.server.replay import rebuild
-from loaderwatch.server.store.protocol import Store, StoreError
-from loaderwatch.server.summary import state_now, summary_of
+from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
+from loaderwatch.server.summary import LOST_AFTER_S, summary_of
 from loaderwatch.server.windows import WindowBuilder
-from loaderwatch.server.wording import ended_verdict, lost_verdict
+from loaderwatch.server.wording import ended_verdict, lost_verdict, refused_verdict
 
 _log = logging.getLogger(__name__)
 
@@ -83,6 +83,7 @@ class LiveRun:
         self._errands = Errands()
         self._stacks_asked_at: dict[int, float] = {}
         self.heard_at = time.monotonic()
+        self._refused: str | None = None  # why what came last is not on disk
         self.latest: RunState | None = None  # of the last look
         self.summary: dict[str, Any] = {}  # the same as a structure
         self.ended = False
@@ -102,6 +103,17 @@ class LiveRun:
             self._inbox.clear()  # all of it is on disk
         self._inbox.append(envelope)
         self.heard_at = time.monotonic()
+        self._refused = None
+
+    def refuse(self, reason: str) -> None:
+        """An envelope came and could not be stored: the run lives, and this server fails it."""
+        self.heard_at = time.monotonic()
+        self._refused = reason
+
+    def state_of(self, run: StoredRun) -> str:
+        """As ``summary.state_now``, by a clock that nobody sets."""
+        silent = run.state == "live" and time.monotonic() - self.heard_at > LOST_AFTER_S
+        return "lost" if silent else run.state
 
     @property
     def has_news(self) -> bool:
@@ -122,16 +134,16 @@ class LiveRun:
 
     # -- from a worker thread ------------------------------------------------------------------------------------
 
-    def look(self, now_ns: int) -> RunState:
-        """Take in what arrived and say how the run is. ``now_ns`` is this server's UTC clock.
+    def look(self) -> RunState:
+        """Take in what arrived and say how the run is.
 
         Raises:
             StoreError, UnknownRun: the run cannot be read.
         """
         with self._looking:
-            return self._look(now_ns)
+            return self._look()
 
-    def _look(self, now_ns: int) -> RunState:
+    def _look(self) -> RunState:
         with self._lock:
             if self._overrun:
                 self._overrun = self._is_new = False
@@ -144,7 +156,7 @@ class LiveRun:
             if window is None or news:
                 window = self._window = builder.window()
                 self.undetected = True
-            base = state_now(self._store.run(self.run_id), now_ns)
+            base = self.state_of(self._store.run(self.run_id))
             self.ended = base in ("finished", "crashed")
             self._save(book)
             hung = any(alert.finding.code == "hung" and alert.pages for alert in book.open_alerts())
@@ -286,6 +298,8 @@ class LiveRun:
         self._saved_at = time.monotonic()
 
     def _verdict_json(self, book: AlertBook, base: str) -> dict[str, Any] | None:
+        if self._refused is not None and not self.ended:
+            return refused_verdict(self._refused)
         if base == "lost":
             return lost_verdict(time.monotonic() - self.heard_at)
         if base == "crashed" and self._window is not None:

@@ -123,6 +123,12 @@ class LiveRuns:
         live = self._runs.get(envelope.run_id) or self._add(envelope.run_id)
         live.take(envelope)
 
+    def refuse(self, run_id: str, reason: str) -> None:
+        """Envelopes came and could not be stored."""
+        live = self._runs.get(run_id)
+        if live is not None:
+            live.refuse(reason)
+
     def _add(self, run_id: str) -> LiveRun:
         def describe(announcement: Announcement) -> str:
             return notice(announcement, run_id, self._base_url())
@@ -213,7 +219,7 @@ class LiveRuns:
             _log.error("run %s: this look failed: %s", live.run_id, text, exc_info=None if known else error)
 
     async def _look(self, live: LiveRun) -> RunState:
-        state = await self._in_thread(live.look, time.time_ns())
+        state = await self._in_thread(live.look)
         self.counts.looks += 1
         if self._runs.get(live.run_id) is live:  # not deleted meanwhile
             self._hub.publish(live.run_id, state)

@@ -50,7 +50,7 @@ def _row(parts: Parts, run: StoredRun, now_ns: int, deadline: float) -> dict[str
     live = parts.live.get(run.run_id)
     if live is None or live.latest is None:
         return _row_with(run, state_now(run, now_ns), parts.verdicts.of(run, now_ns, deadline))
-    state, verdict = state_now(run, now_ns), live.summary.get("verdict")
+    state, verdict = live.state_of(run), live.summary.get("verdict")
     return _row_with(run, live.summary["state"] if state == "live" else state, verdict)
 
 

@@ -68,6 +68,19 @@ def lost_verdict(silent_s: float) -> dict[str, Any]:
     }
 
 
+def refused_verdict(reason: str) -> dict[str, Any]:
+    """For a run whose envelopes come and cannot be stored."""
+    return {
+        "severity": "critical",
+        "title": "This server cannot store what the run sends; training goes on, and what you see here stands still.",
+        "advice": (
+            f"The reason: {reason}. Free some space there, or make it writable; nothing needs to be restarted. What comes "
+            "meanwhile waits on the run's hosts and is shown afterwards."
+        ),
+        "finding_id": None,
+    }
+
+
 def ended_verdict(state: str, alerts: Sequence[Alert]) -> dict[str, Any] | None:
     """For a run that is over: what cost it most. None when nothing did, or when it crashed, which is said instead."""
     paging = [alert for alert in alerts if alert.pages]

@@ -7,7 +7,7 @@ import os
 import time
 from typing import Final
 
-from loaderwatch.core.clock import monotonic_ns, wall_offset_ns
+from loaderwatch.core.clock import monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import Envelope, SpanInfo, encode, pack_table
@@ -63,6 +63,7 @@ class Streamer:
             run_name=run_name,
             wall_offset_ns=wall_offset_ns(),
             boot_id=boot_id(),
+            slept_ns=slept_ns(),
         )
         folder = settings.outbox_dir / run_id / host
         rings = settings.rings_dir / run_id
@@ -85,6 +86,7 @@ class Streamer:
         self._next_sample_ns = self._next_envelope_ns = 0
         self._succession = Succession(settings, run_id, self._state.run_name)
         self._next_check_ns = monotonic_ns() + CHECK_NS // 2
+        self._clock_error_ns = 0  # of the wall clock against this run's times, as last said
         self._final_due = False  # the last envelope could not be put anywhere yet
 
     def run(self) -> int:
@@ -297,12 +299,25 @@ class Streamer:
     # -- time
 
     def _check_clock(self) -> None:
-        """After a suspend the monotonic clock lies behind the wall clock by the time slept."""
-        offset = wall_offset_ns()
-        if offset - self._state.wall_offset_ns > CLOCK_JUMP_NS:
-            log.info("the wall clock jumped ahead by %.1f s", (offset - self._state.wall_offset_ns) / 1e9)
+        """After a suspend the monotonic clock lies behind by the time slept.
+
+        Somebody who sets the wall clock changes nothing here: a run whose times jumped would have holes or overlap itself,
+        and ranks of two hosts would drift apart.
+        """
+        slept = slept_ns()
+        before = slept if self._state.slept_ns is None else self._state.slept_ns
+        if slept - before > CLOCK_JUMP_NS:
+            offset = self._state.wall_offset_ns + slept - before
+            log.info("this host was suspended for %.1f s", (slept - before) / 1e9)
             self._drain.wall_offset_ns = offset
-            self._outbox.remember(wall_offset_ns=offset)
+            self._outbox.remember(wall_offset_ns=offset, slept_ns=slept)
+        error = wall_offset_ns() - self._state.wall_offset_ns
+        if abs(error - self._clock_error_ns) > CLOCK_JUMP_NS:
+            self._clock_error_ns = error
+            log.warning(
+                "the wall clock was set: it is %+.1f s from the one this run began with, which goes on",
+                error / 1e9,
+            )
 
     # -- after the run
 

@@ -100,13 +100,17 @@ class Outbox:
             self._taken = (self._taken or Counter()) + lost
             return lost
 
-    def remember(self, *, announced: bool | None = None, wall_offset_ns: int | None = None) -> None:
+    def remember(
+        self, *, announced: bool | None = None, wall_offset_ns: int | None = None, slept_ns: int | None = None
+    ) -> None:
         """Change a fact of the state and save it."""
         with self._lock:
             if announced is not None:
                 self.state.announced = announced
             if wall_offset_ns is not None:
                 self.state.wall_offset_ns = wall_offset_ns
+            if slept_ns is not None:
+                self.state.slept_ns = slept_ns
             self._save_state()
 
     # -- the upload thread's side
@@ -253,6 +257,7 @@ class Outbox:
                 self._lost.update({int(rank): count for rank, count in lost.items()})
         if state.boot_id != current_boot:  # the host was restarted: its monotonic clock began again
             state.boot_id, state.wall_offset_ns = fresh.boot_id, fresh.wall_offset_ns
+            state.slept_ns = fresh.slept_ns
         return state
 
 

@@ -33,6 +33,7 @@ class StreamState(msgspec.Struct, kw_only=True):
     cursors: dict[str, int] = {}
     announced: bool = False  # the page's address was written to the job's stderr
     losses: dict[str, dict[str, int]] = {}  # rows given up, by the envelope that will report them and by rank
+    slept_ns: int | None = None  # how long the host had been suspended when wall_offset_ns was true
     saves: int = 0  # tells the newer of two states
 
 

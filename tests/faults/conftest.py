@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.cluster import Cluster
+from tests.faults.mounts import Mounts, own_mounts
 
 if not Path("/proc/locks").exists():
     collect_ignore_glob = ["test_*.py"]  # the faults are told apart by what Linux says of processes and locks
@@ -27,4 +28,11 @@ def dice(request: pytest.FixtureRequest) -> random.Random:
 def cluster(tmp_path: Path, dice: random.Random) -> Iterator[Cluster]:
     """A server and a host, nothing started yet; all processes end with the test."""
     with Cluster(tmp_path, dice) as it:
+        yield it
+
+
+@pytest.fixture
+def mounts() -> Iterator[Mounts]:
+    """Small and read-only file systems that only this test sees. Ask for it before ``cluster``."""
+    with own_mounts() as it:
         yield it

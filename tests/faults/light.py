@@ -39,7 +39,7 @@ def start_light(host: Host, run: str = RUN, *, streamers: int = 1, **plan: Any) 
     plan = {"folder": str(host.settings.rings_dir / run), "books": str(host.books / run), **plan}
     with (host.data_dir / "job.log").open("ab") as log:
         started = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.light", json.dumps(plan)],
+            _on(host, sys.executable, "-m", "tests.faults.light", json.dumps(plan)),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -57,7 +57,7 @@ def start_streamer(host: Host, run: str = RUN) -> subprocess.Popen[bytes]:
     host.settings.logs_dir.mkdir(parents=True, exist_ok=True)
     with (host.settings.logs_dir / f"streamer-{run}.log").open("ab") as log:
         started = subprocess.Popen(
-            [sys.executable, "-m", "loaderwatch.streamer", "--run-id", run, "--run-name", run],
+            _on(host, sys.executable, "-m", "loaderwatch.streamer", "--run-id", run, "--run-name", run),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -66,6 +66,13 @@ def start_streamer(host: Host, run: str = RUN) -> subprocess.Popen[bytes]:
         )
     host.trainers.append(started)
     return started
+
+
+def _on(host: Host, *command: str) -> list[str]:
+    """The command under the host's name."""
+    if host.name is None:
+        return list(command)
+    return ["unshare", "--uts", "sh", "-c", f'hostname {host.name} && exec "$@"', "sh", *command]
 
 
 def open_ring(folder: Path, rank: int, world_size: int) -> RingWriter:

@@ -331,10 +331,10 @@ def test_retention_spares_what_was_heard_of_lately(tmp_path: Path) -> None:
         facts["received_ns"] = now - age_h * 3600 * SECOND
         card.write_text(json.dumps(facts))
     store = DuckDBStore(tmp_path)
-    assert store.retain(None, None) == []
-    assert store.retain(2, None) == ["older"]
-    assert store.retain(2, 10**12) == []
-    assert store.retain(None, 1) == ["old"]
+    assert store.retain(None, None, now) == []
+    assert store.retain(2, None, now) == ["older"]
+    assert store.retain(2, 10**12, now) == []
+    assert store.retain(None, 1, now) == ["old"]
     assert [run.run_id for run in store.runs()] == ["young"]
     store.close()
 

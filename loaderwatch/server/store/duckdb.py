@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 import duckdb
 import msgspec
 
-from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import Envelope, Loss
 from loaderwatch.detect.window import Columns
@@ -110,14 +109,13 @@ class DuckDBStore:
         """Remove a run and its files."""
         self._files.delete(run_id)
 
-    def retain(self, max_age_days: float | None, max_bytes: int | None) -> list[str]:
+    def retain(self, max_age_days: float | None, max_bytes: int | None, now_ns: int) -> list[str]:
         """Delete the oldest runs until limits hold; never one that was heard of within the last hour."""
-        now = wall_ns()
         runs = sorted(self.runs(), key=lambda run: run.received_ns)
         total = sum(run.bytes for run in runs)
         deleted = []
         for run in runs:
-            age_s = (now - run.received_ns) / 1e9
+            age_s = (now_ns - run.received_ns) / 1e9
             too_old = max_age_days is not None and age_s > max_age_days * 86400
             too_much = max_bytes is not None and total > max_bytes
             if age_s < SPARE_S or not (too_old or too_much):

@@ -84,6 +84,8 @@ class RunFiles:
                     self._close_idle(0.0, len(self._files) - MAX_OPEN, spare_s=WRITING_S)
 
     def _open_file(self, path: Path, run_id: str, create: bool) -> RunFile:
+        if create and not path.exists():
+            return self._create_file(path, run_id)
         try:
             return RunFile(path, run_id, self._read_only)
         except NotOurFile as error:
@@ -101,9 +103,14 @@ class RunFiles:
             self._set_aside(path, reason)
         if not create:
             raise UnknownRun(run_id)
+        return self._create_file(path, run_id)
+
+    def _create_file(self, path: Path, run_id: str) -> RunFile:
         try:
             return RunFile(path, run_id)
-        except (duckdb.Error, NotOurFile) as error:
+        except duckdb.Error as error:
+            for half in (path, path.with_name(path.name + ".wal")):  # else it would look like a damaged run
+                half.unlink(missing_ok=True)
             raise StoreError(f"{path} cannot be created: {error}") from error
 
     def _set_aside(self, path: Path, reason: str) -> None:

@@ -148,7 +148,7 @@ class Store(Protocol):
     def delete(self, run_id: str) -> None:
         """Remove a run and its files."""
 
-    def retain(self, max_age_days: float | None, max_bytes: int | None) -> list[str]:
+    def retain(self, max_age_days: float | None, max_bytes: int | None, now_ns: int) -> list[str]:
         """Delete the oldest runs until limits hold; never one that was heard of within the last hour."""
 
     def tidy(self) -> None:

@@ -17,7 +17,7 @@ from loaderwatch.server.alerts import Announcement
 from loaderwatch.server.live import LiveRun
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.summary import LOST_AFTER_S
-from tests.fakes.feed import SECOND, Feed
+from tests.fakes.feed import Feed
 
 
 @pytest.fixture
@@ -62,7 +62,8 @@ class Driven:
         self.live.take(envelope)
 
     def look(self, after_s: float = 0.0) -> dict[str, Any]:
-        state = self.live.look(time.time_ns() + int(after_s * SECOND))
+        self.live.heard_at -= after_s
+        state = self.live.look()
         decoded: dict[str, Any] = msgspec.json.decode(state.summary)
         return decoded
 
@@ -80,6 +81,19 @@ def test_live_then_lost_then_live(store: DuckDBStore) -> None:
     assert lost["verdict"]["severity"] == "info", "silence of the streamer is no alert"
     run.send()
     assert run.look()["state"] == "live"
+
+
+def test_a_run_that_cannot_be_stored_is_not_lost_and_says_so(store: DuckDBStore) -> None:
+    run = Driven(store)
+    run.send(steps=20)
+    assert run.look(after_s=LOST_AFTER_S + 5)["state"] == "lost"
+    run.live.refuse("/data/runs/run-1.duckdb could not be written: No space left on device")
+    refused = run.look()
+    assert refused["state"] == "live"
+    assert refused["verdict"]["severity"] == "critical"
+    assert "No space left on device" in refused["verdict"]["advice"]
+    run.send()
+    assert run.look()["verdict"]["severity"] != "critical"
 
 
 def test_silence_is_never_judged(store: DuckDBStore) -> None:
