@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow, RunWindow, one_of
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.windows import RunTotals
 
@@ -160,16 +160,16 @@ def _recent(rank: RankWindow) -> _Recent:
     known_loaders = bool(rank.process.loaders)
     steps = rank.table("steps")
     request = steps["request_ns"]
-    first = int(np.searchsorted(request, begin))
-    first = max(0, first - 1)  # the one that was going on when the stretch began
-    picked: slice | NDArray[np.bool_] = slice(first, None)
-    off_main = steps["off_main_thread"][first:] == 1
+    # From the one that was going on when the stretch began.
+    first = max(0, int(request.searchsorted(begin)) - 1)
+    late: slice | NDArray[np.int64] = slice(first, None)
+    off_main = steps["off_main_thread"][late] == 1
     if off_main.any() or len(train) < len(rank.process.loaders):
         chosen = ~off_main
         if known_loaders:
-            chosen &= np.isin(steps["loader"][first:], train)
-        picked = np.concatenate([np.zeros(first, dtype=bool), chosen])
-    request, wait, step = (steps[name][picked] for name in ("request_ns", "wait_ns", "step_ns"))
+            chosen &= one_of(steps["loader"][late], train)
+        late = first + np.flatnonzero(chosen)
+    request, wait, step = (steps[name][late] for name in ("request_ns", "wait_ns", "step_ns"))
     delivered = request + _known(wait)
     wait_s = _within(request, delivered, begin, end)
     busy_s = _within(delivered, delivered + _known(step), begin, end)
@@ -177,12 +177,12 @@ def _recent(rank: RankWindow) -> _Recent:
     live = rank.process.state == "live" and span is not None and span.alive
     if live and span is not None and span.phase == "wait" and (not known_loaders or span.loader in train):
         wait_s += _within(np.array([span.since_ns]), np.array([end]), begin, end)
-    inside = slice(int(np.searchsorted(request, begin)), None)
+    inside = slice(int(request.searchsorted(begin)), None)
     advance = len(request[inside])
     if rank.process.has_optimizer:
-        made = steps["optimizer_steps"][picked][inside]
+        made = steps["optimizer_steps"][late][inside]
         advance = int(np.where(made != UNKNOWN, made, 1).sum())
-    ready = steps["ready"][picked][-1:]
+    ready = steps["ready"][late][-1:]
     since = max(begin, _began(rank))
     starved_s, gpu_step_s = _gpu_waits(rank, begin)
     return _Recent(
@@ -213,15 +213,15 @@ def _gpu_waits(rank: RankWindow, begin_ns: int) -> tuple[float, float]:
     rows = rank.table("gpu_waits")
     if not len(rows["request_ns"]):
         return 0.0, 0.0
-    first = int(np.searchsorted(rows["request_ns"], begin_ns))
+    first = int(rows["request_ns"].searchsorted(begin_ns))
     return _sum_s(rows["starved_ns"][first:]), _sum_s(rows["gpu_step_ns"][first:])
 
 
 def _utilization(rank: RankWindow, begin_ns: int) -> float | None:
     rows = rank.table("gpus")
-    values = rows["utilization_ratio"][int(np.searchsorted(rows["t_ns"], begin_ns)) :]
+    values = rows["utilization_ratio"][int(rows["t_ns"].searchsorted(begin_ns)) :]
     values = values[~np.isnan(values)]
-    return float(values.mean()) if len(values) else None
+    return float(values.sum()) / len(values) if len(values) else None
 
 
 def _within(starts: NDArray[np.int64], ends: NDArray[np.int64], begin: int, end: int) -> float:
@@ -239,7 +239,7 @@ def _sum_s(durations: NDArray[np.int64]) -> float:
 
 def _mean_s(durations: NDArray[np.int64]) -> float | None:
     known = durations[durations != UNKNOWN]
-    return float(known.mean()) / 1e9 if len(known) else None
+    return float(known.sum()) / len(known) / 1e9 if len(known) else None  # .mean() takes three times as long
 
 
 def _mean(values: list[float]) -> float | None:
