@@ -228,7 +228,8 @@ class LiveRuns:
     async def _detect(self, live: LiveRun) -> None:
         announcements = await self._in_thread(live.detect, time.time_ns())
         self._tell(live.run_id, str(live.summary.get("name") or live.run_id), announcements)
-        await self._look(live)  # what was found shows at once
+        if announcements or live.ended or not live.has_news:
+            await self._look(live)  # what was found shows at once; what goes on, with the next look
         if live.ended and self._ended is not None:
             await self._in_thread(self._ended, live.run_id, live.summary.get("verdict"))
 
