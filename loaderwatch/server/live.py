@@ -21,6 +21,7 @@ from loaderwatch.server.answers import encode_json
 from loaderwatch.server.crash import crash_verdict
 from loaderwatch.server.errands import Errands
 from loaderwatch.server.events import RunState
+from loaderwatch.server.hearing import Hearing
 from loaderwatch.server.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
 from loaderwatch.server.summary import LOST_AFTER_S, summary_of
@@ -83,6 +84,7 @@ class LiveRun:
         self._errands = Errands()
         self._stacks_asked_at: dict[int, float] = {}
         self.heard_at = time.monotonic()
+        self._hearing = Hearing()
         self._refused: str | None = None  # why what came last is not on disk
         self.latest: RunState | None = None  # of the last look
         self.summary: dict[str, Any] = {}  # the same as a structure
@@ -103,6 +105,7 @@ class LiveRun:
             self._inbox.clear()  # all of it is on disk
         self._inbox.append(envelope)
         self.heard_at = time.monotonic()
+        self._hearing.heard(envelope.host.name)
         self._refused = None
 
     def refuse(self, reason: str) -> None:
@@ -165,7 +168,9 @@ class LiveRun:
             verdict_now = self._verdict_json(book, base)
             totals = builder.totals()
         # Outside the lock: with a thousand ranks this takes a while, and only reads what cannot change.
-        self.summary = summary_of(window, totals, state=state, verdict=verdict_now)
+        self.summary = summary_of(
+            window, totals, state=state, verdict=verdict_now, host_lost=self._hearing.lost
+        )
         self.latest = RunState(encode_json(self.summary), encode_json(findings), window.now_ns / 1e9)
         return self.latest
 

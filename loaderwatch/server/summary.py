@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,10 +61,12 @@ def summary_of(
     verdict: Mapping[str, Any] | None = None,
     lost_s: float | None = None,
     last_seen_ns: int | None = None,
+    host_lost: Callable[[str], bool] | None = None,
 ) -> dict[str, Any]:
     """The JSON of ``GET /runs/{run}/summary``.
 
     ``verdict`` is ``{severity, title, advice, finding_id}``; without one, the share of data wait is said in words.
+    ``host_lost`` says of a host whether it has fallen silent; without it, hosts' own times of their newest envelopes do.
     ``lost_s`` defaults to the time a rank lost to data wait and epoch boundaries so far, the mean over ranks.
     """
     recent = {number: _recent(rank) for number, rank in window.ranks.items()}
@@ -74,6 +76,7 @@ def summary_of(
     starved_s = sum(r.starved_s for r in recent.values())
     gpu_step_s = sum(r.gpu_step_s for r in recent.values())
     goodputs = [min(1.0, r.busy_s / r.covered_s) for r in recent.values() if r.covered_s > 0]
+    host_lost = host_lost or _behind(window)
     gpus = [gpu for host in window.hosts.values() for gpu in host.gpus]
     if lost_s is None:
         lost_s = _mean([totals.wait_s[r] + totals.boundary_s[r] for r in totals.wait_s]) or 0.0
@@ -111,11 +114,16 @@ def summary_of(
             for number, rank in window.ranks.items()
             for loader in rank.process.loaders
         ],
-        "ranks": [_rank_row(window, rank, recent[number], totals) for number, rank in window.ranks.items()],
+        "ranks": [
+            _rank_row(window, rank, recent[number], totals, state == "lost" or host_lost(rank.host))
+            for number, rank in window.ranks.items()
+        ],
     }
 
 
-def _rank_row(window: RunWindow, rank: RankWindow, recent: _Recent, totals: RunTotals) -> dict[str, Any]:
+def _rank_row(
+    window: RunWindow, rank: RankWindow, recent: _Recent, totals: RunTotals, lost: bool
+) -> dict[str, Any]:
     span = rank.span
     host = window.hosts.get(rank.host)
     gpu = next((g.gpu for g in host.gpus if g.rank == rank.rank), None) if host is not None else None
@@ -123,7 +131,7 @@ def _rank_row(window: RunWindow, rank: RankWindow, recent: _Recent, totals: RunT
         "rank": rank.rank,
         "host": rank.host,
         "pid": rank.process.pid,
-        "state": _rank_state(window, rank),
+        "state": "lost" if lost and rank.process.state == "live" else rank.process.state,
         "exit": rank.process.exit,
         "step": _steps(rank, totals),
         "epoch": span.epoch if span is not None else None,
@@ -141,10 +149,10 @@ def _rank_row(window: RunWindow, rank: RankWindow, recent: _Recent, totals: RunT
     }
 
 
-def _rank_state(window: RunWindow, rank: RankWindow) -> str:
-    if rank.process.state == "live" and window.now_ns - rank.made_ns > LOST_AFTER_S * 1e9:
-        return "lost"
-    return rank.process.state
+def _behind(window: RunWindow) -> Callable[[str], bool]:
+    """For a stored run: hosts whose newest envelope is that much older than the run's newest."""
+    made_ns = {name: host.made_ns for name, host in window.hosts.items()}
+    return lambda host: window.now_ns - made_ns.get(host, window.now_ns) > LOST_AFTER_S * 1e9
 
 
 def _steps(rank: RankWindow, totals: RunTotals) -> int:

@@ -32,6 +32,7 @@ PLAN: Final[dict[str, Any]] = {
     "persistent": False,
     "method": "fork",
     "attach": True,
+    "group": True,  # ranks train together, by DDP; without, each goes on whatever happens to the others
 }
 """What a plan may set."""
 
@@ -104,7 +105,7 @@ def main() -> None:
     plan = PLAN | json.loads(sys.argv[1])
     assert set(plan) == set(PLAN), sorted(set(plan) - set(PLAN))
     torch.set_num_threads(1)
-    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    ranks = int(os.environ.get("WORLD_SIZE", "1")) if plan["group"] else 1
     if ranks > 1:
         torch.distributed.init_process_group("gloo")
     model: nn.Module = nn.Linear(8, 1)

@@ -1,0 +1,62 @@
+"""A host that never speaks again, while others go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from loaderwatch.server.hearing import LOST_BEHIND_S
+from tests.fakes.streaming import wait_for
+from tests.faults.cluster import RUN, Cluster, Host
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0, reason="a host name of its own needs a UTS namespace, and that root"
+)
+
+ON_A_BUSY_MACHINE_S = 6.0
+
+
+def test_a_silent_host_is_lost_within_two_ticks(cluster: Cluster) -> None:
+    """Training and streamers of one host are killed, by another's power cut so to speak: its rank is shown as lost, the other lives."""
+    cluster.server.start()
+    stays = cluster.add_host("stays")
+    goes = cluster.add_host("goes")
+    for rank, host in enumerate((stays, goes)):
+        host.train(ranks=[rank], world_size=2, group=False)
+    wait_for(lambda: states(cluster) == ["live", "live"], 60)
+    cluster.pause(0.5, 2.0)
+    for pid in goes.pids():
+        os.kill(pid, signal.SIGKILL)
+    began = time.monotonic()
+    wait_for(lambda: states(cluster) == ["live", "lost"], LOST_BEHIND_S + ON_A_BUSY_MACHINE_S)
+    print(f"lost after {time.monotonic() - began:.1f} s")
+    summary = summary_of(cluster)
+    assert summary["state"] in ("live", "hung")
+    assert summary["ranks"][1]["host"] == "goes"
+    steps = summary["ranks"][0]["step"]
+    wait_for(lambda: summary_of(cluster)["ranks"][0]["step"] > steps, 10)
+    comes_back(cluster, goes)
+
+
+def comes_back(cluster: Cluster, host: Host) -> None:
+    """The host is up again and runs something else: its streamer sends what is left, and says that the rank crashed."""
+    host.train("run2", seconds=1.0)
+    wait_for(lambda: states(cluster) == ["live", "crashed"], 40)
+
+
+def summary_of(cluster: Cluster) -> dict[str, Any]:
+    """What the page shows."""
+    try:
+        found: dict[str, Any] = cluster.server.get(f"/runs/{RUN}/summary")
+    except OSError:  # 404: not heard of yet
+        return {"ranks": []}
+    return found
+
+
+def states(cluster: Cluster) -> list[str]:
+    """By rank."""
+    return [rank["state"] for rank in summary_of(cluster)["ranks"]]
