@@ -41,6 +41,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "LOADERWATCH_TOKEN",
         "LOADERWATCH_RUN",
         "LOADERWATCH_DISABLE",
+        "LOADERWATCH_REDACT",
     ):
         monkeypatch.delenv(name, raising=False)
     rings = load_settings().rings_dir

@@ -59,11 +59,13 @@ def is_srun(env: Mapping[str, str]) -> bool:
     return "SLURM_JOB_ID" in env and "SLURM_STEP_ID" in env and "SLURM_PROCID" in env
 
 
-def find_run(name: str | None, environ: Mapping[str, str] | None = None) -> RunName:
+def find_run(name: str | None, environ: Mapping[str, str] | None = None, *, redact: bool = False) -> RunName:
     """The run of this process.
 
     Args:
         name: the name that the user gave it; None derives one from what all ranks share and two runs do not.
+        environ: the environment to look into.
+        redact: leave the script's name out of a derived one.
 
     Raises:
         ConfigError: the name has no letter or digit.
@@ -74,8 +76,10 @@ def find_run(name: str | None, environ: Mapping[str, str] | None = None) -> RunN
         if not slug:
             raise ConfigError(f"run is {name!r}; use a name with letters or digits, such as 'resnet-lr3'")
         return RunName(slug, name[:MAX_NAME])
-    script = script_name()
     mark = hashlib.sha256("\0".join(shared_facts(env)).encode()).hexdigest()[:8]
+    if redact:
+        return RunName(f"run-{mark}", f"run-{mark}")
+    script = script_name()
     return RunName(f"{slugged(script)[:48] or 'run'}-{mark}", script)
 
 

@@ -103,6 +103,7 @@ class Session:
             has_stderr=has_stderr(),
             **group_facts(),
             terminal=os.isatty(0),
+            redact=self.settings.redact,
         )
 
     def add_loader(self, info: LoaderInfo) -> None:
@@ -226,7 +227,7 @@ def open_session(settings: Settings, run: str | None) -> Session | None:
         if run is not None and find_run(run).run_id != _session.run.run_id:
             raise ConfigError(f"run is {run!r}, but this process already records run {_session.run.run_id!r}")
         return _session
-    name = find_run(run if run is not None else settings.run)
+    name = find_run(run if run is not None else settings.run, redact=settings.redact)
     try:
         session = Session(settings, name)
     except OSError as error:

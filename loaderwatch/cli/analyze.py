@@ -15,9 +15,11 @@ from loaderwatch.detect.phrases import folded_phrase
 
 if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
+    from loaderwatch.server.recording import Recording
 
 _STACK_LINES = 12
 _WIDTH = 100
+_SERVED_S = 3600.0  # as much as a server packs
 
 
 class NoSuchRun(LoaderwatchError):
@@ -48,13 +50,21 @@ def prepare_parser(subparsers: Subparsers) -> None:
         metavar="SECONDS",
         help="as for serve; only where no server has the run, which else judges it by its own",
     )
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="as for export; of a run that a server serves, its last hour",
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as the API gives them")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings, the worst first."""
-    found, title = _findings(args.which, args.data_dir, args.hang_after)
+    if args.redact:
+        found, title = _redacted(args.which, args.data_dir, args.hang_after)
+    else:
+        found, title = _findings(args.which, args.data_dir, args.hang_after)
     if args.json:
         print(json.dumps(found, indent=2))
         return 0
@@ -95,16 +105,35 @@ def _findings(
 
 
 def _from_recording(file: Path, hang_after_s: float | None) -> tuple[list[dict[str, Any]], str]:
+    from loaderwatch.server.recording import load
+
+    recording = load(file)
+    return _reanalysed(recording, hang_after_s), f"{_named(recording)}, recorded in {file.name}"
+
+
+def _redacted(
+    which: str, data_dir: Path | None, hang_after_s: float | None
+) -> tuple[list[dict[str, Any]], str]:
+    from loaderwatch.cli.export import recording_of
+    from loaderwatch.server.recording import redacted
+
+    recording = redacted(recording_of(which, _SERVED_S, data_dir))
+    return _reanalysed(recording, hang_after_s), _named(recording)
+
+
+def _named(recording: Recording) -> str:
+    return f"{recording.run_name} ({recording.run_id})"
+
+
+def _reanalysed(recording: Recording, hang_after_s: float | None) -> list[dict[str, Any]]:
     import msgspec
 
     from loaderwatch.server.detector import detector
     from loaderwatch.server.reanalysis import reanalyse_recording
-    from loaderwatch.server.recording import load
 
-    recording = load(file)
     limit_s = recording.hang_after_s if hang_after_s is None else hang_after_s
     found: list[dict[str, Any]] = msgspec.to_builtins(reanalyse_recording(recording, detector(limit_s)))
-    return _worst_first(found), f"{recording.run_name} ({recording.run_id}), recorded in {file.name}"
+    return _worst_first(found)
 
 
 def _from_files(runs_dir: Path, which: str, hang_after_s: float | None) -> tuple[list[dict[str, Any]], str]:

@@ -26,9 +26,14 @@ def prepare_parser(subparsers: Subparsers) -> None:
         "run",
         help="run a script with every DataLoader attached, without changing it",
         description=_ABOUT,
-        usage="loaderwatch run [--name NAME] SCRIPT [ARGS...] | -m MODULE [ARGS...] | -- COMMAND...",
+        usage="loaderwatch run [--name NAME] [--redact] SCRIPT [ARGS...] | -m MODULE [ARGS...] | -- COMMAND...",
     )
     parser.add_argument("--name", default=None, metavar="NAME", help="the run's name (LOADERWATCH_RUN)")
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="replace paths, arguments and messages before anything leaves this host (LOADERWATCH_REDACT)",
+    )
     parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT | MODULE | -- COMMAND")
     parser.set_defaults(run=run)
@@ -39,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
     command = list(args.command)
     if args.name is not None:
         os.environ["LOADERWATCH_RUN"] = args.name
+    if args.redact:
+        os.environ["LOADERWATCH_REDACT"] = "1"
     os.environ["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
     if command[:1] == ["--"] and len(command) > 1:
         program = shutil.which(command[1])

@@ -9,6 +9,7 @@ import tempfile
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +44,11 @@ class DataDir:
     def token_path(self) -> Path:
         """The local server's tokens (JSON, mode 0600)."""
         return self.data_dir / "token.json"
+
+    @property
+    def redact_key_path(self) -> Path:
+        """What makes the short forms of redacted paths (mode 0600): with it a guess can be checked."""
+        return self.data_dir / "redact.key"
 
     @property
     def server_path(self) -> Path:
@@ -82,6 +88,7 @@ class Settings(DataDir):
     run: str | None  # LOADERWATCH_RUN
     data_dir: Path  # LOADERWATCH_DIR
     disabled: bool  # LOADERWATCH_DISABLE
+    redact: bool = False  # LOADERWATCH_REDACT
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -103,6 +110,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         run=env.get("LOADERWATCH_RUN") or None,
         data_dir=Path(directory).expanduser().absolute() if directory else _default_dir(),
         disabled=env.get("LOADERWATCH_DISABLE", "") not in ("", "0"),
+        redact=env.get("LOADERWATCH_REDACT", "") not in ("", "0"),
     )
 
 
@@ -113,6 +121,14 @@ def is_server_url(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port above 65535 or no number
         return False
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address leads to this machine only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _default_dir() -> Path:

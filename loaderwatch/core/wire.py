@@ -104,6 +104,9 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     flight_dump: str | None = None  # where PyTorch's flight recorder writes when a collective times out
     flight: list[FlightGroup] = []  # what it wrote there
     terminal: bool = False  # its standard input is one
+    redact: bool = (
+        False  # the streamer replaces paths, messages and arguments before anything leaves the host
+    )
 
 
 class SpanInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -195,16 +195,6 @@ def allowed_hosts(bound: str, extra: Iterable[str]) -> AllowedHosts:
     return AllowedHosts(frozenset(names), wildcard)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server bound there."""
-    if host in LOOPBACK_NAMES:
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def host_name(header: str) -> str:
     """A Host header without its port, lower case."""
     text = header.strip().lower()

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import uvicorn
 
-from loaderwatch.core.config import DEFAULT_PORT
+from loaderwatch.core.config import DEFAULT_PORT, is_loopback
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.server.app import Parts, create_app
-from loaderwatch.server.auth import Tokens, is_loopback, load_tokens, write_private
+from loaderwatch.server.auth import Tokens, load_tokens, write_private
 from loaderwatch.server.connection import uvicorn_options
 from loaderwatch.server.options import ServeOptions, remember
 from loaderwatch.server.tls import read_certificate

@@ -6,6 +6,7 @@ An ``.lwrec`` file is an xz stream of one MessagePack object, see ``Recording``.
 from __future__ import annotations
 
 import lzma
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ import msgspec
 
 from loaderwatch.core import wire
 from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.redact import KEY_BYTES, Redaction
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.windows import WindowBuilder
@@ -52,6 +54,14 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             yield wire.decode(payload)
 
 
+def redacted(recording: Recording) -> Recording:
+    """The recording as it can be shown to strangers. No two of them can be told to be of the same files."""
+    redaction = Redaction(secrets.token_bytes(KEY_BYTES), sharing=True)
+    name = redaction.run_id(recording.run_id)
+    envelopes = [wire.encode(redaction.envelope(envelope)) for envelope in recording.decoded()]
+    return msgspec.structs.replace(recording, run_id=name, run_name=name, envelopes=envelopes)
+
+
 def pack(recording: Recording) -> bytes:
     """The bytes of the file."""
     return lzma.compress(msgspec.msgpack.encode(recording), preset=6)
@@ -63,14 +73,24 @@ def load(path: Path) -> Recording:
     Raises:
         BadRecording: it cannot be read, or holds something else.
     """
+    try:
+        return unpack(path.read_bytes(), path)
+    except OSError as error:
+        raise BadRecording(path, error.strerror or str(error)) from error
+
+
+def unpack(packed: bytes, path: Path) -> Recording:
+    """What ``pack`` made; ``path`` is where it comes from, for the message.
+
+    Raises:
+        BadRecording: it holds something else.
+    """
     unpacker = lzma.LZMADecompressor(memlimit=MOST_BYTES)
     try:
-        data = unpacker.decompress(path.read_bytes(), max_length=MOST_BYTES)
+        data = unpacker.decompress(packed, max_length=MOST_BYTES)
         if not unpacker.eof:
             raise BadRecording(path, f"it is cut off, or holds more than {MOST_BYTES >> 20} MiB")
         recording = msgspec.msgpack.decode(data, type=Recording)
-    except OSError as error:
-        raise BadRecording(path, error.strerror or str(error)) from error
     except (lzma.LZMAError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRecording(path, str(error)) from error
     if recording.format != FORMAT:

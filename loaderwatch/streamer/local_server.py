@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from loaderwatch.core.config import Settings
+from loaderwatch.core.config import Settings, is_loopback
 from loaderwatch.core.proof import NotProven
 from loaderwatch.streamer.election import FileLock
 from loaderwatch.streamer.proving import Away, have_proven
@@ -51,14 +51,31 @@ class ServerFinder:
         self._settings = settings
         self._may_start = may_start
         self._started_at = -START_AGAIN_AFTER_S
-        self._failure_said = False
+        self._failure_said = self._plain_said = False
         self.troubles: deque[Trouble] = deque(maxlen=10)  # what a person must hear about
 
     def find(self) -> Target | None:
         """The server to send to, or None for now. Blocks while a local server starts."""
         if self._settings.server:
+            self._warn_of_plain_http(self._settings.server)
             return self._configured(self._settings.server)
         return self._running() or (self._start() if self._may_start else None)
+
+    def _warn_of_plain_http(self, url: str) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if (
+            self._plain_said
+            or self._settings.redact
+            or parts.scheme != "http"
+            or is_loopback(parts.hostname or "")
+        ):
+            return
+        self._plain_said = True
+        text = (
+            f"this run's stacks and paths, and the token, travel to {url} unencrypted: whoever is on the way can read them."
+            " Use https (loaderwatch serve --ssl-certfile …), or LOADERWATCH_REDACT=1 to keep paths and messages here."
+        )
+        self.troubles.append(Trouble(text))
 
     def _configured(self, url: str) -> Target:
         """The server of LOADERWATCH_SERVER; when that is this machine's own, its files say the rest."""

@@ -10,6 +10,7 @@ from typing import Final
 from loaderwatch.core.clock import monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.redact import Redaction, load_key
 from loaderwatch.core.wire import Envelope, SpanInfo, encode, pack_table
 from loaderwatch.streamer.drain import Drain
 from loaderwatch.streamer.flight import FlightReader
@@ -84,6 +85,7 @@ class Streamer:
         self._process_rows: list[tuple[float | int | None, ...]] = []
         self._host_rows: list[tuple[float | int | None, ...]] = []
         self._next_sample_ns = self._next_envelope_ns = 0
+        self._redaction: Redaction | None = None
         self._succession = Succession(settings, run_id, self._state.run_name)
         self._next_check_ns = monotonic_ns() + CHECK_NS // 2
         self._clock_error_ns = 0  # of the wall clock against this run's times, as last said
@@ -248,11 +250,19 @@ class Streamer:
             losses=losses,
             final=final,
         )
-        if not self._outbox.put(encode(envelope), self._rings.cursors()):
+        if not self._outbox.put(encode(self._redacted(envelope)), self._rings.cursors()):
             return False
         for member in ended:
             member.drained = True
         return True
+
+    def _redacted(self, envelope: Envelope) -> Envelope:
+        """As it may leave this host. The run says whether that matters: a streamer may send what another run left."""
+        if self._redaction is None and (
+            self._settings.redact or any(process.redact for process in envelope.processes)
+        ):
+            self._redaction = Redaction(load_key(self._settings.redact_key_path))
+        return envelope if self._redaction is None else self._redaction.envelope(envelope)
 
     # -- what the server and people hear and say
 

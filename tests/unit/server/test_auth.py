@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from loaderwatch.core.config import is_loopback
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.server.auth import (
     Access,
@@ -14,7 +15,6 @@ from loaderwatch.server.auth import (
     Tokens,
     allowed_hosts,
     host_name,
-    is_loopback,
     load_tokens,
     rotate_tokens,
     same_origin,

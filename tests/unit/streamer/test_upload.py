@@ -43,6 +43,28 @@ def test_a_configured_server_is_used_without_asking(data_dir: Path) -> None:
     assert ServerFinder(settings).find() == Target("http://gpu01:1", "t", "http://gpu01:1")
 
 
+@pytest.mark.parametrize(
+    ("url", "redact", "said"),
+    [
+        ("http://gpu01:1", "", 1),
+        ("http://10.0.0.7:1", "0", 1),
+        ("http://gpu01:1", "1", 0),
+        ("https://gpu01:1", "", 0),
+        ("http://127.0.0.1:1", "", 0),
+        ("http://[::1]:1", "", 0),
+        ("http://localhost:1", "", 0),
+    ],
+)
+def test_plain_http_to_another_machine_is_said_once(data_dir: Path, url: str, redact: str, said: int) -> None:
+    """Stacks and paths travel in clear text there."""
+    environ = {"LOADERWATCH_SERVER": url, "LOADERWATCH_DIR": str(data_dir), "LOADERWATCH_REDACT": redact}
+    finder = ServerFinder(load_settings(environ))
+    finder.find()
+    finder.find()
+    assert len(finder.troubles) == said
+    assert all("https" in trouble.text for trouble in finder.troubles)
+
+
 def test_the_local_server_is_found_with_its_token(data_dir: Path) -> None:
     """Only while it answers, and proves that it knows the token."""
     data_dir.mkdir()

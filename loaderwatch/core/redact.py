@@ -1,0 +1,270 @@
+"""Redaction: paths, messages and arguments of a run are replaced before they leave the host.
+
+What stays is what a diagnosis needs: line numbers, names of functions and classes, types of exceptions, sample indices,
+frames of Python and of well-known public packages, and all numbers. Everything else is either replaced by a short form
+that is the same for the same file (``path-5c1f09/file-3f2a91.py``) or dropped. It works by what is known to be harmless:
+a text of a form that is not known here is dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+import sys
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import msgspec
+
+from loaderwatch.core.wire import Envelope, FlightEntry, FlightGroup, LoaderInfo, ProcessInfo, StackDump
+
+log = logging.getLogger(__name__)
+
+KEY_BYTES: Final = 32
+DROPPED: Final = "<redacted>"
+
+_PACKAGES: Final = """IPython PIL accelerate aiohttp albumentations av boto3 botocore cv2 datasets debugpy decord deepspeed einops
+    fastai ffcv fsspec gcsfs h5py huggingface_hub imageio ipdb ipykernel jupyter_client joblib kornia librosa lightning
+    litdata lmdb loaderwatch matplotlib monai mmap_ninja msgspec multiprocess nibabel numba numpy nvidia pandas peft
+    polars pudb pyarrow pydicom pydevd pytorch_lightning ray requests s3fs s3torchconnector safetensors scipy skimage
+    sklearn soundfile tensordict tensorstore tifffile timm tokenizers torch torchaudio torchdata torchmetrics
+    torchrec torchtext torchvision tornado tqdm traitlets transformers triton urllib3 wandb webdataset xarray zarr
+    zmq"""
+"""Packages whose names and files tell nothing of who uses them."""
+_PUBLIC: Final = frozenset(_PACKAGES.split())
+_FILES: Final = """arrow bin bmp csv gif gz h5 hdf5 ipynb jpeg jpg json jsonl lmdb mp3 mp4 npy npz parquet pkl png pt pth py pyc pyx
+    safetensors so tar tfrecord tgz tif tiff txt wav webp yaml yml zip zst"""
+_ENDINGS: Final = frozenset(_FILES.split())
+_INSTALLED: Final = re.compile(r"(?:site|dist)-packages[/\\](?P<rest>.+)$")
+_STANDARD: Final = re.compile(r"[/\\]lib(?:64)?[/\\](?P<version>python3\.\d+t?)[/\\](?P<rest>.+)$")
+_OURS: Final = re.compile(r"[/\\]loaderwatch[/\\](?:agent|core|streamer)[/\\][a-z_]+\.py$")
+_DEBUGGER: Final = re.compile(r"[/\\]pydevd\w*\.py$")  # PyCharm's own copy
+_NO_FILE: Final = re.compile(r"<(?:frozen [\w.]+|string|stdin)>")
+_FRAME: Final = re.compile(
+    r'(?P<lead>\s*)File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*'
+)
+_THREAD: Final = re.compile(r"(?P<thread>(?:Current t|T)hread 0x[0-9a-fA-F]+)\b.*")
+_HARMLESS_LINE: Final = re.compile(r"Stack \(most recent call first\):|\s*<no Python frame>|\s*\.\.\.|\s*")
+_AT: Final = re.compile(r"(?P<file>[^/]+):(?P<line>\d+) in (?P<function>.+)")
+_FUNCTION: Final = re.compile(r"[\w.<>]{1,200}")
+_NAME: Final = re.compile(r"[\w .:+()\[\]#-]{1,200}")
+_PATH: Final = re.compile(r"""(?:~|\.{1,2})?/[^\s'",;()\[\]]+|\b[A-Za-z]:\\[^\s'",;()\[\]]+""")
+_SIGNAL: Final = (
+    r"(?:Killed|Aborted|Terminated|Hangup|Interrupt|Quit|Bus error|Segmentation fault|Illegal instruction"
+    r"|Floating point exception|User defined signal \d|Unknown signal \d+)"
+)
+_ENDED: Final = re.compile(r"(?:exit code -?\d+|SIG[A-Z0-9+]+)")
+_UNCAUGHT: Final = re.compile(r"(?P<type>uncaught [\w.]{1,200})(?:: (?P<message>.*))?", re.DOTALL)
+_SAID: Final = re.compile(
+    rf"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:is killed by signal: {_SIGNAL}|exited unexpectedly)"
+    r"|DataLoader timed out after \d+(?:\.\d+)? seconds|Caught \w+ in \w+(?: worker)? process \d+|\[Errno \d+\]"
+    r"|insufficient shared memory|unable to (?:write|resize|open|mmap|allocate) (?:shared memory|shm|file|to file|\d+ bytes)"
+    r"|Bus error|No space left on device|Too many open files|received \d+ items of ancdata"
+    r"|communication with the workers is no longer possible|(?:[Cc]an't|cannot) pickle"
+    r"|Can't get (?:local )?(?:object|attribute)|Cannot re-initialize CUDA in forked subprocess|initialization error"
+    r"|daemonic processes are not allowed to have children|bootstrapping phase|freeze_support"
+    r"|CUDA out of memory|[Oo]ut of memory|Cannot allocate memory|CUDA error|device-side assert triggered|NCCL error"
+    r"|No such file or directory|Permission denied|Input/output error|Stale file handle|Broken pipe"
+    r"|Connection (?:refused|reset by peer|closed by peer|timed out)|Timed out|timed out"
+    r"|stack expects each tensor to be equal size|index out of range|list index out of range|division by zero"
+)
+"""What PyTorch, Python and the system say in messages, without the part that names something of the user's."""
+
+
+class Redaction:
+    """Replaces what names people, files or data. One key gives one file the same short form everywhere.
+
+    ``sharing``: for a recording that goes to others; names of hosts and of the run are replaced as well.
+    """
+
+    def __init__(self, key: bytes, *, sharing: bool = False) -> None:
+        self._key = key
+        self._sharing = sharing
+        self._known: dict[str, str] = {}
+
+    def envelope(self, envelope: Envelope) -> Envelope:
+        """The envelope without what must not leave. Tables hold numbers only, sample indices among them, and stay."""
+        host = msgspec.structs.replace(
+            envelope.host, gpu_status=_PATH.sub(lambda path: self.path(path[0]), envelope.host.gpu_status)
+        )
+        envelope = msgspec.structs.replace(
+            envelope,
+            host=host,
+            processes=[self._process(process) for process in envelope.processes],
+            spans=[
+                msgspec.structs.replace(span, phase_name=self._name(span.phase_name))
+                for span in envelope.spans
+            ],
+            stacks=[self._stack(stack) for stack in envelope.stacks],
+        )
+        if not self._sharing:
+            return envelope
+        name = self._short("host", envelope.host.name)
+        return msgspec.structs.replace(
+            envelope,
+            run_id=self.run_id(envelope.run_id),
+            run_name=self.run_id(envelope.run_id),
+            stream=self._short("stream", envelope.stream),
+            host=msgspec.structs.replace(envelope.host, name=name, boot_id=None),
+        )
+
+    def run_id(self, run_id: str) -> str:
+        """What a shared recording calls the run."""
+        return self._short("run", run_id)
+
+    def path(self, path: str) -> str:
+        """A file's short form; frames of Python and of public packages keep theirs, from the package on."""
+        known = self._known.get(path)
+        if known is None:
+            known = self._known[path] = self._path(path)
+            if not known.startswith(("/", "<")):
+                log.info("%s stands for %s", known, path)
+        return known
+
+    # -- parts of an envelope
+
+    def _process(self, process: ProcessInfo) -> ProcessInfo:
+        more = len(process.argv) - 1
+        argv = [self.path(argument) for argument in process.argv[:1]]
+        return msgspec.structs.replace(
+            process,
+            name=process.name
+            if process.name in ("", "python", "notebook")
+            else self._file(process.name.rpartition(".")[2]),
+            argv=argv + ([f"<{more} arguments redacted>"] if more > 0 else []),
+            cwd=self._short("path", process.cwd) if process.cwd else "",
+            exit=None if process.exit is None else last_words(process.exit),
+            loaders=[self._loader(loader) for loader in process.loaders],
+            phase_names=[self._name(name) or "" for name in process.phase_names],
+            flight_dump=self.path(process.flight_dump) if process.flight_dump else process.flight_dump,
+            flight=[self._group(group) for group in process.flight],
+            thread_limits=process.thread_limits
+            and {
+                name: value if value.isalnum() else DROPPED for name, value in process.thread_limits.items()
+            },
+            backend=self._name(process.backend),
+        )
+
+    def _loader(self, loader: LoaderInfo) -> LoaderInfo:
+        return msgspec.structs.replace(
+            loader,
+            name=self._name(loader.name) or "",
+            class_name=self._name(loader.class_name) or "",
+            dataset_class=self._name(loader.dataset_class),
+            sampler_class=self._name(loader.sampler_class),
+        )
+
+    def _group(self, group: FlightGroup) -> FlightGroup:
+        entries = [
+            msgspec.structs.replace(entry, what=self._name(entry.what) or "", at=self._at(entry))
+            for entry in group.entries
+        ]
+        return msgspec.structs.replace(group, group=self._name(group.group) or "", entries=entries)
+
+    def _at(self, entry: FlightEntry) -> str | None:
+        found = _AT.fullmatch(entry.at or "")
+        if found is None:
+            return None
+        stem, ending = os.path.splitext(found["file"])  # noqa: PTH122 - a name, no path
+        return f"{self._file(stem)}{_ending(ending)}:{found['line']} in {_function(found['function'])}"
+
+    def _stack(self, stack: StackDump) -> StackDump:
+        return msgspec.structs.replace(stack, text="\n".join(map(self._stack_line, stack.text.split("\n"))))
+
+    def _stack_line(self, line: str) -> str:
+        frame = _FRAME.fullmatch(line)
+        if frame is not None:
+            function = _function(frame["function"])
+            return f'{frame["lead"]}File "{self.path(frame["file"])}", line {frame["line"]} in {function}'
+        thread = _THREAD.fullmatch(line)
+        if thread is not None:
+            return f"{thread['thread']} (most recent call first):"
+        return line if _HARMLESS_LINE.fullmatch(line) else f"  {DROPPED}"
+
+    def _name(self, name: str | None) -> str | None:
+        """A name as it stands in code; one that may be a path or a text is replaced."""
+        return name if name is None or _NAME.fullmatch(name) else self._short("name", name)
+
+    # -- short forms
+
+    def _path(self, path: str) -> str:
+        if not path or _NO_FILE.fullmatch(path):
+            return path
+        installed = _INSTALLED.search(path)
+        if installed is not None:
+            package = re.split(r"[/\\.]", installed["rest"])[0]
+            if package in _PUBLIC:
+                return f"/site-packages/{installed['rest']}"
+            return f"/site-packages/{self._short('package', package)}/{self._ended_file(path)}"
+        standard = _STANDARD.search(path)
+        if standard is not None and re.split(r"[/\\.]", standard["rest"])[0] in sys.stdlib_module_names:
+            return f"/lib/{standard['version']}/{standard['rest']}"
+        kept = _OURS.search(path) or _DEBUGGER.search(path)
+        if kept is not None:
+            return kept[0]
+        folder = path.replace("\\", "/").rpartition("/")[0]
+        file = self._ended_file(path)
+        return f"{self._short('path', folder)}/{file}" if folder else file
+
+    def _ended_file(self, path: str) -> str:
+        name = PurePosixPath(path.replace("\\", "/"))
+        return f"{self._file(name.stem)}{_ending(name.suffix)}"
+
+    def _file(self, stem: str) -> str:
+        return self._short("file", stem)
+
+    def _short(self, kind: str, text: str) -> str:
+        digest = hmac.new(self._key, f"{kind}\0{text}".encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+        return f"{kind}-{digest[:6]}"
+
+
+def last_words(text: str) -> str:
+    """How a process ended, without what an exception's message may hold of files and samples."""
+    if _ENDED.fullmatch(text):
+        return text
+    uncaught = _UNCAUGHT.fullmatch(text)
+    if uncaught is None:
+        return f"exit code {DROPPED}" if text.startswith("exit code ") else DROPPED
+    if not uncaught["message"]:
+        return uncaught["type"]
+    said = list(dict.fromkeys(found[0] for found in _SAID.finditer(uncaught["message"])))
+    return f"{uncaught['type']}: {', '.join([*said, DROPPED])}"
+
+
+def load_key(path: Path) -> bytes:
+    """This data directory's key, made on first use and readable by its owner only.
+
+    A key that cannot be kept is good for as long as this process lives.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+        if not path.exists():
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secrets.token_bytes(KEY_BYTES))
+            try:
+                os.link(draft, path)  # the first of several wins
+            except FileExistsError:
+                pass
+            finally:
+                draft.unlink()
+        key = path.read_bytes()
+        if len(key) == KEY_BYTES:
+            return key
+        log.warning("%s does not hold %d bytes; delete it to get a new one", path, KEY_BYTES)
+    except OSError as error:
+        log.warning("%s cannot be used: %s", path, error)
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def _function(name: str) -> str:
+    return name if _FUNCTION.fullmatch(name) else DROPPED
+
+
+def _ending(ending: str) -> str:
+    return ending if ending[1:].lower() in _ENDINGS else ""
