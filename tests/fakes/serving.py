@@ -134,6 +134,7 @@ def serving(
     detector: ScriptedDetector | None = None,
     notify: tuple[str, ...] = (),
     connection: type[Connection] | None = None,
+    open_to_all: bool = False,
 ) -> Iterator[Access]:
     """The application in a thread, with detectors of the test's own."""
     options = ServeOptions(data_dir=data_dir, notify=notify)
@@ -144,7 +145,7 @@ def serving(
     url = f"http://127.0.0.1:{port}"
     tokens = Tokens("agent-token", "viewer-token", "owner-token")
     make = LiveRun if detector is None else partial(LiveRun, detector=detector)
-    app = create_app(options, tokens=tokens, url=url, port=port, make_live_run=make)
+    app = create_app(options, tokens=tokens, url=url, port=port, make_live_run=make, open_to_all=open_to_all)
     config = uvicorn.Config(
         app,
         log_level="warning",

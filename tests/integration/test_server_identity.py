@@ -14,7 +14,7 @@ import pytest
 from loaderwatch.cli import main
 from loaderwatch.core.proof import check_proof, new_challenge
 from tests.fakes.receiver import TOKEN, Receiver
-from tests.fakes.serving import ServeProcess, serving
+from tests.fakes.serving import serving
 from tests.fakes.streaming import Streaming, kill, wait_for
 
 MARKER = b"a-secret"  # in the token and in what the job says of itself
@@ -160,10 +160,8 @@ def test_every_server_proves_itself_with_every_token_it_knows(tmp_path: Path) ->
 
 def test_a_server_that_lets_everyone_in_still_proves_itself(data_dir: Path) -> None:
     """--no-auth opens the page; who sends stacks there asks all the same."""
-    with ServeProcess(data_dir, "--no-auth", "--port", "0") as server:
-        access = server.start()
-        with access.client("") as client:
-            assert client.get("/api/v1/runs").status_code == 200
-            challenge = new_challenge()
-            answer = client.get("/api/v1/identity", params={"challenge": challenge})
-            check_proof(access.agent, challenge, answer.content)
+    with serving(data_dir, open_to_all=True) as access, access.client("") as client:
+        assert client.get("/api/v1/runs").status_code == 200
+        challenge = new_challenge()
+        answer = client.get("/api/v1/identity", params={"challenge": challenge})
+        check_proof(access.agent, challenge, answer.content)
