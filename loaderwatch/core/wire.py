@@ -10,7 +10,7 @@ import math
 import re
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -22,13 +22,24 @@ MAX_ENVELOPE_BYTES: Final = 8 * 2**20
 MAX_ROWS: Final = 200_000
 MAX_TEXT: Final = 64 * 1024
 MAX_NAME: Final = 500
+MAX_ITEMS: Final = 100_000
+"""Processes, loaders, spans, arguments and the like in one envelope: each is two bytes at the least in MessagePack, and
+sixty and more in memory. 64 ranks with 16 workers each make some 2,000."""
+MAX_RANKS: Final = 1 << 16
 RUN_ID_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+
+
+Int = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+"""Fits the store's integers, also when two are added."""
+Rank = Annotated[int, msgspec.Meta(ge=-1, lt=MAX_RANKS)]
+HostName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+Table = Annotated[dict[str, bytes], msgspec.Meta(max_length=200)]
 
 
 class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
     """How a watched loader is configured. None where the loader has no such notion."""
 
-    loader: int
+    loader: Int
     name: str
     role: str  # "train" | "eval"
     class_name: str
@@ -57,7 +68,7 @@ class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
 class FlightEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One collective in the memory of PyTorch's flight recorder."""
 
-    number: int  # of its group, from 1, the same on all ranks
+    number: Int  # of its group, from 1, the same on all ranks
     what: str  # "nccl:all_reduce"
     state: str  # "scheduled" | "started" | "completed"
     at: str | None = None  # the line of the user's code
@@ -67,18 +78,18 @@ class FlightGroup(msgspec.Struct, frozen=True, kw_only=True):
     """The newest collectives of one process group, as its rank dumped them; the oldest first."""
 
     group: str
-    written_ns: int  # UTC
+    written_ns: Int  # UTC
     entries: list[FlightEntry]
 
 
 class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One training process: who it is, and whether it lives."""
 
-    pid: int
-    rank: int
-    local_rank: int
-    world_size: int
-    started_ns: int  # UTC
+    pid: Int
+    rank: Rank
+    local_rank: Rank
+    world_size: Int
+    started_ns: Int  # UTC
     state: str = "live"  # "live" | "finished" | "crashed"
     exit: str | None = None  # "exit code 1", "SIGKILL", None if not known
     name: str = ""  # script
@@ -91,11 +102,13 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     phase_names: list[str] = []
     has_model: bool = False
     has_optimizer: bool = False
-    faults: int = 0  # our own faults that the guard swallowed
+    faults: Int = 0  # our own faults that the guard swallowed
     tripped: bool = False
     cuda: bool = False
-    thread_limits: dict[str, str] | None = None  # OMP_NUM_THREADS and the like, as far as they are set
-    synced_buffers: int | None = (
+    thread_limits: Annotated[dict[str, str], msgspec.Meta(max_length=100)] | None = (
+        None  # OMP_NUM_THREADS and the like, as far as they are set
+    )
+    synced_buffers: Int | None = (
         None  # buffers that a DDP model sends around in each forward; None: no DDP model
     )
     has_stderr: bool = True  # False: started with it closed, so that descriptor 2 is some other file
@@ -112,47 +125,47 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
 class SpanInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The open span of a process at the moment the envelope was made. None where not known."""
 
-    rank: int
-    worker: int  # -1: the training process
-    pid: int
+    rank: Rank
+    worker: Int  # -1: the training process
+    pid: Int
     phase: str  # Phase name in lower case
-    since_ns: int  # UTC
-    loader: int | None = None
-    epoch: int | None = None
-    batch: int | None = None
-    step: int | None = None
-    awaited_worker: int | None = None
-    sample_index: int | None = None
-    sample_since_ns: int | None = None  # UTC
-    batches: int = 0
-    steps: int = 0
-    samples: int = 0
+    since_ns: Int  # UTC
+    loader: Int | None = None
+    epoch: Int | None = None
+    batch: Int | None = None
+    step: Int | None = None
+    awaited_worker: Int | None = None
+    sample_index: Int | None = None
+    sample_since_ns: Int | None = None  # UTC
+    batches: Int = 0
+    steps: Int = 0
+    samples: Int = 0
     phase_name: str | None = None
     alive: bool = True
     os_state: str | None = None  # letter of /proc/<pid>/stat
     wchan: str | None = None
-    read_chars: int | None = None
+    read_chars: Int | None = None
     traced: bool | None = None  # a debugger is attached
 
 
 class GpuInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU of the host."""
 
-    gpu: int
+    gpu: Int
     uuid: str
     name: str
-    rank: int | None = None
+    rank: Rank | None = None
     simulated: bool = False
 
 
 class HostInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of the host that do not change."""
 
-    name: str
-    cpus: int
+    name: HostName
+    cpus: Int
     usable_cpus: float | None = None
-    memory_bytes: int | None = None
-    shm_bytes: int | None = None
+    memory_bytes: Int | None = None
+    shm_bytes: Int | None = None
     boot_id: str | None = None
     gpu_status: str = ""  # why there are no GPU charts, in plain words; "" when there are
 
@@ -160,10 +173,10 @@ class HostInfo(msgspec.Struct, frozen=True, kw_only=True):
 class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     """Stacks of one process, as faulthandler wrote them: most recent call first."""
 
-    rank: int
-    worker: int
-    pid: int
-    taken_ns: int  # UTC
+    rank: Rank
+    worker: Int
+    pid: Int
+    taken_ns: Int  # UTC
     text: str
     why: str = ""  # "open span", "requested", or why there is none
 
@@ -172,9 +185,9 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """Records that fell out before they could be sent."""
 
     what: str  # "ring" | "outbox" | "torn"
-    rank: int
-    count: int
-    t_ns: int
+    rank: Rank
+    count: Int
+    t_ns: Int
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,17 +197,17 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     ``(stream, seq)`` identifies an envelope; a server stores each once. ``seq`` counts from 1 without gaps per stream.
     """
 
-    schema: int = SCHEMA_VERSION
+    schema: Int = SCHEMA_VERSION
     run_id: str
     run_name: str
     stream: str  # one per host and run, survives a streamer's takeover
-    seq: int
-    made_ns: int  # UTC, when the spans were read
+    seq: Int
+    made_ns: Int  # UTC, when the spans were read
     host: HostInfo
     processes: list[ProcessInfo] = []
     spans: list[SpanInfo] = []
     gpus: list[GpuInfo] = []
-    tables: dict[str, dict[str, bytes]] = {}
+    tables: Annotated[dict[str, Table], msgspec.Meta(max_length=100)] = {}
     stacks: list[StackDump] = []
     losses: list[Loss] = []
     final: bool = False  # every process of the run on this host has ended
@@ -296,9 +309,24 @@ def _check(envelope: Envelope) -> None:
         raise WireError("seq", f"{envelope.seq}; envelopes are numbered from 1")
     if not 0 < envelope.made_ns < 2**62:
         raise WireError("made_ns", f"{envelope.made_ns}; not a time")
+    items = _items(envelope)
+    if items > MAX_ITEMS:
+        raise WireError("(body)", f"{items} processes, loaders, spans and the like; at most {MAX_ITEMS}")
     for index, stack in enumerate(envelope.stacks):
         if len(stack.text) > MAX_TEXT:
             raise WireError(f"stacks[{index}].text", f"{len(stack.text)} characters; at most {MAX_TEXT}")
+
+
+def _items(envelope: Envelope) -> int:
+    own = len(envelope.spans) + len(envelope.gpus) + len(envelope.stacks) + len(envelope.losses)
+    return own + sum(
+        1
+        + len(process.argv)
+        + len(process.loaders)
+        + len(process.phase_names)
+        + sum(1 + len(group.entries) for group in process.flight)
+        for process in envelope.processes
+    )
 
 
 def _leave_out_unknown(tables: dict[str, dict[str, bytes]], unknown: set[str]) -> None:
@@ -336,3 +364,6 @@ def _check_table(name: str, table: dict[str, bytes]) -> None:
     rows = lengths.pop()
     if rows > MAX_ROWS:
         raise WireError(f"tables.{name}", f"{rows} rows; at most {MAX_ROWS}")
+    ranks = table.get("rank")
+    if ranks and (highest := max(memoryview(ranks).cast("q"))) >= MAX_RANKS:
+        raise WireError(f"tables.{name}.rank", f"{highest}; ranks are below {MAX_RANKS}")

@@ -67,7 +67,8 @@ def routes(folder: Path) -> list[str]:
             pending += inner
             continue
         path, methods = getattr(route, "path", None), getattr(route, "methods", None)
-        assert path and methods, f"{route!r}: what is it?"
+        assert path, f"{route!r}: what is it?"
+        assert methods, f"{route!r}: what is it?"
         found += [f"{method} {path}" for method in methods]
     return found
 
