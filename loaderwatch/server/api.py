@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
@@ -89,6 +89,6 @@ async def _json_body(request: Request) -> Any:
         if len(body) > _MAX_BODY:
             raise ParameterError("(body)", f"at most {_MAX_BODY} bytes are accepted")
     try:
-        return json.loads(body or b"null")
-    except ValueError as error:
+        return msgspec.json.decode(body or b"null")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParameterError("(body)", f"not JSON: {error}") from error
