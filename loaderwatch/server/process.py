@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final
 
@@ -215,17 +215,24 @@ def _lock(options: ServeOptions) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ServeError(
-                f"a server for {options.data_dir} is already running{_other_server(options)}; use that page, or end that"
-                " server first to start one with other options"
+                f"a server for {options.data_dir} is already running{_other_server(options, descriptor)}; use that page, or"
+                " end that server first to start one with other options"
             ) from None
+        with suppress(OSError):  # a full disk; the lock holds all the same
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
     finally:
         os.close(descriptor)
 
 
-def _other_server(options: ServeOptions) -> str:
+def _other_server(options: ServeOptions, lock: int) -> str:
+    """Where the holder of the lock is, as far as it has said so yet: it may have been started a moment ago."""
+    holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
     where = _where_a_server_is(options)
-    return f" at {where[0]} (pid {where[1]})" if where else ""
+    if where and holder in ("", str(where[1])):
+        return f" at {where[0]} (pid {where[1]})"
+    return f" (pid {holder}, just starting)" if holder else ""
 
 
 def _where_a_server_is(options: ServeOptions) -> tuple[str, int] | None:

@@ -20,7 +20,7 @@ import msgspec
 from loaderwatch.core.records import RECORD_FIELDS, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
-from tests.faults.cluster import RUN, Host
+from tests.faults.cluster import RUN, Cluster, Host
 
 PLAN: Final[dict[str, Any]] = {
     "folder": "",  # of the rings
@@ -66,6 +66,13 @@ def start_streamer(host: Host, run: str = RUN) -> subprocess.Popen[bytes]:
         )
     host.trainers.append(started)
     return started
+
+
+def states_of_ranks(cluster: Cluster, run: str = RUN) -> list[str]:
+    """What the page says of each rank; nothing while the server does not know the run."""
+    if run not in [each["run_id"] for each in cluster.server.get("/runs")]:
+        return []
+    return [rank["state"] for rank in cluster.server.get(f"/runs/{run}/summary")["ranks"]]
 
 
 def _on(host: Host, *command: str) -> list[str]:

@@ -14,7 +14,7 @@ from loaderwatch.core.clock import SteadyClock, boot_ns
 from tests.fakes.streaming import wait_for
 from tests.faults.cluster import Cluster
 from tests.faults.ledger import assert_balanced
-from tests.faults.light import start_light
+from tests.faults.light import start_light, states_of_ranks
 
 SOURCE = Path(__file__).with_name("wall_clock.c")
 HOUR = 3600
@@ -53,7 +53,7 @@ def test_clocks_jump_both_ways(cluster: Cluster, tmp_path: Path, library: Path) 
     steady = cluster.add_host("steady")
     start_light(jumpy, ranks=[0], world_size=2, seconds=12.0)
     start_light(steady, ranks=[1], world_size=2, seconds=12.0)
-    wait_for(lambda: _ranks(cluster) == ["live", "live"], 30)
+    wait_for(lambda: states_of_ranks(cluster) == ["live", "live"], 30)
     seen: set[str] = set()
     for clocks, ahead_s, lasting_s in (
         ([of_host], HOUR, 3.0),
@@ -64,7 +64,7 @@ def test_clocks_jump_both_ways(cluster: Cluster, tmp_path: Path, library: Path) 
             clock.set(ahead_s)
         until = time.monotonic() + lasting_s
         while time.monotonic() < until:
-            seen.update(_ranks(cluster), [run["state"] for run in cluster.server.get("/runs")])
+            seen.update(states_of_ranks(cluster), [run["state"] for run in cluster.server.get("/runs")])
             time.sleep(0.1)
     assert cluster.server.get("/runs/run1/findings") == []
     cluster.settle()
@@ -85,11 +85,6 @@ def test_clocks_jump_both_ways(cluster: Cluster, tmp_path: Path, library: Path) 
             ]
             assert times == sorted(times)
             assert times[-1] - times[0] < 30 * 10**9
-
-
-def _ranks(cluster: Cluster) -> list[str]:
-    runs = cluster.server.get("/runs")
-    return [rank["state"] for rank in cluster.server.get("/runs/run1/summary")["ranks"]] if runs else []
 
 
 @pytest.fixture

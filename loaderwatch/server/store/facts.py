@@ -26,11 +26,16 @@ class RunFacts:
     processes: dict[int, ProcessInfo] = field(default_factory=dict)  # by rank
     rank_hosts: dict[int, str] = field(default_factory=dict)
     final_hosts: set[str] = field(default_factory=set)
+    _newest: dict[str, int] = field(default_factory=dict, repr=False)  # by stream: the highest number taken
+    _rank_streams: dict[int, str] = field(default_factory=dict, repr=False)  # who spoke of a rank last
     _uncounted: NDArray[np.int64] | None = field(default=None, repr=False)
     _optimizer_ranks: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def take(self, envelope: Envelope) -> bool:
-        """Take in an envelope; true when it said something new."""
+        """Take in an envelope; true when it said something new. One that a later one of its stream overtook says nothing."""
+        if envelope.seq < self._newest.get(envelope.stream, 0):
+            return False
+        self._newest[envelope.stream] = envelope.seq
         host = envelope.host.name
         new = False
         if envelope.run_name != self.name:
@@ -43,15 +48,23 @@ class RunFacts:
             (self.final_hosts.add if envelope.final else self.final_hosts.discard)(host)
             new = True
         for process in envelope.processes:
-            new = self._take_process(process, host) or new
+            new = self._take_process(process, host, envelope.stream) or new
         return new
 
-    def _take_process(self, process: ProcessInfo, host: str) -> bool:
+    def _take_process(self, process: ProcessInfo, host: str, stream: str) -> bool:
         known = self.processes.get(process.rank)
+        same_stream = self._rank_streams.get(process.rank) == stream
         if known == process:
+            self._rank_streams[process.rank] = stream
             return False
-        if known is not None and known.pid != process.pid and known.started_ns > process.started_ns:
-            return False  # an envelope from before the rank was restarted
+        restarted = known is not None and known.pid != process.pid
+        if (
+            known is not None
+            and restarted
+            and not same_stream  # in one stream the later envelope is right, whatever was done to the host's clock
+            and known.started_ns > process.started_ns
+        ):
+            return False  # an envelope of another host, from before the rank was restarted
         if (
             known is not None
             and known.pid == process.pid
@@ -59,9 +72,16 @@ class RunFacts:
             and process.state == "live"
         ):
             return False  # a late envelope from before its end
+        if any(_outgrown(process, by) for by in self.processes.values()):
+            return False
         self._uncounted = self._optimizer_ranks = None
         self.processes[process.rank] = process
         self.rank_hosts[process.rank] = host
+        self._rank_streams[process.rank] = stream
+        if restarted:
+            for rank, other in list(self.processes.items()):
+                if _outgrown(other, process):
+                    del self.processes[rank], self.rank_hosts[rank]
         return True
 
     @property
@@ -111,6 +131,11 @@ class RunFacts:
             ranks = [process.rank for process in self.processes.values() if process.has_optimizer]
             self._optimizer_ranks = np.array(ranks, dtype=np.int64)
         return self._optimizer_ranks
+
+
+def _outgrown(process: ProcessInfo, by: ProcessInfo) -> bool:
+    """Whether it has ended and the run was started again, with so few ranks that it has no place in it any more."""
+    return process.state != "live" and process.rank >= by.world_size and process.started_ns < by.started_ns
 
 
 def pack_event(envelope: Envelope, *, facts: bool, spans: bool) -> bytes:

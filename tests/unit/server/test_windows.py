@@ -137,7 +137,8 @@ def test_a_late_envelope_does_not_wake_the_dead() -> None:
     reborn = process(0, pid=77, started_ns=T0 + 9 * SECOND)
     builder.add(envelope(3, processes=[reborn]))
     assert builder.window().ranks[0].process == reborn
-    builder.add(envelope(4, processes=[process(0)]))  # an outbox from before the restart
+    # What another host had in its outbox from before the restart.
+    builder.add(envelope(1, stream="host-b", host="host-b", processes=[process(0)]))
     assert builder.window().ranks[0].process == reborn
 
 
@@ -162,3 +163,35 @@ def test_hosts_and_gpus() -> None:
     assert np.isnan(host.hosts["cpu_ratio"][1])
     builder.add(envelope(3))  # an envelope without gpus says nothing about them
     assert builder.window().hosts["host-a"].gpus == [gpu]
+
+
+def test_an_envelope_that_was_overtaken_says_nothing_of_who_takes_part() -> None:
+    builder = WindowBuilder("run-1")
+    builder.add(envelope(1, processes=[process(0, 2)]))
+    builder.add(envelope(3, processes=[process(0, 2, state="finished")], final=True))
+    late = envelope(
+        2, processes=[process(0, 2, phase_names=["x"])], tables={"steps": steps(0, [T0], [1], [2])}
+    )
+    builder.add(late)
+    assert builder.facts.state == "finished"
+    assert builder.facts.processes[0].phase_names == []
+    assert builder.totals().steps == {0: 1}, "its rows count"
+
+
+def test_a_rank_that_is_restarted_after_the_clock_was_set_back_is_the_new_one() -> None:
+    builder = WindowBuilder("run-1")
+    builder.add(envelope(1, processes=[process(0, pid=7, started_ns=T0, state="crashed")]))
+    builder.add(envelope(2, processes=[process(0, pid=8, started_ns=T0 - 3600 * SECOND)]))
+    assert builder.window().ranks[0].process.pid == 8
+    assert builder.facts.state == "live"
+
+
+def test_a_run_that_is_started_again_with_fewer_ranks_has_no_others() -> None:
+    builder = WindowBuilder("run-1")
+    ended = [process(rank, 4, state="crashed") for rank in range(4)]
+    builder.add(envelope(1, processes=ended))
+    again = [process(rank, 2, pid=50 + rank, started_ns=T0) for rank in range(2)]
+    builder.add(envelope(2, processes=[*again, *ended[2:]]))  # the host goes on telling how they ended
+    builder.add(envelope(3, processes=[*again, *ended[2:]]))
+    assert sorted(builder.window().ranks) == [0, 1]
+    assert (builder.facts.state, builder.facts.world_size) == ("live", 2)
