@@ -15,6 +15,7 @@ from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.streamer.election import elect
+from loaderwatch.streamer.state import host_folder_name, ring_folder
 
 MAX_FILES = 65_536
 
@@ -29,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--standby", action="store_true", help="started by the active streamer, to take over when it dies"
+    )
+    parser.add_argument(
+        "--left-by", default=host_folder_name(), help="the host whose outbox it is, if not this one"
     )
     options = parser.parse_args(arguments)
     if not RUN_ID_PATTERN.match(options.run_id):
@@ -47,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         logging.error("%s", error)
         return 2
-    folder = settings.rings_dir / options.run_id
+    folder = ring_folder(settings, options.run_id, options.left_by)
     if options.standby and not folder.is_dir():
         return 0  # the run ended while this process started
     try:
@@ -73,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             name,
             adopting=options.adopt,
             inherited=office.inherited or options.standby,
+            host=options.left_by,
         ).run()
     finally:
         office.lock.release()

@@ -141,8 +141,3 @@ def _try_patiently(lock: FileLock) -> bool:
 def standby_missing(folder: Path) -> bool:
     """Whether nobody stands by."""
     return not is_held(folder / STANDBY_NAME)
-
-
-def is_orphan(folder: Path) -> bool:
-    """Whether a ring folder has no active streamer."""
-    return not is_held(folder / STREAMER_LOCK)

@@ -24,7 +24,7 @@ from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.samplers.process import ProcessSampler, Reading, state_code
 from loaderwatch.streamer.spans import LOOK_CLOSER_NS, build_span
 from loaderwatch.streamer.stacks import StackCollector
-from loaderwatch.streamer.state import StreamState, boot_id, host_folder_name, new_stream_name
+from loaderwatch.streamer.state import StreamState, boot_id, host_folder_name, new_stream_name, ring_folder
 from loaderwatch.streamer.succession import Succession
 from loaderwatch.streamer.upload import Uploader
 
@@ -53,12 +53,13 @@ class Streamer:
         *,
         adopting: bool = False,
         inherited: bool = False,
+        host: str | None = None,
     ) -> None:
         self._settings = settings
         self._run_id = run_id
         self._adopting = adopting
         self._rings_are_there = adopting or inherited  # if there are none, none will come
-        host = host_folder_name()
+        host = host or host_folder_name()
         fresh = StreamState(
             stream=new_stream_name(host),
             run_name=run_name,
@@ -67,7 +68,7 @@ class Streamer:
             slept_ns=slept_ns(),
         )
         folder = settings.outbox_dir / run_id / host
-        rings = settings.rings_dir / run_id
+        rings = ring_folder(settings, run_id, host)
         self._outbox = Outbox(folder, fresh, fresh.boot_id, outbox_limit(), spare=rings)
         self._state = self._outbox.state
         self._rings = RingFolder(rings, self._outbox.cursors, settings.data_dir / "set-aside" / run_id)
@@ -99,7 +100,7 @@ class Streamer:
         self._uploader.start()
         self._gpus.start()
         if not self._adopting:
-            self._succession.adopt_orphans()
+            self._succession.adopt_orphans(monotonic_ns())
         try:
             while True:
                 self._stream()
@@ -159,6 +160,7 @@ class Streamer:
             self._next_check_ns = now + CHECK_NS
             if not roster.all_dead():
                 self._succession.keep_standby(now)
+                self._succession.adopt_orphans(now)
             self._check_clock()
 
     def _has_ended(self, now: int, began: int) -> bool:

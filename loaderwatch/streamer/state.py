@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.config import Settings
+
 log = logging.getLogger(__name__)
 
 STATE_NAME: Final = "state.json"
@@ -46,6 +48,12 @@ def new_stream_name(host: str) -> str:
 def host_folder_name() -> str:
     """This host's name as a folder: a data directory may be shared by several hosts."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip(".-") or "host"
+
+
+def ring_folder(settings: Settings, run_id: str, host: str) -> Path:
+    """Where the rings of a run lie, with its streamer's lock; for another host's outbox a folder for the lock alone."""
+    name = run_id if host == host_folder_name() else f"{run_id}@{host}"
+    return settings.rings_dir / name
 
 
 def boot_id() -> str | None:

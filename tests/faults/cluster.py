@@ -205,7 +205,14 @@ class Cluster:
         self.server = Server(folder / "server")
         self.hosts: list[Host] = []
 
-    def add_host(self, name: str | None = None, *, own_server: bool = False, **environ: str) -> Host:
+    def add_host(
+        self,
+        name: str | None = None,
+        *,
+        own_server: bool = False,
+        data_dir: Path | None = None,
+        **environ: str,
+    ) -> Host:
         """One more machine. With ``own_server`` its streamer starts a server there, else it sends to ``server``."""
         if not own_server:
             environ = {
@@ -214,7 +221,7 @@ class Cluster:
             } | environ
         number = len(self.hosts)
         self.hosts.append(
-            Host(self.folder / f"host{number}", self.folder / f"books{number}", name, **environ)
+            Host(data_dir or self.folder / f"host{number}", self.folder / f"books{number}", name, **environ)
         )
         return self.hosts[-1]
 

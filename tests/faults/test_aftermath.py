@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 
 import pytest
 
+from loaderwatch.core.wire import decode
+from loaderwatch.streamer.envelope_file import unpack_file
+from loaderwatch.streamer.succession import UNATTENDED_S
 from tests.faults.cluster import RUN, Cluster, Host
+from tests.faults.ledger import balance, read_books, read_store
 from tests.faults.processes import active_of
 
 
@@ -63,6 +68,40 @@ def test_after_a_reboot_the_outbox_is_sent(cluster: Cluster) -> None:
     """Shared memory is gone, and with it what no streamer had read; every envelope on disk arrives with the next run."""
     cluster.server.start()
     host = cluster.host
+    left = leave_an_outbox(cluster, host)
+    shutil.rmtree(host.settings.rings_dir)
+    cluster.server.start()
+    host.train("run2")
+    host.wait_for_steps(run="run2")
+    cluster.prove("run2")
+    assert_sent(cluster, host, left)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0, reason="a host name of its own needs a UTS namespace, and that root")
+def test_a_container_comes_back_under_another_name(cluster: Cluster) -> None:
+    """What lies in a directory that outlives containers is sent by the next one, when nobody has written there for long."""
+    cluster.server.start()
+    before = cluster.add_host("pod-1")
+    left = leave_an_outbox(cluster, before)
+    shutil.rmtree(before.settings.rings_dir)
+    cluster.server.start()
+    after = cluster.add_host("pod-2", data_dir=before.data_dir)
+    cluster.hosts.remove(before)
+    after.train("run2")
+    after.wait_for_steps(run="run2")
+    cluster.pause(3.0, 4.0)
+    assert before.waiting(), "an outbox that was written to just now is left alone: its host may live"
+    long_ago = time.time() - UNATTENDED_S - 60
+    for path in before.settings.outbox_dir.glob("run1/*/*"):
+        os.utime(path, (long_ago, long_ago))
+    after.train("run3", seconds=1.0)  # its streamer looks as it starts
+    cluster.prove("run2")
+    assert_sent(cluster, before, left)
+
+
+def leave_an_outbox(cluster: Cluster, host: Host) -> int:
+    """A run dies with everybody while the server is away; returns how many steps lie in its outbox."""
     host.train()
     host.wait_for_steps()
     active_of(host)
@@ -70,11 +109,20 @@ def test_after_a_reboot_the_outbox_is_sent(cluster: Cluster) -> None:
     cluster.server.kill()
     cluster.pause(2.0, 4.0)
     kill_everybody(host)
-    before = host.waiting()
-    assert any(path.suffix == ".lwe" for path in before)
-    shutil.rmtree(host.settings.rings_dir)
-    cluster.server.start()
-    host.train("run2")
-    host.wait_for_steps(run="run2")
-    cluster.prove("run2")
+    wholes = [unpack_file(path.read_bytes()) for path in host.settings.outbox_dir.glob("run1/*/*.lwe")]
+    steps = 0
+    for whole in wholes:
+        assert whole is not None
+        steps += len(decode(whole[1]).tables.get("steps", {}).get("rank", b"")) // 8
+    assert steps > 0
+    return steps
+
+
+def assert_sent(cluster: Cluster, host: Host, steps: int) -> None:
+    """Nothing waits any more; so many steps are stored at the least, none twice and none that never was."""
     assert not host.waiting()
+    result = balance(read_books(host.books / RUN), read_store(cluster.server.data_dir / "runs", RUN))
+    print(f"{steps} steps waited; {result}")
+    assert result.stored["steps"] >= steps
+    assert not result.repeated
+    assert not any(result.unheard_of.values())

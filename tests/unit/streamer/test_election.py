@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 from loaderwatch.streamer.__main__ import is_private
-from loaderwatch.streamer.election import FileLock, Office, elect, is_orphan, standby_missing
+from loaderwatch.streamer.election import FileLock, Office, elect, standby_missing
+from loaderwatch.streamer.succession import is_orphan
 from tests.fakes.streaming import wait_for
 
 HOLD = """
@@ -46,7 +48,10 @@ def test_one_holder_until_it_dies(tmp_path: Path) -> None:
 
 def test_active_standby_and_one_too_many(tmp_path: Path) -> None:
     """The second waits, the third is told that it is not needed."""
+    assert is_orphan(tmp_path / "gone")
     assert is_orphan(tmp_path)
+    (tmp_path / f"main-{os.getpid()}.ring").touch()
+    assert not is_orphan(tmp_path)  # its first streamer is on its way
     first = elect(tmp_path)
     assert first is not None
     assert not first.inherited
@@ -62,6 +67,7 @@ def test_active_standby_and_one_too_many(tmp_path: Path) -> None:
     assert heirs[0] is not None
     assert heirs[0].inherited
     heirs[0].lock.release()
+    assert is_orphan(tmp_path)
 
 
 def test_a_folder_others_can_write_is_not_read(tmp_path: Path) -> None:
