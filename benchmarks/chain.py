@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import psutil
 
 from benchmarks.streamer import simulate_gpus
 from loaderwatch.core.config import Settings, load_settings
@@ -37,7 +37,6 @@ class Chain:
         self.settings: Settings = load_settings(self._environ)
         self.rings = self.settings.rings_dir / RUN
         self._gpus = gpus
-        self._started: list[subprocess.Popen[bytes]] = []
         self.players: list[subprocess.Popen[bytes]] = []
         self.ledgers: list[Path] = []
         self.infos: dict[int, ProcessInfo] = {}
@@ -71,15 +70,13 @@ class Chain:
 
     def _spawn(self, log: str, module: str, *arguments: object) -> subprocess.Popen[bytes]:
         with (self.folder / f"{log}.log").open("ab") as output:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 [sys.executable, "-m", module, *map(str, arguments)],
                 env=self._environ,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
-        self._started.append(process)
-        return process
 
     def written(self) -> dict[int, int]:
         """Steps by rank, as the ledgers say."""
@@ -132,12 +129,21 @@ class Chain:
         return troubles
 
     def kill(self) -> None:
-        """Whatever is left."""
-        for process in self._started:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        """Whatever is left, the standby and what it would start included."""
+        while left := [process for process in psutil.process_iter() if self._owns(process)]:
+            for process in left:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(left, timeout=10)
         shutil.rmtree(self.settings.rings_dir, ignore_errors=True)
+
+    def _owns(self, process: psutil.Process) -> bool:
+        try:
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return False
+            return bool(process.environ().get("LOADERWATCH_DIR") == self._environ["LOADERWATCH_DIR"])
+        except psutil.Error:
+            return False  # gone, or somebody else's
 
 
 def _until(what: str, done: Any, *processes: subprocess.Popen[bytes]) -> None:

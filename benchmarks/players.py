@@ -67,6 +67,26 @@ STORED = {
 """The columns by which a row is known again."""
 
 
+def describe(pid: int, rank: int, world_size: int) -> ProcessInfo:
+    """What a training process says of itself."""
+    return ProcessInfo(
+        pid=pid,
+        rank=rank,
+        local_rank=rank,
+        world_size=world_size,
+        started_ns=time.time_ns(),
+        name="train.py",
+        argv=["train.py", "--data", "/data/imagenet", "--epochs", "90"],
+        gpu_uuid=f"GPU-{rank}",
+        has_model=True,
+        has_optimizer=True,
+        has_stderr=False,
+        loaders=[
+            LoaderInfo(loader=0, name="train", role="train", class_name="DataLoader", num_workers=WORKERS)
+        ],
+    )
+
+
 class Player:
     """One rank: a training process and its workers."""
 
@@ -74,30 +94,15 @@ class Player:
         self._folder = folder
         self.rank = rank
         self.steps = 0
-        self._pid = _sleeper()
+        self.pid = _sleeper()
         self._workers: list[tuple[int, RingWriter]] = []
         now = time.monotonic_ns()
-        info = ProcessInfo(
-            pid=self._pid,
-            rank=rank,
-            local_rank=rank,
-            world_size=world_size,
-            started_ns=time.time_ns(),
-            name="train.py",
-            argv=["train.py", "--data", "/data/imagenet", "--epochs", "90"],
-            gpu_uuid=f"GPU-{rank}",
-            has_model=True,
-            has_optimizer=True,
-            has_stderr=False,
-            loaders=[
-                LoaderInfo(loader=0, name="train", role="train", class_name="DataLoader", num_workers=WORKERS)
-            ],
-        )
-        (folder / f"main-{self._pid}.json").write_bytes(msgspec.json.encode(info))
-        identity = RingIdentity(self._pid, self._pid, -1, -1, now)
-        self._main = RingWriter(folder / f"main-{self._pid}.ring", identity, MAIN_CAPACITY)
+        info = describe(self.pid, rank, world_size)
+        (folder / f"main-{self.pid}.json").write_bytes(msgspec.json.encode(info))
+        identity = RingIdentity(self.pid, self.pid, -1, -1, now)
+        self._main = RingWriter(folder / f"main-{self.pid}.ring", identity, MAIN_CAPACITY)
         self._main.set_status(RingStatus(False, 0, 0, False))
-        self._asked_ns = now
+        self.asked_ns = now
 
     def step(self) -> None:
         """Everything that is recorded from one step's end to the next's."""
@@ -107,15 +112,15 @@ class Player:
         if batch == 0:
             self._begin_epoch(epoch, now)
         self._fetch(n, batch, now)
-        wait_ns = min(5_000_000 + mark(self.rank, n) * 10, now - self._asked_ns)
-        step_ns = now - self._asked_ns - wait_ns
+        wait_ns = min(5_000_000 + mark(self.rank, n) * 10, now - self.asked_ns)
+        step_ns = now - self.asked_ns - wait_ns
         self._append(
             RecordKind.STEP,
             loader=0,
             epoch=epoch,
             batch=batch,
             step=n,
-            request_ns=self._asked_ns,
+            request_ns=self.asked_ns,
             wait_ns=wait_ns,
             wait_cpu_ns=mark(self.rank, n),
             ready=n % 4,
@@ -151,7 +156,7 @@ class Player:
                 ended_by=EndedBy.EXHAUSTED,
             )
             self._end_workers()
-        self._asked_ns = now
+        self.asked_ns = now
         phase = Phase.WAIT if n % 10 == 0 else Phase.FORWARD
         self._main.set_span(
             phase, now, 0, epoch, batch + 1, n + 1, (batch + 1) % WORKERS, batches=n + 1, steps=n + 1
@@ -162,13 +167,13 @@ class Player:
         self._end_workers()
         self._main.set_span(Phase.OUTSIDE, time.monotonic_ns(), batches=self.steps, steps=self.steps)
         self._main.set_status(RingStatus(True, 0, 0, False))
-        _end(self._pid)
+        _end(self.pid)
 
     def _begin_epoch(self, epoch: int, now: int) -> None:
         for worker in range(WORKERS):
             pid = _sleeper()
-            identity = RingIdentity(pid, self._pid, 0, worker, now)
-            path = self._folder / f"worker-{self._pid}-0-{worker}-{pid}.ring"
+            identity = RingIdentity(pid, self.pid, 0, worker, now)
+            path = self._folder / f"worker-{self.pid}-0-{worker}-{pid}.ring"
             ring = RingWriter(path, identity, WORKER_CAPACITY)
             ring.set_status(RingStatus(False, 0, 0, False))
             self._workers.append((pid, ring))
@@ -176,7 +181,7 @@ class Player:
             RecordKind.EPOCH_BEGIN,
             loader=0,
             epoch=epoch,
-            request_ns=self._asked_ns,
+            request_ns=self.asked_ns,
             iter_ns=2_000_000,
             iter_cpu_ns=mark(self.rank, epoch),
             sampler_ns=100_000,
