@@ -98,6 +98,9 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks.overhead --peers
 	$(BIN)/python -m benchmarks.streamer
 	$(BIN)/python -m benchmarks.ingest
+	$(BIN)/python -m benchmarks.ingest --ranks 1024
+	$(BIN)/python -m benchmarks.store --history
+	$(BIN)/python -m benchmarks.pixel
 	$(BIN)/python -m benchmarks.diagnosis
 	$(BIN)/python -m benchmarks.advice
 
