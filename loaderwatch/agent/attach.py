@@ -14,6 +14,7 @@ from torch.utils.data import get_worker_info
 from loaderwatch.agent import everything
 from loaderwatch.agent import loader as loaders
 from loaderwatch.agent.arguments import check_arguments
+from loaderwatch.agent.compilers import hide_from_compile, hide_from_script, show_to_script
 from loaderwatch.agent.describe import describe_loader, synced_buffers
 from loaderwatch.agent.epoch_check import epoch_check
 from loaderwatch.agent.guard import guard, say, shield
@@ -72,6 +73,7 @@ def _attach(session: Session, loader: Any, name: str | None, role: str, model: A
         guard.on_trip = _close
     if loaders.adopt is None:
         loaders.adopt = shield(lambda found: _adopt(session, found))
+    hide_from_compile()
     hooks = _step_hooks(session, model, optimizer)
     if loader is None:
         _everywhere.append(hooks)
@@ -87,6 +89,7 @@ def _step_hooks(session: Session, model: Any, optimizer: Any) -> StepHooks | Non
     if _hooks is None:
         _hooks = StepHooks(session.recorder)
     if model is not None:
+        hide_from_script()
         _hooks.watch_model(model)
     if optimizer is not None:
         _hooks.watch_optimizer(optimizer)
@@ -97,6 +100,7 @@ def _step_hooks(session: Session, model: Any, optimizer: Any) -> StepHooks | Non
 
 
 def _adopt(session: Session, loader: Any) -> None:
+    hide_from_compile()
     hooks = next((hooks for hooks in _everywhere if hooks is not None), None)
     _watch(session, loader, None, None, hooks)
 
@@ -162,6 +166,7 @@ def _close() -> None:
     if _hooks is not None:
         _hooks.remove()
         _hooks = None
+        show_to_script()
     _everywhere.clear()
     for watch in _wrappers:
         watch.closed = True

@@ -15,6 +15,7 @@ end of the backward pass to what the engine calls after DDP's own callback, whic
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from torch.autograd import Variable
 
 from loaderwatch.agent.describe import synced_buffers
 from loaderwatch.agent.guard import ask, shield
+from loaderwatch.agent.hook import Hook
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, Phase
@@ -72,7 +74,8 @@ class StepHooks:
         self._backward_since = 0
         self._optimizer_since = 0
         self._model_ns_before = 0
-        self._node_hook = shield(self._backward_began)
+        self._node_hook = Hook(self._backward_began)
+        self._hooks = [self._node_hook]
         self._engine_callback = shield(self._backward_ended)
 
     def watch_model(self, model: Any) -> None:
@@ -80,8 +83,8 @@ class StepHooks:
         if model in self._hooked:
             return
         self._hooked.add(model)
-        self._handles.append(model.register_forward_pre_hook(shield(self._forward_began)))
-        self._handles.append(model.register_forward_hook(shield(self._forward_ended)))
+        self._handles.append(model.register_forward_pre_hook(self._hook(self._forward_began)))
+        self._handles.append(model.register_forward_hook(self._hook(self._forward_ended)))
         last = next((one for one in reversed(list(model.parameters())) if one.requires_grad), None)
         if last is not None:
             self._handles.append(last.register_post_accumulate_grad_hook(self._node_hook))
@@ -90,7 +93,7 @@ class StepHooks:
         if buffers is not None:
             self._exchanges = True
         if buffers and not hasattr(model, "_orig_mod"):  # of a compiled one it would be in the graph
-            self._handles.append(model.module.register_forward_pre_hook(shield(self._buffers_came)))
+            self._handles.append(model.module.register_forward_pre_hook(self._hook(self._buffers_came)))
         self.has_model = True
 
     def watch_optimizer(self, optimizer: Any) -> None:
@@ -101,15 +104,22 @@ class StepHooks:
         if not hasattr(inner, "register_step_pre_hook") or inner in self._hooked:
             return
         self._hooked.add(inner)
-        self._handles.append(inner.register_step_pre_hook(shield(self._optimizer_began)))
-        self._handles.append(inner.register_step_post_hook(shield(self._optimizer_ended)))
+        self._handles.append(inner.register_step_pre_hook(self._hook(self._optimizer_began)))
+        self._handles.append(inner.register_step_post_hook(self._hook(self._optimizer_ended)))
         self.has_optimizer = True
         self._recorder.counts_optimizer = True
 
+    def _hook(self, function: Callable[..., None]) -> Hook:
+        hook = Hook(function)
+        self._hooks.append(hook)
+        return hook
+
     def remove(self) -> None:
-        """Take the hooks out."""
+        """Take the hooks out, and silence those that copies of the model have kept."""
         for handle in self._handles:
             handle.remove()
+        for hook in self._hooks:
+            hook.silence()
         self._handles.clear()
         self._hooked.clear()
         self._recorder.counts_optimizer = False
@@ -207,11 +217,15 @@ class StepHooks:
         self._recorder.publish_outer(now)
 
     def _optimizer_began(self, *_: Any) -> None:
+        if _is_compiling():
+            return
         if not self._optimizer_since:
             self._model_ns_before = self._forward_ns + self._backward_ns
             self._optimizer_since = self._recorder.publish_inner(_OPTIMIZER)
 
     def _optimizer_ended(self, *_: Any) -> None:
+        if _is_compiling():
+            return
         since = self._optimizer_since
         if not since:
             return
