@@ -14,6 +14,7 @@ from loaderwatch.agent.identity import RunName
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
+from loaderwatch.core.private import opener, private_folder
 
 NO_STREAMER: Final = "LOADERWATCH_NO_STREAMER"
 """Internal: set by tests that read the rings themselves."""
@@ -33,13 +34,13 @@ def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
     """
     if os.environ.get(NO_STREAMER) or not sys.executable or os.name != "posix":
         return
-    settings.logs_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (settings.logs_dir / f"streamer-{run_id}.log").open("ab") as log:
+    log_path = private_folder(settings.logs_dir) / f"streamer-{run_id}.log"
+    with open(log_path, "ab", opener=opener) as log:
         shell = subprocess.Popen(
             [
                 "/bin/sh",
                 "-c",
-                '"$@" &',
+                'umask 077; "$@" &',
                 "sh",
                 sys.executable,
                 "-m",

@@ -35,6 +35,7 @@ from loaderwatch.agent.worker import WorkerProbe
 from loaderwatch.core.clock import monotonic_ns, wall_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.private import opener, own_folder
 from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
@@ -72,8 +73,7 @@ class Session:
         identity = RingIdentity(self.pid, self.pid, -1, -1, monotonic_ns())
         attempts_left = 3
         while True:
-            self.settings.rings_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.folder.mkdir(exist_ok=True, mode=0o700)
+            own_folder(own_folder(self.settings.rings_dir) / self.folder.name)
             try:
                 return RingWriter(self._file("ring"), identity, MAIN_CAPACITY)
             except FileNotFoundError:
@@ -153,7 +153,8 @@ class Session:
         """Publish the description; a reader sees the old one or the new one, whole."""
         path = self._file("json")
         scratch = path.with_name(path.name + ".new")
-        scratch.write_bytes(msgspec.json.encode(self.info))
+        with open(scratch, "wb", opener=opener) as file:
+            file.write(msgspec.json.encode(self.info))
         scratch.replace(path)
 
     def publish_status(self) -> None:
@@ -169,6 +170,15 @@ class Session:
     def make_fetch(self, loader: int) -> FetchClock:
         """The clock of fetches on the training thread."""
         return FetchClock(self.recorder.ring, loader, -1)
+
+    def discard(self) -> None:
+        """Remove its files: nobody will read them."""
+        self.recorder.ring.close()
+        for ending in ("ring", "json", "stack"):
+            with suppress(OSError):
+                self._file(ending).unlink()
+        with suppress(OSError):
+            self.folder.rmdir()
 
     def finish(self) -> None:
         """The process ends; say how, if it was told."""
@@ -236,19 +246,21 @@ def open_session(settings: Settings, run: str | None) -> Session | None:
             " Free some space there, or set LOADERWATCH_DIR to a writable directory"
         )
         return None
+    try:
+        start_streamer(settings, name.run_id, name.name)
+    except OSError as error:
+        session.discard()  # or it would lie in shared memory for nobody
+        say(
+            f"cannot start the streamer ({error}); training goes on unwatched."
+            " Set LOADERWATCH_DIR to a writable directory"
+        )
+        return None
     _session = session
     session.on_close.append(watch_collections(session.recorder.ring, -1))
     guard.on_fault = session.publish_status
     _register_exit()
     if has_stderr():
         share_stderr()
-    try:
-        start_streamer(settings, name.run_id, name.name)
-    except OSError as error:
-        say(
-            f"cannot start the streamer ({error}); training goes on, this run is not shown."
-            " Set LOADERWATCH_DIR to a writable directory"
-        )
     return session
 
 

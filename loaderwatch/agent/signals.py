@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from loaderwatch.agent.guard import say
+from loaderwatch.core.private import opener
 
 _FIRST: Final = 7
 _LAST: Final = 20
@@ -47,7 +48,7 @@ def register_stacks(path: Path, number: int) -> IO[bytes] | None:
     if not number:
         return None
     try:
-        file = path.open("ab", buffering=0)
+        file = open(path, "ab", buffering=0, opener=opener)  # noqa: SIM115 - Path.open takes no opener; stays open
     except OSError as error:
         say(f"cannot write {path} ({error.strerror}); there will be no stacks of this process")
         return None

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from loaderwatch.core.config import Settings, is_loopback
+from loaderwatch.core.private import private_folder
 from loaderwatch.core.proof import NotProven
 from loaderwatch.streamer.election import FileLock
 from loaderwatch.streamer.proving import Away, have_proven
@@ -100,7 +101,7 @@ class ServerFinder:
             return None
         lock = FileLock(self._settings.data_dir / "server-start.lock")
         try:
-            self._settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self._settings.data_dir)
             if not lock.try_acquire():
                 return None  # another streamer is starting it
         except OSError as error:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from loaderwatch.core.private import opener, private_folder
+
 
 def spawn_detached(
     arguments: Sequence[str], log_path: Path, environ: Mapping[str, str] | None = None
@@ -17,11 +19,11 @@ def spawn_detached(
     Raises:
         OSError: the log cannot be written or the process cannot be started.
     """
-    log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(log_path.parent)
     flags = 0
     if sys.platform == "win32":
         flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
-    with log_path.open("ab") as log:
+    with open(log_path, "ab", opener=opener) as log:
         return subprocess.Popen(
             [sys.executable, *arguments],
             stdin=subprocess.DEVNULL,
@@ -30,5 +32,6 @@ def spawn_detached(
             env=dict(os.environ if environ is None else environ),
             cwd=str(log_path.parent),  # python -m looks into the working directory first: not the user's
             start_new_session=True,
+            umask=0o077 if sys.platform != "win32" else -1,
             creationflags=flags,
         )

@@ -1,0 +1,67 @@
+"""Folders and files that are this user's alone."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.core.private import NotPrivate, opener, own_folder, private_folder
+
+
+@pytest.fixture(autouse=True)
+def anything_goes() -> Iterator[None]:
+    """The umask that hides nothing."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_folders_are_made_private_all_the_way_and_others_left_alone(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir(mode=0o755)
+    made = private_folder(there / "a" / "b")
+    assert mode(made) == mode(made.parent) == 0o700
+    assert mode(there) == 0o755
+    assert private_folder(there) == there
+    assert own_folder(made) == made
+    assert own_folder(there) == there, "others may look, but not put anything there"
+
+
+@pytest.mark.parametrize("trap", ["link", "writable", "another user's", "a file"])
+def test_traps_are_refused(tmp_path: Path, trap: str) -> None:
+    path = tmp_path / "loaderwatch-1000-abc"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    if trap == "link":
+        path.symlink_to(elsewhere)
+    elif trap == "a file":
+        path.touch()
+    else:
+        path.mkdir(mode=0o777 if trap == "writable" else 0o700)
+    if trap == "another user's":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        os.chown(path, 12345, 12345)
+    with pytest.raises((NotPrivate, FileExistsError)) as caught:
+        own_folder(path)
+    assert str(path) in str(caught.value)
+
+
+def test_new_files_are_private_and_links_are_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with open(path, "ab", opener=opener) as file:
+        file.write(b"x")
+    assert mode(path) == 0o600
+    link = tmp_path / "main-1.stack"
+    link.symlink_to(tmp_path / "bashrc")
+    with pytest.raises(OSError):
+        opener(str(link), os.O_WRONLY | os.O_CREAT)
+    assert not (tmp_path / "bashrc").exists()
