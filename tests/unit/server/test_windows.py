@@ -6,6 +6,7 @@ import pytest
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import GpuInfo, Loss, StackDump
 from loaderwatch.detect.window import WINDOW_S
+from loaderwatch.server.rowbuffer import LAYOUTS, RowBuffer
 from loaderwatch.server.windows import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
 
@@ -195,3 +196,16 @@ def test_a_run_that_is_started_again_with_fewer_ranks_has_no_others() -> None:
     builder.add(envelope(3, processes=[*again, *ended[2:]]))
     assert sorted(builder.window().ranks) == [0, 1]
     assert (builder.facts.state, builder.facts.world_size) == ("live", 2)
+
+
+def test_buffers_that_fill_alike_do_not_move_at_once() -> None:
+    """With the same slack for all, every rank's rows moved to larger arrays within one look."""
+    row = np.zeros((LAYOUTS["steps"].count, 1), dtype=np.int64)
+    buffers = [RowBuffer("steps", 10_000) for _ in range(64)]
+    moved = {}
+    for number in range(1_000):
+        before = [buffer._block for buffer in buffers]
+        for buffer in buffers:
+            buffer.extend(row)
+        moved[number] = sum(buffer._block is not was for buffer, was in zip(buffers, before, strict=True))
+    assert max(list(moved.values())[200:]) <= 16
