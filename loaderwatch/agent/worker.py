@@ -69,7 +69,11 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
             WORKER_CAPACITY,
         )
     except OSError as error:
-        say(f"cannot record DataLoader worker {worker_id} in {folder} ({error.strerror}); it works unwatched")
+        if _is_first(folder / f"main-{probe.parent_pid}.unwatched"):
+            say(
+                f"cannot record DataLoader worker {worker_id} in {folder} ({error.strerror}): it and others like it work"
+                " unwatched. Free some space there"
+            )
         return
     ring.set_span(Phase.STARTING, monotonic_ns(), probe.loader)
     _stacks = register_stacks(folder / f"{name}.stack", probe.stack_signal)
@@ -79,6 +83,17 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
     watch_collections(ring, worker_id)
     time_fetchers(FetchClock(ring, probe.loader, worker_id))
     trim_tracebacks()
+
+
+def _is_first(mark: Path) -> bool:
+    """Whether no worker of this training process has said it before: every epoch may start new ones."""
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _finish(ring: RingWriter, stack_signal: int) -> None:

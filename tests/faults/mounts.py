@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,12 +30,19 @@ class Mounts:
         return path
 
     def read_only(self, path: Path) -> None:
-        """Make a mounted file system read-only; files that are open for writing are let go by ``-f`` of nobody, so bind first."""
-        _mount("-o", "remount,ro,bind", str(path))
+        """From now on nothing below ``path`` can be opened for writing; files that are open stay so."""
+        for _ in range(50):
+            _mount("--bind", str(path), str(path))
+            with suppress(subprocess.CalledProcessError):
+                _mount("-o", "remount,ro,bind", str(path))
+                return
+            self.writable(path)  # busy: somebody has just opened a file in there
+            time.sleep(0.02)
+        raise AssertionError(f"{path} is never idle")
 
     def writable(self, path: Path) -> None:
-        """Writable again."""
-        _mount("-o", "remount,rw,bind", str(path))
+        """Take ``read_only`` back."""
+        subprocess.run(["umount", "--lazy", str(path)], check=True, capture_output=True, timeout=20)
 
     def hide(self, path: Path) -> None:
         """Cover a directory with one that cannot be written."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
+
+import pytest
 
 from tests.fakes.streaming import wait_for
 from tests.faults.cluster import Cluster
-from tests.faults.light import start_light, start_streamer
+from tests.faults.light import start_light, start_streamer, states_of_ranks
 from tests.faults.mounts import Ballast, Mounts
 
 
@@ -60,3 +65,130 @@ def test_the_store_is_full(mounts: Mounts, cluster: Cluster) -> None:
     ballast.free()
     cluster.prove()
     assert not list((disk / "runs").glob("*.corrupt*"))
+
+
+def test_everything_turns_read_only(mounts: Mounts, cluster: Cluster) -> None:
+    """LOADERWATCH_DIR of the job, and the server's directory, in the middle of a run; then they can be written again."""
+    cluster.server.start()
+    host = cluster.host
+    start_light(host, seconds=9.0)
+    wait_for(lambda: states_of_ranks(cluster) == ["live"], 30)
+    mounts.read_only(host.data_dir)
+    wait_for(lambda: list(host.settings.rings_dir.glob("*/state.json")))  # goes on in shared memory
+    mounts.read_only(cluster.server.data_dir)
+    time.sleep(2.0)
+    mounts.writable(host.data_dir)
+    mounts.writable(cluster.server.data_dir)
+    cluster.prove()
+
+
+TRAINING = """
+import json, os, sys, torch
+from torch.utils.data import DataLoader, Dataset
+import loaderwatch
+class Numbers(Dataset):
+    def __len__(self): return 12
+    def __getitem__(self, index): return index
+    # Lists of numbers travel through pipes: torch itself needs no shared memory for them.
+loader = DataLoader(Numbers(), batch_size=2, num_workers=int(os.environ["WORKERS"]), collate_fn=list)
+loaderwatch.attach(loader)
+for epoch in range(3):
+    if epoch == 1 and len(sys.argv) > 1:
+        exec(sys.argv[1])
+    print(sorted(sum(loader, [])) == list(range(12)))
+"""
+
+
+def _train(
+    data_dir: Path, between: str = "", *, workers: int = 0, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """Three epochs of a real DataLoader, watched as far as that goes."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("LOADERWATCH_")}
+    done = subprocess.run(
+        [sys.executable, "-c", TRAINING, *([between] if between else [])],
+        env=env
+        | {"LOADERWATCH_DIR": str(data_dir), "LOADERWATCH_NO_STREAMER": "1", "WORKERS": str(workers)}
+        | environ,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True"] * 3, done.stderr
+    return done
+
+
+def test_shared_memory_is_full_when_workers_start(mounts: Mounts, tmp_path: Path) -> None:
+    """The training process is watched, its new workers are not; training and its output stay as they are."""
+    mounts.tmpfs(Path("/dev/shm"), "4m")
+    # What is left is enough for the queues of workers, not for their rings.
+    fill = "from pathlib import Path; from tests.faults.mounts import Ballast; Ballast(Path('/dev/shm'), leave=65536).fill()"
+    done = _train(tmp_path / "lw", fill, workers=2, PYTHONPATH=str(Path(__file__).parents[2]))
+    said = done.stderr.splitlines()
+    assert len(said) == 1, said  # once, though two workers of two epochs meet it
+    assert all(
+        "cannot record DataLoader worker" in line and "No space left on device" in line for line in said
+    )
+
+
+@pytest.mark.long
+def test_shared_memory_is_full_at_attach(mounts: Mounts, tmp_path: Path) -> None:
+    Ballast(mounts.tmpfs(Path("/dev/shm"), "1m")).fill()
+    (said,) = _train(tmp_path / "lw").stderr.splitlines()
+    assert "/dev/shm" in said
+    assert "No space left on device" in said
+    assert "training goes on unwatched" in said
+    assert "Free some space" in said
+    assert not list(Path("/dev/shm").glob("*/*/*"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("covered", [True, False])
+def test_there_is_no_shared_memory(mounts: Mounts, tmp_path: Path, covered: bool) -> None:
+    """/dev/shm that cannot be written: rings lie in LOADERWATCH_DIR. Nor can that be written: one line says so."""
+    mounts.hide(Path("/dev/shm"))
+    data_dir = tmp_path / "lw"
+    if covered:
+        data_dir.mkdir()
+        mounts.hide(data_dir)
+        (said,) = _train(data_dir).stderr.splitlines()
+        assert str(data_dir) in said
+        assert "Read-only file system" in said
+        assert "training goes on unwatched" in said
+    else:
+        assert _train(data_dir).stderr == ""
+        assert list((data_dir / "rings").glob("*/main-*.ring"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", ["lw", "lw/logs"])
+def test_the_directory_cannot_be_written_at_attach(mounts: Mounts, tmp_path: Path, what: str) -> None:
+    """No streamer can be started: the job says so once, and leaves nothing in shared memory."""
+    mounts.tmpfs(Path("/dev/shm"), "64m")
+    (tmp_path / what).mkdir(parents=True)
+    mounts.hide(tmp_path / what)
+    (said,) = _train(tmp_path / "lw", LOADERWATCH_NO_STREAMER="").stderr.splitlines()
+    assert str(tmp_path / "lw" / "logs") in said
+    assert "Read-only file system" in said
+    assert "Set LOADERWATCH_DIR to a writable directory" in said
+    assert not list(Path("/dev/shm").glob("loaderwatch-*/*/*.ring"))
+
+
+def test_the_servers_directory_cannot_be_written(mounts: Mounts, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for damage in ("read-only", "full"):
+        if damage == "read-only":
+            data.mkdir()
+            mounts.hide(data)
+        else:
+            Ballast(mounts.tmpfs(data, "64k")).fill()
+        tried = subprocess.run(
+            [sys.executable, "-m", "loaderwatch", "serve", "--data-dir", str(data), "--port", "0"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert tried.returncode == 1
+        (said,) = tried.stderr.strip().splitlines()
+        assert str(data) in said
+        assert ("Read-only file system" if damage == "read-only" else "No space left on device") in said

@@ -40,6 +40,7 @@ def test_a_run_comes_again_under_its_name(cluster: Cluster) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(400)
 def test_torchrun_restarts_its_ranks(cluster: Cluster) -> None:
     """``torchrun --max-restarts``: one of two ranks is killed, and both come again; more often if gloo does not find its peers at once."""
     cluster.server.start()
@@ -68,7 +69,7 @@ def test_torchrun_restarts_its_ranks(cluster: Cluster) -> None:
     host.wait_for_steps(20)
     (victim,) = books.glob("train-1-*.log")
     os.kill(int(victim.stem.split("-")[2]), signal.SIGKILL)
-    wait_for(lambda: len(list(books.glob("train-*.log"))) == 4, 60)
+    wait_for(lambda: len(list(books.glob("train-*.log"))) == 4, 150)
     wait_for(lambda: states_of_ranks(cluster) == ["live", "live"], 30)
     cluster.settle()
     assert states_of_ranks(cluster) == ["finished", "finished"]
