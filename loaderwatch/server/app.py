@@ -19,6 +19,7 @@ from loaderwatch import __version__
 from loaderwatch.core.clock import SteadyClock
 from loaderwatch.core.errors import LoaderwatchError, WireError
 from loaderwatch.server import api, download, identity, intake, read
+from loaderwatch.server.admission import Admission
 from loaderwatch.server.alerts import UnknownAlert
 from loaderwatch.server.answers import error_answer, json_answer
 from loaderwatch.server.auth import AllowedHosts, Keys, Tokens, allowed_hosts
@@ -98,12 +99,13 @@ def create_app(
     make = make_live_run
     if options.hang_after_s is not None:
         make = partial(make_live_run, detector=detector(options.hang_after_s))
+    live = LiveRuns(opened, hub, notifier, lambda: url, make=make, ended=verdicts.keep)
     parts = Parts(
         options=options,
         store=opened,
-        ingest=Ingest(opened),
+        ingest=Ingest(opened, admit=Admission(live.knows)),
         hub=hub,
-        live=LiveRuns(opened, hub, notifier, lambda: url, make=make, ended=verdicts.keep),
+        live=live,
         notifier=notifier,
         static=static,
         verdicts=verdicts,

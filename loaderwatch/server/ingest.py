@@ -49,9 +49,16 @@ class Ingest:
     """
 
     def __init__(
-        self, store: Store, *, commit_interval_s: float = 0.1, max_waiting_bytes: int = 64 * 2**20
+        self,
+        store: Store,
+        *,
+        commit_interval_s: float = 0.1,
+        max_waiting_bytes: int = 64 * 2**20,
+        admit: Callable[[Envelope, int], None] | None = None,
     ) -> None:
+        """``admit(envelope, bytes)`` raises for a sender that has had its share; what it says goes to the sender."""
         self._store = store
+        self._admit = admit
         self._commit_interval_s = commit_interval_s
         self._max_waiting_bytes = max_waiting_bytes
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
@@ -104,6 +111,8 @@ class Ingest:
             )
             if unknown:
                 self._say_unknown(unknown, envelope)
+            if self._admit is not None:
+                self._admit(envelope, size)
             if self._thread is None:
                 raise StoreError("the server is stopping; send it again later")
         except BaseException:

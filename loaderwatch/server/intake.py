@@ -13,6 +13,7 @@ from loaderwatch.core.errors import WireError
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, Receipt
 from loaderwatch.server.answers import error_answer, json_answer
 from loaderwatch.server.ingest import Busy
+from loaderwatch.server.limits import TooMany
 
 if TYPE_CHECKING:
     from loaderwatch.server.app import Parts
@@ -77,7 +78,7 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
     except WireError:
         counts.rejected += 1
         raise
-    except Busy:
+    except (Busy, TooMany):
         counts.busy += 1
         raise
     finally:

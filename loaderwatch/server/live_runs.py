@@ -96,6 +96,10 @@ class LiveRuns:
         """The live run of this id, None when it is not live."""
         return self._runs.get(run_id)
 
+    def knows(self, run_id: str) -> bool:
+        """Whether anything of this run was ever stored here."""
+        return run_id in self._stored
+
     def start(self) -> None:
         """Take up runs that were live when the server last stopped, and begin."""
         now_ns = time.time_ns()
