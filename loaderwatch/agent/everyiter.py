@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import shield
 
 Call = Callable[[Any, Callable[[Any], Any]], Any]
@@ -60,13 +61,19 @@ class EveryIter:
 
     def _put(self, kind: Any) -> None:
         own = kind.__iter__
+        leave_out = shield(leave_out_ours)
         if _is_swap(kind) or any(own is ours for ours, _ in self._hooks.values()):
             return  # its parent's, which has the hook
 
         @functools.wraps(own)
         def __iter__(loader: Any) -> Any:
-            return self._call(loader, own) if self._active else own(loader)
+            try:
+                return self._call(loader, own) if self._active else own(loader)
+            except BaseException as error:
+                leave_out(error)
+                raise
 
+        __iter__._torchdynamo_disable = True  # type: ignore[attr-defined]  # never inlined into a compiled loop
         self._hooks[kind] = (__iter__, vars(kind).get("__iter__"))
         kind.__iter__ = __iter__
 

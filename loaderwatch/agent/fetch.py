@@ -11,8 +11,12 @@ from itertools import islice
 from time import thread_time_ns
 from typing import Any, Final
 
+import numpy
+import torch
+
 from loaderwatch.agent.epoch import CPU_CLOCK_ABOVE_NS
-from loaderwatch.agent.guard import guard, shield
+from loaderwatch.agent.guard import ask, guard, shield
+from loaderwatch.agent.swap import hidden_subclass
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import SAMPLE_AT, RingWriter, pack_sample
@@ -22,6 +26,7 @@ MAX_PARTS: Final = 64
 MAX_DEPTH: Final = 4
 _MAX_INDEX: Final = 2**62
 _classes: Final[dict[Any, Any]] = {}
+_array_bytes: Any = numpy.ndarray.nbytes  # not that of a subclass
 
 
 class FetchClock:
@@ -172,7 +177,10 @@ def plain_index(index: Any) -> int:
 
 
 def batch_bytes(batch: Any) -> int:
-    """Bytes of the tensors and arrays in a batch, as far as a bounded look finds them; ``UNKNOWN`` if it finds none."""
+    """Bytes of the tensors and arrays in a batch, as far as a bounded look finds them; ``UNKNOWN`` if it finds none.
+
+    No code of the user's runs: a batch may load on access, count what is asked of it, or refuse.
+    """
     total = 0
     found = False
     parts: list[tuple[Any, int]] = [(batch, 0)]
@@ -180,16 +188,33 @@ def batch_bytes(batch: Any) -> int:
     while parts and looked < MAX_PARTS:
         part, depth = parts.pop()
         looked += 1
-        size = getattr(part, "nbytes", None)
-        if type(size) is int:
-            total += size
-            found = True
+        kind = type(part)
+        if issubclass(kind, (torch.Tensor, numpy.ndarray)):
+            size = _nbytes(part)
+            if size is not None:
+                total += size
+                found = True
         elif depth < MAX_DEPTH:
-            if isinstance(part, dict):
-                parts.extend((value, depth + 1) for value in islice(part.values(), MAX_PARTS))
-            elif isinstance(part, (list, tuple)):
-                parts.extend((value, depth + 1) for value in part[:MAX_PARTS])
+            if issubclass(kind, dict):
+                parts.extend((value, depth + 1) for value in islice(dict.values(part), MAX_PARTS))
+            elif issubclass(kind, list):
+                parts.extend((value, depth + 1) for value in islice(list.__iter__(part), MAX_PARTS))
+            elif issubclass(kind, tuple):
+                parts.extend((value, depth + 1) for value in islice(tuple.__iter__(part), MAX_PARTS))
     return total if found else UNKNOWN
+
+
+def _nbytes(part: Any) -> int | None:
+    if type(part) is torch.Tensor and part.layout is torch.strided:
+        return part.nbytes
+    if isinstance(part, numpy.ndarray):
+        return int(_array_bytes.__get__(part))
+    return ask(lambda: _tensor_bytes(part))  # e.g. a nested tensor, which does not say
+
+
+def _tensor_bytes(tensor: torch.Tensor) -> int:
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.nbytes
 
 
 def watch_fetcher(fetcher: Any, clock: FetchClock) -> None:
@@ -201,13 +226,10 @@ def watch_fetcher(fetcher: Any, clock: FetchClock) -> None:
     watched = _classes.get(base)
     if watched is None:
         namespace = {
-            "__module__": base.__module__,
-            "__qualname__": base.__qualname__,
             "fetch": _timed_fetch(base.fetch),
             "collate_fn": _noted_collate(),
         }
-        metaclass: Any = type(base)
-        watched = _classes[base] = metaclass(base.__name__, (base,), namespace)
+        watched = _classes[base] = hidden_subclass(base, namespace)
     fetcher.__class__ = watched
 
 

@@ -7,7 +7,9 @@ This is the only module that catches ``Exception``, but for the hot path, which 
 
 from __future__ import annotations
 
+import signal
 import sys
+import traceback
 from collections import deque
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
@@ -30,10 +32,16 @@ class Guard:
         self._last: deque[Exception] = deque(maxlen=16)
 
     def note(self, fault: Exception) -> None:
-        """Remember a fault; at the limit, say so once and step aside."""
+        """Remember a fault; at the limit, say so once and step aside.
+
+        Raises:
+            Exception: the fault itself, where a signal handler of the user's raised it in the middle of our lines.
+        """
+        if _of_signal_handler(fault):
+            raise fault
         self.faults += 1
-        self._last.append(fault)
         try:
+            self._last.append(_let_go(fault))
             tripping = self.faults >= TRIP_AFTER and not self.tripped
             self.tripped = self.tripped or tripping
             if self.on_fault is not None:
@@ -46,7 +54,7 @@ class Guard:
                     f" The last one: {type(fault).__name__}: {fault}"
                 )
         except Exception as worse:
-            self._last.append(worse)
+            self._last.append(_let_go(worse))
 
     @property
     def last(self) -> str:
@@ -60,6 +68,33 @@ class Guard:
         return last
 
 
+def _of_signal_handler(fault: Exception) -> bool:
+    """Whether it was raised by a handler: an alarm, or PyTorch's own SIGCHLD handler when a worker dies."""
+    trace = fault.__traceback__
+    if trace is None or trace.tb_next is None:
+        return False
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = {
+        getattr(getattr(one, "__func__", one), "__code__", None)
+        or getattr(type(one).__call__, "__code__", None)
+        for one in handlers
+        if callable(one)
+    }
+    while trace is not None:
+        if trace.tb_frame.f_code in codes:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _let_go(fault: Exception) -> Exception:
+    """The fault without its frames: they hold the batch and the iterator, and so its workers."""
+    if hasattr(fault, "add_note"):  # Python >= 3.11
+        fault.add_note("".join(traceback.format_exception(type(fault), fault, fault.__traceback__)))
+    fault.__traceback__ = fault.__context__ = fault.__cause__ = None
+    return fault
+
+
 guard: Final = Guard()
 
 
@@ -69,7 +104,7 @@ def say(line: str) -> None:
         sys.stderr.write(f"loaderwatch: {line}\n")
         sys.stderr.flush()
     except Exception as fault:  # a closed or replaced stderr must not matter
-        guard._last.append(fault)
+        guard._last.append(_let_go(fault))
 
 
 def take_swallowed() -> list[Exception]:

@@ -13,6 +13,7 @@ from time import monotonic_ns, thread_time_ns
 from typing import Any
 
 from loaderwatch.agent.epoch import CPU_CLOCK_ABOVE_NS, ENDING
+from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import (
@@ -120,6 +121,7 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         except BaseException as error:
             try:
                 epoch.fail(error)
+                leave_out_ours(error)
             except Exception as fault:  # noqa: BLE001 - the guard's seam
                 guard.note(fault)
             raise
@@ -166,4 +168,5 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
             guard.note(fault)
         return batch
 
+    __next__._torchdynamo_disable = True  # type: ignore[attr-defined]  # never inlined into a compiled loop
     return __next__

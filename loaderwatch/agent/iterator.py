@@ -10,6 +10,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from loaderwatch.agent.epoch import ENDING, Epoch, Reader, nothing_to_read
 from loaderwatch.agent.guard import ask, shield
 from loaderwatch.agent.hot import timed_next
+from loaderwatch.agent.swap import hidden_subclass
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, Phase
 
@@ -39,13 +40,10 @@ def _watched_class(base: type) -> type:
     watched = _classes.get(base)
     if watched is None:
         namespace = {
-            "__module__": base.__module__,
-            "__qualname__": base.__qualname__,
-            "__doc__": base.__doc__,
             "__next__": timed_next(base.__next__),  # type: ignore[attr-defined]
             "__del__": _timed_del(getattr(base, "__del__", None)),
         }
-        watched = _classes[base] = type(base)(base.__name__, (base,), namespace)
+        watched = _classes[base] = hidden_subclass(base, namespace)
     return watched
 
 

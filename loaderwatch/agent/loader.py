@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader
 
 from loaderwatch.agent.epoch import nothing_to_read
 from loaderwatch.agent.fetch import watch_fetcher
+from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard, shield
 from loaderwatch.agent.iterator import (
     WrappedIterator,
@@ -19,6 +20,7 @@ from loaderwatch.agent.iterator import (
     watch_iterator,
 )
 from loaderwatch.agent.sampler import TimedSampler
+from loaderwatch.agent.swap import hidden_subclass
 from loaderwatch.agent.watch import Watch
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import EndedBy, IterKind
@@ -77,9 +79,6 @@ def watched_class(base: type) -> type:
     watched = _classes.get(base)
     if watched is None:
         namespace: dict[str, Any] = {
-            "__module__": base.__module__,
-            "__qualname__": base.__qualname__,
-            "__doc__": base.__doc__,
             "__iter__": _timed_iter(base.__iter__),  # type: ignore[attr-defined]
             "__reduce_ex__": _plain_reduce(base),
             "worker_init_fn": _probed_init(base),
@@ -89,7 +88,7 @@ def watched_class(base: type) -> type:
         # torchdata's StatefulDataLoader asks its sampler for more than indices; leave that one alone.
         if isinstance(getattr(base, "_index_sampler", None), property) and not hasattr(base, "state_dict"):
             namespace["_index_sampler"] = _timed_sampler(base._index_sampler.fget)  # type: ignore[attr-defined]
-        watched = _classes[base] = type(base)(base.__name__, (base,), namespace)
+        watched = _classes[base] = hidden_subclass(base, namespace)
     return watched
 
 
@@ -104,12 +103,13 @@ def _timed_iter(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return call(self)
         try:
             iterator = call(self)
-        except BaseException:
-            failed(started)
+        except BaseException as error:
+            failed(started, error)
             raise
         watched = begun(self, started, iterator)
         return iterator if watched is None else watched
 
+    __iter__._torchdynamo_disable = True  # type: ignore[attr-defined]  # never inlined into a compiled loop
     return __iter__
 
 
@@ -145,9 +145,10 @@ def _begun(loader: Any, started: Any, iterator: Any) -> Any:
     return watched
 
 
-def _failed(started: Any) -> None:
+def _failed(started: Any, error: BaseException) -> None:
     watch, epoch = started
     watch.begin_failed(epoch)
+    leave_out_ours(error)
 
 
 def _note_kind(watch: Watch, epoch: Any, iterator: Any) -> None:

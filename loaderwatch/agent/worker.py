@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable
 from multiprocessing.util import Finalize
 from pathlib import Path
-from types import CodeType, TracebackType
 from typing import IO, Any, Final
 
 from torch.utils import data as torch_data
 
 from loaderwatch.agent.fetch import FetchClock, watch_fetcher
+from loaderwatch.agent.frames import trim_frames
 from loaderwatch.agent.garbage import watch_collections
 from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.signals import register_stacks
@@ -26,8 +26,6 @@ from loaderwatch.core.ring import WORKER_CAPACITY, RingIdentity, RingStatus, Rin
 
 MAX_WORKER_RINGS: Final = 1024
 """Worker rings in a run's folder (94 kB each) beyond which new workers go unwatched."""
-
-_OURS: Final = str(Path(__file__).parent)
 
 
 class WorkerProbe:
@@ -118,10 +116,7 @@ def time_fetchers(clock: FetchClock) -> None:
 
 
 def trim_tracebacks() -> None:
-    """Keep our frames out of what the training process is told of an error in this worker.
-
-    People compare that text with and without us, and tools match on it.
-    """
+    """Keep our frames out of what the training process is told of an error in this worker."""
     torch_worker: Any = torch_data._utils.worker
     wrap = torch_worker.ExceptionWrapper
     trim = shield(trim_frames)
@@ -131,18 +126,3 @@ def trim_tracebacks() -> None:
         return wrap(*args, **kwargs)
 
     torch_worker.ExceptionWrapper = wrapped
-
-
-def trim_frames(traceback: TracebackType | None) -> None:
-    """Take the frames of this package out of a traceback, in place."""
-    while traceback is not None:
-        inner = traceback.tb_next
-        while inner is not None and is_ours(inner.tb_frame.f_code):
-            inner = inner.tb_next
-        traceback.tb_next = inner
-        traceback = inner
-
-
-def is_ours(code: CodeType) -> bool:
-    """Whether a frame's code lies in this package."""
-    return code.co_filename.startswith(_OURS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard, shield
 from loaderwatch.agent.hot import timed_next
 from loaderwatch.agent.iterator import WrappedIterator
@@ -48,9 +49,10 @@ class WrappedLoader:
         epoch = _begin(self._watch)
         try:
             iterator = iter(self._target)
-        except BaseException:
+        except BaseException as error:
             if epoch is not None:
                 _begin_failed(self._watch, epoch)
+            _leave_out_ours(error)
             raise
         if epoch is None:
             return iterator
@@ -81,6 +83,7 @@ class WrappedLoader:
 _begin = shield(Watch.begin_fresh)
 _begun = shield(Watch.begun)
 _begin_failed = shield(Watch.begin_failed)
+_leave_out_ours = shield(leave_out_ours)
 
 
 def wrap_loader(target: Any, watch: Watch) -> Any:

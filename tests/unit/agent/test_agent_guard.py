@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +27,41 @@ def test_shield_swallows_and_counts() -> None:
     (fault,) = take_swallowed()
     assert str(fault) == "boom"
     assert guard.faults == 0
+
+
+def test_a_fault_is_kept_without_its_frames() -> None:
+    """They hold the batch and the iterator, and so its workers and their shared memory."""
+
+    class Batch:
+        """Something that can be referred to weakly."""
+
+    def failing() -> weakref.ref[Batch]:
+        batch = Batch()
+        shield(lambda: boom(batch))()
+        return weakref.ref(batch)
+
+    gone = failing()
+    assert gone() is None
+    (fault,) = take_swallowed()
+    assert fault.__traceback__ is None
+
+
+def test_what_a_signal_handler_raises_is_the_users() -> None:
+    """An alarm, or the death of a worker, may come in the middle of our lines."""
+
+    class Late(Exception):
+        """What the handler raises."""
+
+    def late(number: int, frame: object) -> None:
+        raise Late
+
+    before = signal.signal(signal.SIGUSR2, late)
+    try:
+        with pytest.raises(Late):
+            shield(lambda: os.kill(os.getpid(), signal.SIGUSR2))()
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    assert take_swallowed() == []
 
 
 def test_shield_lets_the_user_interrupt() -> None:

@@ -1,0 +1,40 @@
+"""Keeps our frames out of the tracebacks of the user's errors.
+
+People compare that text with and without us, and tools match on it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import CodeType, TracebackType
+from typing import Final
+
+_OURS: Final = str(Path(__file__).parent)
+
+
+def leave_out_ours(error: BaseException) -> None:
+    """Take the frames of this package out of an error's traceback, in place.
+
+    For the frame that catches it, too: a ``raise`` without arguments adds none. Before Python 3.11 that brings back
+    the traceback as it was caught, so there this one frame stays.
+    """
+    trace = error.__traceback__
+    while trace is not None and is_ours(trace.tb_frame.f_code):
+        trace = trace.tb_next
+    trim_frames(trace)
+    error.__traceback__ = trace
+
+
+def trim_frames(traceback: TracebackType | None) -> None:
+    """Take the frames of this package out of a traceback behind its first, in place."""
+    while traceback is not None:
+        inner = traceback.tb_next
+        while inner is not None and is_ours(inner.tb_frame.f_code):
+            inner = inner.tb_next
+        traceback.tb_next = inner
+        traceback = inner
+
+
+def is_ours(code: CodeType) -> bool:
+    """Whether a frame's code lies in this package."""
+    return code.co_filename.startswith(_OURS)
