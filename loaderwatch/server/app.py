@@ -32,6 +32,7 @@ from loaderwatch.server.live import LiveRun
 from loaderwatch.server.live_runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.notify import Notifier
 from loaderwatch.server.options import ServeOptions
+from loaderwatch.server.orphans import watch_orphans
 from loaderwatch.server.static import StaticFiles, find_plotly, find_web
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, UnknownRun
@@ -150,14 +151,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     parts.ingest.start()
     parts.live.start()
     retention = asyncio.create_task(_retain(parts), name="loaderwatch-retain")
+    orphans = asyncio.create_task(watch_orphans(parts.options, parts.store), name="loaderwatch-orphans")
     parts.ready = True
     try:
         yield
     finally:
         parts.ready = False
         retention.cancel()
+        orphans.cancel()
         await asyncio.gather(
-            retention, return_exceptions=True
+            retention, orphans, return_exceptions=True
         )  # whatever ended it, the store is closed in order
         parts.hub.close()
         await parts.ingest.stop()

@@ -164,7 +164,7 @@ class Host:
 
     def local_server(self) -> int | None:
         """The pid of the server that a streamer of this host started."""
-        return next(iter(self.pids("serve")), None)
+        return next(iter(self.pids("loaderwatch serve --data-dir")), None)
 
     def pids(self, of: str = "") -> list[int]:
         """Living processes with this LOADERWATCH_DIR, and with ``of`` in their command line."""

@@ -12,6 +12,7 @@ import pytest
 from loaderwatch.core.wire import decode
 from loaderwatch.streamer.envelope_file import unpack_file
 from loaderwatch.streamer.succession import UNATTENDED_S
+from tests.fakes.streaming import wait_for
 from tests.faults.cluster import RUN, Cluster, Host
 from tests.faults.ledger import balance, read_books, read_store
 from tests.faults.processes import active_of
@@ -98,6 +99,22 @@ def test_a_container_comes_back_under_another_name(cluster: Cluster) -> None:
     after.train("run3", seconds=1.0)  # its streamer looks as it starts
     cluster.prove("run2")
     assert_sent(cluster, before, left)
+
+
+@pytest.mark.long
+def test_the_server_has_sent_what_a_killed_run_left(cluster: Cluster) -> None:
+    """Everybody but the server is killed, and nothing runs on this machine again: the server brings a streamer."""
+    host = cluster.add_host(own_server=True)
+    host.train()
+    wait_for(lambda: list(host.settings.runs_dir.glob(f"{RUN}.duckdb")), 60)
+    cluster.pause(0.5, 2.0)
+    own = host.local_server()
+    for pid in host.pids():
+        if pid != own:
+            os.kill(pid, signal.SIGKILL)
+    assert host.waiting()
+    wait_for(lambda: not host.waiting(), 60)
+    cluster.prove(lost=["torn"])
 
 
 def leave_an_outbox(cluster: Cluster, host: Host) -> int:

@@ -1,0 +1,63 @@
+"""Runs of this machine whose every process was killed: the server that knows them has what they left sent to it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.lock import STREAMER_LOCK, is_held
+from loaderwatch.server.options import ServeOptions
+from loaderwatch.server.store.protocol import Store
+
+_log: Final = logging.getLogger(__name__)
+
+LOOK_S: Final = 10.0
+
+
+async def watch_orphans(options: ServeOptions, store: Store) -> None:
+    """Look now and then, for ever; a streamer is started for each orphan and ends when everything is sent.
+
+    Only runs that this server knows: what belongs to another server is sent there by the next streamer on this machine.
+    """
+    started: dict[str, subprocess.Popen[bytes]] = {}
+    while True:
+        await asyncio.sleep(LOOK_S)
+        started = {run_id: process for run_id, process in started.items() if process.poll() is None}
+        for run_id in await asyncio.to_thread(_orphans, options.rings_dir):
+            if run_id in started:
+                continue
+            try:
+                name = (await asyncio.to_thread(store.run, run_id)).name
+                started[run_id] = await asyncio.to_thread(_start, options, run_id, name)
+            except (LoaderwatchError, OSError) as error:  # not known here, or no process can be started
+                _log.debug("run %s is left as it lies: %s", run_id, error)
+
+
+def _orphans(rings_dir: Path) -> set[str]:
+    """Runs that had a streamer and have none, and whose rings are still there."""
+    folders = {path.parent for path in rings_dir.glob("*/main-*.ring")}
+    locks = [folder / STREAMER_LOCK for folder in folders]
+    return {lock.parent.name for lock in locks if lock.exists() and not is_held(lock)}
+
+
+def _start(options: ServeOptions, run_id: str, name: str) -> subprocess.Popen[bytes]:
+    _log.info("run %s lies unread in shared memory: starting a streamer for it", run_id)
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("LOADERWATCH_")}
+    environ["LOADERWATCH_DIR"] = str(options.data_dir)
+    options.logs_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (options.logs_dir / f"streamer-{run_id}.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", name, "--adopt"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=options.logs_dir,
+            env=environ,
+            start_new_session=True,
+        )
