@@ -10,10 +10,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test scenarios faults soak check-python check-web pytest chromium format lint screenshots bench clean
+.PHONY: help demo test compat compat-own scenarios faults soak check-python check-web pytest chromium format lint screenshots bench clean
 
 help:
-	@echo "make demo | test | scenarios | faults | soak | format | lint | screenshots | bench | clean"
+	@echo "make demo | test | compat | scenarios | faults | soak | format | lint | screenshots | bench | clean"
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/loaderwatch demo $(DEMO_ARGS)
@@ -69,6 +69,36 @@ scenarios: $(VENV)/dev.stamp
 # A test prints its seed; FAULTS_SEED=n repeats it.
 faults: $(VENV)/dev.stamp
 	$(BIN)/pytest tests/faults $(PYTEST_ARGS)
+
+# The compatibility suite and the agent's own tests: with the oldest torch we support, in an environment of its own, and then with
+# ours. `make compat TORCH=2.4.1` runs one of them, `make compat PYTHON=python3.13 TORCH=2.13.0` another Python.
+TORCH ?= 2.4.1 own
+COMPAT_TESTS := tests/compat tests/unit/agent $(wildcard tests/integration/test_agent_*.py)
+COMPAT_VENV = .venv-torch-$*-$(notdir $(PYTHON))
+
+compat: $(addprefix compat-,$(TORCH))
+
+compat-own: $(VENV)/dev.stamp
+	$(BIN)/pytest $(COMPAT_TESTS) $(PYTEST_ARGS)
+
+compat-%:
+	@if $(MAKE) --no-print-directory compat-env-$*; then \
+		$(COMPAT_VENV)/bin/python -m pytest $(COMPAT_TESTS) $(PYTEST_ARGS); \
+	else \
+		echo "SKIPPED: torch $* could not be installed for $$($(PYTHON) --version 2>&1); the reason stands above"; \
+	fi
+
+# PyTorch's own index has builds for CPUs, a tenth of the size of those on PyPI; not every machine reaches it.
+compat-env-%: pyproject.toml constraints.txt
+	@[ $(COMPAT_VENV)/stamp -nt pyproject.toml -a $(COMPAT_VENV)/stamp -nt constraints.txt ] || { \
+		echo "installing torch $* into $(COMPAT_VENV) (once)"; \
+		$(PYTHON) -m venv $(COMPAT_VENV) && grep -v "^torch==" constraints.txt > $(COMPAT_VENV)/constraints.txt && \
+		{ $(COMPAT_VENV)/bin/python -m pip install --quiet --timeout 10 --retries 0 \
+			--index-url https://download.pytorch.org/whl/cpu "torch==$*" 2>/dev/null || \
+		$(COMPAT_VENV)/bin/python -m pip install --quiet "torch==$*"; } && \
+		$(COMPAT_VENV)/bin/python -m pip install --quiet -c $(COMPAT_VENV)/constraints.txt --editable . \
+			pytest pytest-timeout hypothesis torchdata "torch==$*" && \
+		touch $(COMPAT_VENV)/stamp; }
 
 # The browser tests drive a real Chromium. Without one, and without the right to install one, they skip and say so.
 chromium:
