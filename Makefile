@@ -62,7 +62,7 @@ pytest: $(VENV)/dev.stamp chromium
 
 # Every scenario as a real training, the advice tried out, and the table of the diagnosis bench.
 scenarios: $(VENV)/dev.stamp
-	$(BIN)/pytest -m long --ignore=tests/faults $(PYTEST_ARGS)
+	$(BIN)/pytest -m long --ignore=tests/faults --ignore=tests/compat $(PYTEST_ARGS)
 	$(BIN)/python -m benchmarks.diagnosis
 
 # Processes killed and stopped, disks and networks that fail: every record arrives once or is counted as lost.
