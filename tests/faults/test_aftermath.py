@@ -27,6 +27,7 @@ def kill_everybody(host: Host) -> None:
     assert not host.pids()
 
 
+@pytest.mark.long
 def test_the_next_run_sends_what_a_killed_one_left(cluster: Cluster) -> None:
     """Rings in shared memory and envelopes on disk of a run whose every process was killed while the server was away."""
     cluster.server.start()

@@ -13,7 +13,7 @@ Fault = Callable[[Cluster], tuple[str, ...]]
 
 
 def test_one_training_through_many_faults(cluster: Cluster) -> None:
-    """The quick form: streamer, server (three times) and at last the trainer, killed one after the other."""
+    """The quick form: streamer, server and at last the trainer, killed one after the other."""
     cluster.server.start()
     cluster.host.train(batches=80)
     cluster.host.wait_for_steps()
