@@ -33,6 +33,7 @@ from loaderwatch.server.live_runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.notify import Notifier
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.orphans import watch_orphans
+from loaderwatch.server.policy import headers
 from loaderwatch.server.static import StaticFiles, find_plotly, find_web
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, UnknownRun
@@ -135,6 +136,7 @@ def create_app(
         port=port,
         open_to_all=open_to_all or tokens is None,
         public_url=options.public_url,
+        headers=headers(static.plotly()),
     )
     _add_error_answers(app)
     _add_pages(app, parts)

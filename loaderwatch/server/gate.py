@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
@@ -10,39 +9,16 @@ from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from loaderwatch.core.proof import IDENTITY_PATH
 from loaderwatch.server.answers import error_answer
 from loaderwatch.server.auth import Access, AllowedHosts, Keys, same_origin
 from loaderwatch.server.limits import Guesses, TooMany, Turns, caller_of
+from loaderwatch.server.policy import headers as page_headers
+from loaderwatch.server.sign_in import sign_in_page
 
-_CSP: Final = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self' 'unsafe-inline'",  # Plotly makes its style sheet and its SVG styles at run time
-        "img-src 'self' data: blob:",  # Plotly's camera button draws through a data: or blob: image
-        "font-src 'self'",
-        "connect-src 'self'",
-        "manifest-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
-)
-_HEADERS: Final = (
-    ("content-security-policy", _CSP),
-    ("x-content-type-options", "nosniff"),
-    ("x-frame-options", "DENY"),
-    (
-        "referrer-policy",
-        "same-origin",
-    ),  # "no-referrer" would make browsers send "Origin: null" with our own POSTs
-    ("cross-origin-opener-policy", "same-origin"),
-    ("cross-origin-resource-policy", "same-origin"),
-)
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/login", IDENTITY_PATH})
 _COOKIE_SECONDS: Final = 30 * 86400
 _LOGIN_BYTES: Final = 4096
@@ -69,11 +45,13 @@ class Gate:
         port: int,
         open_to_all: bool = False,
         public_url: str | None = None,
+        headers: tuple[tuple[str, str], ...] | None = None,
     ) -> None:
-        """``open_to_all`` asks for no token; Host and Origin are checked all the same."""
+        """``headers`` go with every answer. ``open_to_all`` asks for no token; Host and Origin are checked all the same."""
         self._app = app
         self._keys = keys
         self._open_to_all = open_to_all
+        self._headers = page_headers() if headers is None else headers
         self._hosts = hosts
         # A browser sends the cookies of every port of a host; the port in the name keeps two servers apart.
         self._cookie_name = f"loaderwatch_{port}"
@@ -95,7 +73,7 @@ class Gate:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS:
+                for name, value in self._headers:
                     headers[name] = value
                 if api:
                     headers["cache-control"] = "no-store"
@@ -146,7 +124,7 @@ class Gate:
         return request.url.scheme == "https" or (self._https_host is not None and host == self._https_host)
 
     async def _entrance(self, request: Request, path: str) -> tuple[Response | None, Access]:
-        if path == "/login":
+        if path == "/login" or (path == "/" and request.method == "POST"):
             return await self._login(request), Access.NOTHING
         if path in _OPEN_PATHS:
             return None, Access.NOTHING
@@ -163,7 +141,7 @@ class Gate:
             error = f"this token may not do that; use {which} token"
             return error_answer(403, error, "authorization"), access
         if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
-            return _login_page(""), access
+            return sign_in_page(here=path == "/"), access
         answer = error_answer(
             401,
             "no token, or one this server does not know; send Authorization: Bearer TOKEN",
@@ -216,7 +194,7 @@ class Gate:
 
     async def _login(self, request: Request) -> Response:
         if request.method in ("GET", "HEAD"):
-            return _login_page("")
+            return sign_in_page()
         if request.method != "POST":
             return error_answer(405, "send POST")
         body = bytearray()
@@ -238,12 +216,12 @@ class Gate:
         try:
             access = self._shown(request, token)
         except TooMany as many:
-            page = _login_page(f"{many}.".capitalize(), 429)
+            page = sign_in_page(f"{many}.".capitalize(), 429)
             page.headers["retry-after"] = str(round(many.retry_after_s))
             return page
         tokens = self._keys.tokens
         if Access.VIEW not in access or tokens is None:
-            return _login_page(problem)
+            return sign_in_page(problem)
         answer = RedirectResponse(where, status_code=303)
         # Lax, so that a link in a chat message or e-mail finds the person still signed in. What changes anything is
         # guarded by Origin and Sec-Fetch-Site, and a GET changes nothing.
@@ -281,36 +259,3 @@ def _needed(method: str, path: str) -> tuple[Access, str]:
 
 def _caller(request: Request) -> str:
     return caller_of(request.client.host if request.client else None)
-
-
-def _login_page(problem: str, status: int = 401) -> Response:
-    page = f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>loaderwatch: sign in</title><link rel="icon" href="data:,">
-<style>
-:root {{ color-scheme: light dark; --ink: light-dark(#15171c, #eceef2); --soft: light-dark(#565b66, #a4abb8);
-  --line: light-dark(#dfe2e8, #343a45); --card: light-dark(#fff, #1b1f27); --accent: #d9480f; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: light-dark(#f4f5f7, #12151b); margin: 0; }}
-main {{ max-width: 30rem; margin: 14vh auto 0; padding: 1.75rem; background: var(--card);
-  border: 1px solid var(--line); border-top: 3px solid var(--accent); border-radius: 10px; }}
-h1 {{ font-size: 1.2rem; margin: 0 0 .5rem; }}
-p {{ color: var(--soft); margin: .5rem 0; }}
-form {{ display: flex; gap: .5rem; margin: 1.25rem 0 0; flex-wrap: wrap; }}
-input, button {{ font: inherit; padding: .45rem .75rem; border-radius: 6px; border: 1px solid var(--line); }}
-input {{ flex: 1 1 12rem; min-width: 0; color: var(--ink); background: var(--card); }}
-button {{ background: #b93c0b; border-color: #b93c0b; color: #fff; font-weight: 600; cursor: pointer; }}
-code {{ overflow-wrap: anywhere; }}
-.problem {{ color: light-dark(#a40e26, #ff8f98); font-weight: 600; }}
-.problem:empty {{ display: none; }}
-@media (max-width: 34rem) {{ main {{ margin: 1rem; }} }}
-</style></head><body><main>
-<h1>This page needs a token</h1>
-<p class="problem" role="alert">{html.escape(problem)}</p>
-<p>Open the address that <code>loaderwatch serve</code> or the training job printed; it holds the token.
-It is also kept in <code>token.json</code> in the server's data folder.</p>
-<form method="post" action="/login">
-<label for="token" hidden>Token</label>
-<input id="token" name="token" type="password" autocomplete="current-password" placeholder="owner or viewer token" required autofocus>
-<button>Open</button></form>
-</main></body></html>"""
-    return HTMLResponse(page, status_code=status, headers={"cache-control": "no-store"})

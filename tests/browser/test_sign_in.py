@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -52,6 +55,86 @@ def test_without_a_token_a_person_is_asked_for_it(access: Access, context: Brows
     expect(page.get_by_text("train.py").first).to_be_visible()
     assert page.url == f"{access.url}/"
     assert found == []
+
+
+def sign_in(page: Page, token: str) -> None:
+    """As with a keyboard alone: the field has the focus."""
+    expect(page.get_by_label("Token")).to_be_focused()
+    page.keyboard.type(token)
+    page.keyboard.press("Enter")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_signing_in_works_without_scripts_and_leads_to_the_page_that_was_asked_for(
+    access: Access, browser: Browser, scheme: Literal["light", "dark"], width: int
+) -> None:
+    context = browser.new_context(
+        java_script_enabled=False, color_scheme=scheme, viewport={"width": width, "height": 800}
+    )
+    try:
+        page = context.new_page()
+        found = complaints(page)
+        page.goto(f"{access.url}/#/runs/run-1/ranks/0")
+        if shots := os.environ.get("LOADERWATCH_SHOTS"):
+            page.screenshot(path=f"{shots}/sign-in-{scheme}-{width}.png")
+        sign_in(page, "wrong")
+        expect(page.get_by_role("alert")).to_have_text("This server does not know that token.")
+        described = page.get_by_label("Token").get_attribute("aria-describedby")
+        assert page.locator(f"#{described}").count() == 1
+        assert page.url == f"{access.url}/#/runs/run-1/ranks/0"
+        if shots:
+            page.screenshot(path=f"{shots}/sign-in-wrong-{scheme}-{width}.png")
+        sign_in(page, access.viewer)
+        expect(page).to_have_url(f"{access.url}/#/runs/run-1/ranks/0")
+        expect(page.get_by_role("heading", name="This page needs a token")).to_have_count(0)
+        assert len(context.cookies()) == 1
+        assert found == []
+    finally:
+        context.close()
+
+
+def test_after_too_many_guesses_a_person_is_told_to_wait(access: Access, context: BrowserContext) -> None:
+    page = context.new_page()
+    page.goto(access.url)
+    for guess in range(60):
+        sign_in(page, f"guess {guess}")
+        said = page.get_by_role("alert").inner_text()
+        if "does not know" not in said:
+            break
+    assert "too many wrong tokens" in said.lower(), said
+    assert re.search(r"\d+ (s|min)", said), said
+
+
+def test_signing_in_never_leads_to_another_site(access: Access, context: BrowserContext) -> None:
+    page = context.new_page()
+    for trick in (
+        "/?next=//evil.example",
+        "//evil.example/",
+        "/?url=http://evil.example&next=/\\\\evil.example",
+    ):
+        context.clear_cookies()
+        page.goto(access.url + trick)
+        sign_in(page, access.viewer)
+        page.wait_for_load_state()
+        assert page.url.startswith(f"{access.url}/"), page.url
+
+
+def test_a_page_whose_cookie_is_no_longer_known_says_so_and_leads_back_in(
+    access: Access, context: BrowserContext
+) -> None:
+    """The tokens were rotated, or the cookie ran out, while the page was open."""
+    page = context.new_page()
+    page.goto(f"{access.url}/?token={access.viewer}#/runs/run-1")
+    expect(page.locator(".verdict-title")).to_be_visible()
+    context.clear_cookies()
+    page.evaluate("location.hash = '#/'")
+    expect(page.get_by_role("heading", name="You are signed out")).to_be_visible(timeout=20_000)
+    page.evaluate("location.hash = '#/runs/run-1'")
+    page.get_by_role("link", name="Sign in").click()
+    sign_in(page, access.viewer)
+    expect(page.locator(".verdict-title")).to_be_visible()
+    assert page.url == f"{access.url}/#/runs/run-1"
 
 
 def test_the_address_with_the_token_leads_to_the_run_and_hides_the_token(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from loaderwatch.server.policy import headers
 from tests.fakes.page_data import HANG_STACK, MAIN_STACK, FakeRun, Json, make_runs
 
 WEB = Path(__file__).parents[2] / "web"
@@ -28,10 +29,8 @@ TYPES = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
-CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+PLOTLY = (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes()
+HEADERS = headers(PLOTLY)  # the real server's: what its policy forbids fails here
 ADVICE: list[Json] = [
     {"check": "workers-cpus", "severity": "warning", "loader": "train_loader", "ranks": [0, 1],
      "what": "16 workers (2 ranks × 8) share 8 usable CPUs (of 64).",
@@ -391,8 +390,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _file(self, path: str) -> None:
         if path == "/plotly.min.js":
-            data = (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes()
-            return self._send(200, data, "text/javascript")
+            return self._send(200, PLOTLY, "text/javascript")
         file = (WEB / ("index.html" if path == "/" else path.lstrip("/"))).resolve()
         if not file.is_relative_to(WEB.resolve()) or not file.is_file():
             return self._send(404, b"not found", "text/plain")
@@ -402,8 +400,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Content-Security-Policy", CSP)
-        self.send_header("X-Content-Type-Options", "nosniff")
+        for name, value in HEADERS:
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 

@@ -21,6 +21,15 @@ export function h(tag, props, ...children) {
   return { tag, props: props ?? {}, children: flatten(children) };
 }
 
+/**
+ * Control characters, and those that turn the direction of what follows: a name with them could make the words beside it
+ * say something else.
+ */
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** A text as it may be shown. @param {string} text */
+export const plain = (text) => text.replace(UNSEEN, "\ufffd");
+
 /** @param {Child[]} children @returns {(VNode|string)[]} */
 function flatten(children) {
   /** @type {(VNode|string)[]} */
@@ -28,7 +37,7 @@ function flatten(children) {
   for (const child of children) {
     if (Array.isArray(child)) out.push(...flatten(child));
     else if (child !== null && child !== undefined && child !== false && child !== "")
-      out.push(typeof child === "number" ? String(child) : child);
+      out.push(typeof child === "number" ? String(child) : typeof child === "string" ? plain(child) : child);
   }
   return out;
 }
@@ -114,6 +123,6 @@ function setProp(element, name, before, value) {
   } else if (value === undefined || value === null || value === false) {
     element.removeAttribute(name);
   } else if (before !== value) {
-    element.setAttribute(name, value === true ? "" : String(value));
+    element.setAttribute(name, value === true ? "" : plain(String(value)));
   }
 }

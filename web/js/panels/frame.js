@@ -207,8 +207,8 @@ export function helpDialog(act) {
 export function blocked(state, act) {
   if (state.link === "unauthorized")
     return empty(
-      "Sign in to see this page",
-      "Open the address that loaderwatch printed in the terminal; it carries the token. Once opened, this browser stays signed in.",
+      "You are signed out",
+      "The server does not know this browser: its tokens may be new, or it is another server. Sign in with a token, or open the address that loaderwatch printed in the terminal.",
       h("a", { class: "button primary", href: "/", onclick: act.reload }, "Sign in"),
     );
   return empty(
