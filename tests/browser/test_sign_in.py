@@ -129,7 +129,7 @@ def test_a_page_whose_cookie_is_no_longer_known_says_so_and_leads_back_in(
     expect(page.locator(".verdict-title")).to_be_visible()
     context.clear_cookies()
     page.evaluate("location.hash = '#/'")
-    expect(page.get_by_role("heading", name="You are signed out")).to_be_visible(timeout=20_000)
+    expect(page.get_by_role("main").get_by_text("You are signed out")).to_be_visible(timeout=20_000)
     page.evaluate("location.hash = '#/runs/run-1'")
     page.get_by_role("link", name="Sign in").click()
     sign_in(page, access.viewer)
