@@ -244,7 +244,9 @@ def test_signed_out_says_how_to_get_in(server: PageServer, watched: Watched) -> 
         page.goto(server.url + route)
         expect(page.get_by_text("Open the address that loaderwatch printed in the terminal")).to_be_visible()
     server.unauthorized = False
-    expect(page.locator(".verdict-title")).to_be_visible(timeout=20_000)  # resumes by itself, after 8 s at the most
+    expect(page.locator(".verdict-title")).to_be_visible(
+        timeout=20_000
+    )  # resumes by itself, after 8 s at the most
 
 
 def test_lost_records_and_missing_gpu_are_said(server: PageServer, watched: Watched) -> None:
