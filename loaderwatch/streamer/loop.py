@@ -337,12 +337,15 @@ class Streamer:
         """Wait until everything is sent; False if the run goes on here after all (an elastic restart)."""
         self._roster.drop_workers()
         deadline = time.monotonic() + LINGER_S
-        while (len(self._outbox) or self._final_due) and time.monotonic() < deadline:
+        while (
+            len(self._outbox) or self._final_due or self._outbox.unreported
+        ) and time.monotonic() < deadline:
             self._roster.refresh(monotonic_ns())
             if not self._roster.all_dead():
                 return False
             self._hear()
-            if self._final_due:
+            # What the last envelopes pushed out is told when there is room again.
+            if self._final_due or (self._outbox.unreported and not len(self._outbox)):
                 self._final_due = not self._send_envelope(final=True)
             time.sleep(0.1)
         if len(self._outbox):

@@ -100,6 +100,12 @@ class Outbox:
             self._taken = (self._taken or Counter()) + lost
             return lost
 
+    @property
+    def unreported(self) -> bool:
+        """Whether rows were given up that no envelope tells of yet."""
+        with self._lock:
+            return bool(self._lost)
+
     def remember(
         self, *, announced: bool | None = None, wall_offset_ns: int | None = None, slept_ns: int | None = None
     ) -> None:

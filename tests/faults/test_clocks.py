@@ -45,6 +45,7 @@ def library(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_clocks_jump_both_ways(cluster: Cluster, tmp_path: Path, library: Path) -> None:
     """On one of two hosts and on the server: nobody is lost, nothing is judged, the times of steps stay in order."""
     of_server, of_host = Clock(tmp_path / "server.clock"), Clock(tmp_path / "host.clock")

@@ -71,6 +71,7 @@ def test_two_servers_start_at_once_ten_times(cluster: Cluster) -> None:
     cluster.prove()
 
 
+@pytest.mark.long
 def test_another_program_is_in_a_runs_file(cluster: Cluster) -> None:
     """Somebody looks into a run with DuckDB's shell while no server runs, and stays: envelopes wait until that is over."""
     cluster.server.start()
@@ -103,6 +104,7 @@ def test_another_program_is_in_a_runs_file(cluster: Cluster) -> None:
     cluster.prove()
 
 
+@pytest.mark.long
 def test_files_are_damaged(cluster: Cluster) -> None:
     """Each is set aside, or made anew, with a message that names it; the run goes on."""
     data = cluster.server.data_dir

@@ -23,10 +23,10 @@ def test_the_outbox_is_full(mounts: Mounts, cluster: Cluster) -> None:
     host = cluster.host
     disk = mounts.tmpfs(host.settings.outbox_dir, "256k")
     ballast = Ballast(disk)
-    start_light(host, seconds=8.0)
+    start_light(host, seconds=6.0)
     wait_for(lambda: cluster.server.get("/runs"))
     ballast.fill()
-    time.sleep(1.5)
+    time.sleep(1.0)
     os.kill(cluster.server.pid, signal.SIGSTOP)  # so that something waits
     time.sleep(1.0)
     active = host.active()
@@ -46,6 +46,7 @@ def test_the_outbox_is_full(mounts: Mounts, cluster: Cluster) -> None:
     assert str(host.settings.outbox_dir) in said[0]
 
 
+@pytest.mark.long
 def test_the_store_is_full(mounts: Mounts, cluster: Cluster) -> None:
     """Envelopes are refused with 503 and wait on their hosts; nothing that was stored is damaged."""
     disk = mounts.tmpfs(cluster.server.data_dir, "48m")
@@ -67,6 +68,7 @@ def test_the_store_is_full(mounts: Mounts, cluster: Cluster) -> None:
     assert not list((disk / "runs").glob("*.corrupt*"))
 
 
+@pytest.mark.long
 def test_everything_turns_read_only(mounts: Mounts, cluster: Cluster) -> None:
     """LOADERWATCH_DIR of the job, and the server's directory, in the middle of a run; then they can be written again."""
     cluster.server.start()

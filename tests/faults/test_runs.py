@@ -20,6 +20,7 @@ from tests.faults.light import start_light, states_of_ranks
 RANKS = 64
 
 
+@pytest.mark.long
 def test_a_run_comes_again_under_its_name(cluster: Cluster) -> None:
     """Three ranks crash; two go on under the same name, with a new streamer. Everything once, and the page shows two."""
     cluster.server.start()
@@ -62,7 +63,7 @@ def test_torchrun_restarts_its_ranks(cluster: Cluster) -> None:
                 [*command, str(TRAINING), plan],
                 stdout=log,
                 stderr=log,
-                env=host.environ | {"LOADERWATCH_RUN": RUN},
+                env=host.environ | {"LOADERWATCH_RUN": RUN, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
                 start_new_session=True,
             )
         )
@@ -109,6 +110,7 @@ def test_sixty_four_hosts_join_within_a_second(cluster: Cluster) -> None:
     _prove_together(cluster)
 
 
+@pytest.mark.long
 def test_several_runs_share_a_server(cluster: Cluster) -> None:
     """Three on one host, one on another."""
     cluster.server.start()
