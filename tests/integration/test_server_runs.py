@@ -93,7 +93,7 @@ def test_a_malformed_envelope_names_the_field_and_changes_nothing(tmp_path: Path
             ({"seq": 0}, "seq"),
             ({"made_ns": "now"}, "made_ns"),
             ({"tables": {"steps": {**good["tables"]["steps"], "wait_ns": b"123"}}}, "tables.steps.wait_ns"),
-            ({"tables": {"nonsense": {}}}, "tables.nonsense"),
+            ({"tables": {"steps": {"rank": b""}}}, "tables.steps.loader"),
         ):
             answer = agent.post("/api/v1/ingest", content=msgspec.msgpack.encode({**good, **change}))
             assert answer.status_code == 400, change

@@ -125,4 +125,4 @@ def test_spoiled_values_break_nothing(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_many_spoiled_values_break_nothing(tmp_path: Path) -> None:
-    assert run_all(tmp_path, range(100, 400)) >= 50
+    assert run_all(tmp_path, range(100, 220)) >= 20
