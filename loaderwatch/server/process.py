@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -227,12 +228,31 @@ def _lock(options: ServeOptions) -> Iterator[None]:
 
 
 def _other_server(options: ServeOptions, lock: int) -> str:
-    """Where the holder of the lock is, as far as it has said so yet: it may have been started a moment ago."""
-    holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
+    """Where the holder of the lock is, as far as it has said so yet: it may have taken the lock this very moment."""
+    give_up_at = time.monotonic() + 1.0
+    while True:
+        holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
+        if _lives(holder):
+            break
+        if time.monotonic() > give_up_at:
+            return ""  # on another machine, or its disk is full
+        time.sleep(0.02)
     where = _where_a_server_is(options)
-    if where and holder in ("", str(where[1])):
+    if where and holder == str(where[1]):
         return f" at {where[0]} (pid {where[1]})"
-    return f" (pid {holder}, just starting)" if holder else ""
+    return f" (pid {holder}, just starting)"
+
+
+def _lives(pid: str) -> bool:
+    if not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True  # somebody else's
+    return True
 
 
 def _where_a_server_is(options: ServeOptions) -> tuple[str, int] | None:
