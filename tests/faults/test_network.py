@@ -62,18 +62,18 @@ def test_the_server_is_away_for_seconds(cluster: Cluster) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_the_server_is_away_for_ten_minutes(cluster: Cluster) -> None:
     """Real training on two hosts, real time. Everything is there afterwards, and the server was not overrun."""
     cluster.server.start()
-    cluster.host.train("alone", seconds=640, step_s=0.02)
+    cluster.host.train("alone", seconds=700, step_s=0.02)
     crowd = cluster.add_host()
-    start_light(crowd, "crowd", ranks=list(range(16)), world_size=16, seconds=640, period_s=0.1)
+    start_light(crowd, "crowd", ranks=list(range(16)), world_size=16, seconds=700, period_s=0.1)
     wait_for(lambda: len(cluster.server.get("/runs")) == 2, 40)
     away = _stay_away(cluster, 600.0)
     assert _waiting(crowd) > 1000
     began = time.monotonic()
-    wait_or_tell(lambda: _waiting(crowd) + _waiting(cluster.host) < 10, 60, crowd)
+    wait_or_tell(lambda: _waiting(crowd) + _waiting(cluster.host) < 10, 180, crowd)
     print(f"what ten minutes had left was stored {time.monotonic() - began:.1f} s after the server was back")
     assert not _holes(cluster, "alone", away)
     assert not _holes(cluster, "crowd", away)
