@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.printable import one_line
 
 if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
@@ -89,7 +90,7 @@ def _table(found: list[dict[str, Any]]) -> list[str]:
 
 def in_a_cell(text: object, width: int) -> str:
     """On one line, cut to a width, and without what would move a terminal's cursor: names come from other machines."""
-    line = "".join(c for c in " ".join(str(text).split()) if c.isprintable())
+    line = one_line(str(text))
     return line if len(line) <= width else line[: width - 1] + "…"
 
 

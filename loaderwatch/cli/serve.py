@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from loaderwatch.core.config import DEFAULT_PORT, load_settings
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.printable import without_tokens
 
 if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
@@ -109,7 +110,12 @@ def run(args: argparse.Namespace) -> int:
     from loaderwatch.server.process import serve
 
     os.umask(0o077)  # runs hold paths and stacks of this user's code
-    serve(_options(args), say=lambda text: print(text, flush=True))
+
+    def say(text: str) -> None:
+        # A training job that starts a server sends its output to a log; people get the address from the job.
+        print(without_tokens(text) if args.resume else text, flush=True)
+
+    serve(_options(args), say=say)
     return 0
 
 

@@ -22,6 +22,8 @@ MAX_ENVELOPE_BYTES: Final = 8 * 2**20
 MAX_ROWS: Final = 200_000
 MAX_TEXT: Final = 64 * 1024
 MAX_NAME: Final = 500
+MAX_WORDS: Final = 256 * 1024
+"""Of a process: its name, folder and arguments; streamers send 100,000 of those at the most."""
 MAX_ITEMS: Final = 100_000
 """Processes, loaders, spans, arguments and the like in one envelope: each is two bytes at the least in MessagePack, and
 sixty and more in memory. 64 ranks with 16 workers each make some 2,000."""
@@ -309,21 +311,29 @@ def _check(envelope: Envelope) -> None:
         raise WireError("seq", f"{envelope.seq}; envelopes are numbered from 1")
     if not 0 < envelope.made_ns < 2**62:
         raise WireError("made_ns", f"{envelope.made_ns}; not a time")
-    items = _items(envelope)
+    items = item_count(envelope)
     if items > MAX_ITEMS:
         raise WireError("(body)", f"{items} processes, loaders, spans and the like; at most {MAX_ITEMS}")
+    for index, process in enumerate(envelope.processes):
+        words = len(process.name) + len(process.cwd) + sum(map(len, process.argv))
+        if words > MAX_WORDS:
+            raise WireError(
+                f"processes[{index}]", f"{words} characters of names and arguments; at most {MAX_WORDS}"
+            )
     for index, stack in enumerate(envelope.stacks):
         if len(stack.text) > MAX_TEXT:
             raise WireError(f"stacks[{index}].text", f"{len(stack.text)} characters; at most {MAX_TEXT}")
 
 
-def _items(envelope: Envelope) -> int:
+def item_count(envelope: Envelope) -> int:
+    """How many things besides rows an envelope holds."""
     own = len(envelope.spans) + len(envelope.gpus) + len(envelope.stacks) + len(envelope.losses)
     return own + sum(
         1
         + len(process.argv)
         + len(process.loaders)
         + len(process.phase_names)
+        + len(process.thread_limits or ())
         + sum(1 + len(group.entries) for group in process.flight)
         for process in envelope.processes
     )

@@ -105,7 +105,7 @@ def create_app(
     parts = Parts(
         options=options,
         store=opened,
-        ingest=Ingest(opened, admit=Admission(live.knows)),
+        ingest=Ingest(opened, admit=Admission(live)),
         hub=hub,
         live=live,
         notifier=notifier,

@@ -19,7 +19,9 @@ from loaderwatch.server.store.protocol import Store, StoreError
 _log: Final = logging.getLogger(__name__)
 
 DECODE_INLINE_BYTES: Final = 256 * 1024
-"""Below, decoding takes less than handing it to a thread and back would delay others."""
+"""Below, decoding takes less than handing it to a thread and back would delay others. Above, one is decoded at a time: the
+worst 8 MiB take 400 MB while they are looked at."""
+_ITEM_BYTES: Final = 600  # a process, loader, span or the like in memory
 
 TIDY_EVERY_S: Final = 1.0
 MAX_UNKNOWN_SAID: Final = 100
@@ -63,15 +65,16 @@ class Ingest:
         self._max_waiting_bytes = max_waiting_bytes
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._waiting_bytes = 0
-        self._callbacks: list[Callable[[Envelope], None]] = []
+        self._callbacks: list[Callable[[Envelope, int], None]] = []
         self._on_refused: list[Callable[[str, str], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._unknown_said: set[str] = set()
+        self._decoding = asyncio.Semaphore(1)  # of large ones
 
     @property
     def waiting_bytes(self) -> int:
-        """Payload bytes that were accepted and are not on disk yet."""
+        """Memory that envelopes take that are not on disk yet, about."""
         return self._waiting_bytes
 
     def start(self) -> None:
@@ -80,8 +83,8 @@ class Ingest:
         self._thread = threading.Thread(target=self._write, name="loaderwatch-writer", daemon=True)
         self._thread.start()
 
-    def on_stored(self, callback: Callable[[Envelope], None]) -> None:
-        """Call ``callback(envelope)`` on the event loop, once for each envelope that is newly on disk, before its sender is told."""
+    def on_stored(self, callback: Callable[[Envelope, int], None]) -> None:
+        """Call ``callback(envelope, bytes of memory)`` on the event loop, once for each envelope that is newly on disk, before its sender is told."""
         self._callbacks.append(callback)
 
     def on_refused(self, callback: Callable[[str, str], None]) -> None:
@@ -104,15 +107,16 @@ class Ingest:
         self._waiting_bytes += size
         try:
             unknown: set[str] = set()
-            envelope = (
-                await asyncio.to_thread(wire.decode, payload, unknown)
-                if size > DECODE_INLINE_BYTES
-                else wire.decode(payload, unknown)
-            )
+            envelope = await self._decode(payload, unknown)
+            others = self._waiting_bytes - size
+            size += _ITEM_BYTES * wire.item_count(envelope)
+            self._waiting_bytes = others + size
+            if others and self._waiting_bytes > self._max_waiting_bytes:
+                raise Busy(others, 1.0)
             if unknown:
                 self._say_unknown(unknown, envelope)
             if self._admit is not None:
-                self._admit(envelope, size)
+                self._admit(envelope, len(payload))
             if self._thread is None:
                 raise StoreError("the server is stopping; send it again later")
         except BaseException:
@@ -123,6 +127,12 @@ class Ingest:
         self._queue.put(_Waiting(envelope, size, done))
         # A sender that hangs up does not undo what is being written, nor does it count less against the limit.
         return envelope, await asyncio.shield(done)
+
+    async def _decode(self, payload: bytes, unknown: set[str]) -> Envelope:
+        if len(payload) <= DECODE_INLINE_BYTES:
+            return wire.decode(payload, unknown)
+        async with self._decoding:
+            return await asyncio.to_thread(wire.decode, payload, unknown)
 
     async def stop(self) -> None:
         """Commit what is waiting and end the writer thread."""
@@ -211,10 +221,11 @@ class Ingest:
         seqs: Sequence[int],
         error: LoaderwatchError | None,
     ) -> None:
+        weights = {id(waiting.envelope): waiting.size for waiting in members}
         for envelope in stored:
             for callback in self._callbacks:
                 try:
-                    callback(envelope)
+                    callback(envelope, weights[id(envelope)])
                 except Exception:  # noqa: BLE001 - the envelope is on disk: its sender must be told so whatever a listener does
                     _log.exception("a listener failed on an envelope of run %s", envelope.run_id)
         if error is not None:

@@ -75,6 +75,7 @@ class LiveRun:
             threading.Lock()
         )  # builder and book: looks against detections, acknowledgements and reads
         self._inbox: deque[Envelope] = deque()
+        self._inbox_bytes = self._window_bytes = 0
         self._overrun = False
         self._builder: WindowBuilder | None = None
         self._book: AlertBook | None = None
@@ -98,12 +99,14 @@ class LiveRun:
 
     # -- from the event loop -------------------------------------------------------------------------------------
 
-    def take(self, envelope: Envelope) -> None:
-        """An envelope that is now on disk."""
+    def take(self, envelope: Envelope, weight: int = 0) -> None:
+        """An envelope that is now on disk; it takes so many bytes of memory."""
         if len(self._inbox) >= MAX_INBOX:
             self._overrun = True
             self._inbox.clear()  # all of it is on disk
+            self._inbox_bytes = 0
         self._inbox.append(envelope)
+        self._inbox_bytes += weight
         self.heard_at = time.monotonic()
         self._hearing.heard(envelope.host.name)
         self._refused = None
@@ -117,6 +120,11 @@ class LiveRun:
         """As ``summary.state_now``, by a clock that nobody sets."""
         silent = run.state == "live" and time.monotonic() - self.heard_at > LOST_AFTER_S
         return "lost" if silent else run.state
+
+    @property
+    def held_bytes(self) -> int:
+        """What the run takes in memory, about: rows and stacks as of the last look, and envelopes since."""
+        return self._window_bytes + self._inbox_bytes
 
     @property
     def has_news(self) -> bool:
@@ -153,11 +161,13 @@ class LiveRun:
                 self._builder = None
             builder, book = self._load()
             news = bool(self._inbox)
+            self._inbox_bytes = 0
             for envelope in self._arrived():
                 builder.add(envelope)
             window = self._window
             if window is None or news:
                 window = self._window = builder.window()
+                self._window_bytes = builder.held_bytes()
                 self.undetected = True
             base = self.state_of(self._store.run(self.run_id))
             self.ended = base in ("finished", "crashed")

@@ -87,6 +87,7 @@ class LiveRuns:
         self._task: asyncio.Task[None] | None = None
         self._failed: dict[str, str] = {}
         self.counts = LookCounts()
+        self.held_bytes = 0  # by all runs, some moments ago
 
     def all(self) -> list[LiveRun]:
         """Every live run."""
@@ -95,6 +96,17 @@ class LiveRuns:
     def get(self, run_id: str) -> LiveRun | None:
         """The live run of this id, None when it is not live."""
         return self._runs.get(run_id)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __contains__(self, run_id: object) -> bool:
+        return run_id in self._runs
+
+    def held_by(self, run_id: str) -> int:
+        """Bytes that a run takes in memory, about; 0 when it is not live."""
+        live = self._runs.get(run_id)
+        return 0 if live is None else live.held_bytes
 
     def knows(self, run_id: str) -> bool:
         """Whether anything of this run was ever stored here."""
@@ -122,10 +134,10 @@ class LiveRuns:
         )
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def take(self, envelope: Envelope) -> None:
-        """An envelope is on disk."""
+    def take(self, envelope: Envelope, weight: int) -> None:
+        """An envelope is on disk; it takes so many bytes of memory."""
         live = self._runs.get(envelope.run_id) or self._add(envelope.run_id)
-        live.take(envelope)
+        live.take(envelope, weight)
 
     def refuse(self, run_id: str, reason: str) -> None:
         """Envelopes came and could not be stored."""
@@ -171,6 +183,7 @@ class LiveRuns:
                 deadline = time.monotonic()
             await asyncio.sleep(max(0.0, delay))
             number += 1
+            self.held_bytes = sum(live.held_bytes for live in self._runs.values())
             for live in list(self._runs.values()):
                 self._schedule(live)
             if number % 100 == 0:

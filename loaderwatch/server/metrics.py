@@ -68,7 +68,8 @@ def _of_server(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
         ("ingest_bytes_total", "counter", "Bytes of those.", ingest.bytes),
         ("ingest_rejected_total", "counter", "Malformed envelopes.", ingest.rejected + ingest.too_large),
         ("ingest_busy_total", "counter", "Envelopes told to come again later.", ingest.busy),
-        ("live_runs", "gauge", "Runs in memory.", len(parts.live.all())),
+        ("live_runs", "gauge", "Runs in memory.", len(parts.live)),
+        ("live_bytes", "gauge", "Memory their windows take, about.", parts.live.held_bytes),
         ("looks_total", "counter", "Looks at live runs.", looks.looks),
         (
             "looks_skipped_total",

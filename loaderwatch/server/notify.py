@@ -18,6 +18,7 @@ from typing import Final, Literal
 import apprise
 
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.printable import one_line, printable
 
 _log = logging.getLogger(__name__)
 
@@ -160,8 +161,8 @@ class _Channel:
         try:
             return bool(
                 self._target.notify(
-                    body=message.body,
-                    title=message.title,
+                    body=printable(message.body),
+                    title=one_line(message.title),  # a second line of it would be a header in some plugins
                     notify_type=_TYPES[message.kind],
                     body_format=apprise.NotifyFormat.TEXT,
                 )

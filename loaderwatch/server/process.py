@@ -19,6 +19,7 @@ import uvicorn
 
 from loaderwatch.core.config import DEFAULT_PORT, is_loopback
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
+from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.server.app import Parts, create_app
 from loaderwatch.server.auth import Tokens, load_tokens, write_private
 from loaderwatch.server.connection import uvicorn_options
@@ -47,7 +48,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         ConfigError: an option has a value that cannot be used.
         ServeError: the data directory or the port cannot be used, or another server uses them.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    log_to_stderr("%(asctime)s %(levelname)s %(message)s")
     sys.setswitchinterval(_SWITCH_S)
     _keep_memory_whole()
     certificate = read_certificate(options.ssl_certfile, options.ssl_keyfile)

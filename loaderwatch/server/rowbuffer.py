@@ -168,6 +168,11 @@ class RowBuffer:
         first = max(0, self._used - self._limit)
         return Rows(self._layout, self._block[:, first : self._used], self._disorder < first, after_ns)
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory it takes."""
+        return self._block.nbytes
+
     def oldest_ns(self) -> int | None:
         """Time of the first row held."""
         return int(self._block[self._layout.time, 0]) if self._used else None

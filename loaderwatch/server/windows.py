@@ -77,6 +77,7 @@ class WindowBuilder:
         self._seen: dict[str, SequenceSet] = {}
         self._first_ns = 0
         self._lost_records = 0
+        self._stack_bytes = 0
 
     # -- in
 
@@ -196,10 +197,13 @@ class WindowBuilder:
         known = stacks.get(stack.pid)
         if known is not None and known.taken_ns > stack.taken_ns:
             return
-        stacks.pop(stack.pid, None)
+        if known is not None:
+            del stacks[stack.pid]
+            self._stack_bytes -= len(known.text)
         stacks[stack.pid] = stack
+        self._stack_bytes += len(stack.text)
         while len(stacks) > _STACKS_PER_RANK:
-            del stacks[next(iter(stacks))]
+            self._stack_bytes -= len(stacks.pop(next(iter(stacks))).text)
 
     # -- totals
 
@@ -247,6 +251,12 @@ class WindowBuilder:
         )
 
     # -- out
+
+    def held_bytes(self) -> int:
+        """Memory that rows and stacks take."""
+        hosts = sum(host.buffer.held_bytes for host in self._hosts.values())
+        ranks = sum(buffer.held_bytes for rank in self._ranks.values() for buffer in rank.buffers.values())
+        return hosts + ranks + self._stack_bytes
 
     def window(self, now_ns: int | None = None) -> RunWindow:
         """The last ``WINDOW_S`` seconds; ``now_ns`` (UTC) defaults to the newest envelope's ``made_ns``."""

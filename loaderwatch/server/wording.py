@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
+from loaderwatch.core.printable import one_line
 from loaderwatch.detect.finding import SEVERITIES, Finding
 from loaderwatch.detect.folding import warned_s
 from loaderwatch.detect.phrases import duration, folded_phrase
@@ -125,5 +126,5 @@ def _first_sentence(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
+    line = one_line(text)
     return line if len(line) <= _NOTICE_LENGTH else line[: _NOTICE_LENGTH - 1] + "…"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.streamer.election import elect
 from loaderwatch.streamer.state import host_folder_name, ring_folder
@@ -37,11 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if not RUN_ID_PATTERN.match(options.run_id):
         parser.error(f"--run-id is {options.run_id!r}; use 1 to 64 of a-z 0-9 _ -")
-    logging.basicConfig(
-        level=logging.INFO,
-        format="%(asctime)s streamer[%(process)d] %(levelname)s %(message)s",
-        stream=sys.stderr,
-    )
+    log_to_stderr("%(asctime)s streamer[%(process)d] %(levelname)s %(message)s")
     for name in ("SIGHUP", "SIGPIPE"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core.printable import one_line
 from loaderwatch.streamer.samplers.procfs import PROC
 
 log = logging.getLogger(__name__)
@@ -15,19 +16,16 @@ log = logging.getLogger(__name__)
 MAX_NOTICE: Final = 2000
 
 
-def clean(text: str) -> str:
-    """The text without control characters: it may come from the network and goes to a terminal."""
-    kept = "".join(c for c in text[:MAX_NOTICE] if c in "\n\t" or (c.isprintable() and c != "\x7f"))
-    return kept.strip("\n")
-
-
 def write_stderr(pid: int, text: str, proc_root: Path = PROC) -> bool:
     """Write a line to a process's stderr; False if that cannot be done without waiting.
 
+    The text may come from the network: it stays on one line, without what moves a terminal's cursor.
+
     The file is opened anew for the write and closed at once: a pipe that we held would never end for its reader.
     """
+    line = one_line(text[:MAX_NOTICE])
     if not is_open_for_writing(pid, proc_root):
-        log.info("process %d cannot write to its descriptor 2; not written: %s", pid, clean(text))
+        log.info("process %d cannot write to its descriptor 2; not written: %s", pid, line)
         return False
     flags = os.O_WRONLY | os.O_APPEND
     for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC"):
@@ -37,12 +35,12 @@ def write_stderr(pid: int, text: str, proc_root: Path = PROC) -> bool:
     except OSError as error:
         # ENXIO: a socket, which cannot be opened this way.
         level = logging.INFO if error.errno in (errno.ENXIO, errno.ENOENT) else logging.WARNING
-        log.log(level, "stderr of process %d cannot be opened (%s); not written: %s", pid, error, clean(text))
+        log.log(level, "stderr of process %d cannot be opened (%s); not written: %s", pid, error, line)
         return False
     try:
-        os.write(fd, (clean(text) + "\n").encode("utf-8", "replace"))
+        os.write(fd, (line + "\n").encode("utf-8", "replace"))
     except OSError as error:
-        log.info("stderr of process %d takes nothing (%s); not written: %s", pid, error, clean(text))
+        log.info("stderr of process %d takes nothing (%s); not written: %s", pid, error, line)
         return False
     finally:
         os.close(fd)

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from loaderwatch.core import wire
 from loaderwatch.core.errors import WireError
-from loaderwatch.core.wire import Envelope, encode
-from loaderwatch.server.ingest import Busy, Ingest
+from loaderwatch.core.wire import Envelope, Loss, decode, encode, item_count
+from loaderwatch.server.ingest import DECODE_INLINE_BYTES, Busy, Ingest
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import StoreError
 from tests.fakes.runs import SECOND, T0, envelope, steps
@@ -26,7 +27,7 @@ def test_what_is_acknowledged_is_on_disk_and_told_once(tmp_path: Path) -> None:
         store = DuckDBStore(tmp_path)
         ingest = Ingest(store)
         told: list[int] = []
-        ingest.on_stored(lambda e: told.append(e.seq))
+        ingest.on_stored(lambda e, _: told.append(e.seq))
         ingest.start()
         (first, seq) = await ingest.submit(_payload(1))
         assert (first.seq, seq, told) == (1, 1, [1])
@@ -99,7 +100,7 @@ def test_too_much_waiting_is_refused_and_taken_later(tmp_path: Path) -> None:
 
     async def play() -> None:
         store = Slow(tmp_path)
-        size = len(_payload(1))
+        size = len(_payload(1)) + 600 * item_count(decode(_payload(1)))
         ingest = Ingest(store, max_waiting_bytes=3 * size)
         ingest.start()
         waiting = [asyncio.create_task(ingest.submit(_payload(n))) for n in (1, 2, 3)]
@@ -158,11 +159,11 @@ def test_a_failing_listener_does_not_cost_the_receipt(
         ingest = Ingest(store)
         heard: list[int] = []
 
-        def fail(envelope: Envelope) -> None:
+        def fail(envelope: Envelope, weight: int) -> None:
             raise ValueError("listener")
 
         ingest.on_stored(fail)
-        ingest.on_stored(lambda e: heard.append(e.seq))
+        ingest.on_stored(lambda e, _: heard.append(e.seq))
         ingest.start()
         assert (await ingest.submit(_payload(1)))[1] == 1
         assert heard == [1]
@@ -206,3 +207,66 @@ def test_a_newer_streamer_is_stored_as_far_as_known_and_that_is_said_once(
     assert len(said) == 1
     assert "tables.steps.tokens" in said[0]
     assert "upgrade" in said[0]
+
+
+def test_large_envelopes_are_decoded_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worst 8 MiB take 400 MB while they are looked at: not as many times as there are threads."""
+    at_once: list[int] = []
+    now = 0
+    real = wire.decode
+
+    def decoding(payload: bytes, unknown: set[str] | None = None) -> Envelope:
+        nonlocal now
+        now += 1
+        at_once.append(now)
+        time.sleep(0.02)
+        try:
+            return real(payload, unknown)
+        finally:
+            now -= 1
+
+    monkeypatch.setattr(wire, "decode", decoding)
+
+    async def play() -> None:
+        store = DuckDBStore(tmp_path)
+        ingest = Ingest(store)
+        ingest.start()
+        bad = b"\xc1" * (DECODE_INLINE_BYTES + 1)
+        results = await asyncio.gather(*(ingest.submit(bad) for _ in range(8)), return_exceptions=True)
+        assert [type(result) for result in results] == [WireError] * 8
+        await ingest.stop()
+        store.close()
+
+    asyncio.run(play())
+    assert at_once == [1] * 8
+
+
+def test_what_waits_counts_as_what_it_is_in_memory(tmp_path: Path) -> None:
+    """98,000 losses are 4 MB as they come, and 17 in memory; other things are heavier."""
+    gate = threading.Event()
+
+    class Slow(DuckDBStore):
+        def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
+            assert gate.wait(30)
+            return super().append(envelopes)
+
+    async def play() -> None:
+        store = Slow(tmp_path)
+        ingest = Ingest(store)
+        ingest.start()
+        lost = [Loss(what="", rank=0, count=1, t_ns=0)] * 98_000
+        heavy = [encode(envelope(number, losses=lost, tables={})) for number in range(1, 4)]
+        assert sum(map(len, heavy)) < 16 * 2**20
+        first = asyncio.create_task(ingest.submit(heavy[0]))
+        second = asyncio.create_task(ingest.submit(heavy[1]))
+        with pytest.raises(Busy):
+            await asyncio.wait_for(second, 20)
+        assert not first.done()
+        assert ingest.waiting_bytes < 80_000_000
+        gate.set()
+        await first
+        assert ingest.waiting_bytes == 0
+        await ingest.stop()
+        store.close()
+
+    asyncio.run(play())

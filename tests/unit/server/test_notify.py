@@ -37,6 +37,21 @@ def test_title_and_body_arrive_once_at_every_address() -> None:
         second.wait_for(2)
 
 
+def test_what_a_job_is_called_makes_no_second_line_and_no_escapes() -> None:
+    """A second line of a title would be a header of an e-mail, or look like a message of ours."""
+    with Webhook() as hook, started(hook.url) as notifier:
+        notifier.post(
+            Message(
+                "critical",
+                "Rank 0 hangs (a\r\nBcc: everyone@example.org\x1b]0;x\x07\u2028\u202eb)",
+                "Cause: \x1b[2J\u202e<b>x\x00</b>\n\nhttp://x/",
+            )
+        )
+        (message,) = hook.wait_for(1)
+    assert message["title"] == "Rank 0 hangs (a Bcc: everyone@example.org]0;x b)"
+    assert message["message"] == "Cause: [2J<b>x</b>\n\nhttp://x/"
+
+
 def test_a_refused_message_is_tried_again_and_sends_nothing_twice_elsewhere() -> None:
     with Webhook(fail_first=2) as shaky, Webhook() as steady, started(shaky.url, steady.url) as notifier:
         notifier.post(Message("warning", "t", "b"))
