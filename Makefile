@@ -126,6 +126,7 @@ soak: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks.overhead --peers
+	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.streamer
 	$(BIN)/python -m benchmarks.ingest
 	$(BIN)/python -m benchmarks.ingest --ranks 1024

@@ -14,7 +14,8 @@ import pytest
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.records import RECORD_FIELDS, RecordKind
-from loaderwatch.core.ring import OpenSpan, RingReader, RingStatus
+from loaderwatch.core.ring import RingReader, RingStatus
+from loaderwatch.core.span import OpenSpan
 from loaderwatch.core.wire import ProcessInfo
 
 

@@ -1,6 +1,7 @@
 """One pass over a loader: what ``iter``, each ``next`` and the end tell the recorder.
 
-``request`` and ``deliver`` tell the whole of it. While nothing special goes on, ``hot`` does the same faster.
+``request`` and ``deliver`` tell the whole of it. While nothing special goes on, ``hot`` does the same faster, and leaves the
+totals to ``settle``.
 """
 
 from __future__ import annotations
@@ -29,10 +30,6 @@ CPU_CLOCK_ABOVE_NS: Final = 100_000
 The clock is a system call (about 400 ns, a tenth of what a hook may cost), and below this wait nobody asks where it
 went. So it is skipped while batches are ready and the wait before was short, and the CPU time is unknown then.
 """
-
-_WAIT: Final = int(Phase.WAIT)
-_STEP: Final = int(Phase.STEP)
-_TEARDOWN: Final = int(Phase.TEARDOWN)
 
 
 class StepPhases(Protocol):
@@ -65,32 +62,39 @@ class Epoch:
 
     __slots__ = (
         "_begun",
-        "_cpu_ns",
         "_depth",
         "_gpu",
+        "_settled",
         "armed",
         "batch",
+        "cpu_ns",
         "delivered_ns",
         "drained",
         "ended",
-        "fast",
+        "free",
         "gap_ns",
         "iter_cpu_ns",
         "iter_ns",
         "kind",
+        "limit",
         "loader",
+        "memory",
         "number",
+        "numbers",
         "off_main_thread",
         "phases",
         "read",
         "recorder",
         "request_ns",
         "seen",
+        "step_ahead",
+        "thread",
         "wait_cpu_ns",
         "wait_ns",
         "wait_since_ns",
         "waited_before_ns",
         "watch",
+        "words",
         "workers",
     )
 
@@ -100,6 +104,8 @@ class Epoch:
         self.phases: StepPhases | None = watch.phases
         self._gpu: GpuClock | None = watch.gpu
         self.read: Reader = nothing_to_read
+        self.free: Callable[[], int] | None = None  # of the usual iterator, which the hot path reads itself
+        self.limit = 0
         self.loader = watch.loader
         self.number = number
         # iter(loader), filled in by the watch:
@@ -115,14 +121,20 @@ class Epoch:
         self.delivered_ns = 0  # 0: no step is open
         self.off_main_thread = 0
         self.ended: EndedBy | None = None
-        self.fast = False  # nothing special going on: the hot path does without request() and deliver()
         self._begun = False
+        # while live:
+        self.thread = 0  # the one that may take the hot path; 0: nobody, something special is going on
+        self.memory = recorder.ring.memory
+        self.words = recorder.ring.words
+        self.numbers = recorder.ring.numbers
+        self.step_ahead = 0  # the step's number, less the batch's
         self.armed = True
         self.wait_since_ns = 0
         self.wait_ns = 0
-        self._cpu_ns = 0
+        self.cpu_ns = 0  # the CPU clock when the wait began; 0: not read
         self.wait_cpu_ns = UNKNOWN
         self.waited_before_ns = 0
+        self._settled = (0, 0)  # batches and steps that the totals hold
         self._depth = 0  # recorder.depth at the request
         self.seen = (UNKNOWN, UNKNOWN, UNKNOWN)
 
@@ -134,12 +146,46 @@ class Epoch:
                 return steps
         return self.watch.batches
 
+    def settle(self) -> None:
+        """Bring the totals up to date."""
+        now = self.batch + 1, self.batch + (not self.delivered_ns)
+        if now == self._settled:
+            return
+        batches, steps = self._settled
+        self._settled = now
+        recorder = self.recorder
+        self.watch.batches += now[0] - batches
+        recorder.batches += now[0] - batches
+        if not recorder.counts_optimizer:
+            recorder.steps += now[1] - steps
+
+    def cool(self) -> None:
+        """Leave the hot path."""
+        self.settle()
+        if self.thread:
+            self.thread = 0
+            if not self.delivered_ns:
+                self.recorder.depth = 1  # it is inside next()
+
+    def publish(self, phase: Phase, since_ns: int, batch: int, awaited: int = UNKNOWN) -> None:
+        """Say that this pass is what goes on."""
+        self.recorder.publish(
+            phase,
+            since_ns,
+            self.loader,
+            self.number,
+            batch,
+            self.step(),
+            awaited,
+            step_follows=self.phases is None or self.phases.step() is None,
+        )
+
     def request(self, iterator: Any, now: int) -> None:
         """``next(loader)`` was entered at ``now``: the step before ends, a wait begins."""
         recorder = self.recorder
+        recorder.cool()
         if self.delivered_ns:
             self._end_step(now)
-        self.fast = False
         if self.ended is not None:
             if self.ended is not EndedBy.ERROR:
                 return  # exhausted: asking again tells nothing new
@@ -156,42 +202,29 @@ class Epoch:
             self.off_main_thread = 1
             depth = 0
         if not depth:
-            awaited = seen[2]
-            recorder.span(
-                _TEARDOWN if awaited == ENDING else _WAIT,
-                now,
-                self.loader,
-                self.number,
-                self.batch + 1,
-                self.step(),
-                awaited if awaited != ENDING else UNKNOWN,
-                UNKNOWN,
-                UNKNOWN,
-                recorder.batches,
-                recorder.steps,
-            )
+            if seen[2] == ENDING:
+                self.publish(Phase.TEARDOWN, now, self.batch + 1)
+            else:
+                self.publish(Phase.WAIT, now, self.batch + 1, seen[2])
         if self._gpu is not None and not depth and not self.off_main_thread:
             self._gpu.request()
         # UNKNOWN is negative: "not known to be ready" reads the clock unless the wait before was short
-        if self.armed or seen[0] == 0:
-            self._cpu_ns = thread_time_ns()
-        else:
-            self._cpu_ns = 0
+        self.cpu_ns = thread_time_ns() if self.armed or seen[0] == 0 else 0
 
     def deliver(self) -> None:
         """The batch is there: the wait ends, a step begins."""
         if self.ended is not None:
             return  # detached while it waited
-        cpu = thread_time_ns() if self._cpu_ns else 0
+        cpu = thread_time_ns() if self.cpu_ns else 0
         now = monotonic_ns()
         recorder = self.recorder
+        recorder.cool()
         wait = now - self.wait_since_ns
         self.wait_ns = wait
-        self.wait_cpu_ns = cpu - self._cpu_ns if cpu else UNKNOWN
+        self.wait_cpu_ns = cpu - self.cpu_ns if cpu else UNKNOWN
         self.armed = wait > CPU_CLOCK_ABOVE_NS
         self.batch += 1
-        self.watch.batches += 1
-        recorder.batches += 1
+        self.delivered_ns = now
         if not self._begun:
             self._write_begin(wait)
         depth = 0
@@ -200,31 +233,33 @@ class Epoch:
             recorder.depth = depth
             if not depth:
                 recorder.waited_ns += wait
+        self.settle()
         self.waited_before_ns = recorder.waited_ns
-        self.delivered_ns = now
-        if not depth:
-            recorder.span(
-                _STEP,
-                now,
-                self.loader,
-                self.number,
-                self.batch,
-                self.step(),
-                UNKNOWN,
-                UNKNOWN,
-                UNKNOWN,
-                recorder.batches,
-                recorder.steps,
-            )
-        if self._gpu is not None and not depth and not self.off_main_thread:
+        if depth:
+            return
+        self.publish(Phase.STEP, now, self.batch)
+        if self.off_main_thread:
+            return
+        if self._gpu is not None:
             self._gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)
-        self.fast = not (depth or self.off_main_thread or self.armed or self._gpu is not None)
+        elif not self.armed and len(recorder.open_steps) == 1:
+            self._go_live()  # alone: no step of another loader that this one's waits are part of
+
+    def _go_live(self) -> None:
+        recorder = self.recorder
+        recorder.live = self
+        self.memory = recorder.ring.memory
+        self.words = recorder.ring.words
+        self.step_ahead = self.watch.batches - self.batch
+        self.cpu_ns = 0
+        self.thread = recorder.thread
 
     def fail(self, error: BaseException) -> None:
         """``next`` raised: the epoch is exhausted, or the user's code failed."""
         if self.ended is not None:
             return
         took = monotonic_ns() - self.wait_since_ns
+        self.recorder.cool()
         if not self.off_main_thread:
             self.recorder.depth = self._depth
             if not self._depth:
@@ -243,12 +278,13 @@ class Epoch:
         if self.ended is not None:
             return
         recorder = self.recorder
+        recorder.cool()
         if self.delivered_ns:
             self._end_step(request_ns if teardown_ns != UNKNOWN else UNKNOWN)
         if not self._begun:
             self._write_begin(UNKNOWN)
         self.ended = ended_by
-        self.fast = False
+        self.settle()
         now = monotonic_ns()
         self.watch.ended_ns = now if teardown_ns != UNKNOWN else UNKNOWN
         if self in recorder.open_steps:
@@ -297,8 +333,7 @@ class Epoch:
             optimizer_steps,
             collective,
         )
-        if not recorder.counts_optimizer:
-            recorder.steps += 1
+        self.settle()
 
     def _write_begin(self, first_wait_ns: int) -> None:
         self._begun = True

@@ -19,7 +19,8 @@ from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.swap import hidden_subclass
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, Phase, RecordKind
-from loaderwatch.core.ring import SAMPLE_AT, RingWriter, pack_sample
+from loaderwatch.core.ring import RingWriter
+from loaderwatch.core.span import SAMPLE_AT, pack_sample
 
 MAX_PARTS: Final = 64
 """Parts of a batch that are measured; what is beyond is not counted."""

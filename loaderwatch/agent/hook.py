@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
-from loaderwatch.agent.guard import guard
 
+class Hook(partial[None]):
+    """A function of ours that is handed to the user's objects: it raises nothing and answers nothing.
 
-class Hook:
-    """A shielded function that is handed to the user's objects and answers nothing.
-
-    Copies of the object in this process keep it until it is silenced. Pickles hold the standard library's function
-    that takes anything and returns None in its place: they must load where we are not installed.
+    A ``partial`` of no arguments calls it without a Python frame of its own. Copies of the object in this process keep
+    it until it is silenced. Pickles hold the standard library's function that takes anything and returns None in its
+    place: they must load where we are not installed.
     """
-
-    __slots__ = ("_function",)
-
-    def __init__(self, function: Callable[..., object]) -> None:
-        self._function = function
-
-    def __call__(self, *args: Any) -> None:
-        try:
-            self._function(*args)
-        except Exception as fault:  # noqa: BLE001 - the guard's seam, without a frame more
-            guard.note(fault)
 
     def silence(self) -> None:
         """Do nothing from now on."""
-        self._function = _nothing
+        self.__setstate__((_nothing, (), {}, None))  # type: ignore[attr-defined]
 
     def __deepcopy__(self, memo: object) -> Hook:
         return self

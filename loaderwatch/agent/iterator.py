@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any, Final
 
 from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -25,8 +25,22 @@ def is_torch_iterator(iterator: object) -> bool:
 def watch_iterator(iterator: Any, epoch: Epoch) -> None:
     """Swap the iterator's class, or hand the new epoch to an iterator that was reset."""
     iterator._loaderwatch = epoch
+    _read_in_one_frame(iterator, epoch)
     if type(iterator) not in _classes.values():
         iterator.__class__ = _watched_class(type(iterator))
+
+
+def _read_in_one_frame(iterator: Any, epoch: Epoch) -> None:
+    """Let the hot path read the usual iterator itself: worker processes, a map-style dataset, batches in order.
+
+    Not with pinned memory: there a GPU is timed too, which is no matter of the hot path.
+    """
+    if epoch.read is nothing_to_read or _awaited_reader(iterator) is not _awaited_in_order:
+        return
+    if epoch.read(iterator)[0] != UNKNOWN:
+        limit, free, pinned = _queue_of(iterator)
+        if pinned == ():
+            epoch.limit, epoch.free = limit, free
 
 
 def unwatch_iterator(iterator: Any) -> None:
@@ -65,17 +79,9 @@ def _timed_del(call: Any) -> Any:
 def _began_drop(epoch: Epoch) -> int:
     now = monotonic_ns()
     recorder = epoch.recorder
+    recorder.cool()
     if not recorder.depth:
-        recorder.span(
-            Phase.TEARDOWN,
-            now,
-            epoch.loader,
-            epoch.number,
-            epoch.batch,
-            epoch.step(),
-            batches=recorder.batches,
-            steps=recorder.steps,
-        )
+        epoch.publish(Phase.TEARDOWN, now, epoch.batch)
     return now
 
 
@@ -119,32 +125,23 @@ def reader_of(iterator: Any) -> Reader:
 
 
 def _multiprocess_reader(iterator: Any) -> Reader:
-    results = iterator._worker_result_queue
-    # qsize() of a multiprocessing queue is this difference, read from a semaphore without a lock. Not on macOS.
-    limit, free = results._maxsize, results._sem._semlock._get_value
+    limit, free, pinned = _queue_of(iterator)
     awaited = _awaited_reader(iterator)
-    pinned = getattr(iterator, "_data_queue", results)
-    if pinned is not results:
-        # A queue.Queue, filled by the pin-memory thread. Its qsize() takes a lock; the length of its deque does not.
-        pinned_items = pinned.queue
-
-        def read_pinned(iterator: Any) -> tuple[int, int, int]:
-            cached, worker = awaited(iterator)
-            return limit - free() + len(pinned_items), cached, worker
-
-        return read_pinned
 
     def read(iterator: Any) -> tuple[int, int, int]:
         cached, worker = awaited(iterator)
-        return limit - free(), cached, worker
+        return limit - free() + len(pinned), cached, worker
 
-    def read_in_order(iterator: Any) -> tuple[int, int, int]:
-        tasks = iterator._task_info
-        if not tasks:
-            return limit - free(), 0, ENDING
-        return limit - free(), len(tasks) - iterator._tasks_outstanding, tasks[iterator._rcvd_idx][0]
+    return read
 
-    return read_in_order if awaited is _awaited_in_order else read
+
+def _queue_of(iterator: Any) -> tuple[int, Callable[[], int], Sized]:
+    """The capacity of the workers' result queue, what is free of it, and the batches in pinned memory."""
+    results = iterator._worker_result_queue
+    pinned = getattr(iterator, "_data_queue", results)
+    # qsize() of a multiprocessing queue is this difference, read from a semaphore without a lock. Not on macOS.
+    # A queue.Queue's, which the pin-memory thread fills, takes a lock; the length of its deque does not.
+    return results._maxsize, results._sem._semlock._get_value, () if pinned is results else pinned.queue
 
 
 def _without_qsize(iterator: Any) -> Reader:

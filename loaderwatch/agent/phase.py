@@ -62,9 +62,7 @@ class OpenPhase:
 def _enter(session: Session, name: str) -> OpenPhase:
     opened = OpenPhase(session, name)
     if opened.on_training_thread:
-        recorder = session.recorder
-        recorder.open_phases.append(opened)
-        recorder.publish_outer(opened.since_ns)
+        session.recorder.enter_phase(opened)
     return opened
 
 
@@ -74,9 +72,8 @@ def _leave(opened: OpenPhase) -> None:
         return  # detached, or forked, inside it
     now = monotonic_ns()
     recorder = opened.session.recorder
+    recorder.settle()
     recorder.ring.append(
         RecordKind.PHASE, opened.name, opened.since_ns, now - opened.since_ns, recorder.steps
     )
-    if opened in recorder.open_phases:
-        recorder.open_phases.remove(opened)
-        recorder.publish_outer(now)
+    recorder.leave_phase(opened, now)

@@ -5,23 +5,28 @@ from __future__ import annotations
 import threading
 from typing import Final, Protocol
 
-from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.ring import RingWriter
+from loaderwatch.core.span import PHASE_NAME_WORD, SINCE_WORDS, STEP_FOLLOWS, STEPS_FOLLOW
 
-_STEP: Final = int(Phase.STEP)
+_OUTSIDE: Final = SINCE_WORDS[Phase.OUTSIDE]
+_USER: Final = SINCE_WORDS[Phase.USER]
 
 
 class OpenStep(Protocol):
-    """A batch that was delivered and whose step has not ended."""
+    """A pass over a loader: its batch was delivered, and the step has not ended."""
 
     delivered_ns: int
-    loader: int
-    number: int
     batch: int
 
-    def step(self) -> int:
-        """The step's number."""
+    def publish(self, phase: Phase, since_ns: int, batch: int) -> None:
+        """Say that this is what goes on."""
+
+    def settle(self) -> None:
+        """Bring the recorder's totals up to date."""
+
+    def cool(self) -> None:
+        """Leave the hot path."""
 
 
 class OpenPhase(Protocol):
@@ -35,113 +40,108 @@ class Recorder:
     """The ring of a training process and the totals over all its loaders.
 
     Written by the training thread; iterators that run in other threads write too, under the GIL.
+
+    At most one pass is *live*: it published the place of the open span last, and while nothing special goes on it is on
+    the hot path, where the totals wait until somebody asks (``settle``) or publishes something else (``cool``).
     """
 
     __slots__ = (
         "batches",
-        "capacity",
         "counts_optimizer",
         "depth",
-        "memory",
-        "numbers",
+        "live",
         "open_phases",
         "open_steps",
         "ring",
-        "span",
         "steps",
         "thread",
-        "versions",
         "waited_ns",
     )
 
     def __init__(self, ring: RingWriter) -> None:
         self.ring = ring
-        self.span = ring.set_span
-        self.memory = ring.memory
-        self.capacity = ring.capacity
-        self.numbers = ring.numbers
-        self.versions = ring.versions
         self.thread = threading.get_ident()
         self.batches = 0  # delivered, all loaders
         self.steps = 0  # optimizer steps if an optimizer is watched, else steps that ended
         self.counts_optimizer = False
         self.depth = 0  # next() calls of watched loaders that the training thread is inside of
         self.waited_ns = 0  # spent in them, outermost only
+        self.live: OpenStep | None = None
         self.open_steps: list[OpenStep] = []
         self.open_phases: list[OpenPhase] = []
 
     def mute(self) -> None:
         """Write nowhere from now on: this is a forked child, and the ring is the parent's."""
+        self.cool()
         self.ring.mute()
-        self.memory = self.ring.memory
 
-    def publish_outer(self, now: int) -> None:
-        """Something inside ended: say what goes on around it since when."""
-        if self.open_steps and not self.open_phases:
-            innermost = self.open_steps[-1]
-            if innermost.delivered_ns:  # the usual case, after each phase of a step
-                self.span(
-                    _STEP,
-                    innermost.delivered_ns,
-                    innermost.loader,
-                    innermost.number,
-                    innermost.batch,
-                    innermost.step(),
-                    UNKNOWN,
-                    UNKNOWN,
-                    UNKNOWN,
-                    self.batches,
-                    self.steps,
-                )
-                return
-        if self.open_phases:
-            phase = self.open_phases[-1]
-            self.span(
-                Phase.USER,
-                phase.since_ns,
-                batches=self.batches,
-                steps=self.steps,
-                phase_name=phase.name,
-            )
-            return
-        for epoch in reversed(self.open_steps):
-            if epoch.delivered_ns:
-                self.span(
-                    Phase.STEP,
-                    epoch.delivered_ns,
-                    epoch.loader,
-                    epoch.number,
-                    epoch.batch,
-                    epoch.step(),
-                    batches=self.batches,
-                    steps=self.steps,
-                )
-                return
-        self.span(Phase.OUTSIDE, now, batches=self.batches, steps=self.steps)
+    def settle(self) -> None:
+        """Bring the totals up to date."""
+        if self.live is not None:
+            self.live.settle()
 
-    def publish_inner(self, phase: int) -> int:
-        """A phase of a step begins; returns the time."""
-        now = monotonic_ns()
-        loader = epoch = batch = step = UNKNOWN
-        if self.open_steps:
-            open_step = self.open_steps[-1]
-            loader, epoch, batch, step = (
-                open_step.loader,
-                open_step.number,
-                open_step.batch,
-                open_step.step(),
-            )
-        self.span(
+    def cool(self) -> None:
+        """Something else than the live pass is about to publish, or to ask what goes on."""
+        live, self.live = self.live, None
+        if live is not None:
+            live.cool()
+
+    def publish(
+        self,
+        phase: Phase,
+        since_ns: int,
+        loader: int = UNKNOWN,
+        epoch: int = UNKNOWN,
+        batch: int = UNKNOWN,
+        step: int = UNKNOWN,
+        awaited_worker: int = UNKNOWN,
+        *,
+        step_follows: bool = True,
+    ) -> None:
+        """Say what goes on since when; ``step_follows``: the step is a number of batches."""
+        self.ring.set_span(
             phase,
-            now,
+            since_ns,
             loader,
             epoch,
             batch,
             step,
-            UNKNOWN,
-            UNKNOWN,
-            UNKNOWN,
-            self.batches,
-            self.steps,
+            awaited_worker,
+            batches=self.batches,
+            steps=self.steps,
+            follows=STEP_FOLLOWS * step_follows + STEPS_FOLLOW * (not self.counts_optimizer),
         )
-        return now
+
+    def publish_outer(self, now: int) -> None:
+        """Something inside ended: say what goes on around it since when."""
+        self.cool()
+        outer = next((epoch for epoch in reversed(self.open_steps) if epoch.delivered_ns), None)
+        if outer is None:
+            self.publish(Phase.OUTSIDE, self.open_phases[-1].since_ns if self.open_phases else now)
+        else:
+            outer.publish(Phase.STEP, outer.delivered_ns, outer.batch)
+        if self.open_phases:
+            self._show(self.open_phases[-1])
+
+    def enter_phase(self, phase: OpenPhase) -> None:
+        """A user's phase began."""
+        self.open_phases.append(phase)
+        self._show(phase)
+
+    def leave_phase(self, phase: OpenPhase, now: int) -> None:
+        """It ended: the one around it goes on, or what began before them."""
+        if phase not in self.open_phases:
+            return
+        self.open_phases.remove(phase)
+        words = self.ring.words
+        if self.open_phases:
+            self._show(self.open_phases[-1])
+            return
+        words[_USER] = UNKNOWN
+        if words[_OUTSIDE] != UNKNOWN:
+            words[_OUTSIDE] = now
+
+    def _show(self, phase: OpenPhase) -> None:
+        words = self.ring.words
+        words[PHASE_NAME_WORD] = phase.name
+        words[_USER] = phase.since_ns

@@ -20,14 +20,16 @@ from itertools import islice
 from typing import Any, Final
 
 import torch
+from torch import Tensor, is_grad_enabled
 from torch.autograd import Variable
 
 from loaderwatch.agent.describe import synced_buffers
-from loaderwatch.agent.guard import ask, shield
+from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.hook import Hook
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, Phase
+from loaderwatch.core.span import SINCE_WORDS, STEPS_WORD
 
 MAX_PARTS: Final = 32
 """Parts of a model's output that are looked through for a tensor with a gradient."""
@@ -40,60 +42,81 @@ The hook on the model's output has to be set anew in every step, about 7 µs in 
 that is more than the loss's own part of backward, which is what the cheaper hook misses.
 """
 
-_is_compiling: Final = torch.compiler.is_compiling
+_is_compiling: Final = torch.compiler.is_dynamo_compiling
 """Asked first thing in the model's hooks: to torch.compile they are empty, and the user's graph stays whole."""
-_FORWARD: Final = int(Phase.FORWARD)
-_BACKWARD: Final = int(Phase.BACKWARD)
-_OPTIMIZER: Final = int(Phase.OPTIMIZER)
+_FORWARD: Final = SINCE_WORDS[Phase.FORWARD]
+_BACKWARD: Final = SINCE_WORDS[Phase.BACKWARD]
+_OPTIMIZER: Final = SINCE_WORDS[Phase.OPTIMIZER]
 
 
 class StepHooks:
-    """Times forward, backward and optimizer; adds up until ``take``."""
+    """What the hooks on a model and its optimizer have timed, added up until ``take``."""
+
+    __slots__ = (
+        "_handles",
+        "_hooked",
+        "_hooks",
+        "backward_ns",
+        "backward_since",
+        "blind_backward",
+        "collective_ns",
+        "computed_at",
+        "exchanges",
+        "forward_depth",
+        "forward_ns",
+        "forward_since",
+        "gradient_came",
+        "h2d_ns",
+        "has_model",
+        "has_optimizer",
+        "has_parameter_hook",
+        "model_ns_before",
+        "optimizer_ns",
+        "optimizer_since",
+        "optimizer_steps",
+        "recorder",
+        "saw_forward",
+        "short_steps",
+        "steps_finished",
+    )
 
     def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+        self.recorder = recorder
         self._handles: list[Any] = []
         self._hooked: weakref.WeakSet[Any] = weakref.WeakSet()
         self.has_model = False
         self.has_optimizer = False
+        self.has_parameter_hook = False
         self.steps_finished = 0
-        self._has_parameter_hook = False
-        self._short_steps = False
-        self._saw_forward = False  # never, when the model runs compiled: hooks are not traced
-        self._blind_backward = False  # an output without a tensor that could tell of backward
-        self._exchanges = False  # the model is DDP's
-        self._h2d_ns = UNKNOWN
-        self._forward_ns = 0
-        self._backward_ns = 0
-        self._optimizer_ns = 0
-        self._optimizer_steps = 0
-        self._collective_ns = 0
-        self._computed_at = 0
-        self._forward_depth = 0
-        self._forward_since = 0
-        self._backward_since = 0
-        self._optimizer_since = 0
-        self._model_ns_before = 0
-        self._node_hook = Hook(self._backward_began)
-        self._hooks = [self._node_hook]
-        self._engine_callback = shield(self._backward_ended)
+        self.short_steps = False
+        self.saw_forward = False  # never, when the model runs compiled: hooks are not traced
+        self.exchanges = False  # the model is DDP's
+        self.gradient_came = Hook(_backward_hook(self))
+        self._hooks = [self.gradient_came]
+        self.h2d_ns = UNKNOWN
+        self.forward_ns = self.backward_ns = self.optimizer_ns = self.optimizer_steps = self.collective_ns = 0
+        self.forward_depth = self.forward_since = self.backward_since = self.optimizer_since = 0
+        self.computed_at = 0
+        self.model_ns_before = 0
+        self.blind_backward = False  # an output without a tensor that could tell of backward
 
     def watch_model(self, model: Any) -> None:
         """Hook the outermost module; a second time is a no-op."""
         if model in self._hooked:
             return
         self._hooked.add(model)
-        self._handles.append(model.register_forward_pre_hook(self._hook(self._forward_began)))
-        self._handles.append(model.register_forward_hook(self._hook(self._forward_ended)))
+        began, ended, buffers_came = _forward_hooks(self)
+        self._handles.append(model.register_forward_pre_hook(self._hook(began)))
+        self._handles.append(model.register_forward_hook(self._hook(ended)))
         last = next((one for one in reversed(list(model.parameters())) if one.requires_grad), None)
         if last is not None:
-            self._handles.append(last.register_post_accumulate_grad_hook(self._node_hook))
-            self._has_parameter_hook = True
+            self._handles.append(last.register_post_accumulate_grad_hook(self.gradient_came))
+            self.has_parameter_hook = True
         buffers = synced_buffers(model)
         if buffers is not None:
-            self._exchanges = True
+            self.exchanges = True
         if buffers and not hasattr(model, "_orig_mod"):  # of a compiled one it would be in the graph
-            self._handles.append(model.module.register_forward_pre_hook(self._hook(self._buffers_came)))
+            self._handles.append(model.module.register_forward_pre_hook(self._hook(buffers_came)))
         self.has_model = True
 
     def watch_optimizer(self, optimizer: Any) -> None:
@@ -104,10 +127,12 @@ class StepHooks:
         if not hasattr(inner, "register_step_pre_hook") or inner in self._hooked:
             return
         self._hooked.add(inner)
-        self._handles.append(inner.register_step_pre_hook(self._hook(self._optimizer_began)))
-        self._handles.append(inner.register_step_post_hook(self._hook(self._optimizer_ended)))
+        began, ended = _optimizer_hooks(self)
+        self._handles.append(inner.register_step_pre_hook(self._hook(began)))
+        self._handles.append(inner.register_step_post_hook(self._hook(ended)))
         self.has_optimizer = True
-        self._recorder.counts_optimizer = True
+        self.recorder.cool()
+        self.recorder.counts_optimizer = True
 
     def _hook(self, function: Callable[..., None]) -> Hook:
         hook = Hook(function)
@@ -122,7 +147,8 @@ class StepHooks:
             hook.silence()
         self._handles.clear()
         self._hooked.clear()
-        self._recorder.counts_optimizer = False
+        self.recorder.cool()
+        self.recorder.counts_optimizer = False
 
     def step(self) -> int | None:
         """Optimizer steps finished so far; None when no optimizer is watched."""
@@ -130,113 +156,161 @@ class StepHooks:
 
     def take(self) -> tuple[int, int, int, int, int, int]:
         """Since the last call: h2d, forward, backward, optimizer in ns, optimizer steps, collectives in ns."""
-        self._short_steps = (
-            self._has_parameter_hook
-            and 0 < self._forward_ns + self._backward_ns + self._optimizer_ns < SHORT_STEP_NS
-        )
-        modelled = self.has_model and self._saw_forward
-        taken = (
-            self._h2d_ns,
-            self._forward_ns if modelled else UNKNOWN,
-            self._backward_ns if modelled and not self._blind_backward else UNKNOWN,
-            self._optimizer_ns if self.has_optimizer else UNKNOWN,
-            self._optimizer_steps if self.has_optimizer else UNKNOWN,
-            self._collective_ns if self._exchanges and modelled else UNKNOWN,
-        )
-        self._h2d_ns = UNKNOWN
-        self._forward_ns = self._backward_ns = self._optimizer_ns = self._optimizer_steps = 0
+        forward, backward, optimizer = self.forward_ns, self.backward_ns, self.optimizer_ns
+        self.short_steps = self.has_parameter_hook and 0 < forward + backward + optimizer < SHORT_STEP_NS
+        optimizer_steps = self.optimizer_steps
+        if not self.has_optimizer:
+            optimizer = optimizer_steps = UNKNOWN
+        collective = UNKNOWN
+        if not (self.has_model and self.saw_forward):
+            forward = backward = UNKNOWN
+        else:
+            if self.exchanges:
+                collective = self.collective_ns
+            if self.blind_backward:
+                backward = UNKNOWN
+        h2d = self.h2d_ns
+        self.h2d_ns = UNKNOWN
+        self.forward_ns = self.backward_ns = self.optimizer_ns = self.optimizer_steps = self.collective_ns = 0
         # what an exception in the user's code left open
-        self._forward_depth = self._forward_since = self._backward_since = self._optimizer_since = 0
-        self._collective_ns = self._computed_at = 0
-        self._blind_backward = False
-        return taken
+        self.forward_depth = self.forward_since = self.backward_since = self.optimizer_since = 0
+        self.computed_at = 0
+        self.blind_backward = False
+        return h2d, forward, backward, optimizer, optimizer_steps, collective
 
-    def _forward_began(self, module: Any, inputs: Any) -> None:
+
+# Of each hook its lines are in one frame with the guard's seam, for a call costs more than they do (see hot.py).
+
+
+def _forward_hooks(hooks: StepHooks) -> tuple[Callable[..., None], Callable[..., None], Callable[..., None]]:
+    words = hooks.recorder.ring.words
+
+    def began(module: Any, inputs: Any) -> None:
         if _is_compiling():
             return
-        self._forward_depth += 1
-        if self._forward_depth == 1 and torch.is_grad_enabled() and not self._backward_since:
-            self._saw_forward = True
-            self._forward_since = now = self._recorder.publish_inner(_FORWARD)
-            if not self._forward_ns and _on_device(inputs):
-                steps = self._recorder.open_steps
-                if steps and steps[-1].delivered_ns:
-                    self._h2d_ns = now - steps[-1].delivered_ns
-
-    def _buffers_came(self, module: Any, inputs: Any) -> None:
-        if _is_compiling():
-            return
-        if self._forward_since and self._forward_depth == 1:
-            self._collective_ns += monotonic_ns() - self._forward_since
-
-    def _forward_ended(self, module: Any, inputs: Any, output: Any) -> None:
-        if _is_compiling():
-            return
-        if self._forward_depth > 0:
-            self._forward_depth -= 1
-        since = self._forward_since
-        if self._forward_depth or not since:
-            return
-        now = monotonic_ns()
-        self._forward_since = 0
-        self._forward_ns += now - since
-        self._recorder.publish_outer(now)
-        if self._short_steps:
-            return
-        tensor = output if type(output) is torch.Tensor else _first_tensor(output)
-        node = tensor.grad_fn if tensor is not None else None
-        if node is not None:
-            node.register_prehook(self._node_hook)  # half the price of a hook on the tensor
-        elif tensor is not None and tensor.requires_grad:
-            tensor.register_hook(self._node_hook)
-        elif module.training:
-            self._blind_backward = True
-
-    def _backward_began(self, gradient: Any) -> None:
-        if self._backward_since:
-            return
-        # What DDP and FSDP use to act at the end of a backward pass.
-        Variable._execution_engine.queue_callback(self._engine_callback)
-        self._backward_since = self._recorder.publish_inner(_BACKWARD)
-
-    def _backward_ended(self) -> None:
-        since = self._backward_since
-        if not since:
-            return
-        now = monotonic_ns()
-        if self._exchanges:
-            if not self._computed_at:
-                self._computed_at = now
-                # Callbacks run in order: behind the one in which DDP waits for the gradients of the other ranks.
-                Variable._execution_engine.queue_callback(self._engine_callback)
+        try:
+            hooks.forward_depth = depth = hooks.forward_depth + 1
+            if depth != 1 or not is_grad_enabled() or hooks.backward_since:
                 return
-            self._collective_ns += now - self._computed_at
-            self._computed_at = 0
-        self._backward_since = 0
-        self._backward_ns += now - since
-        self._recorder.publish_outer(now)
+            words[_FORWARD] = hooks.forward_since = now = monotonic_ns()
+            hooks.saw_forward = True
+            first = inputs[0] if inputs else None
+            if type(first) is Tensor and first.is_cpu:
+                return  # said here for what it costs: the usual case without a device
+            if not hooks.forward_ns and _on_device(inputs):
+                steps = hooks.recorder.open_steps
+                if steps and steps[-1].delivered_ns:
+                    hooks.h2d_ns = now - steps[-1].delivered_ns
+        except Exception as fault:  # noqa: BLE001 - the guard's seam
+            guard.note(fault)
 
-    def _optimizer_began(self, *_: Any) -> None:
+    def ended(module: Any, inputs: Any, output: Any) -> None:
         if _is_compiling():
             return
-        if not self._optimizer_since:
-            self._model_ns_before = self._forward_ns + self._backward_ns
-            self._optimizer_since = self._recorder.publish_inner(_OPTIMIZER)
+        try:
+            depth = hooks.forward_depth
+            if depth > 0:
+                hooks.forward_depth = depth = depth - 1
+            since = hooks.forward_since
+            if depth or not since:
+                return
+            hooks.forward_ns += monotonic_ns() - since
+            hooks.forward_since = 0
+            words[_FORWARD] = UNKNOWN
+            if not hooks.short_steps:
+                _hook_output(hooks, module, output)
+        except Exception as fault:  # noqa: BLE001 - the guard's seam
+            guard.note(fault)
 
-    def _optimizer_ended(self, *_: Any) -> None:
+    def buffers_came(module: Any, inputs: Any) -> None:
         if _is_compiling():
             return
-        since = self._optimizer_since
-        if not since:
+        if hooks.forward_since and hooks.forward_depth == 1:
+            hooks.collective_ns += monotonic_ns() - hooks.forward_since
+
+    return began, ended, shield(buffers_came)
+
+
+def _hook_output(hooks: StepHooks, module: Any, output: Any) -> None:
+    tensor = output if type(output) is torch.Tensor else _first_tensor(output)
+    node = tensor.grad_fn if tensor is not None else None
+    if node is not None:
+        node.register_prehook(hooks.gradient_came)  # half the price of a hook on the tensor
+    elif tensor is not None and tensor.requires_grad:
+        tensor.register_hook(hooks.gradient_came)
+    elif module.training:
+        hooks.blind_backward = True
+
+
+def _backward_hook(hooks: StepHooks) -> Callable[..., None]:
+    words = hooks.recorder.ring.words
+    # What DDP and FSDP use to act at the end of a backward pass.
+    queue_callback = Variable._execution_engine.queue_callback
+
+    def gradient_came(gradient: Any) -> None:
+        try:
+            if not hooks.backward_since:
+                queue_callback(ended)
+                words[_BACKWARD] = hooks.backward_since = monotonic_ns()
+        except Exception as fault:  # noqa: BLE001 - the guard's seam
+            guard.note(fault)
+
+    def ended() -> None:
+        try:
+            since = hooks.backward_since
+            if not since:
+                return
+            now = monotonic_ns()
+            if hooks.exchanges:
+                if not hooks.computed_at:
+                    hooks.computed_at = now
+                    # Callbacks run in order: behind the one in which DDP waits for the gradients of the other ranks.
+                    queue_callback(ended)
+                    return
+                hooks.collective_ns += now - hooks.computed_at
+                hooks.computed_at = 0
+            hooks.backward_ns += now - since
+            hooks.backward_since = 0
+            words[_BACKWARD] = UNKNOWN
+        except Exception as fault:  # noqa: BLE001 - the guard's seam
+            guard.note(fault)
+
+    return gradient_came
+
+
+def _optimizer_hooks(hooks: StepHooks) -> tuple[Callable[..., None], Callable[..., None]]:
+    words = hooks.recorder.ring.words
+
+    def began(*_: Any) -> None:
+        if _is_compiling():
             return
-        now = monotonic_ns()
-        self._optimizer_since = 0
-        inside = self._forward_ns + self._backward_ns - self._model_ns_before  # a closure's
-        self._optimizer_ns += now - since - inside
-        self._optimizer_steps += 1
-        self.steps_finished += 1
-        self._recorder.steps += 1
-        self._recorder.publish_outer(now)
+        try:
+            if not hooks.optimizer_since:
+                hooks.model_ns_before = hooks.forward_ns + hooks.backward_ns
+                words[_OPTIMIZER] = hooks.optimizer_since = monotonic_ns()
+        except Exception as fault:  # noqa: BLE001 - the guard's seam
+            guard.note(fault)
+
+    def ended(*_: Any) -> None:
+        if _is_compiling():
+            return
+        try:
+            since = hooks.optimizer_since
+            if not since:
+                return
+            inside = hooks.forward_ns + hooks.backward_ns - hooks.model_ns_before  # a closure's
+            hooks.optimizer_ns += monotonic_ns() - since - inside
+            hooks.optimizer_since = 0
+            hooks.optimizer_steps += 1
+            hooks.steps_finished += 1
+            recorder = hooks.recorder
+            recorder.steps = steps = recorder.steps + 1
+            words[STEPS_WORD] = steps
+            words[_OPTIMIZER] = UNKNOWN
+        except Exception as fault:  # noqa: BLE001 - the guard's seam
+            guard.note(fault)
+
+    return began, ended
 
 
 def _on_device(inputs: tuple[Any, ...]) -> bool:

@@ -84,15 +84,9 @@ class Watch:
         self.sampler_ns = UNKNOWN
         self.began = epoch
         recorder = self.recorder
+        recorder.cool()
         if not recorder.depth:
-            recorder.span(
-                Phase.ITER,
-                epoch.request_ns,
-                self.loader,
-                epoch.number,
-                batches=recorder.batches,
-                steps=recorder.steps,
-            )
+            recorder.publish(Phase.ITER, epoch.request_ns, self.loader, epoch.number)
         self._iter_cpu_ns = thread_time_ns()
         return epoch
 
@@ -112,6 +106,7 @@ class Watch:
         epoch.iter_ns = now - epoch.request_ns
         epoch.iter_cpu_ns = thread_time_ns() - self._iter_cpu_ns
         self.began = None
+        self.recorder.cool()
         if not self.recorder.depth:
             self.recorder.waited_ns += epoch.iter_ns
             self.recorder.publish_outer(now)

@@ -4,8 +4,8 @@ Layout: a 4096-byte header, then ``capacity`` slots of ``SLOT_FIELDS`` int64. Re
 ``(n - 1) % capacity`` and carries ``n`` in its first and last field, so a reader detects a record that is being
 written, was overrun, or was cut short by SIGKILL. The header's cursor is advanced after the slot is complete.
 
-The header also holds the *open span*: what the writer is doing now and since when, framed by a version number at
-both ends that agree only when it is whole. It is what makes a wait visible before it ends.
+The header also holds the *open span*: what the writer is doing now and since when. It is what makes a wait visible before
+it ends (``core/span.py``).
 
 The file is fully allocated when it is created: a sparse file on a full tmpfs would kill the writer with SIGBUS.
 """
@@ -17,14 +17,24 @@ import mmap
 import os
 import struct
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.errors import RingError
-from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, Phase, RecordKind
+from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, RecordKind
+from loaderwatch.core.span import (
+    CURSOR_WORD,
+    SAMPLE_AT,
+    WORDS_AT,
+    OpenSpan,
+    pack_sample,
+    read_span,
+    words_of,
+    write_span,
+)
 
-MAGIC: Final = b"LWRING\x00\x01"
+MAGIC: Final = b"LWRING\x00\x02"
 HEADER_BYTES: Final = 4096
 SLOT_BYTES: Final = SLOT_FIELDS * 8
 MAIN_CAPACITY: Final = 8192
@@ -33,22 +43,15 @@ WORKER_CAPACITY: Final = 512
 _SLOT: Final = struct.Struct(f"<{SLOT_FIELDS}q")
 _STATIC: Final = struct.Struct("<8s9q")
 _STATIC_AT: Final = 0
-_CURSOR: Final = struct.Struct("<q")
-_CURSOR_AT: Final = 128
-_SPAN: Final = struct.Struct("<16q")
-_SPAN_AT: Final = 256
-_SPAN_END: Final = _SPAN_AT + _SPAN.size - 8  # the version again
-_SAMPLE: Final = struct.Struct("<2q")
-_SAMPLE_AT: Final = _SPAN_AT + 8 * 8  # sample_index and sample_since_ns within the span
 _STATUS: Final = struct.Struct("<4q")
 _STATUS_AT: Final = 512
-SPAN_AT: Final = _SPAN_AT
-CURSOR_AT: Final = _CURSOR_AT
-SAMPLE_AT: Final = _SAMPLE_AT
+_CURSOR: Final = struct.Struct("<q")
 pack_slot: Final = _SLOT.pack_into
-pack_cursor: Final = _CURSOR.pack_into
-pack_span: Final = _SPAN.pack_into
-pack_sample: Final = _SAMPLE.pack_into
+SHORT_STEP: Final = int(RecordKind.STEP) | 0x100
+"""As a record's kind: a STEP without what nobody measured. Its fields end with ``step_ns``; the reader adds the rest."""
+_STEP_REST: Final = (*(UNKNOWN,) * 4, 0, 0, *(UNKNOWN,) * 2)  # phases, nested and off_main_thread, phases
+_SHORT_PAYLOAD: Final = len(RECORD_FIELDS[RecordKind.STEP]) - len(_STEP_REST)
+pack_short_step: Final = struct.Struct(f"<{_SHORT_PAYLOAD + 3}q").pack_into
 _PAYLOAD: Final = SLOT_FIELDS - 3
 _PAYLOAD_OF: Final = {kind: len(fields) for kind, fields in RECORD_FIELDS.items()}
 _PADDING: Final[tuple[tuple[int, ...], ...]] = tuple((0,) * (_PAYLOAD - n) for n in range(_PAYLOAD + 1))
@@ -63,25 +66,6 @@ class RingIdentity:
     loader: int
     worker: int
     created_ns: int  # monotonic
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSpan:
-    """What a process is doing now. Integers are ``UNKNOWN`` where they do not apply; times are monotonic."""
-
-    phase: Phase
-    since_ns: int
-    loader: int
-    epoch: int
-    batch: int
-    step: int
-    awaited_worker: int
-    sample_index: int
-    sample_since_ns: int
-    batches: int  # delivered (training process) or fetched (worker) so far: the progress counters
-    steps: int
-    samples: int
-    phase_name: int  # index into ProcessInfo.phase_names while phase is USER
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +88,8 @@ def _map_whole(fd: int, size: int) -> mmap.mmap | bytearray:
 class RingWriter:
     """Creates a ring and writes it. One process, one writer; the process may have several threads under one GIL.
 
-    ``memory``, ``capacity``, ``numbers`` and ``versions`` are open to the agent's hot path, which spells ``append`` and
-    ``set_span`` out in one frame: a call costs it more than the writing.
+    ``memory``, ``words``, ``capacity`` and ``numbers`` are open to the agent's hot path, which spells ``append`` out in one
+    frame (a call costs it more than the writing) and stores single words of the open span.
 
     Raises:
         OSError: the file cannot be created or the space for it is not there.
@@ -147,7 +131,8 @@ class RingWriter:
         self.numbers = itertools.count(
             1
         )  # next() is atomic under the GIL: a loader may be iterated in a thread
-        self.versions = itertools.count(1)
+        self._versions = itertools.count(1)
+        self.words = words_of(self.memory)
 
     def append(self, kind: RecordKind, *fields: int) -> None:
         """Write one record; ``fields`` in the order of ``RECORD_FIELDS[kind]``."""
@@ -161,7 +146,7 @@ class RingWriter:
             *_PADDING[len(fields)],
             number,
         )
-        _CURSOR.pack_into(self.memory, _CURSOR_AT, number)
+        self.words[CURSOR_WORD] = number
 
     def set_sample(self, sample_index: int, sample_since_ns: int) -> None:
         """Name the sample being read inside the open span.
@@ -169,7 +154,7 @@ class RingWriter:
         The two numbers are written without a new version. For a few nanoseconds the place is cleared: a reader takes a
         sample that began at 0 for not known.
         """
-        pack_sample(self.memory, _SAMPLE_AT, sample_index, sample_since_ns)
+        pack_sample(self.memory, SAMPLE_AT, sample_index, sample_since_ns)
 
     def set_span(
         self,
@@ -186,14 +171,13 @@ class RingWriter:
         steps: int = 0,
         samples: int = 0,
         phase_name: int = UNKNOWN,
+        follows: int = 0,
     ) -> None:
-        """Publish what this process is doing now."""
-        version = next(self.versions)
-        # One pack_into copies front to back; the trailing version differs from the leading one until it is done.
-        pack_span(
+        """Publish what this process is doing now; no other phase is open. ``follows``: see ``write_span``."""
+        write_span(
             self.memory,
-            _SPAN_AT,
-            version,
+            next(self._versions),
+            follows,
             phase,
             since_ns,
             loader,
@@ -207,8 +191,6 @@ class RingWriter:
             steps,
             samples,
             phase_name,
-            0,
-            version,
         )
 
     def set_status(self, status: RingStatus) -> None:
@@ -220,10 +202,12 @@ class RingWriter:
     def mute(self) -> None:
         """Write nowhere from now on: a forked child holds the same memory, and the ring has one writer."""
         self.memory = bytearray(HEADER_BYTES + self.capacity * SLOT_BYTES)
+        self.words = words_of(self.memory)
 
     def close(self) -> None:
         """Unmap the file; it stays for the reader."""
         if isinstance(self.memory, mmap.mmap):
+            self.words.release()
             self.memory.close()
 
 
@@ -279,7 +263,10 @@ class RingReader:
         last = min(head, first + limit - 1)
         while number <= last:
             fields = _SLOT.unpack_from(self._map, HEADER_BYTES + (number - 1) % self._capacity * SLOT_BYTES)
-            if fields[0] == number == fields[-1]:
+            if fields[0] == number == fields[_SHORT_PAYLOAD + 2] and fields[1] == SHORT_STEP:
+                step = (*fields[2 : 2 + _SHORT_PAYLOAD], *_STEP_REST)
+                records.setdefault(RecordKind.STEP, []).append(step)
+            elif fields[0] == number == fields[-1] and fields[1] != SHORT_STEP:
                 try:
                     kind = RecordKind(fields[1])
                     payload = _PAYLOAD_OF[kind]
@@ -300,14 +287,7 @@ class RingReader:
 
     def span(self) -> OpenSpan | None:
         """What the writer is doing now; None if it has said nothing yet or was killed while saying it."""
-        for _ in range(8):
-            # The writer goes front to back (and clears the place first), so the reader goes back to front: what lies
-            # between is whole if the version stood at the end before it was read, and still at the front after.
-            version = _CURSOR.unpack_from(self._map, _SPAN_END)[0]
-            fields = _SPAN.unpack_from(self._map, _SPAN_AT)
-            if version == fields[0] == fields[-1] == _CURSOR.unpack_from(self._map, _SPAN_AT)[0]:
-                return _open_span(fields) if version else None
-        return None
+        return read_span(self._map)
 
     def status(self) -> RingStatus:
         """The slowly changing facts of the writer."""
@@ -319,13 +299,5 @@ class RingReader:
         self._map.close()
 
     def _cursor(self) -> int:
-        cursor: int = _CURSOR.unpack_from(self._map, _CURSOR_AT)[0]
+        cursor: int = _CURSOR.unpack_from(self._map, WORDS_AT)[0]
         return cursor
-
-
-def _open_span(fields: tuple[int, ...]) -> OpenSpan | None:
-    try:
-        span = OpenSpan(Phase(fields[1]), *fields[2:14])
-    except ValueError:  # a phase of a newer agent
-        return None
-    return span if span.sample_since_ns else replace(span, sample_index=UNKNOWN, sample_since_ns=UNKNOWN)

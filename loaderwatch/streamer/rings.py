@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.errors import RingError
-from loaderwatch.core.ring import OpenSpan, RingIdentity, RingReader
+from loaderwatch.core.ring import RingIdentity, RingReader
+from loaderwatch.core.span import OpenSpan
 from loaderwatch.streamer.shelf import SUFFIX
 from loaderwatch.streamer.state import set_aside
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from loaderwatch.core.records import UNKNOWN, Phase
-from loaderwatch.core.ring import OpenSpan
+from loaderwatch.core.span import OpenSpan
 from loaderwatch.core.wire import ProcessInfo
 from loaderwatch.streamer.rings import RingFolder, TrackedRing
 from loaderwatch.streamer.samplers.process import pid_alive

@@ -19,11 +19,22 @@ from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, Phase,
 from loaderwatch.core.ring import (
     HEADER_BYTES,
     MAIN_CAPACITY,
+    SHORT_STEP,
     SLOT_BYTES,
     RingIdentity,
     RingReader,
     RingStatus,
     RingWriter,
+    pack_short_step,
+)
+from loaderwatch.core.span import (
+    AWAITED_WORD,
+    BATCH_WORD,
+    CURSOR_WORD,
+    SINCE_WORDS,
+    STEP_FOLLOWS,
+    STEPS_FOLLOW,
+    STEPS_WORD,
 )
 
 IDENTITY = RingIdentity(pid=7, parent_pid=6, loader=1, worker=2, created_ns=99)
@@ -62,6 +73,60 @@ def test_span_and_status(tmp_path: Path) -> None:
     status = RingStatus(True, 41, 2, False)
     writer.set_status(status)
     assert reader.status() == status
+
+
+def test_a_short_step_is_read_whole(tmp_path: Path) -> None:
+    writer, reader = make(tmp_path / "a.ring")
+    writer.append(RecordKind.STEP, *range(100, 100 + len(RECORD_FIELDS[RecordKind.STEP])))
+    measured = tuple(range(RECORD_FIELDS[RecordKind.STEP].index("step_ns") + 1))
+    number = next(writer.numbers)
+    pack_short_step(
+        writer.memory, HEADER_BYTES + (number - 1) * SLOT_BYTES, number, SHORT_STEP, *measured, number
+    )
+    writer.words[CURSOR_WORD] = number
+    step = dict(zip(RECORD_FIELDS[RecordKind.STEP], reader.drain(1).records[RecordKind.STEP][0], strict=True))
+    assert tuple(step.values())[: len(measured)] == measured
+    assert (step["nested_ns"], step["off_main_thread"]) == (0, 0)
+    assert {name for name, value in step.items() if value == UNKNOWN} == {
+        "h2d_ns",
+        "forward_ns",
+        "backward_ns",
+        "optimizer_ns",
+        "optimizer_steps",
+        "collective_ns",
+    }
+    struct.pack_into("<q", writer.memory, HEADER_BYTES + SLOT_BYTES + (len(measured) + 2) * 8, 0)
+    assert reader.drain(1).cursor == 1  # torn: waits
+    assert reader.drain(1, final=True).lost == 1
+
+
+def test_the_innermost_phase_is_the_one_that_began_last(tmp_path: Path) -> None:
+    """And the counters go on with the batch, or with the optimizer's steps, by single words."""
+    writer, reader = make(tmp_path / "a.ring")
+
+    def said() -> tuple[object, ...]:
+        span = reader.span()
+        assert span is not None
+        return span.phase, span.since_ns, span.batch, span.step, span.batches, span.steps, span.awaited_worker
+
+    writer.set_span(
+        Phase.STEP, 1000, 0, 2, 7, 107, batches=208, steps=307, follows=STEP_FOLLOWS | STEPS_FOLLOW
+    )
+    assert said() == (Phase.STEP, 1000, 7, 107, 208, 307, UNKNOWN)
+    words = writer.words
+    words[SINCE_WORDS[Phase.FORWARD]] = 1100
+    assert said()[:2] == (Phase.FORWARD, 1100)
+    words[SINCE_WORDS[Phase.FORWARD]] = UNKNOWN
+    assert said()[:2] == (Phase.STEP, 1000)
+    words[BATCH_WORD], words[AWAITED_WORD], words[SINCE_WORDS[Phase.WAIT]] = 8, 3, 1200
+    assert said() == (Phase.WAIT, 1200, 8, 107, 208, 308, 3)
+    words[SINCE_WORDS[Phase.STEP]] = 1300
+    assert said() == (Phase.STEP, 1300, 8, 108, 209, 308, UNKNOWN)
+    writer.set_span(Phase.STEP, 1400, 0, 2, 7, 50, batches=208, steps=51)
+    words[STEPS_WORD] = 52
+    words[BATCH_WORD] = 8
+    assert said() == (Phase.STEP, 1400, 8, 51, 209, 52, UNKNOWN)
+    writer.close()
 
 
 @given(written=st.integers(0, 60), read_before=st.integers(0, 60))
@@ -142,14 +207,14 @@ def test_a_sample_that_is_being_named_is_unknown(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from loaderwatch.core.records import RecordKind
+from loaderwatch.core.records import Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingWriter
 ring = RingWriter(Path(sys.argv[1]), RingIdentity(1, 1, -1, -1, 0), MAIN_CAPACITY)
 number = 0
 while True:
     number += 1
     ring.append(RecordKind.EPOCH_END, number, number, number, number, number, number)
-    ring.set_span(2, number, number, number)
+    ring.set_span(Phase.WAIT, number, number, number)
 """
 
 

@@ -1,0 +1,162 @@
+"""The open span in a ring's header: what a process is doing now, as words that are stored one at a time.
+
+There is one word for each phase, the time at which it began (``UNKNOWN``: it is not open). Spans of a process are nested, so
+the innermost is the one that began last, and a phase begins and ends with the store of one word. Beside these times lies
+the *place*: loader, epoch, batch, counters. ``write_span`` writes all of it, framed by a version number at both ends that
+agree only when it is whole; the hot path then stores single words, and the reader lets the counters follow the batch.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from loaderwatch.core.records import UNKNOWN, Phase
+
+WORDS_AT: Final = 128
+"""The words of the open span. Those that every batch touches come first, in one line of the processor's cache."""
+_PHASES: Final = tuple(Phase)
+CURSOR_WORD: Final = 0
+BATCH_WORD: Final = 2  # 1: the version
+AWAITED_WORD: Final = 3
+SINCE_WORDS: Final[dict[int, int]] = {phase: 4 + place for place, phase in enumerate(_PHASES)}
+STEPS_WORD: Final = (
+    4 + len(_PHASES) + 5
+)  # behind loader, epoch, what follows the batch, step and batches; then samples
+PHASE_NAME_WORD: Final = STEPS_WORD + 2
+_SAMPLE_WORD: Final = PHASE_NAME_WORD + 1  # index and since
+_WORDS: Final = _SAMPLE_WORD + 3  # the version again
+_SPAN: Final = struct.Struct(f"<{_WORDS - 1}q")
+_SPAN_AT: Final = WORDS_AT + 8
+_SAMPLE: Final = struct.Struct("<2q")
+_NOT_BEGUN: Final = (UNKNOWN,) * len(_PHASES)
+_UNDELIVERED: Final = frozenset({Phase.ITER, Phase.WAIT, Phase.TEARDOWN})
+"""Phases in which the batch of the span has not been delivered."""
+STEP_FOLLOWS: Final = 1
+STEPS_FOLLOW: Final = 2
+"""The span's step, and its steps: one more with each batch. Else the step goes with the steps, and these are stored."""
+SAMPLE_AT: Final = WORDS_AT + 8 * _SAMPLE_WORD
+pack_sample: Final = _SAMPLE.pack_into
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSpan:
+    """What a process is doing now. Integers are ``UNKNOWN`` where they do not apply; times are monotonic."""
+
+    phase: Phase
+    since_ns: int
+    loader: int
+    epoch: int
+    batch: int
+    step: int
+    awaited_worker: int
+    sample_index: int
+    sample_since_ns: int
+    batches: int  # delivered (training process) or fetched (worker) so far: the progress counters
+    steps: int
+    samples: int
+    phase_name: int  # index into ProcessInfo.phase_names while phase is USER
+
+
+def words_of(memory: mmap.mmap | bytearray) -> memoryview[int]:
+    """The header's words, to be stored one at a time."""
+    return memoryview(memory)[WORDS_AT : WORDS_AT + 8 * _WORDS].cast("q")
+
+
+def write_span(
+    memory: mmap.mmap | bytearray,
+    version: int,
+    follows: int,
+    phase: int,
+    since_ns: int,
+    loader: int,
+    epoch: int,
+    batch: int,
+    step: int,
+    awaited_worker: int,
+    sample_index: int,
+    sample_since_ns: int,
+    batches: int,
+    steps: int,
+    samples: int,
+    phase_name: int,
+) -> None:
+    """Write all of it; no other phase is open.
+
+    Args:
+        memory: of the ring.
+        version: another one than that of the writing before; not 0.
+        follows: ``STEP_FOLLOWS``, ``STEPS_FOLLOW``: what the storing of a later batch alone counts on. ``batches`` always do.
+        phase: and so on, see ``OpenSpan``.
+    """
+    known = batch != UNKNOWN
+    delivered = batch + (phase not in _UNDELIVERED) if known else 0
+    if step != UNKNOWN:
+        step -= delivered if follows & STEP_FOLLOWS else steps
+    place = SINCE_WORDS[phase] - 4
+    # One pack_into copies front to back; the trailing version differs from the leading one until it is done.
+    _SPAN.pack_into(
+        memory,
+        _SPAN_AT,
+        version,
+        batch,
+        awaited_worker,
+        *_NOT_BEGUN[:place],
+        since_ns,
+        *_NOT_BEGUN[place + 1 :],
+        loader,
+        epoch,
+        follows,
+        step,
+        batches - delivered,
+        steps - batch if follows & STEPS_FOLLOW and known else steps,
+        samples,
+        phase_name,
+        sample_index,
+        sample_since_ns,
+        version,
+    )
+
+
+def read_span(memory: mmap.mmap) -> OpenSpan | None:
+    """What is said now; None if nothing was yet, or the writer was killed in the middle of it."""
+    for _ in range(8):
+        words = _SPAN.unpack_from(memory, _SPAN_AT)
+        if words[0] == words[-1] and words == _SPAN.unpack_from(memory, _SPAN_AT):
+            return _open_span(words) if words[0] else None
+    return None
+
+
+def _open_span(words: tuple[int, ...]) -> OpenSpan:
+    """What the words from the version on say."""
+    _, batch, awaited, *since = words[: 3 + len(_PHASES)]
+    loader, epoch, follows, step, batches, steps, samples, name, index, sample_since, _ = words[
+        3 + len(_PHASES) :
+    ]
+    since_ns = max(since)
+    phase = _PHASES[since.index(since_ns)]
+    delivered = batch + (phase not in _UNDELIVERED) if batch != UNKNOWN else 0
+    batches += delivered
+    if follows & STEPS_FOLLOW and batch != UNKNOWN:
+        steps += batch
+    if step != UNKNOWN:
+        step += delivered if follows & STEP_FOLLOWS else steps
+    if not sample_since:  # being written just now
+        index = sample_since = UNKNOWN
+    return OpenSpan(
+        phase,
+        since_ns,
+        loader,
+        epoch,
+        batch,
+        step,
+        awaited if phase is Phase.WAIT else UNKNOWN,
+        index,
+        sample_since,
+        batches,
+        steps,
+        samples,
+        name if phase is Phase.USER else UNKNOWN,
+    )
