@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -11,6 +12,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from loaderwatch.detect.finding import Finding
 from tests.fakes.feed import Feed
 from tests.fakes.serving import Access, ScriptedDetector, serving, wait_until
 
@@ -151,6 +153,39 @@ def test_the_address_with_the_token_leads_to_the_run_and_hides_the_token(
     status = page.evaluate("fetch('/api/v1/runs/run-1/stacks', {method: 'POST'}).then(a => a.status)")
     assert status == 200, "our own page may post"
     assert found == []
+
+
+@pytest.mark.parametrize(("who", "may"), [("owner", True), ("viewer", False)])
+def test_a_viewer_is_shown_no_buttons_that_the_server_would_refuse(
+    tmp_path: Path, context: BrowserContext, who: str, may: bool
+) -> None:
+    detector = ScriptedDetector()
+    detector.findings = [
+        Finding(
+            key="x", code="input-bound", scenario="S02", severity="critical", confidence=0.9, rank=0,
+            began_ns=time.time_ns() - 5 * 10**9, title="Rank 0 waits for data", cause="Two workers.", advice="Use more.",
+        )
+    ]  # fmt: skip
+    with serving(tmp_path, detector=detector) as access:
+        feed = Feed()
+
+        def found() -> bool:
+            access.send(feed.envelope(steps=20))
+            time.sleep(0.5)
+            return bool(access.get("/runs/run-1/findings"))
+
+        wait_until("an alert", found)
+        page = context.new_page()
+        alert = access.get("/runs/run-1/findings")[0]["id"]
+        page.goto(f"{access.url}/?token={getattr(access, who)}#/runs/run-1/findings/{alert}")
+        expect(page.get_by_text("Two workers.")).to_be_visible()
+        for name in ("Acknowledge", "Silence for 1 h"):
+            expect(page.get_by_role("button", name=name)).to_have_count(int(may))
+        page.goto(f"{access.url}/#/runs/run-1/ranks/0")
+        expect(page.get_by_role("heading", name="Stacks")).to_be_visible()
+        expect(page.get_by_role("button", name="Take stacks now")).to_have_count(int(may))
+        status = page.evaluate("fetch('/api/v1/runs/run-1/stacks', {method: 'POST'}).then(a => a.status)")
+        assert status == (200 if may else 403)
 
 
 def test_another_sites_page_may_not_post_with_the_persons_cookie(

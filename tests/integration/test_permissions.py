@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from loaderwatch.core.config import load_settings
 from tests.fakes.streaming import Streaming, wait_for
@@ -88,3 +93,43 @@ def test_a_folder_that_somebody_prepared_in_shared_memory_is_not_used(data_dir: 
         assert f"cannot write to {folder} (it is a link); training goes on unwatched" in done.stderr
         assert "Traceback" not in done.stderr
         assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.skipif(not shutil.which("setpriv") or os.geteuid() != 0, reason="needs root and setpriv")
+def test_a_folder_that_another_user_prepared_is_named(data_dir: Path, tmp_path: Path) -> None:
+    """As user 65534, who may read everything so that it finds Python wherever that is; the folder is root's."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os; from pathlib import Path; from loaderwatch.core.config import load_settings\n"
+        "print(load_settings().rings_dir, os.getuid())\n"
+        + SCRIPT.format(ready=str(tmp_path / "ready")).replace("time.sleep(60)", "print('trained')")
+    )
+    tmp_path.chmod(0o777)
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    become += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    with Streaming(data_dir, None) as it:
+        environ = it.environ | {"LOADERWATCH_DIR": str(tmp_path / "data"), "HOME": str(tmp_path)}
+        if subprocess.run([*become, "true"], check=False, capture_output=True).returncode:
+            pytest.skip("this container may not hand on capabilities")
+        mark = hashlib.sha256(environ["LOADERWATCH_DIR"].encode()).hexdigest()[:8]
+        folder = Path(f"/dev/shm/loaderwatch-65534-{mark}")
+        folder.mkdir(mode=0o755)
+        try:
+            done = subprocess.run(
+                [*become, sys.executable, str(script)],
+                env=environ,
+                capture_output=True,
+                text=True,
+                timeout=90,
+                check=False,
+            )
+            assert done.stdout.splitlines()[:1] == [f"{folder} 65534"], done.stderr
+            assert done.stdout.endswith("trained\n")
+            assert (
+                f"cannot write to {folder} (it belongs to user 0, not to you); training goes on unwatched"
+                in done.stderr
+            )
+            assert "Traceback" not in done.stderr
+            assert list(folder.iterdir()) == []
+        finally:
+            shutil.rmtree(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 from loaderwatch.core.proof import new_challenge
 from loaderwatch.server.app import create_app
 from loaderwatch.server.auth import Tokens
+from loaderwatch.server.events import MAX_CLIENTS_OF_ONE
 from loaderwatch.server.options import ServeOptions
 from tests.fakes.feed import Feed
-from tests.fakes.serving import Access, serving
+from tests.fakes.serving import Access, serving, wait_until
 
 ALL, READS, CHANGES, SENDS = "everyone", "viewer and owner", "owner", "agent"
 WHO = {
@@ -225,3 +227,30 @@ def test_wrong_tokens_are_slowed_down_and_those_who_are_in_are_not(tmp_path: Pat
             "nor is a right one looked at"
         )
         assert owner.get("/api/v1/runs").status_code == 200
+
+
+def test_one_address_follows_so_many_runs_and_no_more(access: Access) -> None:
+    host, _, port = access.url.partition("://")[2].partition(":")
+    ask = f"GET /api/v1/runs/run-1/events HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {access.viewer}\r\n\r\n"
+
+    def follow() -> tuple[bytes, socket.socket]:
+        connection = socket.create_connection((host, int(port)), timeout=20)
+        connection.sendall(ask.encode())
+        return connection.recv(4096).partition(b"\r\n")[0], connection
+
+    held = [follow() for _ in range(MAX_CLIENTS_OF_ONE)]
+    try:
+        assert {status for status, _ in held} == {b"HTTP/1.1 200 OK"}
+        status, more = follow()
+        more.close()
+        assert status == b"HTTP/1.1 429 Too Many Requests"
+    finally:
+        for _, connection in held:
+            connection.close()
+
+    def again() -> bool:
+        status, connection = follow()
+        connection.close()
+        return status == b"HTTP/1.1 200 OK"
+
+    wait_until("the places are given back", again)

@@ -121,7 +121,10 @@ def test_one_that_was_killed_comes_back_as_it_was(tmp_path: Path) -> None:
             assert client.get("/api/v1/runs").status_code == 200
         wait_until("the options again", lambda: json.loads(kept.read_text()) == before | {"resumed": True})
         assert (before["hang_after_s"], before["notify"]) == (7.0, ["json://127.0.0.1:9/x"])
-        assert second.stop()[0] == 0
+        code, output, _ = second.stop()
+        assert code == 0
+        assert f"the page is at {url}/?token=…" in output, "what a job starts writes to a log"
+        assert "a token of my own" not in output
     assert not kept.exists()
     with ServeProcess(data_dir, "--resume", "--port", "0") as third:  # the last one ended in order
         with third.start().client("a token of my own") as client:

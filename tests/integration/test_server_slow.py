@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 from starlette.applications import Starlette
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
@@ -298,3 +298,24 @@ def test_a_page_that_does_not_read_its_events_is_dropped(tmp_path: Path) -> None
         assert total > LEAST_READ
 
     served(followed, check, hub)
+
+
+def test_who_reads_a_big_answer_byte_by_byte_is_cut_off(tmp_path: Path) -> None:
+    """What the kernels had taken by then can still be read; the rest was dropped with the connection."""
+    big = Starlette(routes=[Route("/", lambda _: Response(b"x" * 2**25))])
+
+    def check(port: int, hub: Hub) -> None:
+        with closing(socket.socket()) as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+            slow.connect(("127.0.0.1", port))
+            slow.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            end = time.monotonic() + 6 * QUICK_S
+            while time.monotonic() < end:
+                assert slow.recv(1)
+                time.sleep(0.05)
+            assert len(closed_within(slow, 20)) < 2**24
+        total, dropped = read_for(port, 6 * QUICK_S, 0.05, 4 * LEAST_READ)
+        assert not dropped, "a slow one that reads is served"
+        assert total > LEAST_READ
+
+    served(big, check, Hub())
