@@ -10,10 +10,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat compat-own scenarios faults soak check-python check-web pytest chromium format lint screenshots bench clean
+.PHONY: help demo test compat compat-own scenarios faults security soak check-python check-web pytest chromium format lint screenshots bench clean
 
 help:
-	@echo "make demo | test | compat | scenarios | faults | soak | format | lint | screenshots | bench | clean"
+	@echo "make demo | test | compat | scenarios | faults | security | soak | format | lint | screenshots | bench | clean"
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/loaderwatch demo $(DEMO_ARGS)
@@ -69,6 +69,16 @@ scenarios: $(VENV)/dev.stamp
 # A test prints its seed; FAULTS_SEED=n repeats it.
 faults: $(VENV)/dev.stamp
 	$(BIN)/pytest tests/faults $(PYTEST_ARGS)
+
+# Whatever docs/security.md names as proof, with the long ones: hostile envelopes, requests, clients, pages and neighbours.
+SECURITY_TESTS := $(addprefix tests/unit/core/test_,core_private.py core_printable.py core_proof.py core_redact.py wire_properties.py) \
+	$(addprefix tests/unit/server/test_,admission.py auth.py gate.py hostile_envelopes.py limits.py refused_envelopes.py) \
+	$(addprefix tests/integration/test_,permissions.py redacted_recordings.py) \
+	$(addprefix tests/integration/test_server_,doors.py identity.py rotation.py schema.py slow.py tls.py) \
+	$(addprefix tests/browser/test_,policy.py redaction.py sign_in.py) tests/unit/test_security_doc.py
+
+security: $(VENV)/dev.stamp chromium
+	$(BIN)/pytest $(SECURITY_TESTS) $(PYTEST_ARGS)
 
 # The compatibility suite and the agent's own tests: with the oldest torch we support, in an environment of its own, and then with
 # ours. `make compat TORCH=2.4.1` runs one of them, `make compat PYTHON=python3.13 TORCH=2.13.0` another Python.
