@@ -10,6 +10,8 @@ import httpx
 import pytest
 
 from loaderwatch.core.proof import new_challenge
+from loaderwatch.core.records import TABLES
+from loaderwatch.core.wire import encode, pack_table
 from loaderwatch.server.app import create_app
 from loaderwatch.server.auth import Tokens
 from loaderwatch.server.events import MAX_CLIENTS_OF_ONE
@@ -227,6 +229,27 @@ def test_wrong_tokens_are_slowed_down_and_those_who_are_in_are_not(tmp_path: Pat
             "nor is a right one looked at"
         )
         assert owner.get("/api/v1/runs").status_code == 200
+
+
+def test_rows_of_ranks_that_nobody_is_are_refused_and_counted(access: Access) -> None:
+    """Who has the agent token could fill the memory with 65,536 of them."""
+    envelope = Feed("crowded").envelope(steps=0)
+    rows = [[rank] + [0] * (len(TABLES["steps"]) - 1) for rank in range(1, 1000)]
+    envelope.tables["steps"] = pack_table("steps", rows)
+
+    def refused() -> float:
+        with access.client() as client:
+            lines = client.get("/metrics").text.splitlines()
+        return sum(float(line.split()[1]) for line in lines if line.startswith("loaderwatch_ingest_rejected"))
+
+    before = refused()
+    with access.client(access.agent) as client:
+        answer = client.post("/api/v1/ingest", content=encode(envelope))
+    assert answer.status_code == 400
+    assert answer.json()["field"] == "processes"
+    assert "999 ranks, 1 among them, have rows and no process" in answer.json()["error"]
+    assert refused() == before + 1
+    assert "crowded" not in {run["run_id"] for run in access.get("/runs")}
 
 
 def test_one_address_follows_so_many_runs_and_no_more(access: Access) -> None:

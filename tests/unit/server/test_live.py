@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from loaderwatch.core.wire import StackDump
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts import Announcement
@@ -215,3 +216,19 @@ def test_stacks_are_asked_for_again_only_after_a_while(store: DuckDBStore) -> No
     assert run.live.want_stacks(None) == [0]
     assert len(run.live.receipt("gpu01", "s-0", next(seqs))[0]) == 1
     assert run.live.want_stacks(7) == []
+
+
+def test_what_a_run_holds_in_memory_is_known(store: DuckDBStore) -> None:
+    """Rows, stacks and what waits for a look; ``admission`` limits it."""
+    run = Driven(store)
+    run.live.take(run.feed.envelope(), 5000)
+    assert run.live.held_bytes == 5000
+    run.live.take(run.feed.envelope(), 5000)
+    store.append([run.feed.envelope()])
+    run.look()
+    rows = run.live.held_bytes
+    assert 10_000 < rows < 10**6
+    for text in ("s" * 60_000, "t" * 10_000):  # the newer one replaces the older
+        run.send(stacks=[StackDump(rank=0, worker=-1, pid=1, taken_ns=time.time_ns(), text=text)])
+        run.look()
+        assert run.live.held_bytes == rows + len(text)
