@@ -18,7 +18,6 @@ from loaderwatch.agent.compilers import hide_from_compile, hide_from_script, sho
 from loaderwatch.agent.describe import describe_loader, synced_buffers
 from loaderwatch.agent.epoch_check import epoch_check
 from loaderwatch.agent.guard import guard, say, shield
-from loaderwatch.agent.naming import unique
 from loaderwatch.agent.session import Session, current_session, open_session
 from loaderwatch.agent.steps import StepHooks
 from loaderwatch.agent.watch import Watch
@@ -111,15 +110,15 @@ def _watch(session: Session, loader: Any, name: str | None, role: str | None, ho
         if hooks is not None and known.role == "train":
             known.phases = hooks
         return loader
-    number = len(session.info.loaders)
     if role is None:
         role = everything.guess_role(loader, session.info.loaders)
         name = name or type(getattr(loader, "dataset", loader)).__name__
-    label = unique(name or role, session.info.loaders)
+    described = session.add_loader(describe_loader(loader, 0, name or role, role))
+    number = described.loader
     on_posix = os.name == "posix"
     watch = Watch(
         number,
-        label,
+        described.name,
         role,
         session.recorder,
         session.make_probe if on_posix else None,
@@ -128,7 +127,6 @@ def _watch(session: Session, loader: Any, name: str | None, role: str | None, ho
     )
     if role == "train":
         watch.phases = hooks
-    session.add_loader(describe_loader(loader, number, label, role))
     watch.note_pass = epoch_check(
         loader, lambda passes: session.change_loader(number, same_epoch_passes=passes)
     )

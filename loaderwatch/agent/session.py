@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import platform
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ from loaderwatch.agent.identity import (
     script_name,
 )
 from loaderwatch.agent.launch import keep_streamer, start_streamer
+from loaderwatch.agent.naming import unique
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.signals import free_signal, register_stacks
 from loaderwatch.agent.stderr import has_stderr, share_stderr
@@ -56,6 +58,7 @@ class Session:
         self.pid = os.getpid()
         self.folder = settings.rings_dir / run.run_id
         self.on_close: list[Callable[[], None]] = []
+        self._changing = threading.RLock()  # several threads may begin an epoch at the same time
         ring = self._make_ring()
         self.recorder = Recorder(ring)
         self.stack_signal = free_signal()
@@ -106,28 +109,34 @@ class Session:
             redact=self.settings.redact,
         )
 
-    def add_loader(self, info: LoaderInfo) -> None:
-        """Describe one more loader."""
-        self.change(loaders=[*self.info.loaders, info])
+    def add_loader(self, info: LoaderInfo) -> LoaderInfo:
+        """Describe one more loader; returns the description with the number and the unique name that it got."""
+        with self._changing:
+            known = self.info.loaders
+            info = msgspec.structs.replace(info, loader=len(known), name=unique(info.name, known))
+            self.change(loaders=[*known, info])
+        return info
 
     def change_loader(self, number: int, **facts: Any) -> None:
         """Set facts of one loader's description and publish it."""
-        loaders = [
-            msgspec.structs.replace(info, **facts) if info.loader == number else info
-            for info in self.info.loaders
-        ]
-        self.change(loaders=loaders)
+        with self._changing:
+            loaders = [
+                msgspec.structs.replace(info, **facts) if info.loader == number else info
+                for info in self.info.loaders
+            ]
+            self.change(loaders=loaders)
 
     def phase_name(self, name: str) -> int:
         """The number of a user phase's name; a run with endless names gets the last one for the rest."""
-        names = self.info.phase_names
-        try:
-            return names.index(name)
-        except ValueError:
-            if len(names) >= MAX_PHASE_NAMES:
-                return MAX_PHASE_NAMES - 1
-            self.change(phase_names=[*names, name[:200]])
-            return len(names)
+        with self._changing:
+            names = self.info.phase_names
+            try:
+                return names.index(name)
+            except ValueError:
+                if len(names) >= MAX_PHASE_NAMES:
+                    return MAX_PHASE_NAMES - 1
+                self.change(phase_names=[*names, name[:200]])
+                return len(names)
 
     def refresh(self) -> None:
         """Look again who we are: ``init_process_group`` and CUDA often come after ``attach``. And who watches us."""
@@ -146,8 +155,9 @@ class Session:
 
     def change(self, **facts: Any) -> None:
         """Set facts of the process's description and publish it."""
-        self.info = msgspec.structs.replace(self.info, **facts)
-        self.write_info()
+        with self._changing:
+            self.info = msgspec.structs.replace(self.info, **facts)
+            self.write_info()
 
     def write_info(self) -> None:
         """Publish the description; a reader sees the old one or the new one, whole."""

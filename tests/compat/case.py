@@ -68,18 +68,30 @@ class Case:
 
     body: Body
     methods: tuple[str, ...] = (FORK,)
-    ways: tuple[str, ...] = (ATTACHED, EVERYTHING)
+    ways: tuple[str, ...] = (ATTACHED, EVERYTHING, RUN)
+    quick: tuple[str, ...] = (
+        FORK,
+        FORKSERVER,
+        ATTACHED,
+        EVERYTHING,
+    )  # in these ways with these start methods
     alone: bool = (
         False  # in a process of its own: it may end it; its exit code, stdout and stderr are compared, too
     )
-    long: bool = False
+    long: bool = False  # in every way
+    needs: tuple[str, ...] = ()  # packages, without which it is skipped
     unwatched: bool = False  # no batch of it is recorded in the main process
     streamer: bool = False  # with a real streamer beside it
+    options: tuple[str, ...] = ()  # of the interpreter; for a case that is alone
 
     @property
     def name(self) -> str:
         """The function's."""
         return self.body.__name__
+
+    def is_long(self, method: str, way: str) -> bool:
+        """Whether this way of it is left to ``make compat``: what imports torch anew costs seconds each."""
+        return self.long or not {method, way} <= set(self.quick)
 
 
 def case(**how: Any) -> Callable[[Body], Body]:
@@ -125,16 +137,27 @@ def batches(loader: Iterable[Any], most: int = 10_000) -> list[Any]:
             if len(seen) == most:
                 break
     except Exception as error:
-        seen.append(error)
+        seen.append(_told(error))
     return seen
 
 
 def failure(call: Callable[[], Any]) -> Any:
-    """The error of a call; its value, if there is none."""
+    """The error of a call, described; its value, if there is none."""
     try:
         return call()
     except BaseException as error:
-        return error
+        return _told(error)
+
+
+def _told(error: BaseException) -> Any:
+    """An error described, and its frames let go.
+
+    Where PyTorch raises a worker's error again it makes a cycle, which would keep the iterator until a collection, and
+    to end workers from there takes PyTorch five seconds each.
+    """
+    told = described(error)
+    traceback.clear_frames(error.__traceback__)
+    return told
 
 
 def described(value: Any) -> Any:
@@ -174,6 +197,7 @@ def plain_text(text: str) -> str:
     text = re.sub(r"(?i)\b(pids?|pid\(s\)|process|file_system|torch)([ :=_/-]+)\d+", r"\1\2N", text)
     text = re.sub(r"\b0x[0-9a-f]+", "0xN", text)
     text = re.sub(r"(?<=[/ '\"])(/[\w.-]+)*/tmp[\w.-]*/[\w./-]+", "TMP", text)
+    text = re.sub(r"(?m)^USDT:.*\n", "", text)  # PyTorch's profiler, with a time stamp
     if sys.version_info < (3, 11):
         text = re.sub(rf' *File "[^"\n]*{_OURS}[^"\n]*", line \d+, in .*\n(?:    .*\n)?', "", text)
     return text

@@ -1,11 +1,12 @@
 """``python -m tests.compat.child ORDER``: runs cases one after the other in one way, and writes what each one saw.
 
-ORDER is a JSON object: module, way, method, cases, alone, out. One line of JSON goes to ``out`` as a case begins, and
+ORDER is a JSON object: module, way, method, cases, alone, limit (seconds), out. One line of JSON goes to ``out`` as a case begins, and
 one with what it saw as it ends, so that of a process that dies there is all that it did until then.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import importlib
 import json
@@ -25,6 +26,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
 
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
 from tests.compat.case import (
     ATTACHED,
     BARE,
@@ -41,7 +44,7 @@ from tests.compat.case import (
     seed,
 )
 
-SETTLE_S: Final = 5.0
+SETTLE_S: Final = 10.0
 """How long workers, threads and pipes that were told to end may take until they count as left behind."""
 
 
@@ -109,6 +112,11 @@ def _difference(before: Counter[str], after: Counter[str]) -> list[list[Any]]:
     return [[one, after[one] - before[one]] for one in sorted({*before, *after}) if after[one] != before[one]]
 
 
+def _iterators() -> int:
+    """How many loaders' iterators are alive: only a collection of cycles lets go of them, and of their workers."""
+    return sum(issubclass(type(one), _BaseDataLoaderIter) for one in gc.get_objects())
+
+
 def _recorded() -> int:
     session: Any = sys.modules.get("loaderwatch.agent.session")
     opened = session and session.current_session()
@@ -123,27 +131,33 @@ def _faults() -> list[str]:
 def observe(one: Case, watcher: Watcher, started: Started, output: Path) -> dict[str, Any]:
     """Run one case in this process; what it saw, and what it left behind.
 
-    The collector is off while it runs: a cycle of ours would keep workers alive, and must show.
+    The collector is off while it runs: a cycle of ours would keep iterators and workers alive, and must show. (PyTorch
+    makes such a cycle itself where it raises an error of a worker again.)
     """
     gc.collect()
     gc.disable()
     seed()
     started.pids.clear()
     output.write_bytes(b"")
+    began = time.monotonic()
     files, threads, recorded = _open_files(), _threads(), _recorded()
 
     with _output(output), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         saw = described(failure(lambda: one.body(watcher)))
-        give_up_at = time.monotonic() + SETTLE_S
-        while (left := started.left()) or _threads() != threads or _open_files() != files:
-            if time.monotonic() > give_up_at:
-                break
-            time.sleep(0.01)
+    kept = _iterators()
+    if kept:
+        gc.collect()
+    give_up_at = time.monotonic() + SETTLE_S
+    while (left := started.left()) or _threads() != threads or _open_files() != files:
+        if time.monotonic() > give_up_at:
+            break
+        time.sleep(0.01)
     seen = {
         "saw": saw,
         "generators": generators(),
         "workers": len(started.pids),
+        "kept": kept,
         "left": left,
         "threads": _difference(threads, _threads()),
         "files": _difference(files, _open_files()),
@@ -151,7 +165,11 @@ def observe(one: Case, watcher: Watcher, started: Started, output: Path) -> dict
         "warnings": [
             [w.category.__name__, plain_text(str(w.message)), f"{w.filename}:{w.lineno}"] for w in warned
         ],
-        "ours": {"recorded": _recorded() - recorded, "faults": _faults()},
+        "ours": {
+            "recorded": _recorded() - recorded,
+            "faults": _faults(),
+            "seconds": round(time.monotonic() - began, 2),
+        },
     }
     gc.enable()
     return seen
@@ -171,6 +189,7 @@ def alone(one: Case, watcher: Watcher) -> dict[str, Any]:
 def main(order: dict[str, Any]) -> None:
     """Run what was ordered."""
     way, method = order["way"], order["method"]
+    faulthandler.dump_traceback_later(order["limit"], exit=True)
     multiprocessing.set_start_method(method)
     if method != FORK:
         resource_tracker.ensure_running()  # what multiprocessing keeps open is not the first case's

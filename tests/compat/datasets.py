@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
@@ -46,3 +50,43 @@ class SizedStream(Stream):
 
     def __len__(self) -> int:
         return self.said
+
+
+class Batched(Squares):
+    """Reads a whole batch at once."""
+
+    def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
+        assert type(indices) is list
+        return [self[index] for index in indices]
+
+
+class Slow(Squares):
+    """One sample takes its time."""
+
+    def __init__(self, length: int = 24, slow: int = -1, seconds: float = 0.2) -> None:
+        super().__init__(length)
+        self.slow = slow
+        self.seconds = seconds
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if index == self.slow:
+            time.sleep(self.seconds)
+        return super().__getitem__(index)
+
+
+def noisy_init(worker: int) -> None:
+    """Draws from all generators of its worker, and leaves a mark in the copy of the dataset."""
+    info: Any = get_worker_info()
+    info.dataset.mark = [worker, *about_generators()]
+
+
+def about_generators() -> list[float]:
+    """What the generators of this process give next."""
+    return [torch.rand(1).item(), random.random(), float(np.random.rand())]
+
+
+def about_worker(rows: list[torch.Tensor]) -> list[object]:
+    """A collate function: the batch, who made it, and what its generators give."""
+    info = get_worker_info()
+    worker = (info.id, info.num_workers, info.seed, getattr(info.dataset, "mark", None)) if info else None
+    return [torch.stack(rows), worker, about_generators()]

@@ -17,13 +17,14 @@ import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from loaderwatch.core.config import load_settings
-from tests.compat.case import BARE, RUN, Case, cases_of, plain_text
+from tests.compat.case import ATTACHED, BARE, FORK, RUN, Case, cases_of, plain_text
 
 TIMEOUT_S: Final = 200
 """Of one child process: minutes on a machine that is busy with other things, seconds else."""
@@ -75,11 +76,16 @@ def trials_of(module: str) -> list[Any]:
             Trial(module, name, method, way),
             id=f"{name}-{method}-{way}",
             # the first test of a group waits for all its processes
-            marks=[pytest.mark.timeout(4 * LONG_TIMEOUT_S), *([pytest.mark.long] if one.long else [])],
+            marks=[
+                pytest.mark.timeout(4 * LONG_TIMEOUT_S),
+                *([pytest.mark.long] if one.is_long(method, way) else []),
+                *(pytest.mark.skip(f"{need} is not installed") for need in one.needs if not find_spec(need)),
+            ],
         )
         for name, one in cases_of(importlib.import_module(module)).items()
         for method in one.methods
         for way in one.ways
+        if method == FORK or way == ATTACHED
     ]
 
 
@@ -163,19 +169,21 @@ def _outcome(process: Process) -> Outcome:
     }
     if not any(one.streamer for one in chosen):
         env["LOADERWATCH_NO_STREAMER"] = "1"
+    limit = LONG_TIMEOUT_S if any(one.long for one in chosen) else TIMEOUT_S
     order = {
         "module": process.module,
         "way": process.way,
         "method": process.method,
         "cases": process.names,
         "alone": process.alone,
+        "limit": limit,
         "out": str(directory / "out"),
     }
-    target = ["-m", "tests.compat.child", json.dumps(order)]
-    command = [sys.executable, *(["-m", "loaderwatch", "run"] if process.way == RUN else []), *target]
-    limit = LONG_TIMEOUT_S if any(one.long for one in chosen) else TIMEOUT_S
+    python = [sys.executable, *(option for one in chosen for option in one.options)]
+    run = ["-m", "loaderwatch", "run", "--", *python] if process.way == RUN else []
+    command = [*python, *run, "-m", "tests.compat.child", json.dumps(order)]
     try:
-        return _run_to_its_end(command, env, directory, limit)
+        return _run_to_its_end(command, env, directory, limit + 10)
     finally:
         shutil.rmtree(load_settings(env).rings_dir, ignore_errors=True)
         shutil.rmtree(directory, ignore_errors=True)

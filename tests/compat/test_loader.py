@@ -6,7 +6,11 @@ import pytest
 
 from tests.compat.harness import Laboratory, Trial, trials_of
 
+MODULES = ("loader", "errors", "iteration", "classes", "process")
 
-@pytest.mark.parametrize("trial", trials_of("tests.compat.cases_loader"))
+
+@pytest.mark.parametrize(
+    "trial", [one for name in MODULES for one in trials_of(f"tests.compat.cases_{name}")]
+)
 def test_loader(trial: Trial, laboratory: Laboratory) -> None:
     laboratory.compare(trial)

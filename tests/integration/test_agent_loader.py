@@ -8,9 +8,13 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+# Else the worker imports it; garbage of earlier tests that is collected meanwhile imports, too, which Python < 3.12 does
+# not survive (a KeyError in the import lock).
+import numpy.random  # noqa: F401 - for the reason above
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
@@ -189,6 +193,7 @@ def test_epoch_goes_on_after_an_error(rings: RingFolder) -> None:
 
 def test_break_ends_the_epoch_and_the_workers(rings: RingFolder) -> None:
     loader = loaderwatch.attach(DataLoader(Squares(), batch_size=4, num_workers=2))
+    gc.collect()  # workers of an error before: where PyTorch raises it again it makes a cycle
     gc.disable()  # a reference cycle of ours would keep the workers alive
     try:
         for _ in loader:
@@ -420,6 +425,22 @@ def test_everything_is_watched_without_a_loader(rings: RingFolder) -> None:
     loaderwatch.detach()
     assert DataLoader.__iter__ is before
     assert type(loader) is DataLoader
+
+
+def test_loaders_of_several_threads_get_numbers_and_names_of_their_own(rings: RingFolder) -> None:
+    loaderwatch.attach()
+    start = threading.Barrier(8)
+
+    def train(_: int) -> int:
+        loader = DataLoader(Squares(6), batch_size=2)
+        start.wait(30)
+        return len(batches(loader))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(train, range(8))) == [3] * 8
+    infos = rings.processes()[0].loaders
+    assert [one.loader for one in infos] == list(range(8))
+    assert len({one.name for one in infos}) == 8
 
 
 def test_an_iter_from_beside_dataloader_runs_once(rings: RingFolder) -> None:
