@@ -140,7 +140,7 @@ def check(page: Page, where: str) -> None:
     assert too_wide <= 0, f"{where}: {too_wide} px wider than the screen"
 
 
-@pytest.mark.parametrize("size", ["wide", "narrow"])
+@pytest.mark.parametrize("size", ["wide", pytest.param("narrow", marks=pytest.mark.long)])
 def test_a_hostile_run_runs_nothing_on_any_page(hostile: Access, watched: Watched, size: str) -> None:
     page = watched.page
     width, height = SIZES["wide"] if size == "wide" else (390, 844)

@@ -66,8 +66,15 @@ def sign_in(page: Page, token: str) -> None:
     page.keyboard.press("Enter")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 1280),
+        ("dark", 390),
+        pytest.param("dark", 1280, marks=pytest.mark.long),
+        pytest.param("light", 390, marks=pytest.mark.long),
+    ],
+)
 def test_signing_in_works_without_scripts_and_leads_to_the_page_that_was_asked_for(
     access: Access, browser: Browser, scheme: Literal["light", "dark"], width: int
 ) -> None:
@@ -155,9 +162,8 @@ def test_the_address_with_the_token_leads_to_the_run_and_hides_the_token(
     assert found == []
 
 
-@pytest.mark.parametrize(("who", "may"), [("owner", True), ("viewer", False)])
 def test_a_viewer_is_shown_no_buttons_that_the_server_would_refuse(
-    tmp_path: Path, context: BrowserContext, who: str, may: bool
+    tmp_path: Path, context: BrowserContext
 ) -> None:
     detector = ScriptedDetector()
     detector.findings = [
@@ -175,17 +181,20 @@ def test_a_viewer_is_shown_no_buttons_that_the_server_would_refuse(
             return bool(access.get("/runs/run-1/findings"))
 
         wait_until("an alert", found)
-        page = context.new_page()
         alert = access.get("/runs/run-1/findings")[0]["id"]
-        page.goto(f"{access.url}/?token={getattr(access, who)}#/runs/run-1/findings/{alert}")
-        expect(page.get_by_text("Two workers.")).to_be_visible()
-        for name in ("Acknowledge", "Silence for 1 h"):
-            expect(page.get_by_role("button", name=name)).to_have_count(int(may))
-        page.goto(f"{access.url}/#/runs/run-1/ranks/0")
-        expect(page.get_by_role("heading", name="Stacks")).to_be_visible()
-        expect(page.get_by_role("button", name="Take stacks now")).to_have_count(int(may))
-        status = page.evaluate("fetch('/api/v1/runs/run-1/stacks', {method: 'POST'}).then(a => a.status)")
-        assert status == (200 if may else 403)
+        for token, may in ((access.owner, True), (access.viewer, False)):
+            context.clear_cookies()
+            page = context.new_page()
+            page.goto(f"{access.url}/?token={token}#/runs/run-1/findings/{alert}")
+            expect(page.get_by_text("Two workers.")).to_be_visible()
+            for name in ("Acknowledge", "Silence for 1 h"):
+                expect(page.get_by_role("button", name=name)).to_have_count(int(may))
+            page.goto(f"{access.url}/#/runs/run-1/ranks/0")
+            expect(page.get_by_role("heading", name="Stacks")).to_be_visible()
+            expect(page.get_by_role("button", name="Take stacks now")).to_have_count(int(may))
+            ask = "fetch('/api/v1/runs/run-1/stacks', {method: 'POST'}).then(a => a.status)"
+            assert page.evaluate(ask) == (200 if may else 403)
+            page.close()
 
 
 def test_another_sites_page_may_not_post_with_the_persons_cookie(

@@ -152,6 +152,7 @@ def serving(
         access_log=False,
         lifespan="on",
         timeout_graceful_shutdown=1,
+        timeout_keep_alive=5 if connection is None else 1,  # deadlines of its own are there to be waited for
         **uvicorn_options() | ({"http": connection} if connection else {}),
     )
     server = uvicorn.Server(config)

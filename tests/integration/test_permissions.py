@@ -95,6 +95,7 @@ def test_a_folder_that_somebody_prepared_in_shared_memory_is_not_used(data_dir: 
         assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("setpriv") or os.geteuid() != 0, reason="needs root and setpriv")
 def test_a_folder_that_another_user_prepared_is_named(data_dir: Path, tmp_path: Path) -> None:
     """As user 65534, who may read everything so that it finds Python wherever that is; the folder is root's."""

@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis.errors import Unsatisfiable
 
 from tests.fakes.hostile import full_envelope
 from tests.fakes.serving import Access, serving, wait_until
@@ -17,7 +16,7 @@ from tests.fakes.serving import Access, serving, wait_until
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis needs Python 3.11")
 
 ENDLESS = "/api/v1/runs/{run}/events"  # the stream; asked for below
-QUICK = 3
+QUICK = 2
 LONG = 60
 
 
@@ -46,11 +45,10 @@ def try_all(access: Access, token: str, examples: int) -> dict[str, set[int]]:
                 continue
             statuses = seen[f"{operation.method.upper()} {operation.path}"] = set()
             _try_one(client, operation, schemathesis.GenerationMode.POSITIVE, examples, statuses)
-            try:
+            if (
+                operation.query
+            ):  # the others take nothing, or any text: schemathesis cannot make a wrong request of them
                 _try_one(client, operation, schemathesis.GenerationMode.NEGATIVE, examples, statuses)
-            except Unsatisfiable:
-                # It takes nothing, or any text: it cannot be asked wrongly. None that has parameters may end here.
-                assert not operation.query, operation.path
     return seen
 
 
