@@ -6,6 +6,7 @@ shows the page does not have, and a script that is not watched should not wait f
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -53,9 +54,16 @@ def attach(
     """
     if _disabled():
         return loader
-    from loaderwatch.agent.attach import attach as attach_now
+    # Loading our modules can make a full collection due: 0.1 s over torch's objects, and not in here.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        from loaderwatch.agent.attach import attach as attach_now
 
-    watched: L = attach_now(loader, name, role, model, optimizer, run, server)
+        watched: L = attach_now(loader, name, role, model, optimizer, run, server)
+    finally:
+        if collects:
+            gc.enable()
     return watched
 
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+import loaderwatch
 from loaderwatch.agent.garbage import watch_collections
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import RECORD_FIELDS, RecordKind
 from loaderwatch.core.ring import RingIdentity, RingReader, RingWriter
+
+NUMBERS = TensorDataset(torch.arange(2))
 
 
 def collections(path: Path) -> list[dict[str, int]]:
@@ -39,3 +46,18 @@ def test_a_long_pause_is_recorded_and_a_short_one_is_not(tmp_path: Path) -> None
     assert collections(tmp_path / "a.ring")[-1] == long
     del heap
     ring.close()
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_attach_leaves_the_collector_as_it_was(data_dir: Path, no_streamer: None, collects: bool) -> None:
+    """Also when an argument is refused."""
+    was = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        loaderwatch.attach(DataLoader(NUMBERS))
+        assert gc.isenabled() is collects
+        with pytest.raises(ValueError, match="role"):
+            loaderwatch.attach(DataLoader(NUMBERS), role="none")
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if was else gc.disable)()
