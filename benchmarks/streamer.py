@@ -28,7 +28,7 @@ from loaderwatch.core.config import load_settings
 from loaderwatch.core.proof import proofs
 from loaderwatch.core.records import RECORD_FIELDS, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, WORKER_CAPACITY, RingIdentity, RingWriter
-from loaderwatch.core.wire import LoaderInfo, ProcessInfo, decode, row_count
+from loaderwatch.core.wire import LoaderInfo, ProcessInfo, decode, row_count, split
 from loaderwatch.demo.stand_in import NoCompiler, SimulatedGpu, build, environment, write_script
 from loaderwatch.streamer.samplers.procfs import ProcessFiles
 
@@ -113,10 +113,10 @@ class Received:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                envelope = decode(body)
-                received.rows += sum(row_count(table) for table in envelope.tables.values())
+                for envelope in map(decode, split(body)):
+                    received.rows += sum(row_count(table) for table in envelope.tables.values())
+                    received.envelopes += 1
                 received.bytes += len(body)
-                received.envelopes += 1
                 self._reply(b'{"stored_seq": %d}' % envelope.seq)
 
             def _reply(self, answer: bytes) -> None:

@@ -19,6 +19,8 @@ from loaderwatch.core.records import LATER_COLUMNS, TABLES, UNKNOWN, Column
 
 SCHEMA_VERSION: Final = 1
 MAX_ENVELOPE_BYTES: Final = 8 * 2**20
+MAX_TOGETHER: Final = 64  # envelopes of one request, and
+TOGETHER_BYTES: Final = 2**20  # about so many bytes of them
 MAX_ROWS: Final = 200_000
 MAX_TEXT: Final = 64 * 1024
 MAX_NAME: Final = 500
@@ -240,6 +242,7 @@ _COLUMN_NAMES: Final = {
     name: frozenset(column.name for column in columns) for name, columns in TABLES.items()
 }
 _encoder: Final = msgspec.msgpack.Encoder()
+_several: Final = msgspec.msgpack.Decoder(list[bytes])
 _decoder: Final = msgspec.msgpack.Decoder(Envelope)
 
 
@@ -267,6 +270,30 @@ def row_count(table: dict[str, bytes]) -> int:
 def encode(envelope: Envelope) -> bytes:
     """The envelope as MessagePack."""
     return _encoder.encode(envelope)
+
+
+def join(payloads: Sequence[bytes]) -> bytes:
+    """The body of one request: an envelope as it is, or several as an array of binaries."""
+    return payloads[0] if len(payloads) == 1 else _encoder.encode(payloads)
+
+
+def split(body: bytes) -> list[bytes]:
+    """The envelopes of a request, not looked at yet.
+
+    Raises:
+        WireError: it is an array, and not one of 1 to ``MAX_TOGETHER`` binaries.
+    """
+    if not body or not (body[0] & 0xF0 == 0x90 or body[0] in (0xDC, 0xDD)):  # MessagePack's arrays
+        return [body]
+    if body[0] == 0xDD:
+        raise WireError("(body)", f"at most {MAX_TOGETHER} envelopes may come together")
+    try:
+        payloads = _several.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise WireError("(body)", f"neither an envelope nor an array of them: {error}") from error
+    if not 1 <= len(payloads) <= MAX_TOGETHER:
+        raise WireError("(body)", f"{len(payloads)} envelopes; 1 to {MAX_TOGETHER} may come together")
+    return payloads
 
 
 def decode(payload: bytes, unknown: set[str] | None = None) -> Envelope:

@@ -24,8 +24,8 @@ class _HandedOut:
 class Errands:
     """Thread-safe: detectors leave errands while receipts are written.
 
-    A streamer sends its next envelope only when it has the receipt for the one before. So an envelope that comes again
-    tells that its receipt was lost on the way, and what it carried is handed out again.
+    A streamer sends its next envelopes only when it has the receipt for those before. So an envelope that comes again, first
+    of its request, tells that its receipt was lost on the way, and what it carried is handed out again.
     """
 
     def __init__(self) -> None:

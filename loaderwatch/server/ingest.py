@@ -91,6 +91,20 @@ class Ingest:
         """Call ``callback(run_id, reason)`` on the event loop when envelopes of a run could not be stored."""
         self._on_refused.append(callback)
 
+    async def submit_all(self, payloads: Sequence[bytes]) -> tuple[Envelope, int]:
+        """Store several of one stream in their order; returns the first, and the highest sequence stored after the last.
+
+        Raises what it does for the first that is refused; those beside it are stored all the same.
+        """
+        if len(payloads) == 1:
+            return await self.submit(payloads[0])
+        stored: list[tuple[Envelope, int]] = []
+        for one in await asyncio.gather(*map(self.submit, payloads), return_exceptions=True):
+            if isinstance(one, BaseException):
+                raise one
+            stored.append(one)
+        return stored[0][0], stored[-1][1]
+
     async def submit(self, payload: bytes) -> tuple[Envelope, int]:
         """Store one payload; returns the envelope and the highest sequence stored of its stream, once on disk.
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from loaderwatch.core import wire
 from loaderwatch.core.errors import WireError
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, Receipt
 from loaderwatch.server.answers import error_answer, json_answer
@@ -40,7 +41,7 @@ class IngestCounts:
 
 @router.post("/api/v1/ingest")
 async def ingest(request: Request) -> Response:
-    """Store one envelope; the answer says what its sender should do next."""
+    """Store one envelope, or several of one stream; the answer says what its sender should do next."""
     parts: Parts = request.app.state.parts
     counts = parts.ingest_counts
     if counts.open >= MAX_CONCURRENT:
@@ -72,7 +73,8 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
                 return _too_large(counts)
             if counts.reading_bytes > MAX_READING_BYTES:
                 raise Busy(counts.reading_bytes, 1.0)
-        envelope, stored_seq = await parts.ingest.submit(bytes(body))
+        payloads = wire.split(bytes(body))
+        envelope, stored_seq = await parts.ingest.submit_all(payloads)
     except ClientDisconnect:
         return Response(status_code=400)  # nobody reads it
     except WireError:
@@ -83,8 +85,9 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
         raise
     finally:
         counts.reading_bytes -= len(body)
-    counts.accepted += 1
+    counts.accepted += len(payloads)
     counts.bytes += len(body)
+    # By the first of several: it is the one that comes again when this answer is lost.
     live = parts.live.get(envelope.run_id)
     requests, notices = (
         live.receipt(envelope.host.name, envelope.stream, envelope.seq) if live is not None else ([], [])

@@ -12,9 +12,11 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core.wire import MAX_TOGETHER, TOGETHER_BYTES
 from loaderwatch.streamer.envelope_file import Covered, count_ring_rows, count_rows, pack_file, unpack_file
 from loaderwatch.streamer.shelf import Shelf
 from loaderwatch.streamer.state import StreamState, set_aside
@@ -35,7 +37,7 @@ class _Waiting:
 
 
 class Outbox:
-    """The queue between the drain loop (``put``) and the upload thread (``oldest``, ``settle``, ``reject``)."""
+    """The queue between the drain loop (``put``) and the upload thread (``together``, ``settle``, ``reject``)."""
 
     def __init__(
         self,
@@ -57,8 +59,8 @@ class Outbox:
         self._highest_seen = 0
         self._drop_said_at = -SAY_AGAIN_S
         self.state = self._recover(fresh_state, current_boot)
-        oldest = next(iter(self._waiting), None)
-        self._maybe_sent = oldest  # the server may have it: it is not dropped before that is known
+        # The server may have these: they are not dropped before that is known.
+        self._maybe_sent = max((entry.seq for entry in self._of_one_request()), default=0)
         newest = next(reversed(self._waiting.values()), None)
         self._next_seq = max(self.state.settled_seq, self._highest_seen) + 1
         self.cursors: dict[str, int] = dict(newest.covered.cursors if newest else self.state.cursors)
@@ -131,25 +133,32 @@ class Outbox:
             if not self._waiting:
                 self._arrived.wait(timeout_s)
 
-    def oldest(self) -> tuple[int, bytes] | None:
-        """The next envelope to send; one whose file is broken is set aside and passed over."""
+    def together(self) -> list[tuple[int, bytes]]:
+        """The next envelopes to send, in order, as many as go into one request; empty when nothing waits.
+
+        One whose file is broken is set aside and passed over.
+        """
         with self._lock:
-            while self._waiting:
-                entry = next(iter(self._waiting.values()))
-                payload = self._read(entry)
-                if payload is not None:
-                    self._maybe_sent = entry.seq
-                    return entry.seq, payload
-                self._lost[-1] += max(1, _read_between(self.state.cursors, entry.covered.cursors))
-                self._settle(entry)
-            return None
+            found: list[tuple[int, bytes]] = []
+            while self._waiting and not found:
+                for entry in self._of_one_request():
+                    payload = self._read(entry)
+                    if payload is not None:
+                        found.append((entry.seq, payload))
+                        continue
+                    if not found:  # else once it is the oldest
+                        self._lost[-1] += max(1, _read_between(self.state.cursors, entry.covered.cursors))
+                        self._settle(entry)
+                    break
+            if found:
+                self._maybe_sent = max(self._maybe_sent, found[-1][0])
+            return found
 
     def settle(self, seq: int) -> None:
-        """The server has this envelope (always the oldest)."""
+        """The server has this envelope and those before it."""
         with self._lock:
-            entry = self._waiting.get(seq)
-            if entry is not None:
-                self._settle(entry)
+            while self._waiting and next(iter(self._waiting)) <= seq:
+                self._settle(next(iter(self._waiting.values())))
 
     def reject(self, seq: int, payload: bytes) -> None:
         """The server will never take this envelope: keep its file for a person, count its rows, go on."""
@@ -171,6 +180,17 @@ class Outbox:
 
     # -- within the lock
 
+    def _of_one_request(self) -> list[_Waiting]:
+        """The oldest, and what may go with it: a small outbox keeps most of its envelopes free to be dropped."""
+        entries: list[_Waiting] = []
+        room = min(TOGETHER_BYTES, self._max_bytes // 8)
+        for entry in islice(self._waiting.values(), MAX_TOGETHER):
+            room -= entry.size
+            if entries and room < 0:
+                break
+            entries.append(entry)
+        return entries
+
     def _read(self, entry: _Waiting) -> bytes | None:
         try:
             whole = unpack_file(entry.path.read_bytes())
@@ -185,7 +205,7 @@ class Outbox:
 
     def _drop_oldest(self) -> bool:
         """Make room; False if there is nothing that may go."""
-        entry = next((w for w in self._waiting.values() if w.seq != self._maybe_sent), None)
+        entry = next((w for w in self._waiting.values() if w.seq > self._maybe_sent), None)
         if entry is None:
             return False
         payload = self._read(entry)

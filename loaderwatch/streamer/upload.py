@@ -1,4 +1,8 @@
-"""Sending envelopes, in order, in a thread of its own: the drain loop never waits for the network."""
+"""Sending envelopes, in order, in a thread of its own: the drain loop never waits for the network.
+
+What gathered while the server was away goes several to a request: one by one, a host with 16 ranks would get some ten a second
+acknowledged, and ten minutes of outage would take minutes to catch up on.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ import msgspec
 
 from loaderwatch.core.proof import NotProven
 from loaderwatch.core.tls import client_context, explain
-from loaderwatch.core.wire import Receipt
+from loaderwatch.core.wire import Receipt, join
 from loaderwatch.streamer.outbox import Outbox
 from loaderwatch.streamer.proving import Away, have_proven
 
@@ -64,6 +68,7 @@ class Uploader(threading.Thread):
         self._stop_asked = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
         self._refused = self._refusal_said = False
+        self._alone = 0  # so many envelopes go one by one
         self._away_said = False
         self._unreached_said = self._rejection_said = False
         self._began = time.monotonic()
@@ -86,11 +91,11 @@ class Uploader(threading.Thread):
                     self._stop_asked.wait(jittered(backoff_s))
                     backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
                     continue
-            waiting = self._outbox.oldest()
-            if waiting is None:
+            waiting = self._outbox.together()
+            if not waiting:
                 self._outbox.wait(0.5)
                 continue
-            pause_s = self._send(*waiting)
+            pause_s = self._send(waiting if self._alone == 0 else waiting[:1])
             if pause_s is None:
                 backoff_s = FIRST_BACKOFF_S
                 continue
@@ -98,10 +103,10 @@ class Uploader(threading.Thread):
             backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
         self._close()
 
-    def _send(self, seq: int, payload: bytes) -> float | None:
-        """Send one envelope; None when it is done with, else the seconds to wait before trying again."""
+    def _send(self, waiting: list[tuple[int, bytes]]) -> float | None:
+        """Send envelopes; None when they are done with, else the seconds to wait before trying again."""
         try:
-            status, retry_after_s, body = self._post(payload)
+            status, retry_after_s, body = self._post(join([payload for _, payload in waiting]))
         except NotProven as error:
             self._say_unproven(error)
             return self._leave(UNPROVEN_BACKOFF_S)
@@ -113,8 +118,13 @@ class Uploader(threading.Thread):
             self._say_away(f"cannot be reached ({explain(error)})")
             return self._leave(0.0)
         if status == 200:
-            return self._received(seq, body)
+            return self._received(waiting, body)
+        if status in REJECTED_STATUSES and len(waiting) > 1:
+            self._alone = len(waiting)  # to learn which of them it is
+            return None
         if status in REJECTED_STATUSES:
+            ((seq, payload),) = waiting
+            self._alone = max(0, self._alone - 1)
             log.error("envelope %d was rejected (%d): %s; set aside as .rejected", seq, status, body[:500])
             self._outbox.reject(seq, payload)
             self._say_rejection(status, body)
@@ -137,7 +147,7 @@ class Uploader(threading.Thread):
         self.target = None
         return pause_s
 
-    def _received(self, seq: int, body: bytes) -> float | None:
+    def _received(self, sent: list[tuple[int, bytes]], body: bytes) -> float | None:
         try:
             receipt = msgspec.json.decode(body, type=Receipt)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
@@ -148,7 +158,8 @@ class Uploader(threading.Thread):
         if self._away_said:
             log.info("the server takes envelopes again")
         self._away_said = self._refusal_said = self._refused = False
-        self._outbox.settle(seq)
+        self._alone = max(0, self._alone - len(sent))
+        self._outbox.settle(sent[-1][0])
         if receipt.stack_requests or receipt.notices:
             self.receipts.append(receipt)
         return None

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from loaderwatch.core.proof import IDENTITY_PATH, proofs
-from loaderwatch.core.wire import Envelope, decode
+from loaderwatch.core.wire import Envelope, decode, split
 from tests.fakes.quiet_server import QuietServer
 
 TOKEN = "a-secret-for-tests"
@@ -30,6 +30,7 @@ class Receiver:
         self.tokens: list[str | None] = []
         self.extra: dict[str, Any] = {}  # for the next receipt
         self.answer: Callable[[int], tuple[int, bytes, dict[str, str]] | None] | None = None
+        self.judge: Callable[[int, bytes], tuple[int, bytes, dict[str, str]] | None] | None = None  # by body
         self._lock = threading.Lock()
         receiver = self
 
@@ -48,7 +49,9 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.tokens.append(self.headers.get("Authorization"))
-                chosen = receiver.answer(len(receiver.tokens)) if receiver.answer else None
+                number = len(receiver.tokens)
+                chosen = receiver.answer(number) if receiver.answer else None
+                chosen = receiver.judge(number, body) if receiver.judge else chosen
                 if chosen is not None:
                     self._reply(*chosen)
                     return
@@ -71,11 +74,11 @@ class Receiver:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
     def _store(self, body: bytes) -> bytes:
-        envelope = decode(body)
         with self._lock:
-            key = (envelope.stream, envelope.seq)
-            self.posts.append(key)
-            self.envelopes.setdefault(key, envelope)
+            for envelope in map(decode, split(body)):
+                key = (envelope.stream, envelope.seq)
+                self.posts.append(key)
+                self.envelopes.setdefault(key, envelope)
             extra, self.extra = self.extra, {}
         return json.dumps({"stored_seq": envelope.seq, **extra}).encode()
 

@@ -7,6 +7,7 @@ import http.server
 import threading
 import urllib.parse
 
+from loaderwatch.core.wire import split
 from tests.fakes.quiet_server import QuietServer
 
 
@@ -39,7 +40,7 @@ class Tap:
                     connection.close()
                 if answer.status == 200 and body is not None and self.path.endswith("/ingest"):
                     with tap._lock:
-                        tap.payloads.append(body)
+                        tap.payloads.extend(split(body))
                 self.send_response(answer.status)
                 for name in ("Content-Type", "Retry-After"):
                     if answer.headers[name]:

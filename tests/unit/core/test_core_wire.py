@@ -23,14 +23,17 @@ from loaderwatch.core.records import (
 from loaderwatch.core.wire import (
     MAX_ENVELOPE_BYTES,
     MAX_TEXT,
+    MAX_TOGETHER,
     Envelope,
     HostInfo,
     StackDump,
     decode,
     encode,
+    join,
     pack_column,
     pack_table,
     row_count,
+    split,
 )
 
 
@@ -145,3 +148,22 @@ def test_records_fit_their_slots_and_tables() -> None:
     for name, columns in TABLES.items():
         assert len({column.name for column in columns}) == len(columns)
         assert TIME_COLUMN[name] in {column.name for column in columns}
+
+
+def test_several_envelopes_go_together() -> None:
+    """One goes as it is; an array of binaries is several."""
+    payloads = [encode(envelope(seq=seq)) for seq in range(1, 4)]
+    assert split(join(payloads[:1])) == payloads[:1] == [join(payloads[:1])]
+    assert split(join(payloads)) == payloads
+    assert len(split(join(payloads[:1] * MAX_TOGETHER))) == MAX_TOGETHER == 64
+    with pytest.raises(WireError, match="65 envelopes; 1 to 64 may come together"):
+        split(join(payloads[:1] * (MAX_TOGETHER + 1)))
+
+
+@pytest.mark.parametrize(
+    "body", [b"\x90", b"\x91", b"\x91\x01", b"\x92\xc4\x01a", b"\xdd\xff\xff\xff\xff", b"\x91\x91\xc4\x01a"]
+)
+def test_what_is_no_array_of_envelopes_is_refused(body: bytes) -> None:
+    """Empty, cut off, of something else, of a length nobody would send."""
+    with pytest.raises(WireError, match="body"):
+        split(body)

@@ -270,3 +270,24 @@ def test_what_waits_counts_as_what_it_is_in_memory(tmp_path: Path) -> None:
         store.close()
 
     asyncio.run(play())
+
+
+def test_several_of_one_request_share_a_commit(tmp_path: Path) -> None:
+    """Also when one of them was stored before, or is refused: the others are stored, and the sender is told."""
+
+    async def play() -> None:
+        store = DuckDBStore(tmp_path)
+        ingest = Ingest(store)
+        told: list[int] = []
+        ingest.on_stored(lambda e, _: told.append(e.seq))
+        ingest.start()
+        first, highest = await ingest.submit_all([_payload(n) for n in range(1, 21)])
+        assert (first.seq, highest, told) == (1, 20, list(range(1, 21)))
+        with pytest.raises(WireError, match="not MessagePack"):
+            await ingest.submit_all([_payload(20), b"\xc1", _payload(21)])
+        first, highest = await ingest.submit_all([_payload(20), _payload(21), _payload(22)])
+        assert (first.seq, highest, told) == (20, 22, list(range(1, 23)))
+        await ingest.stop()
+        store.close()
+
+    asyncio.run(play())

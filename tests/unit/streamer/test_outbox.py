@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.records import TABLES
-from loaderwatch.core.wire import Envelope, HostInfo, Loss, encode, pack_table
+from loaderwatch.core.wire import MAX_TOGETHER, Envelope, HostInfo, Loss, encode, pack_table
+from loaderwatch.streamer import outbox as outbox_module
 from loaderwatch.streamer import shelf
 from loaderwatch.streamer.envelope_file import Covered, count_rows, pack_file, unpack_file
 from loaderwatch.streamer.outbox import Outbox
@@ -50,16 +51,21 @@ def fill(outbox: Outbox, count: int) -> None:
         outbox.put(payload(seq), {"ring": seq * 10})
 
 
+def front(outbox: Outbox) -> tuple[int, bytes] | None:
+    """The oldest of those that go together."""
+    return next(iter(outbox.together()), None)
+
+
 def test_in_order_and_gone_when_settled(tmp_path: Path) -> None:
     """First in, first out; the files follow."""
     outbox = make(tmp_path / "o")
     fill(outbox, 3)
     for seq in (1, 2, 3):
-        waiting = outbox.oldest()
+        waiting = front(outbox)
         assert waiting is not None
         assert waiting == (seq, payload(seq))
         outbox.settle(seq)
-    assert outbox.oldest() is None
+    assert front(outbox) is None
     assert not list(tmp_path.rglob("*.lwe"))
     outbox.close()
     assert not (tmp_path / "o").exists()
@@ -75,7 +81,7 @@ def test_a_successor_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
     assert second.state.wall_offset_ns == 7
     assert second.next_seq == 5
     assert second.cursors == {"ring": 40}
-    waiting = second.oldest()
+    waiting = front(second)
     assert waiting is not None
     assert waiting[0] == 2
 
@@ -98,7 +104,7 @@ def test_a_death_between_the_receipt_and_the_removal(tmp_path: Path) -> None:
     first.settle(1)
     (tmp_path / "o" / "000000000001.lwe").write_bytes(kept)
     second = make(tmp_path / "o")
-    waiting = second.oldest()
+    waiting = front(second)
     assert waiting is not None
     assert waiting[0] == 2
 
@@ -131,7 +137,7 @@ def test_full_drops_the_oldest_and_counts_their_rows(tmp_path: Path) -> None:
     assert len(outbox) == 3
     assert outbox.take_losses() == {0: 6}
     assert outbox.take_losses() == {}
-    waiting = outbox.oldest()
+    waiting = front(outbox)
     assert waiting is not None
     assert waiting[0] == 3
 
@@ -141,14 +147,14 @@ def test_what_may_have_been_sent_is_not_dropped(tmp_path: Path) -> None:
     size = len(pack_file(Covered("s", 7, {"ring": 10}), payload(1)))
     outbox = make(tmp_path / "o", max_bytes=3 * size + 20)
     fill(outbox, 1)
-    assert outbox.oldest() == (1, payload(1))
+    assert front(outbox) == (1, payload(1))
     fill(outbox, 5)
-    assert outbox.oldest() == (1, payload(1))
+    assert front(outbox) == (1, payload(1))
     assert outbox.take_losses() == {0: 9}
     again = make(tmp_path / "o", max_bytes=3 * size + 20)
-    assert again.oldest() == (1, payload(1))
+    assert front(again) == (1, payload(1))
     again.settle(1)
-    assert again.oldest() == (5, payload(5))
+    assert front(again) == (5, payload(5))
     assert (again.state.settled_seq, again.state.cursors) == (1, {"ring": 10})
 
 
@@ -167,7 +173,7 @@ def test_losses_survive_a_death_until_an_envelope_reports_them(tmp_path: Path) -
     assert fourth.take_losses() == {0: 3}
     fill(fourth, 1)
     fourth.take_losses()
-    while (waiting := fourth.oldest()) is not None:
+    while (waiting := front(fourth)) is not None:
         fourth.settle(waiting[0])
 
 
@@ -188,7 +194,7 @@ def test_a_disk_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert outbox.put(payload(5), {"ring": 6}) is False
     assert len(outbox) == 4
     assert outbox.take_losses() == {0: 6}
-    assert outbox.oldest() == (1, payload(1))
+    assert front(outbox) == (1, payload(1))
     outbox.settle(1)
     successor = make(tmp_path / "o", spare=spare, stream="another")
     assert (successor.state.stream, successor.next_seq, successor.cursors) == ("s", 5, {"ring": 4})
@@ -197,7 +203,7 @@ def test_a_disk_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "o").mkdir()
     assert successor.put(payload(5), {"ring": 7}) is True
     for seq in range(2, 6):
-        assert successor.oldest() == (seq, payload(seq))
+        assert front(successor) == (seq, payload(seq))
         successor.settle(seq)
     successor.close()
     assert not (tmp_path / "o").exists()
@@ -212,7 +218,7 @@ def test_a_damaged_envelope_counts_what_was_read_for_it(tmp_path: Path) -> None:
     (tmp_path / "o" / "000000000002.lwe").write_bytes(b"")
     assert make(tmp_path / "o").take_losses() == {-1: 10}
     outbox.settle(1)
-    assert outbox.oldest() == (3, payload(3, rows=10))
+    assert front(outbox) == (3, payload(3, rows=10))
     assert outbox.take_losses() == {-1: 10}
 
 
@@ -223,7 +229,7 @@ def test_rejected_is_kept_and_counted(tmp_path: Path) -> None:
     outbox.reject(1, payload(1))
     assert outbox.take_losses() == {0: 3}
     assert (tmp_path / "o" / "000000000001.lwe.rejected").exists()
-    waiting = outbox.oldest()
+    waiting = front(outbox)
     assert waiting is not None
     assert waiting[0] == 2
     outbox.settle(2)
@@ -264,3 +270,34 @@ def test_a_file_that_is_not_whole(cut: int) -> None:
     assert unpack_file(whole) == (Covered("s", 7, {"a": 1}), b"payload")
     assert unpack_file(whole[:cut]) is None
     assert unpack_file(whole[:-1] + b"!") is None
+
+
+def test_what_gathered_goes_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many, so many bytes, never less than one; none of them is dropped before the answer is there."""
+    outbox = make(tmp_path / "o")
+    fill(outbox, MAX_TOGETHER + 3)
+    assert [seq for seq, _ in outbox.together()] == list(range(1, MAX_TOGETHER + 1))
+    outbox.settle(MAX_TOGETHER)
+    assert [seq for seq, _ in outbox.together()] == [MAX_TOGETHER + n for n in (1, 2, 3)]
+    size = len(pack_file(Covered("s", 7, {"ring": 10}), payload(1)))
+    tight = make(tmp_path / "t", max_bytes=22 * size)  # an eighth of it, two, may go together
+    fill(tight, 20)
+    assert [seq for seq, _ in tight.together()] == [1, 2]
+    fill(tight, 8)
+    assert [seq for seq, _ in tight.together()] == [1, 2]
+    assert tight.take_losses().keys() == {0}
+    monkeypatch.setattr(outbox_module, "TOGETHER_BYTES", size - 1)
+    assert [seq for seq, _ in tight.together()] == [1]
+
+
+def test_a_damaged_file_ends_what_goes_together(tmp_path: Path) -> None:
+    """It is passed over once it is the oldest, when it is known what was read before it."""
+    outbox = make(tmp_path / "o")
+    for seq in range(1, 5):
+        outbox.put(payload(seq, rows=10), {"ring": seq * 10})
+    (tmp_path / "o" / "000000000003.lwe").write_bytes(b"")
+    assert [seq for seq, _ in outbox.together()] == [1, 2]
+    assert outbox.take_losses() == {}
+    outbox.settle(2)
+    assert [seq for seq, _ in outbox.together()] == [4]
+    assert outbox.take_losses() == {-1: 10}

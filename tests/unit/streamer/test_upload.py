@@ -6,16 +6,18 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from loaderwatch.core.config import load_settings
-from loaderwatch.core.wire import RUN_ID_PATTERN
+from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope, HostInfo, encode, split
 from loaderwatch.streamer.local_server import ServerFinder, is_own
 from loaderwatch.streamer.notices import MAX_NOTICE, write_stderr
+from loaderwatch.streamer.outbox import Outbox
 from loaderwatch.streamer.state import StreamState, load_state, new_stream_name, save_state
-from loaderwatch.streamer.upload import Target, jittered, parse_retry_after
+from loaderwatch.streamer.upload import Target, Uploader, jittered, parse_retry_after
 from tests.fakes.receiver import TOKEN, Receiver
 
 NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
@@ -174,3 +176,44 @@ def test_what_is_no_stderr_gets_no_line(tmp_path: Path) -> None:
         os.close(read)
         os.close(write)
     assert data.read_bytes() == b"precious"
+
+
+def _numbered(seq: int) -> bytes:
+    return encode(
+        Envelope(run_id="r", run_name="r", stream="s", seq=seq, made_ns=1, host=HostInfo(name="h", cpus=1))
+    )
+
+
+def test_what_gathered_is_sent_together_and_one_bad_envelope_costs_itself(tmp_path: Path) -> None:
+    """A request that is refused is sent again one by one, to learn which envelope it is."""
+    outbox = Outbox(
+        tmp_path / "o",
+        StreamState(stream="s", run_name="run", wall_offset_ns=0, boot_id="boot"),
+        "boot",
+        10**6,
+    )
+    for seq in range(1, 11):
+        outbox.put(b"\xc1" if seq == 4 else _numbered(seq), {})
+    requests: list[int] = []
+    with Receiver() as receiver:
+
+        def refuse(number: int, body: bytes) -> tuple[int, bytes, dict[str, str]] | None:
+            payloads = split(body)
+            requests.append(len(payloads))
+            return (400, b"not MessagePack", {}) if b"\xc1" in payloads else None
+
+        receiver.judge = refuse
+        uploader = Uploader(outbox, lambda: Target(receiver.url, TOKEN))
+        uploader.start()
+        deadline = time.monotonic() + 20
+        while len(outbox) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for seq in range(11, 14):
+            outbox.put(_numbered(seq), {})
+        while len(outbox) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        uploader.stop()
+        uploader.join(20)
+    assert [seq for _, seq in receiver.posts] == [1, 2, 3, *range(5, 14)]
+    assert requests[:11] == [10] + [1] * 10
+    assert [path.name for path in (tmp_path / "o").glob("*.rejected")] == ["000000000004.lwe.rejected"]
