@@ -107,7 +107,7 @@ def stop_standby(it: Cluster) -> tuple[str, ...]:
     os.kill(active_of(it.host), signal.SIGKILL)
     it.pause(3.0, 6.0)
     os.kill(standby, signal.SIGCONT)
-    wait_for(lambda: it.host.active() == standby, 10)
+    wait_for(lambda: it.host.active() == standby, 30)
     return ()
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -20,11 +21,17 @@ from tests.faults.processes import active_of
 
 def kill_everybody(host: Host) -> None:
     """What an out-of-memory kill of a container does, but for the server elsewhere."""
-    for pid in host.pids():
-        os.kill(pid, signal.SIGKILL)
+
+    def all_gone() -> bool:
+        pids = host.pids()
+        for pid in pids:  # again, for those that were being started
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not pids
+
+    wait_for(all_gone)
     for trainer in host.trainers:
         trainer.wait(10)
-    assert not host.pids()
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -54,4 +55,9 @@ def test_one_of_two_ranks_is_killed(cluster: Cluster, number: int) -> None:
     cluster.host.wait_for_steps(20)
     cluster.pause(0.0, 3.0)
     cluster.dice.choice(cluster.host.trainers).kill()
+    for trainer in cluster.host.trainers:
+        try:
+            trainer.wait(30)
+        except subprocess.TimeoutExpired:  # gloo does not always notice; a launcher would end it
+            trainer.kill()
     cluster.prove(lost=["torn"])
