@@ -69,12 +69,7 @@ class Case:
     body: Body
     methods: tuple[str, ...] = (FORK,)
     ways: tuple[str, ...] = (ATTACHED, EVERYTHING, RUN)
-    quick: tuple[str, ...] = (
-        FORK,
-        FORKSERVER,
-        ATTACHED,
-        EVERYTHING,
-    )  # in these ways with these start methods
+    quick: tuple[str, ...] = (FORK, ATTACHED)  # in these ways with these start methods
     alone: bool = (
         False  # in a process of its own: it may end it; its exit code, stdout and stderr are compared, too
     )

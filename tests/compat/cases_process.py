@@ -23,7 +23,6 @@ from tests.compat.case import ATTACHED, FORK, RUN, SPAWN, Watcher, batches, case
 from tests.compat.datasets import Squares, Stream
 
 mp: Any = torch.multiprocessing
-ONCE = (FORK, ATTACHED)
 
 
 def state_of_process() -> dict[str, Any]:
@@ -64,7 +63,7 @@ def state_of_process() -> dict[str, Any]:
     }
 
 
-@case(alone=True, quick=ONCE)
+@case(alone=True)
 def process_state(watch: Watcher) -> Any:
     """Of ours are one callback at exit, one of the collector, and the handler of a real-time signal."""
     seen = [batches(watch(DataLoader(Squares(), 4, num_workers=n))) for n in (0, 2)]
@@ -82,7 +81,7 @@ def said_at_exit(watch: Watcher) -> Any:
     print("to stderr", file=sys.stderr)
 
 
-@case(alone=True, options=("-W", "error"), quick=ONCE)
+@case(alone=True, options=("-W", "error"))
 def warnings_are_errors(watch: Watcher) -> Any:
     """``python -W error``."""
     return [batches(watch(DataLoader(Squares(), 4, num_workers=n))) for n in (0, 1)]
@@ -123,7 +122,7 @@ def own_loader(watch: Watcher) -> None:
     print("child", [batch.tolist() for batch in seen], len(multiprocessing.active_children()), flush=True)
 
 
-@case(alone=True, quick=ONCE)
+@case(alone=True)
 def forked_process(watch: Watcher) -> Any:
     """``os.fork`` of the training process, which goes on, between epochs and within one."""
     loader = watch(DataLoader(Squares(), 4, shuffle=True))
