@@ -226,10 +226,10 @@ class RunFile:
         return [wait for _, waits in list(self._open_waits.values()) for wait in waits]
 
     def _insert(self, table: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        batch = {name: _nullable(array) for name, array in arrays.items()}
+        batch = dict(arrays)  # DuckDB finds the variable by its name
         names = ", ".join(f'"{name}"' for name in batch)
-        # DuckDB finds the variable by its name; each expression in the SELECT would cost planning time per insert.
-        self._connection.execute(f'INSERT INTO "{table}" ({names}) SELECT {names} FROM batch')
+        values = ", ".join(_value(name, array) for name, array in batch.items())
+        self._connection.execute(f'INSERT INTO "{table}" ({names}) SELECT {values} FROM batch')
 
     def stored_seq(self, stream: str) -> int:
         """The highest sequence number stored of a stream."""
@@ -331,12 +331,15 @@ class RunFile:
         )
 
 
-def _nullable(array: NDArray[Any]) -> NDArray[Any]:
-    """UNKNOWN as NULL. (NaN becomes NULL by itself.)"""
-    if array.dtype.kind == "i" and (unknown := array == UNKNOWN).any():
-        masked: NDArray[Any] = np.ma.MaskedArray(array, unknown)
-        return masked
-    return array
+def _value(name: str, array: NDArray[Any]) -> str:
+    """The column in a SELECT, UNKNOWN as NULL. (NaN becomes NULL by itself.)
+
+    Not a masked array: DuckDB before 2.0, the newest there is for Python 3.10, ignores the mask. Each expression costs
+    planning time per insert, so only columns in which something is unknown have one.
+    """
+    if array.dtype.kind == "i" and (array == UNKNOWN).any():
+        return f'nullif("{name}", {UNKNOWN})'
+    return f'"{name}"'
 
 
 def _objects(values: Sequence[Any]) -> NDArray[Any]:
