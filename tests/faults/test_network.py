@@ -18,12 +18,15 @@ def _waiting(host: Host) -> int:
 
 
 def _holes(cluster: Cluster, run: str, away: tuple[float, float]) -> list[float]:
-    """Seconds of the outage for which the page's chart of steps has no value."""
+    """Times within the outage at which the page's chart of steps has no value."""
     start, end = away
     path = f"/runs/{run}/series?metric=steps_per_s&start={start}&end={end}&points=200"
     series = cluster.server.get(path)
-    drawn = {int(t - start) for t in series["t"]}
-    return [second for second in range(1, int(end - start) - 1) if second not in drawn]
+    width = series["bucket_s"]
+    drawn = {int(t // width) for t, mean in zip(series["t"], series["mean"], strict=True) if mean}
+    whole = range(int(start // width) + 1, int(end // width) - 1)
+    assert whole, "the outage is too short to have a hole"
+    return [number * width for number in whole if number not in drawn]
 
 
 def _stay_away(cluster: Cluster, seconds: float) -> tuple[float, float]:
