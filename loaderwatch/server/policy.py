@@ -1,8 +1,8 @@
 """What a browser may do with our page: headers that every answer carries.
 
 Scripts come from files of ours alone, never from text (``eval``, handlers in markup, ``javascript:`` links), and with
-Trusted Types not even our own scripts can turn text into markup. Style attributes in markup do nothing; scripts set
-styles one by one, which no policy concerns. A style sheet is a file of ours or one of three known texts.
+Trusted Types not even our own scripts can turn text into markup. Style attributes in markup do nothing, but for one known text;
+scripts set styles one by one, which no policy concerns. A style sheet is a file of ours or one of three known texts.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ _SHEET: Final = re.compile(
 )
 """Style sheets that Plotly makes when it is loaded, for maps that we do not draw."""
 
+_SHARP: Final = re.compile(rb"""\bCSS_DECLARATIONS=(\[(?:\["[a-z-]+","[A-Za-z-]+"\],?)+\])""")
+"""The style of a heat map with more cells than pixels, an image that must not be blurred; Plotly sets it as a text."""
+
 
 def headers(plotly: bytes = b"") -> tuple[tuple[str, str], ...]:
     """The headers; ``plotly`` is the text of plotly.min.js, whose style sheets are let through as they are."""
@@ -29,7 +32,7 @@ def headers(plotly: bytes = b"") -> tuple[tuple[str, str], ...]:
         "default-src 'none'",
         "script-src 'self'",
         f"style-src 'self' {' '.join(_hash(sheet) for sheet in sheets)}",
-        "style-src-attr 'none'",
+        f"style-src-attr {_attributes(plotly)}",
         "img-src 'self' data:",
         "font-src 'self'",
         "connect-src 'self'",
@@ -50,6 +53,15 @@ def headers(plotly: bytes = b"") -> tuple[tuple[str, str], ...]:
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),
     )
+
+
+def _attributes(plotly: bytes) -> str:
+    texts = (
+        "".join(f"{name}: {value}; " for name, value in ast.literal_eval(found.decode()))
+        for found in _SHARP.findall(plotly)
+    )
+    hashes = " ".join(map(_hash, texts))
+    return f"'unsafe-hashes' {hashes}" if hashes else "'none'"
 
 
 def _hash(text: str) -> str:

@@ -125,7 +125,7 @@ def test_signing_in_never_leads_to_another_site(access: Access, context: Browser
         context.clear_cookies()
         page.goto(access.url + trick)
         sign_in(page, access.viewer)
-        page.wait_for_load_state()
+        expect(page.get_by_role("heading", name="Runs")).to_be_visible()
         assert page.url.startswith(f"{access.url}/"), page.url
 
 

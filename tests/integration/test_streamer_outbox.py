@@ -199,7 +199,7 @@ def test_a_server_that_was_never_there_is_said_once(data_dir: Path, free_port: i
     with Streaming(data_dir, f"http://127.0.0.1:{free_port}") as it:
         trainee = it.write()
         it.stream()
-        wait_for(lambda: len(_outbox(it)) > 20, 40)
+        wait_for(lambda: len(_outbox(it)) > 32, 60)  # 16 s: tries are up to 8 s apart then
         kill(trainee.pid)
         trainee.wait(10)
         assert trainee.stderr is not None
