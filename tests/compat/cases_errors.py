@@ -136,11 +136,11 @@ def collate_and_init_errors(watch: Watcher) -> Any:
     loaders = [
         DataLoader(Squares(), 4, num_workers=1, collate_fn=broken_collate),
         DataLoader(Squares(), 4, num_workers=1, worker_init_fn=broken_init),
+        DataLoader(Squares(), 4, num_workers=2, collate_fn=broken_late),
     ]
     if watch.method != SPAWN:
         loaders += [
             DataLoader(Squares(), 4, collate_fn=broken_collate),
-            DataLoader(Squares(), 4, num_workers=2, collate_fn=broken_late),
             DataLoader(Squares(), 4, num_workers=2, worker_init_fn=broken_init, persistent_workers=True),
             DataLoader(Stream(), 4, num_workers=1, worker_init_fn=broken_init),
         ]
