@@ -186,6 +186,7 @@ def _outcome(process: Process) -> Outcome:
     try:
         return _run_to_its_end(command, env, directory, limit + 10)
     finally:
+        _kill_streamers(directory)
         shutil.rmtree(load_settings(env).rings_dir, ignore_errors=True)
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -227,3 +228,14 @@ def _kill_group(child: subprocess.Popen[bytes]) -> None:
         return
     finally:
         child.wait()
+
+
+def _kill_streamers(directory: Path) -> None:
+    """They are in sessions of their own, and wait for a server that never comes."""
+    mark = f"LOADERWATCH_DIR={directory}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
+        except OSError:  # ended meanwhile, or somebody else's
+            continue

@@ -14,7 +14,7 @@ def _policy(plotly: bytes) -> dict[str, str]:
 
 def test_plotlys_own_texts_are_let_through_and_no_others() -> None:
     """Two sheets and one style attribute, each by its hash: a new Plotly must not come without them."""
-    plotly = files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+    plotly = (files("plotly") / "package_data" / "plotly.min.js").read_bytes()
     bare, real = _policy(b""), _policy(plotly)
     assert bare["style-src-attr"] == "'none'"
     assert real["style-src-attr"] == "'unsafe-hashes' 'sha256-AR/cKIZjWPcPmBUPDA6oti9XBiTbJvz0Cro2J1VzzS8='"
