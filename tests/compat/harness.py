@@ -69,8 +69,8 @@ class Outcome:
     stderr: str = ""
 
 
-def trials_of(module: str) -> list[Any]:
-    """Parameters for a test of each case of the module, in each way and with each start method."""
+def trials_of(module: str, long: bool = False) -> list[Any]:
+    """Parameters for a test of each case of the module, in each way and with each start method; ``long`` leaves all to ``make compat``."""
     return [
         pytest.param(
             Trial(module, name, method, way),
@@ -78,7 +78,7 @@ def trials_of(module: str) -> list[Any]:
             # the first test of a group waits for all its processes
             marks=[
                 pytest.mark.timeout(4 * LONG_TIMEOUT_S),
-                *([pytest.mark.long] if one.is_long(method, way) else []),
+                *([pytest.mark.long] if long or one.is_long(method, way) else []),
                 *(pytest.mark.skip(f"{need} is not installed") for need in one.needs if not find_spec(need)),
             ],
         )

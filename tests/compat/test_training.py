@@ -7,10 +7,11 @@ import pytest
 from tests.compat.harness import Laboratory, Trial, trials_of
 
 MODULES = ("training", "models", "compile", "wrappers", "endings", "ranks")
+LONG = ("compile", "ranks")  # a minute each: PyTorch's compiler, and ranks that come up
 
 
 @pytest.mark.parametrize(
-    "trial", [one for name in MODULES for one in trials_of(f"tests.compat.cases_{name}")]
+    "trial", [one for name in MODULES for one in trials_of(f"tests.compat.cases_{name}", name in LONG)]
 )
 def test_training(trial: Trial, laboratory: Laboratory) -> None:
     laboratory.compare(trial)
