@@ -110,6 +110,8 @@ class Training:
         thread, process, wall = since(began)
         return thread - padded_ns, process - padded_ns, wall
 
+    # Two loops: in one, a "with" that does nothing would be part of every other tool's step, too.
+
     def _steps(self, batches: Iterator[Any], pad_ns: int) -> int:
         model, optimizer = self.model, self.optimizer
         padded_ns = 0

@@ -19,7 +19,7 @@ from loaderwatch.agent.guard import ask
 from loaderwatch.agent.hook import Hook
 
 _PACKAGES: Final = ("loaderwatch.agent.", "loaderwatch.core.")
-_skipped: Final[set[CodeType]] = set()
+_hidden: Final[set[str]] = set()  # modules
 _own_create: Any = None  # PyTorch's create_script_module, while ours stands in front of it
 
 
@@ -29,11 +29,10 @@ def hide_from_compile() -> None:
     if skip is None:
         return  # this version has another name for it
     for name, module in list(sys.modules.items()):
-        if name.startswith(_PACKAGES):
+        if name.startswith(_PACKAGES) and name not in _hidden:
+            _hidden.add(name)
             for code in _codes_of(module):
-                if code not in _skipped:
-                    _skipped.add(code)
-                    skip(code)
+                skip(code)
 
 
 def _skipper() -> Callable[[CodeType], None]:

@@ -39,6 +39,7 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def __next__(self: Any) -> Any:
         epoch = self._loaderwatch
+        words = None  # this call has not taken the hot path; another thread's may, on the same iterator
         now = monotonic_ns()
         try:
             if epoch.thread == get_ident():
@@ -125,7 +126,7 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
                 guard.note(fault)
             raise
         try:
-            if epoch.thread:
+            if words is not None and epoch.thread:
                 cpu = UNKNOWN
                 if epoch.cpu_ns:
                     cpu = thread_time_ns() - epoch.cpu_ns

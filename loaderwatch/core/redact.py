@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.private import private_folder
 from loaderwatch.core.wire import Envelope, FlightEntry, FlightGroup, LoaderInfo, ProcessInfo, StackDump
 
 log = logging.getLogger(__name__)
@@ -241,7 +242,7 @@ def load_key(path: Path) -> bytes:
     A key that cannot be kept is good for as long as this process lives.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         draft = path.with_name(f"{path.name}.{os.getpid()}.new")
         if not path.exists():
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -285,7 +285,7 @@ def split(body: bytes) -> list[bytes]:
     """
     if not body or not (body[0] & 0xF0 == 0x90 or body[0] in (0xDC, 0xDD)):  # MessagePack's arrays
         return [body]
-    if body[0] == 0xDD:
+    if body[0] == 0xDD:  # of up to four billion: the decoder would make room for what is declared
         raise WireError("(body)", f"at most {MAX_TOGETHER} envelopes may come together")
     try:
         payloads = _several.decode(body)

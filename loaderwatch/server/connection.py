@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 from typing import Any, Final
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from loaderwatch.core.descriptors import raise_descriptor_limit
 
 _log = logging.getLogger(__name__)
 
@@ -112,12 +113,8 @@ class Connection(H11Protocol):
 
 def uvicorn_options() -> dict[str, Any]:
     """What makes uvicorn use these connections; the number of descriptors is raised to hold them."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_CONNECTIONS + SPARE_DESCRIPTORS
-    if soft < wanted:
-        soft = min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    most = max(64, min(MOST_CONNECTIONS, soft - SPARE_DESCRIPTORS))
+    room = raise_descriptor_limit(MOST_CONNECTIONS + SPARE_DESCRIPTORS) - SPARE_DESCRIPTORS
+    most = max(64, min(MOST_CONNECTIONS, room))
     return {
         "http": type("Connection", (Connection,), {"most": most}),
         "ws": "none",

@@ -96,10 +96,11 @@ class Ingest:
 
         Raises what it does for the first that is refused; those beside it are stored all the same.
         """
-        if len(payloads) == 1:
-            return await self.submit(payloads[0])
+        together = sum(map(len, payloads))
         stored: list[tuple[Envelope, int]] = []
-        for one in await asyncio.gather(*map(self.submit, payloads), return_exceptions=True):
+        for one in await asyncio.gather(
+            *(self._submit(payload, together) for payload in payloads), return_exceptions=True
+        ):
             if isinstance(one, BaseException):
                 raise one
             stored.append(one)
@@ -113,6 +114,9 @@ class Ingest:
             Busy: too much is waiting (429).
             StoreError: the disk or file refuses, or the server is stopping (503).
         """
+        return await self._submit(payload, len(payload))
+
+    async def _submit(self, payload: bytes, together: int) -> tuple[Envelope, int]:
         if self._thread is None or self._loop is None:
             raise StoreError("the server is stopping; send it again later")
         if self._waiting_bytes + len(payload) > self._max_waiting_bytes:
@@ -121,7 +125,7 @@ class Ingest:
         self._waiting_bytes += size
         try:
             unknown: set[str] = set()
-            envelope = await self._decode(payload, unknown)
+            envelope = await self._decode(payload, together, unknown)
             others = self._waiting_bytes - size
             size += _ITEM_BYTES * wire.item_count(envelope)
             self._waiting_bytes = others + size
@@ -142,8 +146,9 @@ class Ingest:
         # A sender that hangs up does not undo what is being written, nor does it count less against the limit.
         return envelope, await asyncio.shield(done)
 
-    async def _decode(self, payload: bytes, unknown: set[str]) -> Envelope:
-        if len(payload) <= DECODE_INLINE_BYTES:
+    async def _decode(self, payload: bytes, together: int, unknown: set[str]) -> Envelope:
+        """``together``: the bytes of its request. In a thread one after the other, so that they keep their order."""
+        if together <= DECODE_INLINE_BYTES:
             return wire.decode(payload, unknown)
         async with self._decoding:
             return await asyncio.to_thread(wire.decode, payload, unknown)

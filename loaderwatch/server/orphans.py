@@ -12,6 +12,7 @@ from typing import Final
 
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
+from loaderwatch.core.private import opener, private_folder
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.store.protocol import Store
 
@@ -50,8 +51,8 @@ def _start(options: ServeOptions, run_id: str, name: str) -> subprocess.Popen[by
     _log.info("run %s lies unread in shared memory: starting a streamer for it", run_id)
     environ = {k: v for k, v in os.environ.items() if not k.startswith("LOADERWATCH_")}
     environ["LOADERWATCH_DIR"] = str(options.data_dir)
-    options.logs_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (options.logs_dir / f"streamer-{run_id}.log").open("ab") as log:
+    log_path = private_folder(options.logs_dir) / f"streamer-{run_id}.log"
+    with open(log_path, "ab", opener=opener) as log:
         return subprocess.Popen(
             [sys.executable, "-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", name, "--adopt"],
             stdin=subprocess.DEVNULL,

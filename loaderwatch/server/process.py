@@ -230,6 +230,8 @@ def _lock(options: ServeOptions) -> Iterator[None]:
 
 def _other_server(options: ServeOptions, lock: int) -> str:
     """Where the holder of the lock is, as far as it has said so yet: it may have taken the lock this very moment."""
+    if sys.platform == "win32":
+        return ""  # neither can a locked file be read there, nor a process asked whether it lives
     give_up_at = time.monotonic() + 1.0
     while True:
         holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip()

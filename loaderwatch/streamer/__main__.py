@@ -12,13 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loaderwatch.core.config import load_settings
+from loaderwatch.core.descriptors import raise_descriptor_limit
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import log_to_stderr
+from loaderwatch.core.private import private_folder
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.streamer.election import elect
 from loaderwatch.streamer.state import host_folder_name, ring_folder
 
 MAX_FILES = 65_536
+"""Descriptors: a host with 64 ranks and 128 workers needs 1,400."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ("SIGHUP", "SIGPIPE"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    raise_file_limit()
+    raise_descriptor_limit(MAX_FILES)
     try:
         settings = load_settings()
     except ConfigError as error:
@@ -52,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.standby and not folder.is_dir():
         return 0  # the run ended while this process started
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
     except OSError as error:
         logging.error("%s cannot be made: %s", folder, error)
         return 1
@@ -78,18 +81,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ).run()
     finally:
         office.lock.release()
-
-
-def raise_file_limit() -> None:
-    """As many descriptors as we may have: a host with 64 ranks and 128 workers needs 1,400, and 1,024 is a usual limit."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def is_private(folder: Path) -> bool:

@@ -9,6 +9,7 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core.private import private_folder
 from loaderwatch.streamer.state import STATE_NAME, StreamState, load_state, save_state
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ class Shelf:
         self._failing = False
         self._said_at = -SAY_AGAIN_S
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(folder)
         except OSError as error:
             self._note(folder, error)
 

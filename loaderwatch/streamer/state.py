@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.config import Settings
+from loaderwatch.core.private import private_folder
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ def set_aside(path: Path, suffix: str = ".corrupt", folder: Path | None = None) 
     name = path.name + suffix
     try:
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(folder)
             shutil.move(path, folder / name)
             return
         path.rename(path.with_name(name))

@@ -569,3 +569,30 @@ def test_unwritable_directory_is_said_once(
     assert said.count("\n") == 1
     assert str(obstacle) in said
     assert "training goes on unwatched" in said
+
+
+def test_an_iterator_in_two_threads_of_which_one_waits() -> None:
+    """The training thread takes the hot path meanwhile; the other thread's call, begun before, is no fault of ours."""
+    waiting, go_on = threading.Event(), threading.Event()
+
+    class Slow(Dataset[int]):
+        def __len__(self) -> int:
+            return 50
+
+        def __getitem__(self, index: int) -> int:
+            if threading.current_thread() is not threading.main_thread():
+                waiting.set()
+                assert go_on.wait(30)
+            return index
+
+    iterator: Any = iter(loaderwatch.attach(DataLoader(Slow(), batch_size=None)))
+    seen = [next(iterator)]
+    other = threading.Thread(target=lambda: seen.append(next(iterator)))
+    other.start()
+    assert waiting.wait(30)
+    seen += [next(iterator) for _ in range(10)]
+    assert iterator._loaderwatch.thread  # on the hot path
+    go_on.set()
+    other.join(30)
+    seen += list(iterator)
+    assert sorted(seen) == list(range(50))  # and conftest raises what the guard swallowed

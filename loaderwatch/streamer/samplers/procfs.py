@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core.descriptors import descriptor_limit
+
 PROC: Final = Path("/proc")
 CLOCK_TICKS: Final[int] = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 PAGE_BYTES: Final[int] = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -114,11 +116,7 @@ def descriptors_to_keep() -> int:
 
     Seven for each process of a host make a thousand with some 140 workers, and a thousand is what many systems allow.
     """
-    try:
-        import resource
-    except ImportError:  # Windows, where there is no /proc either
-        return 0
-    return min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 2**20) // 2
+    return descriptor_limit() // 2
 
 
 class ProcessFiles:

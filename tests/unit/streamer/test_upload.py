@@ -197,12 +197,12 @@ def test_what_gathered_is_sent_together_and_one_bad_envelope_costs_itself(tmp_pa
     requests: list[int] = []
     with Receiver() as receiver:
 
-        def refuse(number: int, body: bytes) -> tuple[int, bytes, dict[str, str]] | None:
-            payloads = split(body)
+        def refuse(number: int) -> tuple[int, bytes, dict[str, str]] | None:
+            payloads = split(receiver.bodies[-1])
             requests.append(len(payloads))
             return (400, b"not MessagePack", {}) if b"\xc1" in payloads else None
 
-        receiver.judge = refuse
+        receiver.answer = refuse
         uploader = Uploader(outbox, lambda: Target(receiver.url, TOKEN))
         uploader.start()
         deadline = time.monotonic() + 20
