@@ -29,7 +29,7 @@ class Limits:
 
     epoch_warning_ratio: float = 0.10
     epoch_critical_ratio: float = 0.30
-    epoch_floor_s: float = 0.5
+    epoch_floor_s: float = 0.2
     """Seconds lost per epoch boundary below which nothing is said."""
     rebuild_floor_s: float = 0.005
     """The same for a loader that is rebuilt for every step: there it is paid hundreds of times."""

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, Sampler
 import loaderwatch
 from tests.scenarios.training import SlowDataset, sleep_read, train, vary
 
-BATCH, SAMPLES = vary(8, 4), vary(6_000_000, 8_000_000)
+BATCH, SAMPLES = vary(8, 4), vary(10_000_000, 12_000_000)
 
 
 class Shuffled(Sampler[int]):
