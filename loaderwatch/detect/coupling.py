@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, ranks_phrase
 from loaderwatch.detect.robust import Floats, mean
-from loaderwatch.detect.window import RankWindow, RunWindow, one_of, seconds
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of, seconds
 
 LEAST_ITERATIONS: Final = 8
 STRETCHED_TO: Final = 32  # slow iterations: look further back until there are so many
@@ -99,8 +99,13 @@ class _Steps:
         """The rows of these iterations, in their order; a batch that came twice counts once."""
         if np.array_equal(self.key, keys):
             return self
-        unique, first = np.unique(self.key, return_index=True)
-        rows = first[np.searchsorted(unique, keys)]
+        rows: slice | NDArray[np.intp]
+        begin = first_at(self.key, int(keys[0])) if _rises(self.key) else 0
+        if np.array_equal(self.key[begin : begin + keys.size], keys):
+            rows = slice(begin, begin + keys.size)
+        else:
+            unique, first = np.unique(self.key, return_index=True)
+            rows = first[np.searchsorted(unique, keys)]
         return _Steps(
             self.rank,
             keys,
@@ -137,7 +142,7 @@ def _steps(rank: RankWindow, limits: Limits) -> _Steps:
     training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
     since_ns = rank.made_ns - int(limits.recent_s * 1e9)
     size = table["request_ns"].size
-    first = min(int(np.searchsorted(table["request_ns"], since_ns)), size - STRETCHED_TO)
+    first = min(first_at(table["request_ns"], since_ns), size - STRETCHED_TO)
     rows = slice(max(0, first, size - MOST_ITERATIONS), None)
     mask = (
         one_of(table["loader"][rows], training)
@@ -165,12 +170,17 @@ def _steps(rank: RankWindow, limits: Limits) -> _Steps:
 
 def _common(keys: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     """The iterations that every rank has done, the oldest first."""
-    first = np.unique(keys[0])
-    if all(np.array_equal(key, first) for key in keys):
-        return first
-    values, counts = np.unique(np.concatenate([np.unique(key) for key in keys]), return_counts=True)
+    each = [key if _rises(key) else np.unique(key) for key in keys]
+    if all(np.array_equal(key, each[0]) for key in keys):
+        return each[0]
+    values, counts = np.unique(np.concatenate(each), return_counts=True)
     common: NDArray[np.int64] = values[counts == len(keys)]
     return common
+
+
+def _rises(key: NDArray[np.int64]) -> bool:
+    """Whether it is in order and nothing comes twice, as with a single loader."""
+    return bool((key[1:] > key[:-1]).all())
 
 
 def _compare(ranks: list[_Steps]) -> Coupling:

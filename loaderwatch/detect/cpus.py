@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderwatch.detect.robust import known, mean
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow, RunWindow, distinct
 
 RECENT_NS = 10_000_000_000
 FEW_LOOKS = 4
@@ -39,7 +39,7 @@ def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
 
     ``os.cpu_count()`` is not asked: in a container it names the host's CPUs, not the quota.
     """
-    neighbours = [other for other in window.ranks.values() if other.host == rank.host]
+    neighbours = window.ranks_by_host.get(rank.host, [])
     host = window.hosts.get(rank.host)
     usable, idle, busy = math.nan, math.nan, math.nan
     if host is not None:
@@ -79,7 +79,7 @@ def _busy(rank: RankWindow) -> float:
     rows = rank.table("processes")
     recent = rows["t_ns"] >= rank.made_ns - RECENT_NS
     pids, ratios = rows["pid"][recent], rows["cpu_ratio"][recent]
-    return _sum_known([mean(ratios[pids == pid]) for pid in np.unique(pids)])
+    return _sum_known([mean(ratios[pids == pid]) for pid in distinct(pids)])
 
 
 def _worker_ratio(rank: RankWindow) -> float:

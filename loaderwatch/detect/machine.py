@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.detect.robust import known, mean, median, ratio
-from loaderwatch.detect.window import Columns, HostWindow, RankWindow, RunWindow
+from loaderwatch.detect.window import Columns, HostWindow, RankWindow, RunWindow, distinct
 
 RECENT_NS = 10_000_000_000
 NOW_NS = 2_500_000_000  # processes are looked at once a second: who was not seen for so long is gone
@@ -51,7 +51,7 @@ class Machine:
 
 def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
     """The machine as this rank and the workers of its loader see it."""
-    here = [other for other in window.ranks.values() if other.host == rank.host and _lives(other)]
+    here = [other for other in window.ranks_by_host.get(rank.host, []) if _lives(other)]
     mine = _recent(rank)
     workers = (mine["worker"] >= 0) & (mine["loader"] == loader)
     main = mine["worker"] < 0
@@ -112,7 +112,7 @@ def counter_rates(rows: Columns, name: str, mask: NDArray[np.bool_]) -> list[tup
     """Growth and seconds of a counter over the rows of a mask, one pair per process that was seen at least twice."""
     pids, times, values = rows["pid"][mask], rows["t_ns"][mask], rows[name][mask]
     found = []
-    for pid in np.unique(pids):
+    for pid in distinct(pids):
         own = (pids == pid) & np.isfinite(values)
         if own.sum() >= 2:
             at, of = times[own], values[own]
@@ -141,7 +141,7 @@ def _crowd(ranks: list[RankWindow]) -> tuple[int, float, float]:
     workers, runnable, busy = 0, 0.0, math.nan
     for rank in ranks:
         rows = _recent(rank)
-        for pid in np.unique(rows["pid"][rows["t_ns"] >= rank.made_ns - NOW_NS]):
+        for pid in distinct(rows["pid"][rows["t_ns"] >= rank.made_ns - NOW_NS]):
             own = rows["pid"] == pid
             used = mean(rows["cpu_ratio"][own])
             if math.isfinite(used):

@@ -19,7 +19,7 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.machine import limit_hits_per_s
 from loaderwatch.detect.phrases import count, duration, size
 from loaderwatch.detect.robust import known, mean, median
-from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, seconds
+from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, distinct, seconds
 
 CODE = "running-out"
 SETTLING_NS = 4_000_000_000  # of a process's life: imports and first touches
@@ -42,7 +42,7 @@ class _Leak:
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """One finding per host whose memory its training processes or workers will use up."""
     found = []
-    by_host = window.ranks_by_host()
+    by_host = window.ranks_by_host
     for name, host in window.hosts.items():
         leaks = [
             leak for rank in by_host.get(name, ()) if rank.process.state == "live" for leak in _leaks(rank)
@@ -57,7 +57,7 @@ def _leaks(rank: RankWindow) -> list[_Leak]:
     rows = rank.table("processes")
     found = []
     loaders = {loader.loader: loader for loader in rank.process.loaders}
-    for pid in np.unique(rows["pid"]):
+    for pid in distinct(rows["pid"]):
         own = rows["pid"] == pid
         t_ns = rows["t_ns"][own]
         if rank.made_ns - int(t_ns[-1]) > RECENT_NS:
@@ -72,7 +72,7 @@ def _leaks(rank: RankWindow) -> list[_Leak]:
             continue
         worker = int(rows["worker"][own][-1])
         loader = loaders.get(int(rows["loader"][own][-1])) if worker >= 0 else None
-        found.append(_Leak(rank, worker, int(pid), loader, best, best is shared))
+        found.append(_Leak(rank, worker, pid, loader, best, best is shared))
     return found
 
 

@@ -12,7 +12,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.robust import Floats, mean, median, quantile, ratio, total
-from loaderwatch.detect.window import Columns, RankWindow, one_of, seconds
+from loaderwatch.detect.window import Columns, RankWindow, first_at, one_of, seconds
 
 Ints = NDArray[np.int64]
 QUIET_ROWS = 64
@@ -158,7 +158,7 @@ class Totals:
 def totals_since(rank: RankWindow, since_ns: int, *, at_least: int = 0) -> Totals:
     """Sums over the steps of training loaders requested since a time, or over the last ``at_least`` steps if more."""
     steps = rank.table("steps")
-    first = int(np.searchsorted(steps["request_ns"], since_ns))
+    first = first_at(steps["request_ns"], since_ns)
     first = max(0, min(first, steps["request_ns"].size - at_least))
     training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
     mask = one_of(steps["loader"][first:], training) & (steps["off_main_thread"][first:] != 1)

@@ -23,7 +23,7 @@ from loaderwatch.detect.pace import Pace, paces
 from loaderwatch.detect.phrases import count, duration, percent
 from loaderwatch.detect.robust import Floats, known, median
 from loaderwatch.detect.stacktext import compiling, main_frames, user_frame
-from loaderwatch.detect.window import RankWindow, RunWindow, seconds
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at, seconds
 
 CODE: Final = "slow-step"
 LOOK_BACK_S = 60.0
@@ -97,7 +97,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 def _may_pause(rank: RankWindow) -> bool:
     """Whether a late step was long or the collector was at work. Cheap, for the many ranks that are well."""
     steps = rank.table("steps")
-    first = int(np.searchsorted(steps["request_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9)))
+    first = first_at(steps["request_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9))
     long = bool((steps["step_ns"][first:] >= PAUSE_S * 1e9).any())
     return long or bool(rank.table("collections")["request_ns"].size)
 

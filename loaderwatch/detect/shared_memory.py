@@ -42,7 +42,7 @@ class _Need:
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """One finding per host whose /dev/shm is smaller than what its loaders may come to need."""
     found = []
-    by_host = window.ranks_by_host()
+    by_host = window.ranks_by_host
     for name, host in window.hosts.items():
         ranks = [rank for rank in by_host.get(name, ()) if rank.process.state == "live"]
         finding = _finding(host, ranks)

@@ -16,7 +16,7 @@ from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import count, listing, percent
 from loaderwatch.detect.robust import mean, median, quantile
-from loaderwatch.detect.window import RankWindow, RunWindow, seconds
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at, seconds
 
 CODE: Final = "slow-step"
 BAD_REASONS: Final[dict[int, str]] = {
@@ -71,7 +71,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 def _may_be_weak(rank: RankWindow) -> bool:
     """Whether any late reading says throttled or shared: where none does, a thousand GPUs need no closer look."""
     rows = rank.table("gpus")
-    first = int(np.searchsorted(rows["t_ns"], rank.made_ns - RECENT_NS))
+    first = first_at(rows["t_ns"], rank.made_ns - RECENT_NS)
     reasons = rows["throttle_reasons"][first:]
     reasons = reasons[reasons > 0]
     return bool((reasons & _BAD_BITS).any()) or bool((rows["other_pids"][first:] > 0).any())

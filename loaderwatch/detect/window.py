@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -28,6 +30,20 @@ def seconds(values: NDArray[np.int64]) -> NDArray[np.float64]:
     """Nanoseconds as seconds, NaN where unknown."""
     result: NDArray[np.float64] = np.where(values == UNKNOWN, np.nan, values / 1e9)
     return result
+
+
+def first_at(times: NDArray[np.int64], ns: int) -> int:
+    """The first row at or after a time, of rows ordered by time.
+
+    Not ``searchsorted``: it lets go of the interpreter's lock each time, and with the rows of a thousand ranks waits for
+    it a thousand times behind the threads that store and answer.
+    """
+    return bisect_left(times.data, ns)
+
+
+def distinct(values: NDArray[np.int64]) -> list[int]:
+    """The values, each once, in order. ``np.unique`` lets go of the lock, too."""
+    return sorted(set(values.data))
 
 
 def one_of(values: NDArray[np.int64], numbers: Sequence[int]) -> NDArray[np.bool_]:
@@ -87,7 +103,8 @@ class RunWindow:
     ranks: Mapping[int, RankWindow]
     hosts: Mapping[str, HostWindow]
 
-    def ranks_by_host(self) -> dict[str, list[RankWindow]]:
+    @cached_property
+    def ranks_by_host(self) -> Mapping[str, list[RankWindow]]:
         """The ranks of each host, in the order of ``ranks``."""
         found: dict[str, list[RankWindow]] = {}
         for rank in self.ranks.values():

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
-
-import numpy as np
+from typing import Final, Protocol
 
 from loaderwatch.core.errors import WireError
 from loaderwatch.core.wire import Envelope
@@ -142,8 +140,7 @@ def _named(envelope: Envelope) -> Iterable[int]:
     for table in envelope.tables.values():
         column = table.get("rank")
         if column:
-            ranks: Any = np.unique(np.frombuffer(column, dtype="<i8"))
-            yield from ranks[ranks >= 0].tolist()
+            yield from (rank for rank in set(memoryview(column).cast("q")) if rank >= 0)
     yield from (span.rank for span in envelope.spans if span.rank >= 0)
     yield from (stack.rank for stack in envelope.stacks if stack.rank >= 0)
 

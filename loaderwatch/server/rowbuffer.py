@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.records import TABLES, TIME_COLUMN
+from loaderwatch.detect.window import first_at
 
 Block = NDArray[np.int64]
 """Rows as int64, shape (columns, rows); float64 columns lie in it bit by bit."""
@@ -70,7 +71,7 @@ class Rows(Mapping[str, NDArray[Any]]):
         if not self._ordered:
             block = block[:, np.argsort(block[self._layout.time], kind="stable")]
         if self._after_ns is not None:
-            block = block[:, int(np.searchsorted(block[self._layout.time], self._after_ns)) :]
+            block = block[:, first_at(block[self._layout.time], self._after_ns) :]
         return block
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -138,7 +139,7 @@ class RowBuffer:
     def _note_order(self, times: NDArray[np.int64]) -> None:
         if len(times) == 1 or bool((times[1:] >= times[:-1]).all()):
             if times[0] < self._newest_ns:
-                late = int(np.searchsorted(times, self._newest_ns))
+                late = first_at(times, self._newest_ns)
                 self._disorder = self._used + late - 1
             self._newest_ns = max(self._newest_ns, int(times[-1]))
         else:
@@ -150,7 +151,7 @@ class RowBuffer:
         keep = self._used
         if self._keep_ns is not None and self._disorder < 0 and keep:
             times = self._block[self._layout.time, :keep]
-            keep -= int(np.searchsorted(times, self._newest_ns - self._keep_ns))
+            keep -= first_at(times, self._newest_ns - self._keep_ns)
         capacity = max(_FIRST_CAPACITY, int(self._slack * (keep + count)))
         most = int(self._limit * self._slack) + count
         if capacity > most:

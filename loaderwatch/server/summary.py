@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.window import RankWindow, RunWindow, one_of
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.windows import RunTotals
 
@@ -77,6 +77,7 @@ def summary_of(
     gpu_step_s = sum(r.gpu_step_s for r in recent.values())
     goodputs = [min(1.0, r.busy_s / r.covered_s) for r in recent.values() if r.covered_s > 0]
     host_lost = host_lost or _behind(window)
+    lost = {host for host in window.ranks_by_host if state == "lost" or host_lost(host)}
     gpus = [gpu for host in window.hosts.values() for gpu in host.gpus]
     if lost_s is None:
         lost_s = _mean([totals.wait_s[r] + totals.boundary_s[r] for r in totals.wait_s]) or 0.0
@@ -115,7 +116,7 @@ def summary_of(
             for loader in rank.process.loaders
         ],
         "ranks": [
-            _rank_row(window, rank, recent[number], totals, state == "lost" or host_lost(rank.host))
+            _rank_row(window, rank, recent[number], totals, rank.host in lost)
             for number, rank in window.ranks.items()
         ],
     }
@@ -169,7 +170,7 @@ def _recent(rank: RankWindow) -> _Recent:
     steps = rank.table("steps")
     request = steps["request_ns"]
     # From the one that was going on when the stretch began.
-    first = max(0, int(request.searchsorted(begin)) - 1)
+    first = max(0, first_at(request, begin) - 1)
     late: slice | NDArray[np.int64] = slice(first, None)
     off_main = steps["off_main_thread"][late] == 1
     if off_main.any() or len(train) < len(rank.process.loaders):
@@ -185,7 +186,7 @@ def _recent(rank: RankWindow) -> _Recent:
     live = rank.process.state == "live" and span is not None and span.alive
     if live and span is not None and span.phase == "wait" and (not known_loaders or span.loader in train):
         wait_s += _within(np.array([span.since_ns]), np.array([end]), begin, end)
-    inside = slice(int(request.searchsorted(begin)), None)
+    inside = slice(first_at(request, begin), None)
     advance = len(request[inside])
     if rank.process.has_optimizer:
         made = steps["optimizer_steps"][late][inside]
@@ -221,13 +222,13 @@ def _gpu_waits(rank: RankWindow, begin_ns: int) -> tuple[float, float]:
     rows = rank.table("gpu_waits")
     if not len(rows["request_ns"]):
         return 0.0, 0.0
-    first = int(rows["request_ns"].searchsorted(begin_ns))
+    first = first_at(rows["request_ns"], begin_ns)
     return _sum_s(rows["starved_ns"][first:]), _sum_s(rows["gpu_step_ns"][first:])
 
 
 def _utilization(rank: RankWindow, begin_ns: int) -> float | None:
     rows = rank.table("gpus")
-    values = rows["utilization_ratio"][int(rows["t_ns"].searchsorted(begin_ns)) :]
+    values = rows["utilization_ratio"][first_at(rows["t_ns"], begin_ns) :]
     values = values[~np.isnan(values)]
     return float(values.sum()) / len(values) if len(values) else None
 

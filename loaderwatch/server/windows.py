@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import Envelope, SpanInfo, StackDump
-from loaderwatch.detect.window import WINDOW_S, HostWindow, RankWindow, RunWindow
+from loaderwatch.detect.window import WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
 from loaderwatch.server.rowbuffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of
 from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
 from loaderwatch.server.store.protocol import RankTotals, StoredRun
@@ -115,10 +115,11 @@ class WindowBuilder:
             self._host(host).buffer.extend(block)
             return
         ranks = block[0]
-        if ranks[0] < 0 or bool((ranks != ranks[0]).any()):
-            order = np.argsort(ranks, kind="stable")
-            order = order[int(np.searchsorted(ranks[order], 0)) :]  # a GPU nobody here uses has no rank
-            block = block[:, order]
+        if not bool((ranks[1:] >= ranks[:-1]).all()):
+            block = block[:, np.argsort(ranks, kind="stable")]
+            ranks = block[0]
+        if ranks[0] < 0:  # a GPU nobody here uses has no rank
+            block = block[:, first_at(ranks, 0) :]
             ranks = block[0]
             if not len(ranks):
                 return

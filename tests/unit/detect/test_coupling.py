@@ -102,6 +102,17 @@ def test_ranks_that_are_late_in_turn() -> None:
     assert result.wait_s == pytest.approx(0.025, rel=0.05)
 
 
+def test_iterations_are_told_by_their_batch_wherever_they_lie() -> None:
+    expected = found(run(*ranks(4, data={2: 0.08})))
+    built = ranks(4, data={2: 0.08})
+    built[1].rows["steps"] = built[1].rows["steps"][25:]  # lost
+    twice = built[3].rows["steps"][-1]
+    built[3].rows["steps"].append({**twice, "request_ns": twice["request_ns"] + S})
+    result = found(run(*built))
+    assert (result.state, result.waited_for, result.iterations) == ("waiting", (2,), 35)
+    assert result.share(2).data_s == pytest.approx(expected.share(2).data_s)
+
+
 def test_nobody_waits() -> None:
     assert found(run(*ranks(4))).state == "even"
 
