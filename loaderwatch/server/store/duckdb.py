@@ -96,6 +96,7 @@ class DuckDBStore:
             except (StoreError, UnknownRun) as error:  # the other runs need theirs all the same
                 _log.error("housekeeping of run %s: %s", run_id, error)
         self._files.close_idle()
+        self._files.give_back()
 
     def _roll(self, file: RunFile) -> None:
         try:

@@ -25,6 +25,7 @@ WRITING_S: Final = 5.0
 envelope would cost some 40 ms of CPU."""
 IDLE_CLOSE_S: Final = 60.0
 CARD_EVERY_S: Final = 10.0
+GIVE_BACK_EVERY_S: Final = 60.0
 
 
 class RunFiles:
@@ -238,6 +239,14 @@ class RunFiles:
         """Let go of files that nobody used for a minute: then other programs can open them."""
         with self._lock:
             self._close_idle(IDLE_CLOSE_S, MAX_OPEN)
+
+    def give_back(self) -> None:
+        """Once a minute, have a file that nobody reads at the moment return memory it keeps for charts."""
+        with self._lock:
+            now = time.monotonic()
+            for file in self._files.values():
+                if file.readers == 0 and now - file.given_back_s >= GIVE_BACK_EVERY_S:
+                    file.give_back()
 
     def close(self) -> None:
         """Flush and let go of every file, for good."""

@@ -30,15 +30,19 @@ SPANS_EVERY_NS: Final = 900_000_000
 _LAST_EVENTS: Final = 200
 """How many of the newest events are searched for what a process did last; a host sends about one a second."""
 COMPACT_ACKED_ROWS: Final = 20_000
-# A checkpoint holds up commits for about a third of a second whatever its size, so that they are made rarer. DuckDB keeps
-# every block it has written until its limit: up to 90 MB lie there between two checkpoints, the rest serves charts. With
-# 512 MB the server grew for two hours of a run of 64 ranks, and charts of 100 minutes were no quicker.
+# A checkpoint holds up commits for about a third of a second whatever its size, so that they are made rarer: up to 90 MB
+# of rows lie in memory between two of them. The rest of the limit is for charts of many ranks.
 CONNECTION: Final[dict[str, str | bool | int | float | list[str]]] = {
     "checkpoint_threshold": "64MB",
     "threads": 2,
     "memory_limit": "160MB",
     "preserve_insertion_order": "false",
 }
+KEPT_MEMORY: Final = "48MB"
+"""What DuckDB is left with now and then. By itself it keeps every block it ever wrote or read until its limit: a run of 64
+ranks came there after an hour, 2 MB a minute."""
+_LITTLE_LOG: Final = 16 * 2**20
+"""Bytes of the write-ahead log; its rows take somewhat more in memory, and would be written to a temporary file."""
 
 
 class NotOurFile(Exception):
@@ -59,9 +63,11 @@ class RunFile:
             NotOurFile: it holds other tables than a run's.
         """
         self.path = path
+        self._wal = path.with_name(path.name + ".wal")
         self.run_id = run_id
         self.used_s = time.monotonic()
         self.written_s = -math.inf
+        self.given_back_s = time.monotonic()
         self.readers = 0
         self.changed = False  # since housekeeping last had nothing to do
         self.lock = threading.RLock()
@@ -279,6 +285,24 @@ class RunFile:
             self.used_s = time.monotonic()
             self.changed = True
 
+    def give_back(self) -> bool:
+        """Return memory to the system: blocks that are on disk, and what the allocator holds free. Takes about 10 ms.
+
+        Nobody may read meanwhile: a query that needs more than ``KEPT_MEMORY`` would fail. False when it has to wait for the
+        next checkpoint.
+        """
+        with self.lock:
+            if _size(self._wal) > _LITTLE_LOG:
+                return False
+            try:
+                self._connection.execute(f"SET memory_limit = '{KEPT_MEMORY}'")  # evicts at once
+            except duckdb.OutOfMemoryException:
+                return False
+            finally:
+                self._connection.execute(f"SET memory_limit = '{CONNECTION['memory_limit']}'")
+        self.given_back_s = time.monotonic()
+        return True
+
     def close(self) -> None:
         """Write everything into the one file and let go of it."""
         with self.lock:
@@ -299,13 +323,12 @@ class RunFile:
 
     def stored_run(self) -> StoredRun:
         """What is known of the run without reading rows."""
-        wal = self.path.with_name(self.path.name + ".wal")
         return msgspec.structs.replace(
             self._card,
             last_seen_ns=self.newest_ns,
             received_ns=self.received_ns,
             lost_records=self.lost_records,
-            bytes=sum(p.stat().st_size for p in (self.path, wal) if p.exists()),
+            bytes=_size(self.path) + _size(self._wal),
         )
 
     @property
@@ -329,6 +352,10 @@ class RunFile:
             rank_hosts=dict(facts.rank_hosts),
             gpus=dict(facts.gpus),
         )
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _value(name: str, array: NDArray[Any]) -> str:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
 
 from loaderwatch.core.clock import wall_ns
+from loaderwatch.server.store import files, runfile
+from loaderwatch.server.store.files import RunFiles
 from loaderwatch.server.store.runfile import RunFile
 from loaderwatch.server.summary import state_now
+from tests.fakes.runs import T0, envelope, steps
 
 
 def test_a_run_being_born_is_neither_lost_nor_old(tmp_path: Path) -> None:
@@ -19,3 +26,42 @@ def test_a_run_being_born_is_neither_lost_nor_old(tmp_path: Path) -> None:
         file.close()
     assert before <= run.received_ns <= wall_ns()
     assert state_now(run, wall_ns()) == "live"
+
+
+MEMORY = "SELECT sum(memory_usage_bytes)::BIGINT FROM duckdb_memory()"
+SUMS = "SELECT count(*), sum(wait_ns)::BIGINT FROM steps"
+LIMIT = "SELECT current_setting('memory_limit')"
+
+
+def test_memory_that_charts_no_longer_need_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB keeps what it has written and read, until its limit: an hour of a run of 64 ranks is 100 MB of that."""
+    monkeypatch.setattr(runfile, "KEPT_MEMORY", "4MB")
+    monkeypatch.setattr(files, "GIVE_BACK_EVERY_S", 0.0)
+    times = T0 + np.arange(400_000)
+    waits, durations = np.random.default_rng(1).integers(0, 2**40, (2, times.size))
+    runs = RunFiles(tmp_path, read_only=False)
+
+    def ask(question: str) -> list[tuple[Any, ...]]:
+        with runs.open("run-1") as file, file.snapshot() as connection:
+            return connection.execute(question).fetchall()
+
+    try:
+        with runs.open("run-1", create=True) as file:
+            file.append([envelope(1, tables={"steps": steps(0, times, waits, durations)})])
+            before = ask(SUMS)
+            full, limit = ask(MEMORY), ask(LIMIT)
+            assert full[0][0] > 6e6
+            runs.give_back()  # somebody has it open: a query of theirs may need the memory
+            assert ask(MEMORY) == full
+            with monkeypatch.context() as patch:
+                patch.setattr(runfile, "_LITTLE_LOG", 0)
+                assert not file.give_back()  # rows that are not in the file yet would go to a temporary one
+            assert ask(MEMORY) == full
+        runs.give_back()
+        assert ask(MEMORY)[0][0] <= 4e6
+        assert (ask(SUMS), ask(LIMIT)) == (before, limit)
+    finally:
+        runs.close()
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
