@@ -149,20 +149,21 @@ class RowBuffer:
     def _make_room(self, count: int) -> None:
         """A new array: larger while below the limit, else with the newest rows only."""
         keep = self._used
-        if self._keep_ns is not None and self._disorder < 0 and keep:
-            times = self._block[self._layout.time, :keep]
-            keep -= first_at(times, self._newest_ns - self._keep_ns)
+        rows = self._block[:, :keep]
+        if self._disorder >= 0:  # as nearly always where several workers write; old rows must leave all the same
+            rows = rows[:, np.argsort(rows[self._layout.time], kind="stable")]
+            self._disorder = -1
+        if self._keep_ns is not None and keep:
+            keep -= first_at(rows[self._layout.time], self._newest_ns - self._keep_ns)
         capacity = max(_FIRST_CAPACITY, int(self._slack * (keep + count)))
         most = int(self._limit * self._slack) + count
         if capacity > most:
             capacity = most
             keep = min(keep, max(0, self._limit - count))
             self.dropped = True
-        first = self._used - keep
         block = np.empty((self._layout.count, capacity), dtype=np.int64)
-        block[:, :keep] = self._block[:, first : self._used]
+        block[:, :keep] = rows[:, self._used - keep :]
         self._block, self._used = block, keep
-        self._disorder = self._disorder - first if self._disorder >= first else -1
 
     def rows(self, after_ns: int | None = None) -> Rows:
         """The rows, those at or after a time (UTC) when one is given."""

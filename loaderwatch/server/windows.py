@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -220,24 +220,21 @@ class WindowBuilder:
             counted &= block[at["off_main_thread"]] != 1
             made = block[at["optimizer_steps"]]
             watched = np.isin(block[0], self.facts.optimizer_ranks()) & (made >= 0)
-            advance = _sums(np.where(watched, made, 1), counted, firsts)
-            wait = _sums(block[at["wait_ns"]], counted, firsts)
-            step = _sums(block[at["step_ns"]], counted, firsts)
+            of = [np.where(watched, made, 1), block[at["wait_ns"]], block[at["step_ns"]]]
         elif table == "epoch_begins":
-            epochs = _sums(np.ones(block.shape[1], dtype=np.int64), counted, firsts)
-            boundary = _sums(block[at["iter_ns"]], counted, firsts)
+            of = [np.ones(block.shape[1], dtype=np.int64), block[at["iter_ns"]]]
         else:
-            boundary = _sums(block[at["teardown_ns"]], counted, firsts)
-        for i, first in enumerate(firsts.tolist()):
+            of = [block[at["teardown_ns"]]]
+        for first, found in zip(firsts.tolist(), _sums(of, counted, firsts).T.tolist(), strict=True):
             sums = self._rank(int(block[0, first])).sums
             if table == "steps":
-                sums.steps += int(advance[i])
-                sums.wait_ns += float(wait[i])
-                sums.step_ns += float(step[i])
+                sums.steps += int(found[0])
+                sums.wait_ns += found[1]
+                sums.step_ns += found[2]
                 continue
-            sums.boundary_ns += float(boundary[i])
+            sums.boundary_ns += found[-1]
             if table == "epoch_begins":
-                sums.epochs += int(epochs[i])
+                sums.epochs += int(found[0])
 
     def totals(self) -> RunTotals:
         """Sums since the run began, as far as this builder has seen it or was told by ``seed``."""
@@ -308,8 +305,10 @@ class WindowBuilder:
 
 
 def _sums(
-    values: NDArray[np.int64], counted: NDArray[np.bool_], firsts: NDArray[np.int64]
+    values: Sequence[NDArray[np.int64]], counted: NDArray[np.bool_], firsts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    known = np.where(counted & (values != UNKNOWN), values, 0).astype(np.float64)
-    result: NDArray[np.float64] = np.add.reduceat(known, firsts)
+    """Shape (values, groups)."""
+    all_values = np.stack(values)
+    known = np.where(counted & (all_values != UNKNOWN), all_values, 0).astype(np.float64)
+    result: NDArray[np.float64] = np.add.reduceat(known, firsts, axis=1)
     return result

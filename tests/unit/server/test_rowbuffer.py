@@ -72,3 +72,14 @@ def test_old_rows_leave_when_room_is_needed() -> None:
         assert newest == list(range(max(0, t - 20), t + 1))
     assert len(buffer) <= 100
     assert not buffer.dropped  # none that was asked to be kept
+
+
+def test_old_rows_leave_also_where_each_envelope_holds_a_late_one() -> None:
+    """Fetches of several workers: they are written when they end, and ordered by when they began."""
+    buffer = RowBuffer("hosts", 10_000, keep_ns=20)
+    for t in range(0, 4000, 2):
+        buffer.extend(_block([t + 1, t]))
+        newest = buffer.rows(after_ns=t - 18)["t_ns"].tolist()
+        assert newest == list(range(max(0, t - 18), t + 2))
+    assert len(buffer) <= 100
+    assert not buffer.dropped
