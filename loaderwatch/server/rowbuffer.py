@@ -150,7 +150,7 @@ class RowBuffer:
         """A new array: larger while below the limit, else with the newest rows only."""
         keep = self._used
         rows = self._block[:, :keep]
-        if self._disorder >= 0:  # as nearly always where several workers write; old rows must leave all the same
+        if self._disorder >= 0:  # as where several workers write: old rows must leave all the same
             rows = rows[:, np.argsort(rows[self._layout.time], kind="stable")]
             self._disorder = -1
         if self._keep_ns is not None and keep:
