@@ -1,6 +1,6 @@
 """``python -m tests.compat.child ORDER``: runs cases one after the other in one way, and writes what each one saw.
 
-ORDER is a JSON object: module, way, method, cases, alone, limit (seconds), out. One line of JSON goes to ``out`` as a case begins, and
+ORDER is a JSON object: module, way, method, cases, alone, out. One line of JSON goes to ``out`` as a case begins, and
 one with what it saw as it ends, so that of a process that dies there is all that it did until then.
 """
 
@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import re
+import signal
 import sys
 import tempfile
 import threading
@@ -43,6 +44,9 @@ from tests.compat.case import (
     plain_text,
     seed,
 )
+
+STACKS: Final = signal.SIGPROF
+"""Has the process write the stacks of its threads; to find out where it stands when its time is over."""
 
 SETTLE_S: Final = 10.0
 """How long workers, threads and pipes that were told to end may take until they count as left behind."""
@@ -192,7 +196,8 @@ def alone(one: Case, watcher: Watcher) -> dict[str, Any]:
 def main(order: dict[str, Any]) -> None:
     """Run what was ordered."""
     way, method = order["way"], order["method"]
-    faulthandler.dump_traceback_later(order["limit"], exit=True)
+    # Not dump_traceback_later: Python waits at exit for its thread, which a forked child does not have.
+    faulthandler.register(STACKS, all_threads=True)
     multiprocessing.set_start_method(method)
     if method != FORK:
         resource_tracker.ensure_running()  # what multiprocessing keeps open is not the first case's

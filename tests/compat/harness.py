@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ import pytest
 
 from loaderwatch.core.config import load_settings
 from tests.compat.case import ATTACHED, BARE, FORK, RUN, Case, cases_of, plain_text
+from tests.compat.child import STACKS
 
 TIMEOUT_S: Final = 200
 """Of one child process: minutes on a machine that is busy with other things, seconds else."""
@@ -65,6 +67,7 @@ class Outcome:
     seen: dict[str, Any]
     began: str = ""
     exit_code: int | None = None
+    late: bool = False  # it had to be killed
     stdout: str = ""
     stderr: str = ""
 
@@ -103,6 +106,8 @@ class Laboratory:
         ours = self._outcomes[self._process(trial, trial.way)]
         bare = self._outcomes[self._process(trial, BARE)]
         if one.alone:
+            for outcome in (bare, ours):
+                assert not outcome.late, f"did not end in time:\n{outcome.stdout}\n{outcome.stderr}"
             ends = [[end.exit_code, end.stdout, end.stderr] for end in (bare, ours)]
             assert ends[0] == ends[1], difference(*ends)
         else:
@@ -177,14 +182,13 @@ def _outcome(process: Process) -> Outcome:
         "method": process.method,
         "cases": process.names,
         "alone": process.alone,
-        "limit": limit,
         "out": str(directory / "out"),
     }
     python = [sys.executable, *(option for one in chosen for option in one.options)]
     run = ["-m", "loaderwatch", "run", "--", *python] if process.way == RUN else []
     command = [*python, *run, "-m", "tests.compat.child", json.dumps(order)]
     try:
-        return _run_to_its_end(command, env, directory, limit + 10)
+        return _run_to_its_end(command, env, directory, limit)
     finally:
         _kill_streamers(directory)
         shutil.rmtree(load_settings(env).rings_dir, ignore_errors=True)
@@ -207,7 +211,9 @@ def _run_to_its_end(command: list[str], env: dict[str, str], directory: Path, li
         try:
             outcome.exit_code = child.wait(limit)
         except subprocess.TimeoutExpired:
-            outcome.exit_code = None
+            os.killpg(child.pid, STACKS)
+            time.sleep(1)
+            outcome.late = True
         finally:
             _kill_group(child)
     outcome.stdout = plain_text((directory / "stdout").read_text(errors="replace"))
