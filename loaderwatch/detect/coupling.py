@@ -151,8 +151,9 @@ def _steps(rank: RankWindow, limits: Limits) -> _Steps:
         & (table["step_ns"][rows] >= 0)
         & (table["batch"][rows] > 0)  # the first wait of an epoch is the start of its workers
     )
+    chosen: NDArray[np.bool_] | slice = slice(None) if mask.all() else mask
     column = {
-        name: table[name][rows][mask]
+        name: table[name][rows][chosen]
         for name in (
             *("loader", "epoch", "batch", "wait_ns", "step_ns", "nested_ns", "collective_ns"),
             *("forward_ns", "backward_ns", "optimizer_ns"),
@@ -236,18 +237,10 @@ def _shares(ranks: list[_Steps], data_s: Floats, step_s: Floats, wait_s: Floats)
     lost_s = np.where(late, 0.0, wait_s).sum(axis=0) / np.maximum(
         1, (~late).sum(axis=0)
     )  # of one of the others
-    caused_s = (late * (lost_s / late.sum(axis=0))).mean(axis=1)
-    return tuple(
-        Share(
-            rank=steps.rank,
-            iteration_s=float((data_s[at] + step_s[at]).mean()),
-            data_s=float(data_s[at].mean()),
-            own_s=float((step_s[at] - wait_s[at]).mean()),
-            others_s=float(wait_s[at].mean()),
-            caused_s=float(caused_s[at]),
-        )
-        for at, steps in enumerate(ranks)
-    )
+    caused_s = late * (lost_s / late.sum(axis=0))
+    parts = (data_s + step_s, data_s, step_s - wait_s, wait_s, caused_s)
+    means = np.stack([part.mean(axis=1) for part in parts], axis=1).tolist()
+    return tuple(Share(steps.rank, *of) for steps, of in zip(ranks, means, strict=True))
 
 
 def _where(late: list[_Steps], early: list[_Steps]) -> str | None:

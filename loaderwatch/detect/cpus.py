@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderwatch.detect.robust import known, mean
-from loaderwatch.detect.window import RankWindow, RunWindow, distinct
+from loaderwatch.detect.window import RankWindow, RunWindow, distinct, first_at
 
 RECENT_NS = 10_000_000_000
 FEW_LOOKS = 4
@@ -77,8 +77,8 @@ def _sum_known(values: list[float]) -> float:
 def _busy(rank: RankWindow) -> float:
     """Cores that a rank's processes keep busy: the mean of each process over the last seconds, summed."""
     rows = rank.table("processes")
-    recent = rows["t_ns"] >= rank.made_ns - RECENT_NS
-    pids, ratios = rows["pid"][recent], rows["cpu_ratio"][recent]
+    first = first_at(rows["t_ns"], rank.made_ns - RECENT_NS)
+    pids, ratios = rows["pid"][first:], rows["cpu_ratio"][first:]
     return _sum_known([mean(ratios[pids == pid]) for pid in distinct(pids)])
 
 

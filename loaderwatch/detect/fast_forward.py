@@ -39,16 +39,9 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | None:
     steps = rank.table("steps")
     rows = np.flatnonzero((steps["loader"] == loader.loader) & (steps["off_main_thread"] != 1))
-    if rows.size < FEW:
-        return None
-    trains = seconds(steps["step_ns"][rows]) > EMPTY_STEP_S
-    if rank.process.has_optimizer:
-        trains = steps["optimizer_steps"][rows] > 0
-    elif rank.process.has_model:
-        trains |= steps["forward_ns"][rows] > 0
-    first = _first_lasting(trains)
-    if first < FEW:
-        return None
+    if rows.size < FEW or _first_lasting(_trains(rank, rows[: FEW + AHEAD])) < FEW:
+        return None  # it trained nearly from the beginning, as nearly all do
+    first = _first_lasting(_trains(rank, rows))
     skipped = rows[:first]
     began_ns = int(steps["request_ns"][skipped[0]])
     ended_ns = int(steps["request_ns"][rows[first]]) if first < rows.size else None
@@ -92,6 +85,17 @@ def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | 
         host=rank.host,
         lost_s=taken_s,
     )
+
+
+def _trains(rank: RankWindow, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which of these steps train."""
+    steps = rank.table("steps")
+    if rank.process.has_optimizer:
+        return np.asarray(steps["optimizer_steps"][rows] > 0)
+    trains = seconds(steps["step_ns"][rows]) > EMPTY_STEP_S
+    if rank.process.has_model:
+        trains |= steps["forward_ns"][rows] > 0
+    return trains
 
 
 def _feeds_another(rank: RankWindow, loader: LoaderInfo, began_ns: int, until_ns: int) -> bool:

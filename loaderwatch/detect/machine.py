@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.detect.robust import known, mean, median, ratio
-from loaderwatch.detect.window import Columns, HostWindow, RankWindow, RunWindow, distinct
+from loaderwatch.detect.window import Columns, HostWindow, RankWindow, RunWindow, distinct, first_at
 
 RECENT_NS = 10_000_000_000
 NOW_NS = 2_500_000_000  # processes are looked at once a second: who was not seen for so long is gone
@@ -126,10 +127,10 @@ def _lives(rank: RankWindow) -> bool:
     return rank.process.state == "live"
 
 
-def _recent(rank: RankWindow) -> dict[str, NDArray[Any]]:
+def _recent(rank: RankWindow, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
     rows = rank.table("processes")
-    since = rows["t_ns"] >= rank.made_ns - RECENT_NS
-    return {name: values[since] for name, values in rows.items()}
+    since = slice(first_at(rows["t_ns"], rank.made_ns - RECENT_NS), None)
+    return {name: rows[name][since] for name in names or rows}
 
 
 def _mean(rows: Columns, name: str, mask: NDArray[np.bool_]) -> float:
@@ -140,7 +141,7 @@ def _crowd(ranks: list[RankWindow]) -> tuple[int, float, float]:
     """Workers of some ranks, how many of them were runnable on average, and the CPUs that all processes take."""
     workers, runnable, busy = 0, 0.0, math.nan
     for rank in ranks:
-        rows = _recent(rank)
+        rows = _recent(rank, ("t_ns", "pid", "worker", "cpu_ratio", "state"))
         for pid in distinct(rows["pid"][rows["t_ns"] >= rank.made_ns - NOW_NS]):
             own = rows["pid"] == pid
             used = mean(rows["cpu_ratio"][own])

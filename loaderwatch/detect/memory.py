@@ -19,7 +19,7 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.machine import limit_hits_per_s
 from loaderwatch.detect.phrases import count, duration, size
 from loaderwatch.detect.robust import known, mean, median
-from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, distinct, seconds
+from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, distinct, first_at, seconds
 
 CODE = "running-out"
 SETTLING_NS = 4_000_000_000  # of a process's life: imports and first touches
@@ -55,16 +55,18 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 def _leaks(rank: RankWindow) -> list[_Leak]:
     rows = rank.table("processes")
+    pids, times, anonymous, pss = (rows[name] for name in ("pid", "t_ns", "anonymous_bytes", "pss_bytes"))
     found = []
     loaders = {loader.loader: loader for loader in rank.process.loaders}
-    for pid in distinct(rows["pid"]):
-        own = rows["pid"] == pid
-        t_ns = rows["t_ns"][own]
+    for pid in distinct(pids):
+        own = np.flatnonzero(pids == pid)
+        t_ns = times[own]
         if rank.made_ns - int(t_ns[-1]) > RECENT_NS:
             continue  # it has ended
-        late = t_ns >= t_ns[0] + SETTLING_NS
-        rise = growth(t_ns[late], rows["anonymous_bytes"][own][late], LEAST_S)
-        shared = growth(t_ns[late], rows["pss_bytes"][own][late], LEAST_PSS_S)
+        settled = first_at(t_ns, int(t_ns[0]) + SETTLING_NS)
+        late, t_ns = own[settled:], t_ns[settled:]
+        rise = growth(t_ns, anonymous[late], LEAST_S)
+        shared = growth(t_ns, pss[late], LEAST_PSS_S)
         best = max(
             (one for one in (rise, shared) if one is not None), key=lambda one: one.per_s, default=None
         )

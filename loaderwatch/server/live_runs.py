@@ -30,6 +30,7 @@ LOOK_S: Final = (
 _TURN_S: Final = 0.1  # between turns of the loop
 _DETECT_S: Final = 1.0
 _DETECT_REST: Final = 3.0  # times the duration of the last pass
+_DETECT_YIELD_S: Final = 0.5  # a pass waits so long at most for the end of a look
 _QUIET_LOOK_S: Final = 2.0  # how often a run without news is looked at, for its age and state
 _LINGER_S: Final = 60.0  # an ended run stays in memory that long
 _FORGET_S: Final = 900.0  # so does one that is lost
@@ -199,9 +200,12 @@ class LiveRuns:
             else:
                 self._spawn(self._look_once(live, times))
             times.looking, times.looked_at = True, now
-        # A pass that takes long, because there are a thousand ranks, comes less often: looks have to fit between.
-        patience_s = max(_DETECT_S, _DETECT_REST * live.last_detect_s)
-        if live.undetected and not times.detecting and now - times.detected_at >= patience_s - _TURN_S / 2:
+        # A pass that takes long, because there are a thousand ranks, comes less often, and between two looks if it can:
+        # both compute, and side by side each would take twice as long.
+        waited_s = now - times.detected_at
+        patience_s = max(_DETECT_S, _DETECT_REST * live.last_detect_s) - _TURN_S / 2
+        due = waited_s >= patience_s + (_DETECT_YIELD_S if times.looking else 0.0)
+        if live.undetected and not times.detecting and due:
             times.detecting, times.detected_at = True, now
             self._spawn(self._detect_once(live, times))
 

@@ -38,10 +38,10 @@ CONNECTION: Final[dict[str, str | bool | int | float | list[str]]] = {
     "memory_limit": "160MB",
     "preserve_insertion_order": "false",
 }
-KEPT_MEMORY: Final = "48MB"
+KEPT_MEMORY: Final = "32MB"
 """What DuckDB is left with now and then. By itself it keeps every block it ever wrote or read until its limit: a run of 64
 ranks came there after an hour, 2 MB a minute."""
-_LITTLE_LOG: Final = 16 * 2**20
+_LITTLE_LOG: Final = 8 * 2**20
 """Bytes of the write-ahead log; its rows take somewhat more in memory, and would be written to a temporary file."""
 
 
