@@ -27,7 +27,7 @@ $(VENV)/python.stamp:
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
 	@touch $@
 
-$(VENV)/demo.stamp: $(VENV)/python.stamp pyproject.toml constraints.txt
+$(VENV)/demo.stamp: $(VENV)/python.stamp pyproject.toml constraints.txt hatch_build.py loaderwatch/agent/_hot.c
 	@echo "installing loaderwatch and torch into $(VENV) (once)"
 	$(PIP) install -c constraints.txt --upgrade pip
 	$(PIP) install -c constraints.txt --editable '.[demo]'
@@ -90,6 +90,7 @@ compat: $(addprefix compat-,$(TORCH))
 
 compat-own: $(VENV)/dev.stamp
 	$(BIN)/pytest $(COMPAT_TESTS) $(PYTEST_ARGS)
+	LOADERWATCH_PLAIN=1 $(BIN)/pytest $(filter-out tests/compat,$(COMPAT_TESTS)) $(PYTEST_ARGS)
 
 compat-%:
 	@if $(MAKE) --no-print-directory compat-env-$*; then \

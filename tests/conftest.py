@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,10 @@ from loaderwatch.core.records import RECORD_FIELDS, RecordKind
 from loaderwatch.core.ring import RingReader, RingStatus
 from loaderwatch.core.span import OpenSpan
 from loaderwatch.core.wire import ProcessInfo
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell without job control starts "make test &" so, and every process of ours would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def close_agent() -> None:

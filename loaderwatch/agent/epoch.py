@@ -1,45 +1,23 @@
 """One pass over a loader: what ``iter``, each ``next`` and the end tell the recorder.
 
-``request`` and ``deliver`` tell the whole of it. While nothing special goes on, ``hot`` does the same faster, and leaves the
-totals to ``settle``.
+``request`` and ``deliver`` tell the whole of it. While nothing special goes on, ``Pass.enter`` and ``Pass.leave`` do the same
+faster, and leave the totals to ``settle``.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from time import thread_time_ns
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from loaderwatch.agent.hot import Pass
+from loaderwatch.agent.hot_plain import CPU_CLOCK_ABOVE_NS, ENDING
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKind
 
 if TYPE_CHECKING:
     from loaderwatch.agent.watch import Watch
-
-ENDING: Final = -2
-"""As the awaited worker: there is no batch left, so this ``next`` will tear the iterator down."""
-
-Reader = Callable[[Any], tuple[int, int, int]]
-"""Reads an iterator: batches ready, batches cached out of order, the worker whose batch must come next."""
-
-CPU_CLOCK_ABOVE_NS: Final = 100_000
-"""A wait longer than this makes the next one read the thread's CPU clock at its beginning too.
-
-The clock is a system call (about 400 ns, a tenth of what a hook may cost), and below this wait nobody asks where it
-went. So it is skipped while batches are ready and the wait before was short, and the CPU time is unknown then.
-"""
-
-
-class StepPhases(Protocol):
-    """Times the phases inside a step."""
-
-    def take(self) -> tuple[int, int, int, int, int, int]:
-        """h2d, forward, backward, optimizer in nanoseconds and the optimizer steps, since the last call."""
-
-    def step(self) -> int | None:
-        """Optimizer steps finished so far; None when no optimizer is watched."""
 
 
 class GpuClock(Protocol):
@@ -57,7 +35,7 @@ def nothing_to_read(iterator: Any) -> tuple[int, int, int]:
     return UNKNOWN, UNKNOWN, UNKNOWN
 
 
-class Epoch:
+class Epoch(Pass):
     """One pass over one watched loader."""
 
     __slots__ = (
@@ -65,49 +43,23 @@ class Epoch:
         "_depth",
         "_gpu",
         "_settled",
-        "armed",
-        "batch",
-        "cpu_ns",
-        "delivered_ns",
         "drained",
         "ended",
-        "free",
         "gap_ns",
         "iter_cpu_ns",
         "iter_ns",
         "kind",
-        "limit",
-        "loader",
-        "memory",
-        "number",
-        "numbers",
         "off_main_thread",
-        "phases",
-        "read",
-        "recorder",
         "request_ns",
-        "seen",
-        "step_ahead",
-        "thread",
-        "wait_cpu_ns",
-        "wait_ns",
-        "wait_since_ns",
         "waited_before_ns",
         "watch",
-        "words",
         "workers",
     )
 
     def __init__(self, watch: Watch, recorder: Recorder, number: int) -> None:
+        super().__init__(recorder, watch.phases, recorder.ring.numbers, nothing_to_read, watch.loader, number)
         self.watch = watch
-        self.recorder = recorder
-        self.phases: StepPhases | None = watch.phases
         self._gpu: GpuClock | None = watch.gpu
-        self.read: Reader = nothing_to_read
-        self.free: Callable[[], int] | None = None  # of the usual iterator, which the hot path reads itself
-        self.limit = 0
-        self.loader = watch.loader
-        self.number = number
         # iter(loader), filled in by the watch:
         self.request_ns = monotonic_ns()
         self.iter_ns = UNKNOWN
@@ -116,35 +68,18 @@ class Epoch:
         self.workers = 0
         self.drained = 0
         self.gap_ns = UNKNOWN
-        # the batch at hand:
-        self.batch = -1
-        self.delivered_ns = 0  # 0: no step is open
+        # the batch at hand, beside what the hot path keeps of it:
         self.off_main_thread = 0
         self.ended: EndedBy | None = None
         self._begun = False
-        # while live:
-        self.thread = 0  # the one that may take the hot path; 0: nobody, something special is going on
-        self.memory = recorder.ring.memory
-        self.words = recorder.ring.words
-        self.numbers = recorder.ring.numbers
-        self.step_ahead = 0  # the step's number, less the batch's
-        self.armed = True
-        self.wait_since_ns = 0
-        self.wait_ns = 0
-        self.cpu_ns = 0  # the CPU clock when the wait began; 0: not read
-        self.wait_cpu_ns = UNKNOWN
         self.waited_before_ns = 0
         self._settled = (0, 0)  # batches and steps that the totals hold
         self._depth = 0  # recorder.depth at the request
-        self.seen = (UNKNOWN, UNKNOWN, UNKNOWN)
 
     def step(self) -> int:
         """The step's number: optimizer steps so far if an optimizer is watched, else batches of this loader."""
-        if self.phases is not None:
-            steps = self.phases.step()
-            if steps is not None:
-                return steps
-        return self.watch.batches
+        phases = self.phases
+        return phases.steps_finished if phases is not None and phases.has_optimizer else self.watch.batches
 
     def settle(self) -> None:
         """Bring the totals up to date."""
@@ -156,14 +91,14 @@ class Epoch:
         recorder = self.recorder
         self.watch.batches += now[0] - batches
         recorder.batches += now[0] - batches
-        if not recorder.counts_optimizer:
-            recorder.steps += now[1] - steps
+        recorder.count_steps(now[1] - steps)
 
     def cool(self) -> None:
         """Leave the hot path."""
         self.settle()
         if self.thread:
             self.thread = 0
+            self.memory = None
             if not self.delivered_ns:
                 self.recorder.depth = 1  # it is inside next()
 
@@ -177,7 +112,7 @@ class Epoch:
             batch,
             self.step(),
             awaited,
-            step_follows=self.phases is None or self.phases.step() is None,
+            step_follows=self.phases is None or not self.phases.has_optimizer,
         )
 
     def request(self, iterator: Any, now: int) -> None:
@@ -190,8 +125,7 @@ class Epoch:
             if self.ended is not EndedBy.ERROR:
                 return  # exhausted: asking again tells nothing new
             self.ended = None
-        seen = self.read(iterator)
-        self.seen = seen
+        self.ready, self.cached, self.awaited = self.read(iterator)
         self.wait_since_ns = now
         if threading.get_ident() == recorder.thread:
             self.off_main_thread = 0
@@ -202,14 +136,14 @@ class Epoch:
             self.off_main_thread = 1
             depth = 0
         if not depth:
-            if seen[2] == ENDING:
+            if self.awaited == ENDING:
                 self.publish(Phase.TEARDOWN, now, self.batch + 1)
             else:
-                self.publish(Phase.WAIT, now, self.batch + 1, seen[2])
+                self.publish(Phase.WAIT, now, self.batch + 1, self.awaited)
         if self._gpu is not None and not depth and not self.off_main_thread:
             self._gpu.request()
         # UNKNOWN is negative: "not known to be ready" reads the clock unless the wait before was short
-        self.cpu_ns = thread_time_ns() if self.armed or seen[0] == 0 else 0
+        self.cpu_ns = thread_time_ns() if self.armed or self.ready == 0 else 0
 
     def deliver(self) -> None:
         """The batch is there: the wait ends, a step begins."""
@@ -249,7 +183,6 @@ class Epoch:
         recorder = self.recorder
         recorder.live = self
         self.memory = recorder.ring.memory
-        self.words = recorder.ring.words
         self.step_ahead = self.watch.batches - self.batch
         self.cpu_ns = 0
         self.thread = recorder.thread
@@ -305,7 +238,6 @@ class Epoch:
         delivered = self.delivered_ns
         self.delivered_ns = 0
         nested = recorder.waited_ns - self.waited_before_ns if not self.off_main_thread else 0
-        ready, cached, awaited = self.seen
         phases = self.phases
         if phases is None:
             h2d = forward = backward = optimizer = optimizer_steps = collective = UNKNOWN
@@ -320,9 +252,9 @@ class Epoch:
             self.wait_since_ns,
             self.wait_ns,
             self.wait_cpu_ns,
-            ready,
-            cached,
-            awaited,
+            self.ready,
+            self.cached,
+            self.awaited,
             now - delivered - nested if now != UNKNOWN else UNKNOWN,
             h2d,
             forward,

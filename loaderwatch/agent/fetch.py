@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy
 import torch
 
-from loaderwatch.agent.epoch import CPU_CLOCK_ABOVE_NS
 from loaderwatch.agent.guard import ask, guard, shield
+from loaderwatch.agent.hot_plain import CPU_CLOCK_ABOVE_NS
 from loaderwatch.agent.swap import hidden_subclass
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, Phase, RecordKind

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from loaderwatch.agent.epoch import ENDING, Epoch, Reader, nothing_to_read
+from loaderwatch.agent.epoch import Epoch, nothing_to_read
 from loaderwatch.agent.guard import ask, shield
 from loaderwatch.agent.hot import timed_next
+from loaderwatch.agent.hot_plain import ENDING, Reader
 from loaderwatch.agent.swap import hidden_subclass
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, Phase

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.ring import RingWriter
 from loaderwatch.core.span import PHASE_NAME_WORD, SINCE_WORDS, STEP_FOLLOWS, STEPS_FOLLOW
+
+if TYPE_CHECKING:
+    from loaderwatch.agent.hot import PhaseClock
 
 _OUTSIDE: Final = SINCE_WORDS[Phase.OUTSIDE]
 _USER: Final = SINCE_WORDS[Phase.USER]
@@ -46,14 +49,14 @@ class Recorder:
     """
 
     __slots__ = (
+        "_optimizer",
+        "_steps",
         "batches",
-        "counts_optimizer",
         "depth",
         "live",
         "open_phases",
         "open_steps",
         "ring",
-        "steps",
         "thread",
         "waited_ns",
     )
@@ -62,13 +65,34 @@ class Recorder:
         self.ring = ring
         self.thread = threading.get_ident()
         self.batches = 0  # delivered, all loaders
-        self.steps = 0  # optimizer steps if an optimizer is watched, else steps that ended
-        self.counts_optimizer = False
+        self._steps = 0  # that ended, up to when an optimizer was watched
+        self._optimizer: PhaseClock | None = None
         self.depth = 0  # next() calls of watched loaders that the training thread is inside of
         self.waited_ns = 0  # spent in them, outermost only
         self.live: OpenStep | None = None
         self.open_steps: list[OpenStep] = []
         self.open_phases: list[OpenPhase] = []
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps if an optimizer is watched, else steps that ended; they count on when that changes."""
+        return self._steps if self._optimizer is None else self._optimizer.steps
+
+    @property
+    def counts_optimizer(self) -> bool:
+        """Whether the steps are the optimizer's."""
+        return self._optimizer is not None
+
+    def count_steps(self, ended: int) -> None:
+        """So many steps ended."""
+        self._steps += ended
+
+    def count_optimizer(self, clock: PhaseClock | None) -> None:
+        """From now on ``steps`` are those of this clock; None: those that end."""
+        self._steps = self.steps
+        self._optimizer = clock
+        if clock is not None:
+            clock.steps = self._steps
 
     def mute(self) -> None:
         """Write nowhere from now on: this is a forked child, and the ring is the parent's."""

@@ -6,7 +6,8 @@ from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from loaderwatch.agent.cuda import cuda_clock
-from loaderwatch.agent.epoch import Epoch, GpuClock, StepPhases
+from loaderwatch.agent.epoch import Epoch, GpuClock
+from loaderwatch.agent.hot import PhaseClock
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase
@@ -41,7 +42,7 @@ class Watch:
         self.name = name
         self.role = role
         self.recorder = recorder
-        self.phases: StepPhases | None = None
+        self.phases: PhaseClock | None = None
         self.gpu: GpuClock | None = None
         self.make_probe = make_probe
         self._make_fetch = make_fetch

@@ -78,7 +78,11 @@ class RingStatus:
     tripped: bool  # the guard switched the hooks off
 
 
-def _map_whole(fd: int, size: int) -> mmap.mmap | bytearray:
+Memory = mmap.mmap | bytearray
+"""Of a ring: the mapped file, or, in a forked child, nobody's."""
+
+
+def _map_whole(fd: int, size: int) -> Memory:
     if sys.platform == "win32" or not hasattr(mmap, "MAP_POPULATE"):
         return mmap.mmap(fd, size)
     # every page at once: a page fault on each page's first record would be the writer's dearest moment
@@ -88,8 +92,8 @@ def _map_whole(fd: int, size: int) -> mmap.mmap | bytearray:
 class RingWriter:
     """Creates a ring and writes it. One process, one writer; the process may have several threads under one GIL.
 
-    ``memory``, ``words``, ``capacity`` and ``numbers`` are open to the agent's hot path, which spells ``append`` out in one
-    frame (a call costs it more than the writing) and stores single words of the open span.
+    ``memory``, ``words``, ``capacity`` and ``numbers`` are open to the agent's hot path, which spells ``append`` out (a call
+    costs it more than the writing) and stores single words of the open span.
 
     Raises:
         OSError: the file cannot be created or the space for it is not there.

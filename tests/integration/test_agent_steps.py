@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -232,6 +234,38 @@ def test_error_in_the_model_leaves_nothing_open(rings: RingFolder) -> None:
             continue
     forwards = [step["forward_ns"] > 0 for step in steps_of(rings)]
     assert forwards == [True, False, True]
+
+
+def _say_and_sleep(fd: int, *_: object) -> None:
+    os.write(fd, b".")
+    time.sleep(0.3)
+
+
+def test_a_forked_child_that_uses_the_model_leaves_the_parents_span_alone(rings: RingFolder) -> None:
+    """It shares the memory of the ring; what it computes is not what the training process does."""
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before, during, after = [], [], []
+    for (x,) in loaderwatch.attach(loader(1), model=model, optimizer=optimizer):
+        ready, at_work = os.pipe()
+        before.append(rings.main().span)
+        child = os.fork()
+        if not child:
+            model.linear.register_forward_hook(partial(_say_and_sleep, at_work))
+            try:
+                model(x).sum().backward()
+                optimizer.step()
+            finally:
+                os._exit(0)
+        assert os.read(ready, 1) == b"."
+        during.append(rings.main().span)
+        os.waitpid(child, 0)
+        after.append(rings.main().span)
+        os.close(ready)
+        os.close(at_work)
+    assert before == during == after
+    assert before[0] is not None
+    assert before[0].phase is Phase.STEP
 
 
 def test_detach_takes_the_hooks_out() -> None:

@@ -1,0 +1,66 @@
+"""Compiles the agent's hot path when loaderwatch is built or installed.
+
+Where that cannot be (another system than Linux, no compiler, no headers of Python) the package is complete without it: the same
+is there in Python, and costs a training step some microseconds more.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SOURCE = Path("loaderwatch/agent/_hot.c")
+FLAGS = ("-std=c11", "-O2", "-Wall", "-fPIC", "-fvisibility=hidden", "-shared")
+
+
+class CompiledHotPath(BuildHookInterface[Any]):
+    """Puts ``_hot`` beside its source, and into the wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Called by hatchling before it builds the wheel; an editable install is a wheel, too."""
+        if self.target_name != "wheel":
+            return
+        target = (Path(self.root) / SOURCE).with_suffix(sysconfig.get_config_var("EXT_SUFFIX") or ".so")
+        reason = compile_to(target, Path(self.root) / SOURCE)
+        if reason:
+            target.unlink(missing_ok=True)
+            self.app.display_warning(f"the hot path is not compiled ({reason}); the one in Python is used")
+            return
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        build_data["artifacts"].append(target.relative_to(self.root).as_posix())
+
+
+def compile_to(target: Path, source: Path) -> str | None:
+    """Compile one C file against this Python's headers; why not, if it could not be."""
+    if sys.platform != "linux":
+        return "only on Linux"
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "this Python has no interpreter lock"
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    scratch = target.with_name(f"{target.name}.{os.getpid()}")
+    command = [
+        *compiler,
+        *FLAGS,
+        f"-I{sysconfig.get_path('include')}",
+        os.fspath(source),
+        "-o",
+        os.fspath(scratch),
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode:
+            return (done.stderr.strip().splitlines() or [f"{compiler[0]} ended with {done.returncode}"])[0]
+        scratch.replace(target)  # a process that has the old one mapped keeps it
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    finally:
+        scratch.unlink(missing_ok=True)
+    return None

@@ -1,0 +1,645 @@
+/* The hot path, compiled: the same as hot_plain.py, which says what it is for and is used where this could not be built.
+
+   Nothing here holds on to what it is handed, but for the fields of its two types. Memory of the ring is written only through
+   a buffer that is held (its owner cannot unmap it meanwhile) and whose size was checked. Errors are Python's own: the callers
+   hand them to the guard. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#if !defined(__linux__)
+#error "the clocks are Linux's"
+#endif
+#ifdef Py_GIL_DISABLED
+#error "needs the interpreter lock"
+#endif
+
+/* As in core/records.py, core/ring.py and core/span.py; hot.py compares them (LAYOUT) and takes hot_plain.py if they differ. */
+#define UNKNOWN INT64_MIN
+enum {
+    ENDING = -2,
+    STEP = 1,
+    SHORT_STEP = STEP | 0x100,
+    SLOT_FIELDS = 22,
+    HEADER_BYTES = 4096,
+    CAPACITY = 8192,
+    WORDS_AT = 128,
+    CURSOR_WORD = 0,
+    BATCH_WORD = 2,
+    AWAITED_WORD = 3,
+    WAIT_WORD = 4 + 2,
+    STEP_WORD = 4 + 3,
+    FORWARD_WORD = 4 + 5,
+    BACKWARD_WORD = 4 + 6,
+    OPTIMIZER_WORD = 4 + 7,
+    TEARDOWN_WORD = 4 + 8,
+    STEPS_WORD = 23,
+    CPU_CLOCK_ABOVE_NS = 100000,
+};
+
+static PyObject *s_task_info, *s_tasks_outstanding, *s_rcvd_idx, *s_request, *s_deliver, *s_cool, *s_is_cpu,
+    *s_moved, *s_look_at_output;
+
+static int64_t now_by(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+#define MONOTONIC() now_by(CLOCK_MONOTONIC)
+#define THREAD_CPU() now_by(CLOCK_THREAD_CPUTIME_ID)
+
+/* ---- the memory of a ring */
+
+/* `view` holds it (view.obj is NULL while there is none), `ring` is where it lies. */
+
+static void memory_drop(Py_buffer *view, char **ring) {
+    *ring = NULL;
+    if (view->obj != NULL)
+        PyBuffer_Release(view); /* sets obj to NULL */
+}
+
+static int memory_set(Py_buffer *view, char **ring, PyObject *value) {
+    memory_drop(view, ring);
+    if (value == NULL || value == Py_None)
+        return 0;
+    if (PyObject_GetBuffer(value, view, PyBUF_WRITABLE) < 0)
+        return -1;
+    if (view->len < HEADER_BYTES + (Py_ssize_t)CAPACITY * SLOT_FIELDS * 8 || (uintptr_t)view->buf % 8) {
+        memory_drop(view, ring);
+        PyErr_SetString(PyExc_ValueError, "the memory is not that of a training process's ring");
+        return -1;
+    }
+    *ring = view->buf;
+    return 0;
+}
+
+static PyObject *memory_get(const Py_buffer *view) { return Py_NewRef(view->obj != NULL ? view->obj : Py_None); }
+
+/* A word of the open span, which another process reads at any moment: whole, and not before what was stored earlier. */
+static inline void show(char *ring, int word, int64_t value) {
+    __atomic_store_n((int64_t *)(ring + WORDS_AT) + word, value, __ATOMIC_RELEASE);
+}
+
+/* ---- PhaseClock: the phases of a step */
+
+typedef struct { /* what every step touches lies together */
+    PyObject_HEAD
+    char *ring;
+    PyObject *tensor, *is_grad_enabled, *queue_callback, *backward_over;
+    int64_t forward_depth, forward_since, backward_since, optimizer_since, computed_at, model_ns_before;
+    int64_t h2d_ns, forward_ns, backward_ns, optimizer_ns, collective_ns, optimizer_steps, steps_finished, steps;
+    int64_t short_step_ns;
+    char has_model, has_optimizer, has_parameter_hook, short_steps, saw_forward, exchanges, blind_backward;
+    PyObject *note;
+    Py_buffer view;
+} Clock;
+
+typedef struct {
+    int64_t h2d, forward, backward, optimizer, optimizer_steps, collective;
+} Taken;
+
+static void clock_take(Clock *self, Taken *taken) {
+    int64_t model = self->forward_ns + self->backward_ns + self->optimizer_ns;
+    int known = self->has_model && self->saw_forward;
+    self->short_steps = self->has_parameter_hook && model > 0 && model < self->short_step_ns;
+    taken->h2d = self->h2d_ns;
+    taken->forward = known ? self->forward_ns : UNKNOWN;
+    taken->backward = known && !self->blind_backward ? self->backward_ns : UNKNOWN;
+    taken->optimizer = self->has_optimizer ? self->optimizer_ns : UNKNOWN;
+    taken->optimizer_steps = self->has_optimizer ? self->optimizer_steps : UNKNOWN;
+    taken->collective = known && self->exchanges ? self->collective_ns : UNKNOWN;
+    self->h2d_ns = UNKNOWN;
+    self->forward_ns = self->backward_ns = self->optimizer_ns = self->optimizer_steps = self->collective_ns = 0;
+    /* what an exception in the user's code left open */
+    self->forward_depth = self->forward_since = self->backward_since = self->optimizer_since = 0;
+    self->computed_at = 0;
+    self->blind_backward = 0;
+}
+
+static PyObject *clock_take_method(Clock *self, PyObject *unused) {
+    Taken taken;
+    clock_take(self, &taken);
+    return Py_BuildValue("(LLLLLL)", (long long)taken.h2d, (long long)taken.forward, (long long)taken.backward,
+                         (long long)taken.optimizer, (long long)taken.optimizer_steps, (long long)taken.collective);
+}
+
+static inline void tell(const Clock *self, int word, int64_t value) {
+    if (self->ring != NULL)
+        show(self->ring, word, value);
+}
+
+/* The guard's seam: None after a fault of ours, unless the guard raises it (a signal handler of the user's did). */
+static PyObject *swallowed(Clock *self) {
+    PyObject *type, *fault, *trace, *answer;
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return NULL;
+    PyErr_Fetch(&type, &fault, &trace);
+    PyErr_NormalizeException(&type, &fault, &trace);
+    if (trace != NULL)
+        PyException_SetTraceback(fault, trace);
+    answer = PyObject_CallFunctionObjArgs(self->note, fault, NULL);
+    Py_XDECREF(type);
+    Py_XDECREF(fault);
+    Py_XDECREF(trace);
+    return answer;
+}
+
+static PyObject *clock_forward_began(Clock *self, PyObject *inputs) {
+    PyObject *answer, *first;
+    int64_t now;
+    int on;
+    if (++self->forward_depth != 1)
+        Py_RETURN_NONE;
+    if ((answer = PyObject_CallNoArgs(self->is_grad_enabled)) == NULL)
+        return swallowed(self);
+    on = answer == Py_True;
+    Py_DECREF(answer);
+    if (!on || self->backward_since)
+        Py_RETURN_NONE;
+    self->forward_since = now = MONOTONIC();
+    tell(self, FORWARD_WORD, now);
+    self->saw_forward = 1;
+    if (self->forward_ns || !PyTuple_Check(inputs) || PyTuple_GET_SIZE(inputs) == 0)
+        Py_RETURN_NONE;
+    first = PyTuple_GET_ITEM(inputs, 0);
+    if ((PyObject *)Py_TYPE(first) == self->tensor) {
+        if ((answer = PyObject_GetAttr(first, s_is_cpu)) == NULL)
+            return swallowed(self);
+        on = answer == Py_True;
+        Py_DECREF(answer);
+        if (on)
+            Py_RETURN_NONE; /* said here for what it costs: the usual case without a device */
+    }
+    answer = PyObject_CallMethodObjArgs((PyObject *)self, s_moved, inputs, NULL);
+    return answer != NULL ? answer : swallowed(self);
+}
+
+static PyObject *clock_forward_ended(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    PyObject *answer;
+    int64_t since = self->forward_since;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "forward_ended takes the module and its output");
+        return NULL;
+    }
+    if (self->forward_depth > 0)
+        self->forward_depth--;
+    if (self->forward_depth || !since)
+        Py_RETURN_NONE;
+    self->forward_ns += MONOTONIC() - since;
+    self->forward_since = 0;
+    tell(self, FORWARD_WORD, UNKNOWN);
+    if (self->short_steps)
+        Py_RETURN_NONE;
+    answer = PyObject_CallMethodObjArgs((PyObject *)self, s_look_at_output, args[0], args[1], NULL);
+    return answer != NULL ? answer : swallowed(self);
+}
+
+static PyObject *clock_gradient_came(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    PyObject *answer;
+    int64_t now;
+    (void)args, (void)count; /* whatever the engine hands to a hook */
+    if (self->backward_since)
+        Py_RETURN_NONE;
+    if ((answer = PyObject_CallOneArg(self->queue_callback, self->backward_over)) == NULL)
+        return swallowed(self);
+    Py_DECREF(answer);
+    self->backward_since = now = MONOTONIC();
+    tell(self, BACKWARD_WORD, now);
+    Py_RETURN_NONE;
+}
+
+static PyObject *clock_backward_ended(Clock *self, PyObject *unused) {
+    int64_t now, since = self->backward_since;
+    if (!since)
+        Py_RETURN_NONE;
+    now = MONOTONIC();
+    if (self->exchanges) {
+        if (!self->computed_at) {
+            PyObject *answer;
+            self->computed_at = now;
+            /* Callbacks run in order: behind the one in which DDP waits for the gradients of the other ranks. */
+            answer = PyObject_CallOneArg(self->queue_callback, self->backward_over);
+            return answer != NULL ? answer : swallowed(self);
+        }
+        self->collective_ns += now - self->computed_at;
+        self->computed_at = 0;
+    }
+    self->backward_ns += now - since;
+    self->backward_since = 0;
+    tell(self, BACKWARD_WORD, UNKNOWN);
+    Py_RETURN_NONE;
+}
+
+static PyObject *clock_optimizer_began(Clock *self, PyObject *unused) {
+    if (!self->optimizer_since) {
+        self->model_ns_before = self->forward_ns + self->backward_ns;
+        self->optimizer_since = MONOTONIC();
+        tell(self, OPTIMIZER_WORD, self->optimizer_since);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *clock_optimizer_ended(Clock *self, PyObject *unused) {
+    int64_t inside, since = self->optimizer_since;
+    if (!since)
+        Py_RETURN_NONE;
+    inside = self->forward_ns + self->backward_ns - self->model_ns_before; /* a closure's */
+    self->optimizer_ns += MONOTONIC() - since - inside;
+    self->optimizer_since = 0;
+    self->optimizer_steps++;
+    self->steps_finished++;
+    tell(self, STEPS_WORD, ++self->steps);
+    tell(self, OPTIMIZER_WORD, UNKNOWN);
+    Py_RETURN_NONE;
+}
+
+static int clock_traverse(Clock *self, visitproc visit, void *arg) {
+    Py_VISIT(self->view.obj);
+    Py_VISIT(self->tensor);
+    Py_VISIT(self->is_grad_enabled);
+    Py_VISIT(self->queue_callback);
+    Py_VISIT(self->backward_over);
+    Py_VISIT(self->note);
+    return 0;
+}
+
+static int clock_clear(Clock *self) {
+    memory_drop(&self->view, &self->ring);
+    Py_CLEAR(self->tensor);
+    Py_CLEAR(self->is_grad_enabled);
+    Py_CLEAR(self->queue_callback);
+    Py_CLEAR(self->backward_over);
+    Py_CLEAR(self->note);
+    return 0;
+}
+
+static void clock_dealloc(Clock *self) {
+    PyObject_GC_UnTrack(self);
+    clock_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static int clock_init(Clock *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"memory", "tensor", "is_grad_enabled", "queue_callback", "note", "short_step_ns", NULL};
+    PyObject *memory, *tensor, *is_grad_enabled, *queue_callback, *note;
+    long long short_step_ns;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOOL", names, &memory, &tensor, &is_grad_enabled,
+                                     &queue_callback, &note, &short_step_ns))
+        return -1;
+    clock_clear(self);
+    if (memory_set(&self->view, &self->ring, memory) < 0)
+        return -1;
+    self->tensor = Py_NewRef(tensor);
+    self->is_grad_enabled = Py_NewRef(is_grad_enabled);
+    self->queue_callback = Py_NewRef(queue_callback);
+    self->note = Py_NewRef(note);
+    self->short_step_ns = short_step_ns;
+    self->h2d_ns = UNKNOWN;
+    self->backward_over = PyObject_GetAttrString((PyObject *)self, "backward_ended");
+    return self->backward_over == NULL ? -1 : 0;
+}
+
+static PyObject *clock_get_memory(Clock *self, void *unused) { return memory_get(&self->view); }
+static int clock_set_memory(Clock *self, PyObject *value, void *unused) { return memory_set(&self->view, &self->ring, value); }
+
+#define INTEGER(type, name) {#name, T_LONGLONG, offsetof(type, name), 0, NULL}
+#define FLAG(type, name) {#name, T_BOOL, offsetof(type, name), 0, NULL}
+#define OBJECT(type, name) {#name, T_OBJECT_EX, offsetof(type, name), 0, NULL}
+
+static PyMemberDef clock_members[] = {
+    INTEGER(Clock, steps),            INTEGER(Clock, h2d_ns),          INTEGER(Clock, forward_ns),
+    INTEGER(Clock, forward_depth),    INTEGER(Clock, forward_since),   INTEGER(Clock, backward_since),
+    INTEGER(Clock, collective_ns),    INTEGER(Clock, steps_finished),  FLAG(Clock, has_model),
+    FLAG(Clock, has_optimizer),       FLAG(Clock, has_parameter_hook), FLAG(Clock, short_steps),
+    FLAG(Clock, saw_forward),         FLAG(Clock, exchanges),          FLAG(Clock, blind_backward),
+    {NULL},
+};
+
+static PyGetSetDef clock_getset[] = {
+    {"memory", (getter)clock_get_memory, (setter)clock_set_memory, NULL, NULL},
+    {NULL},
+};
+
+#define METHOD(name, function, flags) {name, (PyCFunction)(void (*)(void))function, flags, NULL}
+
+static PyMethodDef clock_methods[] = {
+    METHOD("take", clock_take_method, METH_NOARGS),
+    METHOD("forward_began", clock_forward_began, METH_O),
+    METHOD("forward_ended", clock_forward_ended, METH_FASTCALL),
+    METHOD("gradient_came", clock_gradient_came, METH_FASTCALL),
+    METHOD("backward_ended", clock_backward_ended, METH_NOARGS),
+    METHOD("optimizer_began", clock_optimizer_began, METH_NOARGS),
+    METHOD("optimizer_ended", clock_optimizer_ended, METH_NOARGS),
+    {NULL},
+};
+
+static PyTypeObject ClockType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent._hot.PhaseClock",
+    .tp_basicsize = sizeof(Clock),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)clock_init,
+    .tp_dealloc = (destructor)clock_dealloc,
+    .tp_traverse = (traverseproc)clock_traverse,
+    .tp_clear = (inquiry)clock_clear,
+    .tp_members = clock_members,
+    .tp_getset = clock_getset,
+    .tp_methods = clock_methods,
+};
+
+/* ---- Pass: one pass over a loader */
+
+typedef struct {
+    PyObject_HEAD
+    char *ring;
+    unsigned long thread;
+    PyObject *phases, *numbers, *free;
+    int64_t loader, number, batch, step_ahead;
+    int64_t wait_since_ns, wait_ns, wait_cpu_ns, cpu_ns, delivered_ns;
+    int64_t ready, cached, awaited, limit;
+    PyObject *read, *recorder;
+    char armed;
+    Py_buffer view;
+} Pass;
+
+/* Steals nothing, -1 with an error set when it is no number. */
+static int64_t number_of(PyObject *value) { return value == NULL ? -1 : (int64_t)PyLong_AsLongLong(value); }
+
+static int64_t attribute(PyObject *object, PyObject *name) {
+    PyObject *value = PyObject_GetAttr(object, name);
+    int64_t number = number_of(value);
+    Py_XDECREF(value);
+    return number;
+}
+
+/* What the iterator's own reader says. */
+static int ask_reader(Pass *self, PyObject *iterator) {
+    int failed = -1;
+    PyObject *seen = PyObject_CallOneArg(self->read, iterator);
+    if (seen != NULL && PyTuple_Check(seen) && PyTuple_GET_SIZE(seen) == 3) {
+        self->ready = number_of(PyTuple_GET_ITEM(seen, 0));
+        self->cached = number_of(PyTuple_GET_ITEM(seen, 1));
+        self->awaited = number_of(PyTuple_GET_ITEM(seen, 2));
+        failed = PyErr_Occurred() ? -1 : 0;
+    } else if (seen != NULL) {
+        PyErr_SetString(PyExc_TypeError, "a reader answers with three numbers");
+    }
+    Py_XDECREF(seen);
+    return failed;
+}
+
+/* The usual iterator: worker processes, a map-style dataset, batches in order. */
+static int look(Pass *self, PyObject *iterator) {
+    PyObject *free = NULL, *tasks = NULL, *index = NULL, *task;
+    int64_t outstanding;
+    Py_ssize_t held;
+    int failed = -1;
+    if ((free = PyObject_CallNoArgs(self->free)) == NULL || (tasks = PyObject_GetAttr(iterator, s_task_info)) == NULL)
+        goto done;
+    self->ready = self->limit - number_of(free);
+    outstanding = attribute(iterator, s_tasks_outstanding);
+    if (PyErr_Occurred())
+        goto done;
+    if (!PyDict_Check(tasks)) {
+        PyErr_SetString(PyExc_TypeError, "_task_info is no dict");
+        goto done;
+    }
+    held = PyDict_Size(tasks);
+    self->cached = held - outstanding;
+    self->awaited = ENDING;
+    if (held) {
+        if ((index = PyObject_GetAttr(iterator, s_rcvd_idx)) == NULL)
+            goto done;
+        task = PyDict_GetItemWithError(tasks, index); /* borrowed, and nothing of Python runs until it is read */
+        if (task == NULL || !PyTuple_Check(task) || PyTuple_GET_SIZE(task) == 0) {
+            if (!PyErr_Occurred())
+                PyErr_SetObject(PyExc_KeyError, index);
+            goto done;
+        }
+        self->awaited = number_of(PyTuple_GET_ITEM(task, 0));
+    }
+    failed = PyErr_Occurred() ? -1 : 0;
+done:
+    Py_XDECREF(free);
+    Py_XDECREF(tasks);
+    Py_XDECREF(index);
+    return failed;
+}
+
+static PyObject *pass_enter(Pass *self, PyObject *iterator) {
+    int64_t now = MONOTONIC(), number, *slot;
+    PyObject *value;
+    if (self->thread == 0 || self->ring == NULL || self->thread != PyThread_get_thread_ident() ||
+        !(self->phases == Py_None || PyObject_TypeCheck(self->phases, &ClockType))) {
+        if ((value = PyLong_FromLongLong(now)) == NULL)
+            return NULL;
+        PyObject *answer = PyObject_CallMethodObjArgs((PyObject *)self, s_request, iterator, value, NULL);
+        Py_DECREF(value);
+        if (answer == NULL)
+            return NULL;
+        Py_DECREF(answer);
+        Py_RETURN_FALSE;
+    }
+    value = PyIter_Next(self->numbers);
+    number = number_of(value);
+    Py_XDECREF(value);
+    if (number < 1) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "records are numbered from 1");
+        return NULL;
+    }
+    slot = (int64_t *)(self->ring + HEADER_BYTES) + (number - 1) % CAPACITY * SLOT_FIELDS;
+    slot[0] = number;
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    slot[2] = self->loader; /* in the order of RECORD_FIELDS */
+    slot[3] = self->number;
+    slot[4] = self->batch;
+    slot[6] = self->wait_since_ns;
+    slot[7] = self->wait_ns;
+    slot[8] = self->wait_cpu_ns;
+    slot[9] = self->ready;
+    slot[10] = self->cached;
+    slot[11] = self->awaited;
+    slot[12] = now - self->delivered_ns;
+    if (self->phases == Py_None) {
+        slot[1] = SHORT_STEP;
+        slot[5] = self->step_ahead + self->batch;
+        __atomic_store_n(slot + 13, number, __ATOMIC_RELEASE);
+    } else {
+        Clock *clock = (Clock *)self->phases;
+        Taken taken;
+        clock_take(clock, &taken);
+        slot[1] = STEP;
+        slot[5] = clock->has_optimizer ? clock->steps_finished : self->step_ahead + self->batch;
+        slot[13] = taken.h2d;
+        slot[14] = taken.forward;
+        slot[15] = taken.backward;
+        slot[16] = taken.optimizer;
+        slot[17] = 0; /* nested */
+        slot[18] = 0; /* off the main thread */
+        slot[19] = taken.optimizer_steps;
+        slot[20] = taken.collective;
+        __atomic_store_n(slot + 21, number, __ATOMIC_RELEASE);
+    }
+    if ((self->free == Py_None ? ask_reader(self, iterator) : look(self, iterator)) < 0)
+        return NULL;
+    if (self->ring == NULL || self->thread == 0) { /* Python ran in between */
+        PyErr_SetString(PyExc_RuntimeError, "the pass left the hot path while its iterator was read");
+        return NULL;
+    }
+    show(self->ring, CURSOR_WORD, number);
+    show(self->ring, BATCH_WORD, self->batch + 1);
+    show(self->ring, AWAITED_WORD, self->awaited);
+    show(self->ring, self->awaited != ENDING ? WAIT_WORD : TEARDOWN_WORD, now);
+    self->wait_since_ns = now;
+    self->delivered_ns = 0;
+    if (!self->ready)
+        self->cpu_ns = THREAD_CPU();
+    Py_RETURN_TRUE;
+}
+
+static PyObject *pass_leave(Pass *self, PyObject *unused) {
+    int64_t arrived, wait, cpu = UNKNOWN;
+    if (self->thread == 0 || self->ring == NULL)
+        return PyObject_CallMethodNoArgs((PyObject *)self, s_deliver);
+    if (self->cpu_ns) {
+        cpu = THREAD_CPU() - self->cpu_ns;
+        self->cpu_ns = 0;
+    }
+    arrived = MONOTONIC();
+    show(self->ring, STEP_WORD, arrived);
+    self->delivered_ns = arrived;
+    self->wait_ns = wait = arrived - self->wait_since_ns;
+    self->wait_cpu_ns = cpu;
+    self->batch++;
+    if (wait > CPU_CLOCK_ABOVE_NS) {
+        self->armed = 1;
+        return PyObject_CallMethodNoArgs(self->recorder, s_cool);
+    }
+    Py_RETURN_NONE;
+}
+
+static int pass_traverse(Pass *self, visitproc visit, void *arg) {
+    Py_VISIT(self->view.obj);
+    Py_VISIT(self->recorder);
+    Py_VISIT(self->phases);
+    Py_VISIT(self->numbers);
+    Py_VISIT(self->read);
+    Py_VISIT(self->free);
+    return 0;
+}
+
+static int pass_clear(Pass *self) {
+    memory_drop(&self->view, &self->ring);
+    Py_CLEAR(self->recorder);
+    Py_CLEAR(self->phases);
+    Py_CLEAR(self->numbers);
+    Py_CLEAR(self->read);
+    Py_CLEAR(self->free);
+    return 0;
+}
+
+static void pass_dealloc(Pass *self) {
+    PyObject_GC_UnTrack(self);
+    pass_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static int pass_init(Pass *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"recorder", "phases", "numbers", "read", "loader", "number", NULL};
+    PyObject *recorder, *phases, *numbers, *read;
+    long long loader, number;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOLL", names, &recorder, &phases, &numbers, &read, &loader, &number))
+        return -1;
+    if (!PyIter_Check(numbers)) {
+        PyErr_SetString(PyExc_TypeError, "numbers is no iterator");
+        return -1;
+    }
+    pass_clear(self);
+    self->recorder = Py_NewRef(recorder);
+    self->phases = Py_NewRef(phases);
+    self->numbers = Py_NewRef(numbers);
+    self->read = Py_NewRef(read);
+    self->free = Py_NewRef(Py_None);
+    self->loader = loader;
+    self->number = number;
+    self->batch = -1;
+    self->wait_cpu_ns = self->ready = self->cached = self->awaited = UNKNOWN;
+    self->armed = 1;
+    return 0;
+}
+
+static PyObject *pass_get_memory(Pass *self, void *unused) { return memory_get(&self->view); }
+static int pass_set_memory(Pass *self, PyObject *value, void *unused) { return memory_set(&self->view, &self->ring, value); }
+
+static PyMemberDef pass_members[] = {
+    OBJECT(Pass, recorder),     OBJECT(Pass, read),         OBJECT(Pass, free),          OBJECT(Pass, phases),
+    INTEGER(Pass, loader),      INTEGER(Pass, number),      INTEGER(Pass, batch),        INTEGER(Pass, step_ahead),
+    INTEGER(Pass, wait_ns),     INTEGER(Pass, cpu_ns),      INTEGER(Pass, wait_since_ns), INTEGER(Pass, wait_cpu_ns),
+    INTEGER(Pass, ready),       INTEGER(Pass, cached),      INTEGER(Pass, awaited),      INTEGER(Pass, delivered_ns),
+    INTEGER(Pass, limit),       FLAG(Pass, armed),          {"thread", T_ULONG, offsetof(Pass, thread), 0, NULL},
+    {NULL},
+};
+
+static PyGetSetDef pass_getset[] = {
+    {"memory", (getter)pass_get_memory, (setter)pass_set_memory, NULL, NULL},
+    {NULL},
+};
+
+static PyMethodDef pass_methods[] = {
+    METHOD("enter", pass_enter, METH_O),
+    METHOD("leave", pass_leave, METH_NOARGS),
+    {NULL},
+};
+
+static PyTypeObject PassType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent._hot.Pass",
+    .tp_basicsize = sizeof(Pass),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)pass_init,
+    .tp_dealloc = (destructor)pass_dealloc,
+    .tp_traverse = (traverseproc)pass_traverse,
+    .tp_clear = (inquiry)pass_clear,
+    .tp_members = pass_members,
+    .tp_getset = pass_getset,
+    .tp_methods = pass_methods,
+};
+
+/* ---- the module */
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "loaderwatch.agent._hot", NULL, -1, NULL};
+
+static int intern(PyObject **name, const char *text) { return (*name = PyUnicode_InternFromString(text)) == NULL ? -1 : 0; }
+
+PyMODINIT_FUNC PyInit__hot(void) {
+    PyObject *made, *layout;
+    if (intern(&s_task_info, "_task_info") || intern(&s_tasks_outstanding, "_tasks_outstanding") ||
+        intern(&s_rcvd_idx, "_rcvd_idx") || intern(&s_request, "request") || intern(&s_deliver, "deliver") ||
+        intern(&s_cool, "cool") || intern(&s_is_cpu, "is_cpu") || intern(&s_moved, "moved") ||
+        intern(&s_look_at_output, "look_at_output"))
+        return NULL;
+    if (PyType_Ready(&ClockType) < 0 || PyType_Ready(&PassType) < 0 || (made = PyModule_Create(&module)) == NULL)
+        return NULL;
+    layout = Py_BuildValue("(Liiiiiiiiiiiiiiiiii)", (long long)UNKNOWN, ENDING, STEP, SHORT_STEP, SLOT_FIELDS, HEADER_BYTES, CAPACITY,
+                           WORDS_AT, CURSOR_WORD, BATCH_WORD, AWAITED_WORD, WAIT_WORD, STEP_WORD, FORWARD_WORD, BACKWARD_WORD,
+                           OPTIMIZER_WORD, TEARDOWN_WORD, STEPS_WORD, CPU_CLOCK_ABOVE_NS);
+    if (layout == NULL || PyModule_AddObject(made, "LAYOUT", layout) < 0) {
+        Py_XDECREF(layout);
+        Py_DECREF(made);
+        return NULL;
+    }
+    if (PyModule_AddObject(made, "PhaseClock", Py_NewRef((PyObject *)&ClockType)) < 0 ||
+        PyModule_AddObject(made, "Pass", Py_NewRef((PyObject *)&PassType)) < 0) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    return made;
+}

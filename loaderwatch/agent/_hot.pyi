@@ -1,0 +1,7 @@
+from typing import Final
+
+from loaderwatch.agent.hot_plain import Pass, PhaseClock
+
+LAYOUT: Final[tuple[int, ...]]
+
+__all__ = ["LAYOUT", "Pass", "PhaseClock"]

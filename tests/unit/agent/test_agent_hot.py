@@ -1,0 +1,454 @@
+"""The hot path, compiled and in Python: the same records, words and refusals."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import shutil
+import sys
+import sysconfig
+import threading
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loaderwatch.agent import hot, hot_plain
+from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, Phase, RecordKind
+from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingReader, RingWriter
+
+try:
+    from loaderwatch.agent import _hot as compiled
+except ImportError:
+    compiled = None  # type: ignore[assignment]
+
+needs_compiled = pytest.mark.skipif(compiled is None, reason="installed without a C compiler")
+BOTH = [
+    pytest.param(hot_plain, id="plain"),
+    pytest.param(compiled, id="compiled", marks=needs_compiled),
+]
+either = pytest.mark.parametrize("module", BOTH)
+
+
+class Recorder:
+    """What the hot path asks of the recorder."""
+
+    def __init__(self) -> None:
+        self.cooled = 0
+
+    def cool(self) -> None:
+        self.cooled += 1
+
+
+class Ready:
+    """An iterator with its batches waiting, as PyTorch's shows it."""
+
+    def __init__(self) -> None:
+        self._task_info: Any = {7: (3,), 8: (0, "batch"), 9: (1,)}
+        self._tasks_outstanding: Any = 2
+        self._rcvd_idx: Any = 7
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Iterator[RingWriter]:
+    """A ring to write."""
+    writer = RingWriter(tmp_path / "main-1.ring", RingIdentity(1, 1, -1, -1, 0), MAIN_CAPACITY)
+    writer.set_span(Phase.STEP, 1, loader=2, epoch=5, batch=10, step=10, batches=11, steps=10, follows=3)
+    yield writer
+    gc.collect()
+    writer.close()
+
+
+def make_pass(module: Any, ring: RingWriter, recorder: Any = None, phases: Any = None) -> Any:
+    """A pass on the hot path, its eleventh batch at hand."""
+
+    class Epoch(module.Pass):  # type: ignore[misc]
+        told: ClassVar[list[str]] = []
+
+        def request(self, iterator: Any, now: int) -> None:
+            self.told.append("request")
+
+        def deliver(self) -> None:
+            self.told.append("deliver")
+
+    one = Epoch(recorder or Recorder(), phases, ring.numbers, hot_plain_reader, 2, 5)
+    Epoch.told = []
+    one.batch, one.delivered_ns, one.step_ahead = 10, 1_000, 100
+    one.limit, one.free = 32, lambda: 28
+    one.memory = ring.memory
+    one.thread = threading.get_ident()
+    return one
+
+
+def hot_plain_reader(iterator: object) -> tuple[int, int, int]:
+    """The answer of an iterator of another kind."""
+    return 6, UNKNOWN, 1
+
+
+def make_clock(module: Any, ring: RingWriter, note: Callable[[Exception], None] | None = None) -> Any:
+    """A clock whose callbacks of the engine are gathered."""
+
+    def unexpected(fault: Exception) -> None:
+        raise fault
+
+    class Clock(module.PhaseClock):  # type: ignore[misc]
+        callbacks: ClassVar[list[Callable[[], None]]] = []
+        seen: ClassVar[list[str]] = []
+
+        def moved(self, inputs: Any) -> None:
+            self.seen.append("moved")
+
+        def look_at_output(self, module: Any, output: Any) -> None:
+            self.seen.append(output)
+
+    Clock.callbacks, Clock.seen = [], []
+    queue = Clock.callbacks.append
+    return Clock(ring.memory, OnHost, lambda: True, queue, note or unexpected, 1_000_000)
+
+
+class OnHost:
+    """A plain tensor."""
+
+    is_cpu = True
+
+
+def steps_of(ring: RingWriter) -> list[dict[str, int]]:
+    """The step records, as a streamer reads them."""
+    reader = RingReader(ring.path)
+    try:
+        drained = reader.drain(0)
+    finally:
+        reader.close()
+    assert not drained.lost
+    return [
+        dict(zip(RECORD_FIELDS[RecordKind.STEP], row, strict=True))
+        for row in drained.records.get(RecordKind.STEP, [])
+    ]
+
+
+def span_of(ring: RingWriter) -> Any:
+    """The open span, as a streamer reads it."""
+    reader = RingReader(ring.path)
+    try:
+        return reader.span()
+    finally:
+        reader.close()
+
+
+@either
+def test_a_step_is_recorded_and_the_wait_is_open(module: Any, ring: RingWriter) -> None:
+    one = make_pass(module, ring)
+    one.wait_since_ns, one.wait_ns, one.wait_cpu_ns = 500, 300, 200
+    one.ready, one.cached, one.awaited = 1, 2, 3
+    assert one.enter(Ready()) is True
+    (step,) = steps_of(ring)
+    told = {name: step[name] for name in ("loader", "epoch", "batch", "step", "request_ns", "wait_ns")}
+    assert told == {"loader": 2, "epoch": 5, "batch": 10, "step": 110, "request_ns": 500, "wait_ns": 300}
+    assert (step["wait_cpu_ns"], step["ready"], step["cached"], step["awaited_worker"]) == (200, 1, 2, 3)
+    assert step["step_ns"] == one.wait_since_ns - 1_000
+    assert (step["forward_ns"], step["nested_ns"], step["collective_ns"]) == (UNKNOWN, 0, UNKNOWN)
+    span = span_of(ring)
+    assert (span.phase, span.since_ns, span.awaited_worker) == (Phase.WAIT, one.wait_since_ns, 3)
+    assert (span.batch, span.batches) == (11, 11)
+    assert (one.ready, one.cached, one.awaited) == (4, 1, 3)
+    one.leave()
+    span = span_of(ring)
+    assert (span.phase, span.batch, span.batches) == (Phase.STEP, 11, 12)
+    assert (one.batch, one.wait_cpu_ns) == (11, UNKNOWN)
+    assert one.delivered_ns == one.wait_since_ns + one.wait_ns == span.since_ns
+    assert one.told == []
+
+
+@either
+def test_an_iterator_without_tasks_ends(module: Any, ring: RingWriter) -> None:
+    one, iterator = make_pass(module, ring), Ready()
+    iterator._task_info, iterator._tasks_outstanding = {}, 0
+    one.enter(iterator)
+    assert span_of(ring).phase is Phase.TEARDOWN
+    assert one.awaited == hot_plain.ENDING
+
+
+@either
+def test_a_long_wait_and_an_empty_queue_ask_for_the_cpu_clock(module: Any, ring: RingWriter) -> None:
+    recorder = Recorder()
+    one = make_pass(module, ring, recorder)
+    one.free, one.armed = (lambda: 32), False
+    one.enter(Ready())
+    assert one.cpu_ns > 0
+    one.wait_since_ns -= 2 * hot_plain.CPU_CLOCK_ABOVE_NS
+    one.leave()
+    assert one.cpu_ns == 0
+    assert one.wait_cpu_ns >= 0
+    assert (one.armed, recorder.cooled) == (True, 1)
+
+
+@either
+def test_another_kind_of_iterator_is_asked(module: Any, ring: RingWriter) -> None:
+    one = make_pass(module, ring)
+    one.free = None
+    one.enter(object())
+    assert (one.ready, one.cached, one.awaited) == (6, UNKNOWN, 1)
+
+
+@either
+def test_what_is_special_takes_the_long_way(module: Any, ring: RingWriter) -> None:
+    one = make_pass(module, ring)
+    answers: list[bool] = []
+    other = threading.Thread(target=lambda: answers.append(one.enter(Ready())))
+    other.start()
+    other.join(10)
+    one.thread = 0
+    answers.append(one.enter(Ready()))
+    one.leave()
+    assert answers == [False, False]
+    assert one.told == ["request", "request", "deliver"]
+    assert steps_of(ring) == []
+
+
+@either
+def test_records_go_round(module: Any, ring: RingWriter) -> None:
+    one = make_pass(module, ring)
+    iterator = Ready()
+    for _ in range(MAIN_CAPACITY + 3):
+        assert one.enter(iterator)
+        one.leave()
+    reader = RingReader(ring.path)
+    drained = reader.drain(0)
+    reader.close()
+    batches = [row[2] for row in drained.records[RecordKind.STEP]]
+    assert (drained.lost, batches) == (3, list(range(13, 13 + MAIN_CAPACITY)))
+
+
+@either
+def test_phases_of_a_step(module: Any, ring: RingWriter) -> None:
+    clock = make_clock(module, ring)
+    clock.has_model = clock.has_optimizer = True
+    one = make_pass(module, ring, phases=clock)
+    clock.steps = clock.steps_finished = 40
+    clock.forward_began((OnHost(),))
+    assert span_of(ring).phase is Phase.FORWARD
+    clock.forward_began((OnHost(),))  # inside
+    clock.forward_ended(None, "inner")
+    clock.forward_ended(None, "output")
+    assert clock.seen == ["output"]
+    clock.gradient_came("gradient")
+    clock.gradient_came()
+    assert span_of(ring).phase is Phase.BACKWARD
+    (callback,) = clock.callbacks
+    callback()
+    clock.optimizer_began()
+    assert span_of(ring).phase is Phase.OPTIMIZER
+    clock.optimizer_ended()
+    one.enter(Ready())
+    (step,) = steps_of(ring)
+    assert min(step["forward_ns"], step["backward_ns"], step["optimizer_ns"]) > 0
+    assert (step["step"], step["optimizer_steps"]) == (41, 1)
+    assert (step["h2d_ns"], step["collective_ns"]) == (UNKNOWN, UNKNOWN)
+    assert clock.take()[1:5] == (0, 0, 0, 0)
+
+
+@either
+def test_gradients_that_others_wait_for(module: Any, ring: RingWriter) -> None:
+    clock = make_clock(module, ring)
+    clock.has_model = clock.exchanges = True
+    clock.forward_began(())
+    clock.forward_ended(None, None)
+    clock.gradient_came()
+    clock.callbacks.pop()()
+    clock.callbacks.pop()()  # queued behind DDP's own
+    assert clock.callbacks == []
+    taken = clock.take()
+    assert taken[2] >= taken[5] > 0
+    assert taken[4] == UNKNOWN
+
+
+@either
+def test_what_is_not_watched_is_unknown(module: Any, ring: RingWriter) -> None:
+    assert make_clock(module, ring).take() == (UNKNOWN,) * 6
+
+
+@either
+def test_an_input_elsewhere_is_looked_at(module: Any, ring: RingWriter) -> None:
+    clock = make_clock(module, ring)
+    elsewhere = OnHost()
+    elsewhere.is_cpu = False
+    for inputs in ((elsewhere,), ("no tensor",)):
+        clock.take()
+        clock.forward_began(inputs)
+    assert clock.seen == ["moved", "moved"]
+    clock.forward_began(())
+    assert clock.seen == ["moved", "moved"]
+
+
+@either
+def test_a_short_step_is_not_looked_at_closely(module: Any, ring: RingWriter) -> None:
+    clock = make_clock(module, ring)
+    clock.has_parameter_hook = True
+    clock.forward_began((OnHost(),))
+    clock.forward_ended(None, "first")
+    clock.take()
+    assert clock.short_steps
+    clock.forward_began((OnHost(),))
+    clock.forward_ended(None, "second")
+    assert clock.seen == ["first"]
+
+
+@either
+def test_faults_in_the_phases_go_to_the_guard(module: Any, ring: RingWriter) -> None:
+    noted: list[Exception] = []
+    clock = make_clock(module, ring, noted.append)
+
+    class Broken(OnHost):
+        @property
+        def is_cpu(self) -> bool:  # type: ignore[override]
+            raise RuntimeError("no device")
+
+    clock.moved = None  # calling it is a TypeError
+    clock.forward_began((Broken(),))
+    clock.look_at_output = None
+    clock.forward_ended(None, None)
+    assert [type(fault) for fault in noted] == [TypeError, TypeError]
+
+
+@either
+def test_what_is_no_fault_is_raised(module: Any, ring: RingWriter) -> None:
+    """An interrupt; and what the guard says was a signal handler's."""
+
+    def interrupt() -> bool:
+        raise KeyboardInterrupt
+
+    def refuse(fault: Exception) -> None:
+        raise fault
+
+    clock = module.PhaseClock(ring.memory, OnHost, interrupt, print, refuse, 0)
+    with pytest.raises(KeyboardInterrupt):
+        clock.forward_began(())
+    clock = module.PhaseClock(ring.memory, OnHost, lambda: 1 / 0, print, refuse, 0)
+    with pytest.raises(ZeroDivisionError):
+        clock.forward_began(())
+
+
+@either
+def test_nothing_is_written_without_memory(module: Any, ring: RingWriter) -> None:
+    one, clock = make_pass(module, ring), make_clock(module, ring)
+    before = bytes(ring.memory)
+    one.memory = clock.memory = None
+    clock.forward_began(())
+    clock.optimizer_began()
+    clock.optimizer_ended()
+    assert one.enter(Ready()) is False
+    assert bytes(ring.memory) == before
+    assert clock.steps == 1
+
+
+@either
+def test_memory_is_let_go(module: Any, ring: RingWriter) -> None:
+    """A mapped file cannot be unmapped while somebody may write to it."""
+    one, clock = make_pass(module, ring), make_clock(module, ring)
+    assert one.memory is ring.memory
+    assert clock.memory is ring.memory
+    one.memory = clock.memory = None
+    ring.close()
+
+
+@either
+def test_cycles_are_collected(module: Any, ring: RingWriter) -> None:
+    clock = make_clock(module, ring)
+    one = make_pass(module, ring, phases=clock)
+    one.read = lambda _, own=one: own
+    gone = weakref.ref(type(one))
+    del clock, one
+    gc.collect()
+    assert gone() is None
+
+
+@needs_compiled
+def test_the_layout_is_the_same() -> None:
+    assert compiled.LAYOUT == hot_plain.LAYOUT
+    assert hot.Pass is compiled.Pass
+
+
+@needs_compiled
+@pytest.mark.parametrize(
+    "memory", [bytearray(100), memoryview(bytearray(10_000)), 7, b"x" * 2_000_000], ids=type
+)
+def test_memory_that_is_no_ring_is_refused(memory: object, ring: RingWriter) -> None:
+    one = make_pass(compiled, ring)
+    with pytest.raises((ValueError, TypeError, BufferError)):
+        one.memory = memory
+    assert one.memory is None
+    assert one.enter(Ready()) is False
+
+
+@needs_compiled
+def test_wrong_arguments_are_refused(ring: RingWriter) -> None:
+    with pytest.raises(TypeError, match="numbers is no iterator"):
+        compiled.Pass(Recorder(), None, 7, None, 0, 0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        compiled.PhaseClock()  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        make_clock(compiled, ring).forward_ended()
+    blank = compiled.Pass.__new__(compiled.Pass)
+    with pytest.raises(AttributeError):
+        blank.enter(Ready())
+
+
+ODD = st.one_of(
+    st.integers(-3, 9),
+    st.integers(-(2**70), 2**70),
+    st.none(),
+    st.text(max_size=2),
+    st.lists(st.integers(), max_size=1),
+)
+TASKS = st.one_of(
+    ODD, st.dictionaries(st.integers(5, 9), st.one_of(ODD, st.tuples(ODD), st.tuples(), st.tuples(ODD, ODD)))
+)
+
+
+@needs_compiled
+@given(tasks=TASKS, outstanding=ODD, awaited=ODD, free=ODD, missing=st.booleans())
+def test_an_odd_iterator_is_read_alike(
+    tmp_path_factory: pytest.TempPathFactory,
+    tasks: Any,
+    outstanding: Any,
+    awaited: Any,
+    free: Any,
+    missing: bool,
+) -> None:
+    """Of what another version of PyTorch might hold there: the same words, or refused by both."""
+    outcomes: list[Any] = []
+    for module in (hot_plain, compiled):
+        memory = bytearray(4096 + MAIN_CAPACITY * 22 * 8)
+        ring: Any = types.SimpleNamespace(memory=memory, numbers=itertools.count(1))
+        one, iterator = make_pass(module, ring), Ready()
+        iterator._task_info, iterator._tasks_outstanding, iterator._rcvd_idx = tasks, outstanding, awaited
+        if missing:
+            del iterator._rcvd_idx
+        one.free = lambda: free
+        try:
+            one.enter(iterator)
+        except Exception:
+            outcomes.append(None)
+        else:
+            outcomes.append((one.ready, one.cached, one.awaited))
+    plain, fast = outcomes
+    # Python takes lists for tuples and floats for numbers; where it does not refuse, neither may be wrong.
+    assert fast is None or fast == plain
+    if isinstance(tasks, dict) and all(isinstance(task, tuple) for task in tasks.values()):
+        assert (plain is None) == (fast is None)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="compiled on Linux only")
+def test_a_compiler_means_compiled() -> None:
+    """The install step has not gone missing."""
+    include = sysconfig.get_path("include")
+    if not (Path(include) / "Python.h").exists():
+        pytest.skip(f"no headers of Python in {include}")
+    if shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
+        pytest.skip("no C compiler")
+    assert compiled is not None, "pip install -e . compiles it; see hatch_build.py"
