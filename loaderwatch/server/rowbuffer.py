@@ -56,28 +56,28 @@ def block_of_arrays(table: str, columns: Mapping[str, NDArray[Any]]) -> Block:
 class Rows(Mapping[str, NDArray[Any]]):
     """Columns of some rows, ordered by time. Made when asked for: most readers want a few columns of a few tables."""
 
-    __slots__ = ("_after_ns", "_block", "_layout", "_ordered", "_settled")
+    __slots__ = ("_after_ns", "_block", "_chosen", "_layout", "_ordered")
 
     def __init__(self, layout: _Layout, block: Block, ordered: bool, after_ns: int | None) -> None:
         self._layout = layout
         self._block = block
         self._ordered = ordered
         self._after_ns = after_ns
-        self._settled: Block | None = None
+        self._chosen: slice | NDArray[np.intp] | None = None
 
-    def _settle(self) -> Block:
-        """The rows in order (one that arrived late may lie behind younger ones) and cut to the time asked for."""
-        block = self._block
-        if not self._ordered:
-            block = block[:, np.argsort(block[self._layout.time], kind="stable")]
-        if self._after_ns is not None:
-            block = block[:, first_at(block[self._layout.time], self._after_ns) :]
-        return block
+    def _choose(self) -> slice | NDArray[np.intp]:
+        """Which rows: in order (one that arrived late may lie behind younger ones) and cut to the time asked for."""
+        times = self._block[self._layout.time]
+        if self._ordered:
+            return slice(0 if self._after_ns is None else first_at(times, self._after_ns), None)
+        order = np.argsort(times, kind="stable")
+        return order if self._after_ns is None else order[first_at(times[order], self._after_ns) :]
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        if self._settled is None:
-            self._settled = self._settle()  # two threads may both do it, with the same result
-        column: NDArray[Any] = self._settled[self._layout.index[name]]
+        if self._chosen is None:
+            self._chosen = self._choose()  # two threads may both do it, with the same result
+        # Column by column: putting whole tables in order takes megabytes of fresh memory for each look at many ranks.
+        column: NDArray[Any] = self._block[self._layout.index[name]][self._chosen]
         return column.view(np.float64) if self._layout.is_float[name] else column
 
     def __iter__(self) -> Iterator[str]:
