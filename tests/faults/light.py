@@ -27,7 +27,7 @@ PLAN: Final[dict[str, Any]] = {
     "books": "",
     "ranks": [0],
     "world_size": 1,
-    "seconds": 5.0,
+    "seconds": 900.0,  # or until a file "enough" lies with the books
     "period_s": 0.01,
     "finish": True,  # says goodbye
 }
@@ -36,6 +36,7 @@ PLAN: Final[dict[str, Any]] = {
 def start_light(host: Host, run: str = RUN, *, streamers: int = 1, **plan: Any) -> subprocess.Popen[bytes]:
     """Start ranks on a host, and streamers as ``attach`` would."""
     (host.books / run).mkdir(exist_ok=True)
+    (host.books / run / "enough").unlink(missing_ok=True)
     plan = {"folder": str(host.settings.rings_dir / run), "books": str(host.books / run), **plan}
     with (host.data_dir / "job.log").open("ab") as log:
         started = subprocess.Popen(
@@ -107,7 +108,8 @@ def write(plan: dict[str, Any], rank: int) -> None:
     )
     os.write(book, b"open -1\n")
     deadline, batch = time.monotonic() + plan["seconds"], 0
-    while time.monotonic() < deadline:
+    enough = Path(plan["books"]) / "enough"
+    while time.monotonic() < deadline and not enough.exists():
         now = time.monotonic_ns()
         fields = dict.fromkeys(RECORD_FIELDS[RecordKind.STEP], 0)
         fields.update(

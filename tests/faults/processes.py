@@ -7,8 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import Final
 
-from tests.fakes.streaming import wait_for
-from tests.faults.cluster import Cluster, Host
+from tests.faults.cluster import Cluster, Host, wait_for
 
 LONGER_THAN_A_REQUEST_S: Final = (15.5, 18.0)
 """The streamer gives a request up after 15 s and sends it again: the server gets it twice."""
@@ -31,7 +30,7 @@ def kill_active(it: Cluster) -> tuple[str, ...]:
     standby_of(it.host)
     was = active_of(it.host)
     os.kill(was, signal.SIGKILL)
-    wait_for(lambda: it.host.active() not in (None, was), 20)
+    wait_for(lambda: it.host.active() not in (None, was))
     return ()
 
 
@@ -47,7 +46,7 @@ def kill_streamers(it: Cluster) -> tuple[str, ...]:
     were = it.host.streamers()
     for pid in were:
         os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: it.host.active() not in (None, *were), 30)
+    wait_for(lambda: it.host.active() not in (None, *were))
     return ()
 
 
@@ -69,12 +68,12 @@ def kill_servers(it: Cluster) -> tuple[str, ...]:
 
 def kill_own_server(it: Cluster) -> tuple[str, ...]:
     """SIGKILL of the server that the streamer started: it starts another."""
-    wait_for(it.host.local_server, 40)
+    wait_for(it.host.local_server)
     was = it.host.local_server()
     assert was is not None
     it.pause(1.0, 4.0)
     os.kill(was, signal.SIGKILL)
-    wait_for(lambda: it.host.local_server() not in (None, was), 90)
+    wait_for(lambda: it.host.local_server() not in (None, was))
     return ()
 
 
@@ -86,7 +85,7 @@ def stop_trainer(it: Cluster) -> tuple[str, ...]:
 
 def stop_worker(it: Cluster) -> tuple[str, ...]:
     """SIGSTOP of a worker for a while."""
-    wait_for(it.host.workers, 10)
+    wait_for(it.host.workers)
     it.freeze(it.dice.choice(it.host.workers()), it.dice.uniform(3, 8))
     return ()
 
@@ -107,7 +106,7 @@ def stop_standby(it: Cluster) -> tuple[str, ...]:
     os.kill(active_of(it.host), signal.SIGKILL)
     it.pause(3.0, 6.0)
     os.kill(standby, signal.SIGCONT)
-    wait_for(lambda: it.host.active() == standby, 30)
+    wait_for(lambda: it.host.active() == standby)
     return ()
 
 
@@ -143,7 +142,7 @@ def kill_one(it: Cluster, pids: list[int]) -> None:
 
 def active_of(host: Host) -> int:
     """The active streamer, when there is one."""
-    wait_for(host.active, 20)
+    wait_for(host.active)
     pid = host.active()
     assert pid is not None
     return pid
@@ -151,7 +150,7 @@ def active_of(host: Host) -> int:
 
 def standby_of(host: Host) -> int:
     """The standby, when there is one."""
-    wait_for(host.standby, 45)
+    wait_for(host.standby)
     pid = host.standby()
     assert pid is not None
     return pid

@@ -13,8 +13,7 @@ import pytest
 from loaderwatch.core.wire import decode
 from loaderwatch.streamer.envelope_file import unpack_file
 from loaderwatch.streamer.succession import UNATTENDED_S
-from tests.fakes.streaming import wait_for
-from tests.faults.cluster import RUN, Cluster, Host
+from tests.faults.cluster import BUSY_S, RUN, Cluster, Host, wait_for
 from tests.faults.ledger import balance, read_books, read_store
 from tests.faults.processes import active_of
 
@@ -31,7 +30,7 @@ def kill_everybody(host: Host) -> None:
 
     wait_for(all_gone)
     for trainer in host.trainers:
-        trainer.wait(10)
+        trainer.wait(BUSY_S)
 
 
 @pytest.mark.long
@@ -114,14 +113,14 @@ def test_the_server_has_sent_what_a_killed_run_left(cluster: Cluster) -> None:
     """Everybody but the server is killed, and nothing runs on this machine again: the server brings a streamer."""
     host = cluster.add_host(own_server=True)
     host.train()
-    wait_for(lambda: list(host.settings.runs_dir.glob(f"{RUN}.duckdb")), 60)
+    wait_for(lambda: list(host.settings.runs_dir.glob(f"{RUN}.duckdb")))
     cluster.pause(0.5, 2.0)
     own = host.local_server()
     for pid in host.pids():
         if pid != own:
             os.kill(pid, signal.SIGKILL)
     assert host.waiting()
-    wait_for(lambda: not host.waiting(), 60)
+    wait_for(lambda: not host.waiting())
     cluster.prove(lost=["torn"])
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.streaming import wait_for
-from tests.faults.cluster import RUN, Cluster
+from tests.faults.cluster import BUSY_S, RUN, Cluster, wait_for
 from tests.faults.light import start_light, states_of_ranks
 
 
@@ -26,28 +25,35 @@ def _serve(data_dir: Path) -> subprocess.Popen[str]:
     )
 
 
+def _says(data_dir: Path) -> int | None:
+    """Whom ``server.json`` names; after a kill it is the one before, until the next one serves."""
+    try:
+        return int(json.loads((data_dir / "server.json").read_text())["pid"])
+    except FileNotFoundError:
+        return None
+
+
 def _race(data_dir: Path) -> None:
     """Two at once: one serves, the other names it and its pid, and ends with 1."""
     both = [_serve(data_dir) for _ in range(2)]
     try:
-        wait_for(lambda: any(one.poll() is not None for one in both), 40)
+        wait_for(lambda: any(one.poll() is not None for one in both))
         loser, winner = sorted(both, key=lambda one: one.poll() is None)
-        _, said = loser.communicate(timeout=20)
+        _, said = loser.communicate(timeout=BUSY_S)
         assert loser.returncode == 1, said
         assert len(said.strip().splitlines()) == 1, said
         assert "is already running" in said
         assert f"(pid {winner.pid}" in said
-        wait_for(lambda: (data_dir / "server.json").exists(), 40)
-        assert json.loads((data_dir / "server.json").read_text())["pid"] == winner.pid
+        wait_for(lambda: _says(data_dir) == winner.pid)
         winner.send_signal(signal.SIGTERM)
-        out, err = winner.communicate(timeout=40)
+        out, err = winner.communicate(timeout=BUSY_S)
         assert winner.returncode == 0, err
         assert "the page is at" in out
     finally:
         for one in both:
             if one.poll() is None:
                 one.kill()
-            one.communicate(timeout=20)
+            one.communicate(timeout=BUSY_S)
 
 
 def test_two_servers_start_at_once(tmp_path: Path) -> None:
@@ -55,19 +61,21 @@ def test_two_servers_start_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
 def test_two_servers_start_at_once_ten_times(cluster: Cluster) -> None:
     """On a directory that holds a run, over kills that leave locks and files behind."""
     cluster.server.start()
-    start_light(cluster.host, seconds=2.0)
+    start_light(cluster.host)
+    cluster.host.wait_for_steps()
     cluster.settle()
     cluster.server.kill()
     for _ in range(10):
         _race(cluster.server.data_dir)
         left = _serve(cluster.server.data_dir)
-        wait_for(lambda: (cluster.server.data_dir / "server.json").exists(), 40)
-        left.kill()
-        left.communicate(timeout=20)
+        try:
+            wait_for(lambda: _says(cluster.server.data_dir) == left.pid)  # noqa: B023 - called in this round only
+        finally:
+            left.kill()
+            left.communicate(timeout=BUSY_S)
     cluster.prove()
 
 
@@ -76,8 +84,8 @@ def test_another_program_is_in_a_runs_file(cluster: Cluster) -> None:
     """Somebody looks into a run with DuckDB's shell while no server runs, and stays: envelopes wait until that is over."""
     cluster.server.start()
     host = cluster.host
-    start_light(host, seconds=9.0)
-    wait_for(lambda: states_of_ranks(cluster) == ["live"], 30)
+    start_light(host)
+    wait_for(lambda: states_of_ranks(cluster) == ["live"])
     cluster.server.kill()
     shell = subprocess.Popen(
         [sys.executable, "-c", "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('in', flush=True); input()",
@@ -89,16 +97,16 @@ def test_another_program_is_in_a_runs_file(cluster: Cluster) -> None:
         assert shell.stdout.readline() == "in\n"
         cluster.server.start()
         log = cluster.server.data_dir / "server.log"
-        wait_for(lambda: "is open in another process" in log.read_text(), 30)
+        wait_for(lambda: "is open in another process" in log.read_text())
         assert str(shell.pid) in log.read_text(), "who it is"
         # And the other way round, while the server has the file.
     finally:
-        shell.communicate("\n", timeout=20)
-    wait_for(lambda: states_of_ranks(cluster) == ["live"], 30)
+        shell.communicate("\n", timeout=BUSY_S)
+    wait_for(lambda: states_of_ranks(cluster) == ["live"])
     late = subprocess.run(
         [sys.executable, "-c", "import duckdb, sys; duckdb.connect(sys.argv[1], read_only=True)",
          str(cluster.server.data_dir / "runs" / f"{RUN}.duckdb")],
-        capture_output=True, text=True, timeout=30,
+        capture_output=True, text=True, timeout=BUSY_S,
     )  # fmt: skip
     assert "lock" in late.stderr.lower()
     cluster.prove()
@@ -109,7 +117,8 @@ def test_files_are_damaged(cluster: Cluster) -> None:
     """Each is set aside, or made anew, with a message that names it; the run goes on."""
     data = cluster.server.data_dir
     cluster.server.start()
-    start_light(cluster.host, "before", seconds=1.0)
+    start_light(cluster.host, "before")
+    cluster.host.wait_for_steps(run="before")
     cluster.settle()
     cluster.server.stop()
     file = data / "runs" / "before.duckdb"
@@ -120,9 +129,11 @@ def test_files_are_damaged(cluster: Cluster) -> None:
     (data / "serve.json").write_text("[")
     (data / "port").write_text("many")
     cluster.server.start()
-    start_light(cluster.host, seconds=4.0)
-    start_light(cluster.host, "before", seconds=2.0)
-    wait_for(lambda: states_of_ranks(cluster) == ["live"], 30)
+    steps = cluster.host.steps("before")
+    start_light(cluster.host)
+    start_light(cluster.host, "before")
+    cluster.host.wait_for_steps(steps + 5, "before")
+    wait_for(lambda: states_of_ranks(cluster) == ["live"])
     time.sleep(1.5)
     assert json.loads((data / "server.json").read_text())["url"] == cluster.server.url
     cluster.settle()
@@ -139,7 +150,7 @@ def test_damaged_tokens_are_left_alone_and_named(tmp_path: Path) -> None:
     data.mkdir()
     (data / "token.json").write_text("not tokens")
     refused = _serve(data)
-    _, said = refused.communicate(timeout=60)
+    _, said = refused.communicate(timeout=BUSY_S)
     assert refused.returncode == 2
     assert str(data / "token.json") in said
     assert "delete it" in said

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.streaming import wait_for
-from tests.faults.cluster import Cluster
+from tests.faults.cluster import BUSY_S, Cluster, wait_for
 from tests.faults.light import start_light, start_streamer, states_of_ranks
 from tests.faults.mounts import Ballast, Mounts
+from tests.faults.processes import active_of
 
 
 def test_the_outbox_is_full(mounts: Mounts, cluster: Cluster) -> None:
@@ -23,14 +23,13 @@ def test_the_outbox_is_full(mounts: Mounts, cluster: Cluster) -> None:
     host = cluster.host
     disk = mounts.tmpfs(host.settings.outbox_dir, "256k")
     ballast = Ballast(disk)
-    start_light(host, seconds=6.0)
+    start_light(host)
     wait_for(lambda: cluster.server.get("/runs"))
     ballast.fill()
     time.sleep(1.0)
     os.kill(cluster.server.pid, signal.SIGSTOP)  # so that something waits
     time.sleep(1.0)
-    active = host.active()
-    assert active is not None
+    active = active_of(host)
     os.kill(active, signal.SIGKILL)
     start_streamer(host)
     time.sleep(1.0)
@@ -53,11 +52,11 @@ def test_the_store_is_full(mounts: Mounts, cluster: Cluster) -> None:
     ballast = Ballast(disk)
     cluster.server.start()
     host = cluster.host
-    start_light(host, ranks=[0, 1, 2, 3], world_size=4, seconds=10.0, period_s=0.002)
+    start_light(host, ranks=[0, 1, 2, 3], world_size=4, period_s=0.002)
     wait_for(lambda: cluster.server.get("/runs"))
     time.sleep(1.0)
     ballast.fill()
-    wait_for(lambda: len(host.waiting()) > 8, 30)
+    wait_for(lambda: len(host.waiting()) > 8)
     wait_for(lambda: "No space left" in cluster.server.get("/runs/run1/summary")["verdict"]["advice"])
     summary = cluster.server.get("/runs/run1/summary")
     assert (summary["state"], summary["verdict"]["severity"]) == ("live", "critical"), (
@@ -73,8 +72,8 @@ def test_everything_turns_read_only(mounts: Mounts, cluster: Cluster) -> None:
     """LOADERWATCH_DIR of the job, and the server's directory, in the middle of a run; then they can be written again."""
     cluster.server.start()
     host = cluster.host
-    start_light(host, seconds=9.0)
-    wait_for(lambda: states_of_ranks(cluster) == ["live"], 30)
+    start_light(host)
+    wait_for(lambda: states_of_ranks(cluster) == ["live"])
     mounts.read_only(host.data_dir)
     wait_for(lambda: list(host.settings.rings_dir.glob("*/state.json")))  # goes on in shared memory
     mounts.read_only(cluster.server.data_dir)
@@ -113,7 +112,7 @@ def _train(
         | environ,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=BUSY_S,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True"] * 3, done.stderr
@@ -188,7 +187,7 @@ def test_the_servers_directory_cannot_be_written(mounts: Mounts, tmp_path: Path)
             [sys.executable, "-m", "loaderwatch", "serve", "--data-dir", str(data), "--port", "0"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=BUSY_S,
         )
         assert tried.returncode == 1
         (said,) = tried.stderr.strip().splitlines()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
-from tests.fakes.streaming import wait_for
-from tests.faults.cluster import Cluster, Host, wait_or_tell
+from tests.faults.cluster import Cluster, Host, wait_for, wait_or_tell
 from tests.faults.ledger import assert_balanced
 from tests.faults.light import start_light
 from tests.faults.proxy import Proxy
@@ -29,10 +29,14 @@ def _holes(cluster: Cluster, run: str, away: tuple[float, float]) -> list[float]
     return [number * width for number in whole if number not in drawn]
 
 
-def _stay_away(cluster: Cluster, seconds: float) -> tuple[float, float]:
+def _stay_away(
+    cluster: Cluster, seconds: float, *, until: Callable[[], object] | None = None
+) -> tuple[float, float]:
     cluster.server.kill()
     gone = time.time()
     time.sleep(seconds)
+    if until is not None:
+        wait_for(until)
     back = time.time()
     cluster.server.start()
     return gone, back
@@ -41,13 +45,16 @@ def _stay_away(cluster: Cluster, seconds: float) -> tuple[float, float]:
 def test_the_server_is_away_for_seconds(cluster: Cluster) -> None:
     """A host with room keeps all of it; one whose outbox is small drops the oldest and counts them."""
     cluster.server.start()
+    began = time.monotonic()
     roomy = cluster.host
     tight = cluster.add_host(LOADERWATCH_OUTBOX_BYTES="60000")
-    start_light(roomy, "roomy", ranks=[0, 1], world_size=2, seconds=8, period_s=0.01)
-    start_light(tight, "tight", ranks=[0, 1], world_size=2, seconds=8, period_s=0.01)
-    wait_for(lambda: len(cluster.server.get("/runs")) == 2, 20)
-    away = _stay_away(cluster, 4.5)
+    start_light(roomy, "roomy", ranks=[0, 1], world_size=2, period_s=0.01)
+    start_light(tight, "tight", ranks=[0, 1], world_size=2, period_s=0.01)
+    wait_for(lambda: len(cluster.server.get("/runs")) == 2)
+    enough = tight.steps("tight") + 800  # far more than its outbox holds
+    away = _stay_away(cluster, 4.5, until=lambda: tight.steps("tight") > enough)
     cluster.settle()
+    lasted_s = time.monotonic() - began
     assert not _holes(cluster, "roomy", away)
     counted = {
         run["run_id"]: cluster.server.get(f"/runs/{run['run_id']}/summary")["lost_records"]
@@ -61,18 +68,18 @@ def test_the_server_is_away_for_seconds(cluster: Cluster) -> None:
     for rank, missing in result.missing["steps"].items():
         assert missing > 50
         # Beside its steps, the dropped envelopes held the rank's rows of "processes": one a second.
-        assert missing <= result.lost["outbox", rank] <= missing + 10
+        assert missing <= result.lost["outbox", rank] <= missing + lasted_s
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800, method="signal")
 def test_the_server_is_away_for_ten_minutes(cluster: Cluster) -> None:
     """Real training on two hosts, real time. Everything is there afterwards, and the server was not overrun."""
     cluster.server.start()
-    cluster.host.train("alone", seconds=700, step_s=0.02)
+    cluster.host.train("alone", step_s=0.02)
     crowd = cluster.add_host()
-    start_light(crowd, "crowd", ranks=list(range(16)), world_size=16, seconds=700, period_s=0.1)
-    wait_for(lambda: len(cluster.server.get("/runs")) == 2, 40)
+    start_light(crowd, "crowd", ranks=list(range(16)), world_size=16, period_s=0.1)
+    wait_for(lambda: len(cluster.server.get("/runs")) == 2)
     away = _stay_away(cluster, 600.0)
     assert _waiting(crowd) > 1000
     began = time.monotonic()
@@ -98,16 +105,14 @@ def test_envelopes_are_repeated_reordered_delayed_and_cut(cluster: Cluster) -> N
     ) as proxy:
         hosts = [cluster.add_host(f"gpu{n}", LOADERWATCH_SERVER=proxy.url) for n in range(2)]
         for number, host in enumerate(hosts):
-            start_light(host, ranks=[number], world_size=2, seconds=6.0)
-        time.sleep(3.0)
+            start_light(host, ranks=[number], world_size=2)
+        wait_for(lambda: all(proxy.done[what] for what in proxy.faults))
         proxy.release()
         cluster.settle()
         late = proxy.release(old=True)
         state = cluster.server.get("/runs")[0]["state"]
         print(f"the network did: {dict(proxy.done)}; {late} came late or again")
     assert state == "finished", "an old envelope that comes last does not bring the run back to life"
-    for what in ("repeat", "delay", "cut", "drop", "hold"):
-        assert proxy.done[what], f"the dice never chose {what}: this run proves nothing about it"
     cluster.server.stop()
     for number, host in enumerate(hosts):
         books = host.books / "run1"

@@ -26,7 +26,6 @@ def test_one_training_through_many_faults(cluster: Cluster) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("fault", processes.ALL, ids=lambda fault: fault.__name__)
 def test_a_fault(cluster: Cluster, fault: Fault, number: int) -> None:
@@ -35,9 +34,7 @@ def test_a_fault(cluster: Cluster, fault: Fault, number: int) -> None:
         cluster.add_host(own_server=True)
     else:
         cluster.server.start()
-    cluster.host.train(
-        seconds=150, batches=80, persistent=number == 1, method="spawn" if number == 2 else "fork"
-    )
+    cluster.host.train(batches=80, persistent=number == 1, method="spawn" if number == 2 else "fork")
     cluster.host.wait_for_steps()
     cluster.pause(0.0, 3.0)
     lost = fault(cluster)
@@ -46,12 +43,11 @@ def test_a_fault(cluster: Cluster, fault: Fault, number: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", range(3))
 def test_one_of_two_ranks_is_killed(cluster: Cluster, number: int) -> None:
     """The other rank's collective fails, or it is killed as well; the records of both are there."""
     cluster.server.start()
-    cluster.host.train(ranks=(0, 1), world_size=2, port=free_port(), seconds=150)
+    cluster.host.train(ranks=(0, 1), world_size=2, port=free_port())
     cluster.host.wait_for_steps(20)
     cluster.pause(0.0, 3.0)
     cluster.dice.choice(cluster.host.trainers).kill()

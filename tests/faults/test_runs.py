@@ -12,8 +12,7 @@ from collections import Counter
 
 import pytest
 
-from tests.fakes.streaming import wait_for
-from tests.faults.cluster import RUN, TRAINING, Cluster
+from tests.faults.cluster import RUN, TRAINING, Cluster, wait_for
 from tests.faults.ledger import assert_balanced
 from tests.faults.light import start_light, states_of_ranks
 
@@ -26,10 +25,10 @@ def test_a_run_comes_again_under_its_name(cluster: Cluster) -> None:
     cluster.server.start()
     host = cluster.host
     start_light(host, ranks=[0, 1, 2], world_size=3, seconds=2.0, finish=False)
-    wait_for(lambda: host.steps() and not host.streamers(), 60)  # it has ended, and everything is sent
+    wait_for(lambda: host.steps() and not host.streamers())  # it has ended, and everything is sent
     first = cluster.server.get(f"/runs/{RUN}/summary")
     assert (first["state"], len(first["ranks"])) == ("crashed", 3)
-    start_light(host, ranks=[0, 1], world_size=2, seconds=4.0)
+    start_light(host, ranks=[0, 1], world_size=2)
     wait_for(lambda: states_of_ranks(cluster) == ["live", "live"])
     (row,) = cluster.server.get("/runs")
     assert (row["state"], row["world_size"]) == ("live", 2)
@@ -41,14 +40,13 @@ def test_a_run_comes_again_under_its_name(cluster: Cluster) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
 def test_torchrun_restarts_its_ranks(cluster: Cluster) -> None:
     """``torchrun --max-restarts``: one of two ranks is killed, and both come again; more often if gloo does not find its peers at once."""
     cluster.server.start()
     host = cluster.host
     books = host.books / RUN
     books.mkdir()
-    plan = json.dumps({"books": str(books), "seconds": 12.0})
+    plan = json.dumps({"books": str(books), "seconds": 600.0})
     command = [
         sys.executable,
         "-m",
@@ -70,8 +68,8 @@ def test_torchrun_restarts_its_ranks(cluster: Cluster) -> None:
     host.wait_for_steps(20)
     (victim,) = books.glob("train-1-*.log")
     os.kill(int(victim.stem.split("-")[2]), signal.SIGKILL)
-    wait_for(lambda: len(list(books.glob("train-*.log"))) == 4, 150)
-    wait_for(lambda: states_of_ranks(cluster) == ["live", "live"], 30)
+    wait_for(lambda: len(list(books.glob("train-*.log"))) == 4, 240)
+    wait_for(lambda: states_of_ranks(cluster) == ["live", "live"])
     cluster.settle()
     assert states_of_ranks(cluster) == ["finished", "finished"]
     epochs = Counter((e["rank"], e["epoch"]) for e in cluster.server.get(f"/runs/{RUN}/epochs"))
@@ -83,8 +81,8 @@ def test_sixty_four_ranks_join_within_a_second(cluster: Cluster) -> None:
     """On one host, with as many streamers as come of two ``attach`` at the same moment."""
     cluster.server.start()
     host = cluster.host
-    start_light(host, streamers=3, ranks=list(range(RANKS)), world_size=RANKS, seconds=4.0, period_s=0.1)
-    wait_for(lambda: len(states_of_ranks(cluster)) == RANKS, 30)
+    start_light(host, streamers=3, ranks=list(range(RANKS)), world_size=RANKS, period_s=0.1)
+    wait_for(lambda: len(states_of_ranks(cluster)) == RANKS)
     cluster.settle()
     assert {rank["state"] for rank in cluster.server.get(f"/runs/{RUN}/summary")["ranks"]} == {"finished"}
     assert len({path.name.split("-")[1] for path in (host.books / RUN).glob("train-*.log")}) == RANKS
@@ -92,14 +90,13 @@ def test_sixty_four_ranks_join_within_a_second(cluster: Cluster) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
 def test_sixty_four_hosts_join_within_a_second(cluster: Cluster) -> None:
     """A streamer each, one server: nobody is refused, everything is stored, all are shown."""
     cluster.server.start()
     hosts = [cluster.add_host(f"node{number:02}") for number in range(RANKS)]
     for number, host in enumerate(hosts):
-        start_light(host, ranks=[number], world_size=RANKS, seconds=60.0, period_s=0.1)
-    wait_for(lambda: len(states_of_ranks(cluster)) == RANKS, 120)
+        start_light(host, ranks=[number], world_size=RANKS, period_s=0.1)
+    wait_for(lambda: len(states_of_ranks(cluster)) == RANKS)
     cluster.settle(180)
     found = cluster.server.get(f"/runs/{RUN}/summary")
     assert {rank["state"] for rank in found["ranks"]} == {"finished"}
@@ -116,8 +113,10 @@ def test_several_runs_share_a_server(cluster: Cluster) -> None:
     cluster.server.start()
     host, other = cluster.host, cluster.add_host("other")
     for number in range(3):
-        start_light(host, f"run-{number}", ranks=[0, 1], world_size=2, seconds=3.0)
-    start_light(other, "run-3", ranks=[0, 1], world_size=2, seconds=3.0)
+        start_light(host, f"run-{number}", ranks=[0, 1], world_size=2)
+    start_light(other, "run-3", ranks=[0, 1], world_size=2)
+    for number in range(4):
+        wait_for(lambda run=f"run-{number}": states_of_ranks(cluster, run) == ["live", "live"])  # type: ignore[misc]
     cluster.settle()
     assert {run["run_id"]: run["state"] for run in cluster.server.get("/runs")} == {
         f"run-{number}": "finished" for number in range(4)

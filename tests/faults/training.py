@@ -26,7 +26,7 @@ PLAN: Final[dict[str, Any]] = {
     "workers": 2,
     "batches": 50,  # per epoch
     "epochs": 1_000_000,
-    "seconds": 60.0,  # then it ends in order, within an epoch; or when a file "enough" lies with the books
+    "seconds": 900.0,  # then it ends in order, within an epoch; or when a file "enough" lies with the books
     "step_s": 0.01,
     "sample_s": 0.002,
     "persistent": False,
