@@ -46,7 +46,7 @@ POLL_S: Final = 0.05
 QUERY_EVERY_S: Final = 2.0
 GROWTH: Final = 1.10
 STEADY_S: Final = 2400.0
-"""Memory is judged in runs at least this long: the window fills in two minutes, the store's 160 MB in twenty."""
+"""Memory is judged in runs at least this long: between two checkpoints, four to five minutes, it goes up and down by 60 MB."""
 SLOWER: Final = 2.0
 SPARE: Final = 4  # open files and threads that may come and go
 
