@@ -2,7 +2,11 @@
 
    Nothing here holds on to what it is handed, but for the fields of its two types. Memory of the ring is written only through
    a buffer that is held (its owner cannot unmap it meanwhile) and whose size was checked. Errors are Python's own: the callers
-   hand them to the guard. */
+   hand them to the guard.
+
+   Whatever is called may run any Python code, which may change the object at hand, and lets other threads run: what is called
+   is held until it returns, and fields are looked at anew after it. A field is NULL before __init__, and once it was deleted
+   or garbage collection has cleared it. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -38,6 +42,7 @@ enum {
     OPTIMIZER_WORD = 4 + 7,
     TEARDOWN_WORD = 4 + 8,
     STEPS_WORD = 23,
+    SAMPLE_WORD = 26,
     CPU_CLOCK_ABOVE_NS = 100000,
 };
 
@@ -53,6 +58,19 @@ static int64_t now_by(clockid_t clock) {
 #define MONOTONIC() now_by(CLOCK_MONOTONIC)
 #define THREAD_CPU() now_by(CLOCK_THREAD_CPUTIME_ID)
 
+/* Without an argument if that is NULL. */
+static PyObject *call(PyObject *field, PyObject *argument) {
+    PyObject *answer;
+    if (field == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "a field of the hot path is not set");
+        return NULL;
+    }
+    Py_INCREF(field);
+    answer = argument == NULL ? PyObject_CallNoArgs(field) : PyObject_CallOneArg(field, argument);
+    Py_DECREF(field);
+    return answer;
+}
+
 /* ---- the memory of a ring */
 
 /* `view` holds it (view.obj is NULL while there is none), `ring` is where it lies. */
@@ -63,18 +81,23 @@ static void memory_drop(Py_buffer *view, char **ring) {
         PyBuffer_Release(view); /* sets obj to NULL */
 }
 
-static int memory_set(Py_buffer *view, char **ring, PyObject *value) {
+static int memory_hold(Py_buffer *view, char **ring, PyObject *value, Py_ssize_t size) {
     memory_drop(view, ring);
-    if (value == NULL || value == Py_None)
-        return 0;
     if (PyObject_GetBuffer(value, view, PyBUF_WRITABLE) < 0)
         return -1;
-    if (view->len < HEADER_BYTES + (Py_ssize_t)CAPACITY * SLOT_FIELDS * 8 || (uintptr_t)view->buf % 8) {
+    if (view->len < size || (uintptr_t)view->buf % 8) {
         memory_drop(view, ring);
-        PyErr_SetString(PyExc_ValueError, "the memory is not that of a training process's ring");
+        PyErr_SetString(PyExc_ValueError, "the memory is not that of a ring");
         return -1;
     }
     *ring = view->buf;
+    return 0;
+}
+
+static int memory_set(Py_buffer *view, char **ring, PyObject *value) {
+    if (value != NULL && value != Py_None)
+        return memory_hold(view, ring, value, HEADER_BYTES + (Py_ssize_t)CAPACITY * SLOT_FIELDS * 8);
+    memory_drop(view, ring);
     return 0;
 }
 
@@ -133,6 +156,15 @@ static inline void tell(const Clock *self, int word, int64_t value) {
         show(self->ring, word, value);
 }
 
+/* Has the autograd engine call backward_ended; -1 with an error set. */
+static int queue(Clock *self) {
+    PyObject *answer, *callback = Py_XNewRef(self->backward_over);
+    answer = call(self->queue_callback, callback);
+    Py_XDECREF(callback);
+    Py_XDECREF(answer);
+    return answer == NULL ? -1 : 0;
+}
+
 /* The guard's seam: None after a fault of ours, unless the guard raises it (a signal handler of the user's did). */
 static PyObject *swallowed(Clock *self) {
     PyObject *type, *fault, *trace, *answer;
@@ -142,7 +174,7 @@ static PyObject *swallowed(Clock *self) {
     PyErr_NormalizeException(&type, &fault, &trace);
     if (trace != NULL)
         PyException_SetTraceback(fault, trace);
-    answer = PyObject_CallFunctionObjArgs(self->note, fault, NULL);
+    answer = call(self->note, fault);
     Py_XDECREF(type);
     Py_XDECREF(fault);
     Py_XDECREF(trace);
@@ -155,7 +187,7 @@ static PyObject *clock_forward_began(Clock *self, PyObject *inputs) {
     int on;
     if (++self->forward_depth != 1)
         Py_RETURN_NONE;
-    if ((answer = PyObject_CallNoArgs(self->is_grad_enabled)) == NULL)
+    if ((answer = call(self->is_grad_enabled, NULL)) == NULL)
         return swallowed(self);
     on = answer == Py_True;
     Py_DECREF(answer);
@@ -200,14 +232,12 @@ static PyObject *clock_forward_ended(Clock *self, PyObject *const *args, Py_ssiz
 }
 
 static PyObject *clock_gradient_came(Clock *self, PyObject *const *args, Py_ssize_t count) {
-    PyObject *answer;
     int64_t now;
     (void)args, (void)count; /* whatever the engine hands to a hook */
     if (self->backward_since)
         Py_RETURN_NONE;
-    if ((answer = PyObject_CallOneArg(self->queue_callback, self->backward_over)) == NULL)
+    if (queue(self) < 0)
         return swallowed(self);
-    Py_DECREF(answer);
     self->backward_since = now = MONOTONIC();
     tell(self, BACKWARD_WORD, now);
     Py_RETURN_NONE;
@@ -220,11 +250,11 @@ static PyObject *clock_backward_ended(Clock *self, PyObject *unused) {
     now = MONOTONIC();
     if (self->exchanges) {
         if (!self->computed_at) {
-            PyObject *answer;
             self->computed_at = now;
             /* Callbacks run in order: behind the one in which DDP waits for the gradients of the other ranks. */
-            answer = PyObject_CallOneArg(self->queue_callback, self->backward_over);
-            return answer != NULL ? answer : swallowed(self);
+            if (queue(self) < 0)
+                return swallowed(self);
+            Py_RETURN_NONE;
         }
         self->collective_ns += now - self->computed_at;
         self->computed_at = 0;
@@ -368,25 +398,29 @@ typedef struct {
     Py_buffer view;
 } Pass;
 
-/* Steals nothing, -1 with an error set when it is no number. */
-static int64_t number_of(PyObject *value) { return value == NULL ? -1 : (int64_t)PyLong_AsLongLong(value); }
+/* An attribute, or an item that was borrowed, as a number; -1 with an error set if it is none. */
 
-static int64_t attribute(PyObject *object, PyObject *name) {
-    PyObject *value = PyObject_GetAttr(object, name);
-    int64_t number = number_of(value);
+static int number_of(PyObject *value, int64_t *number) {
+    if (value == NULL)
+        return -1;
+    *number = PyLong_AsLongLong(value);
+    return *number == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int number_and_release(PyObject *value, int64_t *number) {
+    int failed = number_of(value, number);
     Py_XDECREF(value);
-    return number;
+    return failed;
 }
 
 /* What the iterator's own reader says. */
 static int ask_reader(Pass *self, PyObject *iterator) {
     int failed = -1;
-    PyObject *seen = PyObject_CallOneArg(self->read, iterator);
+    PyObject *seen = call(self->read, iterator);
     if (seen != NULL && PyTuple_Check(seen) && PyTuple_GET_SIZE(seen) == 3) {
-        self->ready = number_of(PyTuple_GET_ITEM(seen, 0));
-        self->cached = number_of(PyTuple_GET_ITEM(seen, 1));
-        self->awaited = number_of(PyTuple_GET_ITEM(seen, 2));
-        failed = PyErr_Occurred() ? -1 : 0;
+        if (number_of(PyTuple_GET_ITEM(seen, 0), &self->ready) == 0 &&
+            number_of(PyTuple_GET_ITEM(seen, 1), &self->cached) == 0)
+            failed = number_of(PyTuple_GET_ITEM(seen, 2), &self->awaited);
     } else if (seen != NULL) {
         PyErr_SetString(PyExc_TypeError, "a reader answers with three numbers");
     }
@@ -394,49 +428,54 @@ static int ask_reader(Pass *self, PyObject *iterator) {
     return failed;
 }
 
+/* The worker of the task that comes next. */
+static int look_at_task(PyObject *tasks, PyObject *index, int64_t *worker) {
+    PyObject *task = PyDict_GetItemWithError(tasks, index); /* borrowed */
+    if (task == NULL || !PyTuple_Check(task) || PyTuple_GET_SIZE(task) == 0) {
+        if (!PyErr_Occurred())
+            PyErr_SetObject(PyExc_KeyError, index);
+        return -1;
+    }
+    return number_and_release(Py_NewRef(PyTuple_GET_ITEM(task, 0)), worker);
+}
+
 /* The usual iterator: worker processes, a map-style dataset, batches in order. */
 static int look(Pass *self, PyObject *iterator) {
-    PyObject *free = NULL, *tasks = NULL, *index = NULL, *task;
-    int64_t outstanding;
+    PyObject *tasks, *index;
+    int64_t free, outstanding;
     Py_ssize_t held;
     int failed = -1;
-    if ((free = PyObject_CallNoArgs(self->free)) == NULL || (tasks = PyObject_GetAttr(iterator, s_task_info)) == NULL)
-        goto done;
-    self->ready = self->limit - number_of(free);
-    outstanding = attribute(iterator, s_tasks_outstanding);
-    if (PyErr_Occurred())
-        goto done;
+    if (number_and_release(call(self->free, NULL), &free) < 0 || (tasks = PyObject_GetAttr(iterator, s_task_info)) == NULL)
+        return -1;
     if (!PyDict_Check(tasks)) {
         PyErr_SetString(PyExc_TypeError, "_task_info is no dict");
-        goto done;
-    }
-    held = PyDict_Size(tasks);
-    self->cached = held - outstanding;
-    self->awaited = ENDING;
-    if (held) {
-        if ((index = PyObject_GetAttr(iterator, s_rcvd_idx)) == NULL)
-            goto done;
-        task = PyDict_GetItemWithError(tasks, index); /* borrowed, and nothing of Python runs until it is read */
-        if (task == NULL || !PyTuple_Check(task) || PyTuple_GET_SIZE(task) == 0) {
-            if (!PyErr_Occurred())
-                PyErr_SetObject(PyExc_KeyError, index);
-            goto done;
+    } else if (number_and_release(PyObject_GetAttr(iterator, s_tasks_outstanding), &outstanding) == 0) {
+        held = PyDict_Size(tasks);
+        self->ready = self->limit - free;
+        self->cached = held - outstanding;
+        self->awaited = ENDING;
+        if (held == 0) {
+            failed = 0;
+        } else if ((index = PyObject_GetAttr(iterator, s_rcvd_idx)) != NULL) {
+            failed = look_at_task(tasks, index, &self->awaited);
+            Py_DECREF(index);
         }
-        self->awaited = number_of(PyTuple_GET_ITEM(task, 0));
     }
-    failed = PyErr_Occurred() ? -1 : 0;
-done:
-    Py_XDECREF(free);
-    Py_XDECREF(tasks);
-    Py_XDECREF(index);
+    Py_DECREF(tasks);
     return failed;
+}
+
+/* Whether this thread may take the hot path now. */
+static int is_hot(const Pass *self) {
+    return self->thread != 0 && self->ring != NULL && self->numbers != NULL && self->phases != NULL &&
+           self->thread == PyThread_get_thread_ident() &&
+           (self->phases == Py_None || PyObject_TypeCheck(self->phases, &ClockType));
 }
 
 static PyObject *pass_enter(Pass *self, PyObject *iterator) {
     int64_t now = MONOTONIC(), number, *slot;
-    PyObject *value;
-    if (self->thread == 0 || self->ring == NULL || self->thread != PyThread_get_thread_ident() ||
-        !(self->phases == Py_None || PyObject_TypeCheck(self->phases, &ClockType))) {
+    PyObject *value, *numbers;
+    if (!is_hot(self)) {
         if ((value = PyLong_FromLongLong(now)) == NULL)
             return NULL;
         PyObject *answer = PyObject_CallMethodObjArgs((PyObject *)self, s_request, iterator, value, NULL);
@@ -446,12 +485,12 @@ static PyObject *pass_enter(Pass *self, PyObject *iterator) {
         Py_DECREF(answer);
         Py_RETURN_FALSE;
     }
-    value = PyIter_Next(self->numbers);
-    number = number_of(value);
-    Py_XDECREF(value);
-    if (number < 1) {
+    numbers = Py_NewRef(self->numbers);
+    value = PyIter_Next(numbers);
+    Py_DECREF(numbers);
+    if (number_and_release(value, &number) < 0 || number < 1 || !is_hot(self)) {
         if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_ValueError, "records are numbered from 1");
+            PyErr_SetString(PyExc_ValueError, "records are numbered from 1, by what runs no code of Python");
         return NULL;
     }
     slot = (int64_t *)(self->ring + HEADER_BYTES) + (number - 1) % CAPACITY * SLOT_FIELDS;
@@ -487,24 +526,23 @@ static PyObject *pass_enter(Pass *self, PyObject *iterator) {
         slot[20] = taken.collective;
         __atomic_store_n(slot + 21, number, __ATOMIC_RELEASE);
     }
+    show(self->ring, CURSOR_WORD, number);
+    self->wait_since_ns = now;
+    self->delivered_ns = 0; /* before anything can fail: the step is recorded */
     if ((self->free == Py_None ? ask_reader(self, iterator) : look(self, iterator)) < 0)
         return NULL;
-    if (self->ring == NULL || self->thread == 0) { /* Python ran in between */
-        PyErr_SetString(PyExc_RuntimeError, "the pass left the hot path while its iterator was read");
-        return NULL;
+    if (self->ring != NULL) { /* else a signal handler or another thread ran in between, and has published something */
+        show(self->ring, BATCH_WORD, self->batch + 1);
+        show(self->ring, AWAITED_WORD, self->awaited);
+        show(self->ring, self->awaited != ENDING ? WAIT_WORD : TEARDOWN_WORD, now);
     }
-    show(self->ring, CURSOR_WORD, number);
-    show(self->ring, BATCH_WORD, self->batch + 1);
-    show(self->ring, AWAITED_WORD, self->awaited);
-    show(self->ring, self->awaited != ENDING ? WAIT_WORD : TEARDOWN_WORD, now);
-    self->wait_since_ns = now;
-    self->delivered_ns = 0;
     if (!self->ready)
         self->cpu_ns = THREAD_CPU();
     Py_RETURN_TRUE;
 }
 
 static PyObject *pass_leave(Pass *self, PyObject *unused) {
+    PyObject *recorder, *answer;
     int64_t arrived, wait, cpu = UNKNOWN;
     if (self->thread == 0 || self->ring == NULL)
         return PyObject_CallMethodNoArgs((PyObject *)self, s_deliver);
@@ -518,11 +556,13 @@ static PyObject *pass_leave(Pass *self, PyObject *unused) {
     self->wait_ns = wait = arrived - self->wait_since_ns;
     self->wait_cpu_ns = cpu;
     self->batch++;
-    if (wait > CPU_CLOCK_ABOVE_NS) {
-        self->armed = 1;
-        return PyObject_CallMethodNoArgs(self->recorder, s_cool);
-    }
-    Py_RETURN_NONE;
+    if (wait <= CPU_CLOCK_ABOVE_NS || self->recorder == NULL)
+        Py_RETURN_NONE;
+    self->armed = 1;
+    recorder = Py_NewRef(self->recorder);
+    answer = PyObject_CallMethodNoArgs(recorder, s_cool);
+    Py_DECREF(recorder);
+    return answer;
 }
 
 static int pass_traverse(Pass *self, visitproc visit, void *arg) {
@@ -613,6 +653,138 @@ static PyTypeObject PassType = {
     .tp_methods = pass_methods,
 };
 
+/* ---- SampleClock: the samples of one fetch */
+
+#define MAX_INDEX ((int64_t)1 << 62)
+
+typedef struct {
+    PyObject_HEAD
+    int64_t samples, count, slow_index, slow_ns, sample_since_ns;
+} Samples;
+
+typedef struct {
+    PyObject_HEAD
+    char *ring;
+    PyObject *indices; /* an iterator */
+    Samples *clock;
+    int64_t since, slow_ns, named, count;
+    char ordinals, reading;
+    Py_buffer view;
+} Walk;
+
+static int64_t name_of(PyObject *index) {
+    int overflow;
+    int64_t number;
+    if (!PyLong_CheckExact(index))
+        return UNKNOWN;
+    number = PyLong_AsLongLongAndOverflow(index, &overflow);
+    return overflow || number >= MAX_INDEX || number <= -MAX_INDEX ? UNKNOWN : number;
+}
+
+static PyObject *walk_next(Walk *self) {
+    int64_t now = MONOTONIC(), took = now - self->since;
+    PyObject *index;
+    if (self->clock == NULL)
+        return NULL;
+    if (self->reading) {
+        if (took > self->slow_ns) {
+            self->clock->slow_ns = self->slow_ns = took;
+            self->clock->slow_index = self->named;
+        }
+        self->clock->count = ++self->count;
+        self->reading = 0;
+    }
+    if ((index = PyIter_Next(self->indices)) == NULL)
+        return NULL;
+    self->reading = 1;
+    self->named = self->ordinals ? self->clock->samples + self->count : name_of(index);
+    self->clock->sample_since_ns = self->since = now;
+    show(self->ring, SAMPLE_WORD + 1, 0); /* being written */
+    show(self->ring, SAMPLE_WORD, self->named);
+    show(self->ring, SAMPLE_WORD + 1, now);
+    return index;
+}
+
+static int walk_traverse(Walk *self, visitproc visit, void *arg) {
+    Py_VISIT(self->view.obj);
+    Py_VISIT(self->indices);
+    Py_VISIT(self->clock);
+    return 0;
+}
+
+static int walk_clear(Walk *self) {
+    memory_drop(&self->view, &self->ring);
+    Py_CLEAR(self->indices);
+    Py_CLEAR(self->clock);
+    return 0;
+}
+
+static void walk_dealloc(Walk *self) {
+    PyObject_GC_UnTrack(self);
+    walk_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyTypeObject WalkType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent._hot.Walk",
+    .tp_basicsize = sizeof(Walk),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_dealloc = (destructor)walk_dealloc,
+    .tp_traverse = (traverseproc)walk_traverse,
+    .tp_clear = (inquiry)walk_clear,
+    .tp_iter = PyObject_SelfIter,
+    .tp_iternext = (iternextfunc)walk_next,
+};
+
+static PyObject *samples_walk(Samples *self, PyObject *const *args, Py_ssize_t count) {
+    Walk *walk;
+    if (count != 3 || !PyIter_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "walk takes an iterator of indices, the memory of a ring and whether to count");
+        return NULL;
+    }
+    if ((walk = (Walk *)PyType_GenericAlloc(&WalkType, 0)) == NULL)
+        return NULL;
+    if (memory_hold(&walk->view, &walk->ring, args[1], HEADER_BYTES) < 0) {
+        Py_DECREF(walk);
+        return NULL;
+    }
+    walk->indices = Py_NewRef(args[0]);
+    walk->clock = (Samples *)Py_NewRef((PyObject *)self);
+    walk->ordinals = (char)(args[2] == Py_True);
+    walk->slow_ns = UNKNOWN;
+    return (PyObject *)walk;
+}
+
+static int samples_init(Samples *self, PyObject *args, PyObject *kwargs) {
+    if (!PyArg_ParseTuple(args, ""))
+        return -1;
+    self->samples = self->count = self->sample_since_ns = 0;
+    self->slow_index = self->slow_ns = UNKNOWN;
+    return 0;
+}
+
+static PyMemberDef samples_members[] = {
+    INTEGER(Samples, samples), INTEGER(Samples, count),           INTEGER(Samples, slow_index),
+    INTEGER(Samples, slow_ns), INTEGER(Samples, sample_since_ns), {NULL},
+};
+
+static PyMethodDef samples_methods[] = {
+    METHOD("walk", samples_walk, METH_FASTCALL),
+    {NULL},
+};
+
+static PyTypeObject SamplesType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent._hot.SampleClock",
+    .tp_basicsize = sizeof(Samples),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)samples_init,
+    .tp_members = samples_members,
+    .tp_methods = samples_methods,
+};
+
 /* ---- the module */
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "loaderwatch.agent._hot", NULL, -1, NULL};
@@ -626,18 +798,20 @@ PyMODINIT_FUNC PyInit__hot(void) {
         intern(&s_cool, "cool") || intern(&s_is_cpu, "is_cpu") || intern(&s_moved, "moved") ||
         intern(&s_look_at_output, "look_at_output"))
         return NULL;
-    if (PyType_Ready(&ClockType) < 0 || PyType_Ready(&PassType) < 0 || (made = PyModule_Create(&module)) == NULL)
+    if (PyType_Ready(&ClockType) < 0 || PyType_Ready(&PassType) < 0 || PyType_Ready(&WalkType) < 0 ||
+        PyType_Ready(&SamplesType) < 0 || (made = PyModule_Create(&module)) == NULL)
         return NULL;
-    layout = Py_BuildValue("(Liiiiiiiiiiiiiiiiii)", (long long)UNKNOWN, ENDING, STEP, SHORT_STEP, SLOT_FIELDS, HEADER_BYTES, CAPACITY,
+    layout = Py_BuildValue("(Liiiiiiiiiiiiiiiiiii)", (long long)UNKNOWN, ENDING, STEP, SHORT_STEP, SLOT_FIELDS, HEADER_BYTES, CAPACITY,
                            WORDS_AT, CURSOR_WORD, BATCH_WORD, AWAITED_WORD, WAIT_WORD, STEP_WORD, FORWARD_WORD, BACKWARD_WORD,
-                           OPTIMIZER_WORD, TEARDOWN_WORD, STEPS_WORD, CPU_CLOCK_ABOVE_NS);
+                           OPTIMIZER_WORD, TEARDOWN_WORD, STEPS_WORD, SAMPLE_WORD, CPU_CLOCK_ABOVE_NS);
     if (layout == NULL || PyModule_AddObject(made, "LAYOUT", layout) < 0) {
         Py_XDECREF(layout);
         Py_DECREF(made);
         return NULL;
     }
     if (PyModule_AddObject(made, "PhaseClock", Py_NewRef((PyObject *)&ClockType)) < 0 ||
-        PyModule_AddObject(made, "Pass", Py_NewRef((PyObject *)&PassType)) < 0) {
+        PyModule_AddObject(made, "Pass", Py_NewRef((PyObject *)&PassType)) < 0 ||
+        PyModule_AddObject(made, "SampleClock", Py_NewRef((PyObject *)&SamplesType)) < 0) {
         Py_DECREF(made);
         return NULL;
     }

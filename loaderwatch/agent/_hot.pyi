@@ -1,7 +1,7 @@
 from typing import Final
 
-from loaderwatch.agent.hot_plain import Pass, PhaseClock
+from loaderwatch.agent.hot_plain import Pass, PhaseClock, SampleClock
 
 LAYOUT: Final[tuple[int, ...]]
 
-__all__ = ["LAYOUT", "Pass", "PhaseClock"]
+__all__ = ["LAYOUT", "Pass", "PhaseClock", "SampleClock"]

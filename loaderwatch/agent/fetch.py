@@ -15,34 +15,29 @@ import numpy
 import torch
 
 from loaderwatch.agent.guard import ask, guard, shield
-from loaderwatch.agent.hot_plain import CPU_CLOCK_ABOVE_NS
+from loaderwatch.agent.hot import SampleClock
+from loaderwatch.agent.hot_plain import CPU_CLOCK_ABOVE_NS, plain_index
 from loaderwatch.agent.swap import hidden_subclass
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import RingWriter
-from loaderwatch.core.span import SAMPLE_AT, pack_sample
 
 MAX_PARTS: Final = 64
 """Parts of a batch that are measured; what is beyond is not counted."""
 MAX_DEPTH: Final = 4
-_MAX_INDEX: Final = 2**62
 _classes: Final[dict[Any, Any]] = {}
 _array_bytes: Any = numpy.ndarray.nbytes  # not that of a subclass
 
 
-class FetchClock:
+class FetchClock(SampleClock):
     """The clock of one fetching process. ``worker`` is -1 for the training thread, which keeps its own open span."""
 
     def __init__(self, ring: RingWriter, loader: int, worker: int) -> None:
+        super().__init__()
         self.ring = ring
         self.loader = loader
         self.worker = worker
         self.ordinal = 0
-        self.samples = 0  # of all fetches before
-        self.slow_index = UNKNOWN
-        self.slow_ns = UNKNOWN
-        self.count = 0  # samples of this fetch
-        self.sample_since_ns = 0
         self.collate_since_ns = UNKNOWN
         self._armed = True
         self._ended_ns = monotonic_ns()
@@ -149,32 +144,7 @@ class TimedIndices(list[Any]):
         self._ordinals = ordinals
 
     def __iter__(self) -> Iterator[Any]:
-        clock = self._clock
-        memory = clock.ring.memory
-        ordinals = self._ordinals
-        slow_ns, slow_index = UNKNOWN, UNKNOWN
-        since = monotonic_ns()
-        for count, index in enumerate(list.__iter__(self), 1):
-            if ordinals:
-                named = clock.samples + count - 1
-            else:
-                named = index if type(index) is int and -_MAX_INDEX < index < _MAX_INDEX else UNKNOWN
-            pack_sample(memory, SAMPLE_AT, named, since)
-            clock.sample_since_ns = since
-            yield index
-            now = monotonic_ns()
-            if now - since > slow_ns:
-                slow_ns, slow_index = now - since, named
-                clock.slow_ns, clock.slow_index = slow_ns, slow_index
-            since = now
-            clock.count = count
-
-
-def plain_index(index: Any) -> int:
-    """The index as a number; ``UNKNOWN`` for keys of another kind."""
-    if type(index) is int and -_MAX_INDEX < index < _MAX_INDEX:
-        return index
-    return UNKNOWN
+        return self._clock.walk(list.__iter__(self), self._clock.ring.memory, self._ordinals)
 
 
 def batch_bytes(batch: Any) -> int:

@@ -1,6 +1,6 @@
 """The hot path: ``__next__`` of a watched iterator, and what it and the hooks on the model keep their books with.
 
-``Pass`` and ``PhaseClock`` come from ``_hot.c`` where loaderwatch was installed with a compiler, else from ``hot_plain.py``.
+``Pass``, ``PhaseClock`` and ``SampleClock`` come from ``_hot.c`` where loaderwatch was installed with a compiler, else from ``hot_plain.py``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from loaderwatch.agent.guard import guard
 from loaderwatch.agent.hot_plain import LAYOUT
 
 if TYPE_CHECKING:
-    from loaderwatch.agent.hot_plain import Pass, PhaseClock
+    from loaderwatch.agent.hot_plain import Pass, PhaseClock, SampleClock
 else:
     try:
         if os.environ.get("LOADERWATCH_PLAIN"):
@@ -24,11 +24,11 @@ else:
         if _hot.LAYOUT != LAYOUT:
             raise ImportError("_hot.c was compiled for another layout of the ring")
     except ImportError:
-        from loaderwatch.agent.hot_plain import Pass, PhaseClock
+        from loaderwatch.agent.hot_plain import Pass, PhaseClock, SampleClock
     else:
-        Pass, PhaseClock = _hot.Pass, _hot.PhaseClock
+        Pass, PhaseClock, SampleClock = _hot.Pass, _hot.PhaseClock, _hot.SampleClock
 
-__all__ = ["Pass", "PhaseClock", "timed_next"]
+__all__ = ["Pass", "PhaseClock", "SampleClock", "timed_next"]
 
 
 def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -29,9 +29,11 @@ from loaderwatch.core.span import (
     AWAITED_WORD,
     BATCH_WORD,
     CURSOR_WORD,
+    SAMPLE_AT,
     SINCE_WORDS,
     STEPS_WORD,
     WORDS_AT,
+    pack_sample,
     words_of,
 )
 
@@ -58,6 +60,7 @@ _FORWARD: Final = SINCE_WORDS[Phase.FORWARD]
 _BACKWARD: Final = SINCE_WORDS[Phase.BACKWARD]
 _OPTIMIZER: Final = SINCE_WORDS[Phase.OPTIMIZER]
 _TEARDOWN: Final = SINCE_WORDS[Phase.TEARDOWN]
+_MAX_INDEX: Final = 2**62
 _NOWHERE: Final = memoryview(bytearray(8 * (STEPS_WORD + 1))).cast("q")
 
 LAYOUT: Final = (
@@ -79,6 +82,7 @@ LAYOUT: Final = (
     _OPTIMIZER,
     _TEARDOWN,
     STEPS_WORD,
+    (SAMPLE_AT - WORDS_AT) // 8,
     CPU_CLOCK_ABOVE_NS,
 )
 """What ``_hot.c`` has as its own constants."""
@@ -252,6 +256,44 @@ class PhaseClock:
         words[_OPTIMIZER] = UNKNOWN
 
 
+class SampleClock:
+    """The samples of one fetch, and those before. Times are nanoseconds, monotonic."""
+
+    def __init__(self) -> None:
+        self.samples = 0  # of all fetches before
+        self.count = 0  # read in this fetch
+        self.slow_index = UNKNOWN
+        self.slow_ns = UNKNOWN
+        self.sample_since_ns = 0
+
+    def walk(self, indices: Iterator[Any], memory: Memory, ordinals: bool) -> Iterator[Any]:
+        """The indices, noting when each sample's reading begins.
+
+        Args:
+            indices: of the fetch.
+            memory: of the ring whose open span shows the sample.
+            ordinals: samples are named by their number, not by their index.
+        """
+        slow_ns = UNKNOWN
+        since = monotonic_ns()
+        for count, index in enumerate(indices, 1):
+            named = self.samples + count - 1 if ordinals else plain_index(index)
+            pack_sample(memory, SAMPLE_AT, named, since)
+            self.sample_since_ns = since
+            yield index
+            now = monotonic_ns()
+            if now - since > slow_ns:
+                slow_ns = now - since
+                self.slow_ns, self.slow_index = slow_ns, named
+            since = now
+            self.count = count
+
+
+def plain_index(index: Any) -> int:
+    """The index as a number; ``UNKNOWN`` for keys of another kind."""
+    return index if type(index) is int and -_MAX_INDEX < index < _MAX_INDEX else UNKNOWN
+
+
 class Pass:
     """What the hot path keeps of one pass over a loader; ``Epoch`` is the whole of it.
 
@@ -396,6 +438,9 @@ class Pass:
                 collective,
                 number,
             )
+        self._words[CURSOR_WORD] = number
+        self.wait_since_ns = now
+        self.delivered_ns = 0  # before anything can fail: the step is recorded
         free = self.free
         if free is None:
             ready, cached, awaited = self.read(iterator)
@@ -405,12 +450,12 @@ class Pass:
             cached = len(tasks) - iterator._tasks_outstanding
             awaited = tasks[iterator._rcvd_idx][0] if tasks else ENDING
         self.ready, self.cached, self.awaited = ready, cached, awaited
-        words = self._words
-        words[CURSOR_WORD] = number
+        words = (
+            self._words
+        )  # nowhere, if a signal handler or another thread ran in between and has published something
         words[BATCH_WORD] = batch + 1
         words[AWAITED_WORD] = awaited
-        words[_WAIT if awaited != ENDING else _TEARDOWN] = self.wait_since_ns = now
-        self.delivered_ns = 0
+        words[_WAIT if awaited != ENDING else _TEARDOWN] = now
         if not ready:
             self.cpu_ns = thread_time_ns()
         return True

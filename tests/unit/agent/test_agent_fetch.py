@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from loaderwatch.agent.fetch import MAX_PARTS, batch_bytes, plain_index
+from loaderwatch.agent.fetch import MAX_PARTS, batch_bytes
+from loaderwatch.agent.hot_plain import plain_index
 from loaderwatch.core.records import UNKNOWN
 
 

@@ -8,14 +8,16 @@ import shutil
 import sys
 import sysconfig
 import threading
+import time
 import types
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic_ns
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderwatch.agent import hot, hot_plain
@@ -211,6 +213,81 @@ def test_what_is_special_takes_the_long_way(module: Any, ring: RingWriter) -> No
 
 
 @either
+def test_a_fault_of_the_reader_costs_no_record(module: Any, ring: RingWriter) -> None:
+    """The step had ended: it is recorded once, and the wait is the new one's."""
+    one = make_pass(module, ring)
+    one.free = None
+    one.read = lambda _: 1 / 0
+    before = monotonic_ns()
+    with pytest.raises(ZeroDivisionError):
+        one.enter(Ready())
+    assert one.wait_since_ns >= before
+    assert one.delivered_ns == 0
+    assert [step["batch"] for step in steps_of(ring)] == [10]
+
+
+@either
+def test_something_else_is_published_while_the_iterator_is_read(module: Any, ring: RingWriter) -> None:
+    """By a signal handler or another thread: that is no fault, and its word stands."""
+    one = make_pass(module, ring)
+    one.free = None
+
+    def read(_: object) -> tuple[int, int, int]:
+        assert one.delivered_ns == 0  # so that Epoch.cool knows that it is inside next()
+        one.thread, one.memory = 0, None
+        ring.set_span(Phase.OUTSIDE, 7)
+        return 6, UNKNOWN, 1
+
+    one.read = read
+    assert one.enter(Ready()) is True
+    one.leave()
+    assert one.told == ["deliver"]
+    assert (span_of(ring).phase, span_of(ring).since_ns) == (Phase.OUTSIDE, 7)
+    assert [step["batch"] for step in steps_of(ring)] == [10]
+
+
+@either
+def test_what_is_called_may_take_itself_away(module: Any, ring: RingWriter) -> None:
+    class Once:
+        def __init__(self, holder: Any, name: str, answer: Any) -> None:
+            self.holder, self.name, self.answer = holder, name, answer
+
+        def __call__(self, *_: Any) -> Any:
+            setattr(self.holder, self.name, None)
+            gc.collect()
+            return self.answer
+
+        def cool(self) -> None:
+            self()
+
+    one = make_pass(module, ring)
+    for name, answer in (("free", 28), ("read", (6, 0, 1))):
+        setattr(one, name, Once(one, name, answer))
+        assert one.enter(Ready())
+        one.leave()
+    one.recorder = Once(one, "recorder", None)
+    one.wait_since_ns = 0
+    one.leave()
+    assert one.recorder is None
+
+
+@either
+def test_tasks_change_while_they_are_read(module: Any, ring: RingWriter) -> None:
+    class Worker:
+        """A number that is no int, and empties the tasks when it is asked for its value."""
+
+        def __index__(self) -> int:
+            iterator._task_info.clear()
+            gc.collect()
+            return 3
+
+    one, iterator = make_pass(module, ring), Ready()
+    iterator._task_info[7] = (Worker(),)
+    one.enter(iterator)
+    assert span_of(ring).awaited_worker == 3
+
+
+@either
 def test_records_go_round(module: Any, ring: RingWriter) -> None:
     one = make_pass(module, ring)
     iterator = Ready()
@@ -334,6 +411,41 @@ def test_what_is_no_fault_is_raised(module: Any, ring: RingWriter) -> None:
 
 
 @either
+def test_the_slowest_sample_is_named(module: Any, ring: RingWriter) -> None:
+    clock = module.SampleClock()
+    shown = []
+    for index in clock.walk(iter([5, 2**70, 7, "key"]), ring.memory, False):
+        shown.append(span_of(ring).sample_index)
+        time.sleep(0.02 if index == 7 else 0)
+    assert shown == [5, UNKNOWN, 7, UNKNOWN]
+    assert (clock.count, clock.slow_index) == (4, 7)
+    assert 20e6 < clock.slow_ns < 2e9
+    clock.samples, clock.count = 4, 0
+    assert list(clock.walk(iter("ab"), ring.memory, True)) == ["a", "b"]
+    assert clock.slow_index in (4, 5)
+    assert span_of(ring).sample_index == 5
+    assert clock.sample_since_ns == span_of(ring).sample_since_ns
+
+
+@either
+def test_the_sample_that_failed_is_not_counted(module: Any, ring: RingWriter) -> None:
+    clock = module.SampleClock()
+    walk = clock.walk(iter([3, 4]), ring.memory, False)
+    next(walk)
+    next(walk)
+    assert (clock.count, clock.slow_index) == (1, 3)
+    del walk
+    assert list(clock.walk(iter([]), ring.memory, False)) == []
+    assert clock.count == 1
+
+
+@either
+def test_an_error_of_the_indices_is_raised(module: Any, ring: RingWriter) -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(module.SampleClock().walk((1 // number for number in (1, 0)), ring.memory, False))
+
+
+@either
 def test_nothing_is_written_without_memory(module: Any, ring: RingWriter) -> None:
     one, clock = make_pass(module, ring), make_clock(module, ring)
     before = bytes(ring.memory)
@@ -393,6 +505,10 @@ def test_wrong_arguments_are_refused(ring: RingWriter) -> None:
         compiled.PhaseClock()  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         make_clock(compiled, ring).forward_ended()
+    with pytest.raises(TypeError):
+        compiled.SampleClock().walk([1], ring.memory, False)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="not that of a ring"):
+        compiled.SampleClock().walk(iter([1]), bytearray(8), False)
     blank = compiled.Pass.__new__(compiled.Pass)
     with pytest.raises(AttributeError):
         blank.enter(Ready())
@@ -411,6 +527,7 @@ TASKS = st.one_of(
 
 
 @needs_compiled
+@settings(deadline=None)  # a busy machine takes its time
 @given(tasks=TASKS, outstanding=ODD, awaited=ODD, free=ODD, missing=st.booleans())
 def test_an_odd_iterator_is_read_alike(
     tmp_path_factory: pytest.TempPathFactory,
