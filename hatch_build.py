@@ -1,6 +1,6 @@
 """Compiles the agent's hot path when loaderwatch is built or installed.
 
-Where that cannot be (another system than Linux, no compiler, no headers of Python) the package is complete without it: the same
+Where that cannot be (another system than Linux, another Python than CPython, no compiler, no headers of Python) the package is complete without it: the same
 is there in Python, and costs a training step some microseconds more.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = Path("loaderwatch/agent/_hot.c")
-FLAGS = ("-std=c11", "-O2", "-Wall", "-fPIC", "-fvisibility=hidden", "-shared")
+FLAGS = ("-std=c11", "-O2", "-Wall", "-fwrapv", "-fPIC", "-fvisibility=hidden", "-shared")
 
 
 class CompiledHotPath(BuildHookInterface[Any]):
@@ -42,6 +42,8 @@ def compile_to(target: Path, source: Path) -> str | None:
     """Compile one C file against this Python's headers; why not, if it could not be."""
     if sys.platform != "linux":
         return "only on Linux"
+    if sys.implementation.name != "cpython":
+        return "only for CPython"
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "this Python has no interpreter lock"
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")

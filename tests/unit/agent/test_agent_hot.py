@@ -509,9 +509,37 @@ def test_wrong_arguments_are_refused(ring: RingWriter) -> None:
         compiled.SampleClock().walk([1], ring.memory, False)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not that of a ring"):
         compiled.SampleClock().walk(iter([1]), bytearray(8), False)
+
+
+@needs_compiled
+def test_objects_without_their_fields_raise(ring: RingWriter) -> None:
+    """Not initialised, or cleared by the garbage collector."""
     blank = compiled.Pass.__new__(compiled.Pass)
     with pytest.raises(AttributeError):
         blank.enter(Ready())
+    blank.memory, blank.thread = ring.memory, threading.get_ident()
+    with pytest.raises(AttributeError):
+        blank.enter(Ready())
+    blank.leave()
+    one = make_pass(compiled, ring)
+    del one.free
+    with pytest.raises(AttributeError):
+        one.enter(Ready())
+    del one.phases
+    assert one.enter(Ready()) is False
+    del one.recorder
+    one.wait_since_ns = 0
+    one.leave()
+    clock = compiled.PhaseClock.__new__(compiled.PhaseClock)
+    with pytest.raises(AttributeError):
+        clock.forward_began(())
+    with pytest.raises(AttributeError):
+        clock.gradient_came()
+    clock.forward_ended(None, None)
+    clock.backward_ended()
+    clock.optimizer_began()
+    clock.optimizer_ended()
+    assert clock.take() == (0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 
 
 ODD = st.one_of(
