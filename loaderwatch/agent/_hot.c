@@ -684,7 +684,7 @@ static int64_t name_of(PyObject *index) {
 static PyObject *walk_next(Walk *self) {
     int64_t now = MONOTONIC(), took = now - self->since;
     PyObject *index;
-    if (self->clock == NULL)
+    if (self->ring == NULL) /* garbage collection has cleared it */
         return NULL;
     if (self->reading) {
         if (took > self->slow_ns) {

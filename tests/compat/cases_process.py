@@ -67,6 +67,9 @@ def state_of_process() -> dict[str, Any]:
 def process_state(watch: Watcher) -> Any:
     """Of ours are one callback at exit, one of the collector, and the handler of a real-time signal."""
     seen = [batches(watch(DataLoader(Squares(), 4, num_workers=n))) for n in (0, 2)]
+    for thread in threading.enumerate():
+        if thread.name == "QueueFeederThread":
+            thread.join(10)  # PyTorch closes its queues and does not wait
     return [seen, state_of_process()]
 
 
