@@ -110,7 +110,7 @@ class Player:
         epoch, batch = divmod(n, length)
         now = time.monotonic_ns()
         if batch == 0:
-            self._begin_epoch(epoch, now)
+            self._begin_epoch(epoch)
         self._fetch(n, batch, now)
         wait_ns = min(5_000_000 + mark(self.rank, n) * 10, now - self.asked_ns)
         step_ns = now - self.asked_ns - wait_ns
@@ -169,10 +169,11 @@ class Player:
         self._main.set_status(RingStatus(True, 0, 0, False))
         _end(self.pid)
 
-    def _begin_epoch(self, epoch: int, now: int) -> None:
+    def _begin_epoch(self, epoch: int) -> None:
         for worker in range(WORKERS):
             pid = _sleeper()
-            identity = RingIdentity(pid, self.pid, 0, worker, now)
+            # Not ``now``: a ring older than its process by a second tells the streamer that the pid is somebody else's.
+            identity = RingIdentity(pid, self.pid, 0, worker, time.monotonic_ns())
             path = self._folder / f"worker-{self.pid}-0-{worker}-{pid}.ring"
             ring = RingWriter(path, identity, WORKER_CAPACITY)
             ring.set_status(RingStatus(False, 0, 0, False))
