@@ -11,6 +11,7 @@ import pytest
 
 from loaderwatch.server.hearing import LOST_BEHIND_S
 from tests.faults.cluster import RUN, Cluster, Host, wait_for
+from tests.faults.light import start_light
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="a host name of its own needs a UTS namespace, and that root"
@@ -20,12 +21,12 @@ ON_A_BUSY_MACHINE_S = 6.0
 
 
 def test_a_silent_host_is_lost_within_two_ticks(cluster: Cluster) -> None:
-    """Training and streamers of one host are killed, by another's power cut so to speak: its rank is shown as lost, the other lives."""
+    """Rank and streamers of one host are killed, by another's power cut so to speak: it is shown as lost, the other lives."""
     cluster.server.start()
     stays = cluster.add_host("stays")
     goes = cluster.add_host("goes")
     for rank, host in enumerate((stays, goes)):
-        host.train(ranks=[rank], world_size=2, group=False)
+        start_light(host, ranks=[rank], world_size=2)
     wait_for(lambda: states(cluster) == ["live", "live"])
     cluster.pause(0.5, 2.0)
     for pid in goes.pids():
@@ -43,7 +44,7 @@ def test_a_silent_host_is_lost_within_two_ticks(cluster: Cluster) -> None:
 
 def comes_back(cluster: Cluster, host: Host) -> None:
     """The host is up again and runs something else: its streamer sends what is left, and says that the rank crashed."""
-    host.train("run2", seconds=1.0)
+    start_light(host, "run2", seconds=1.0)
     wait_for(lambda: states(cluster) == ["live", "crashed"])
 
 
