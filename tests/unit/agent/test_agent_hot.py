@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import shutil
@@ -477,6 +478,48 @@ def test_cycles_are_collected(module: Any, ring: RingWriter) -> None:
     del clock, one
     gc.collect()
     assert gone() is None
+
+
+@either
+def test_nothing_is_left_behind(module: Any, ring: RingWriter) -> None:
+    """A reference kept in every step would be gigabytes in a week."""
+    clock = make_clock(module, ring, lambda fault: None)
+    clock.has_model = clock.has_optimizer = True
+    one, iterator, samples = make_pass(module, ring, phases=clock), Ready(), module.SampleClock()
+    inputs, broken = (OnHost(),), Ready()
+    del broken._rcvd_idx
+
+    def step() -> None:
+        one.enter(iterator)
+        one.leave()
+        clock.forward_began(inputs)
+        clock.forward_ended(None, inputs)
+        clock.gradient_came(inputs)
+        clock.callbacks.pop()()
+        clock.optimizer_began()
+        clock.optimizer_ended()
+        clock.seen.clear()
+        for _ in samples.walk(iter([2**40, 2**41]), ring.memory, False):
+            pass
+        one.free = None
+        one.enter(iterator)
+        one.free = free
+        with contextlib.suppress(AttributeError):
+            one.enter(broken)
+        clock.forward_began((None,))
+        clock.take()
+
+    free = one.free
+    counts = []
+    for _ in range(3):
+        for _ in range(2_000):
+            step()
+        gc.collect()
+        counts.append((sys.getallocatedblocks(), sys.getrefcount(iterator), sys.getrefcount(None)))
+    blocks, references, nones = (max(column) - min(column) for column in zip(*counts, strict=True))
+    assert blocks < 500
+    assert references == 0
+    assert nones < 500
 
 
 @needs_compiled
