@@ -187,3 +187,6 @@ def url() -> str:
             if current_session() is None or time.monotonic() > give_up_at:
                 return ""
         time.sleep(0.05)
+
+
+shield(hide_from_compile)()  # whoever loads this to attach may be inside a compiled function

@@ -18,7 +18,6 @@ import torch
 from loaderwatch.agent.guard import ask
 from loaderwatch.agent.hook import Hook
 
-_PACKAGES: Final = ("loaderwatch.agent.", "loaderwatch.core.")
 _hidden: Final[set[str]] = set()  # modules
 _own_create: Any = None  # PyTorch's create_script_module, while ours stands in front of it
 
@@ -29,7 +28,7 @@ def hide_from_compile() -> None:
     if skip is None:
         return  # this version has another name for it
     for name, module in list(sys.modules.items()):
-        if name.startswith(_PACKAGES) and name not in _hidden:
+        if name.partition(".")[0] == "loaderwatch" and name not in _hidden:
             _hidden.add(name)
             for code in _codes_of(module):
                 skip(code)

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from loaderwatch.agent.everyiter import EveryIter
+from loaderwatch.agent.guard import shield
 
 MODULE: Final = "torch.utils.data.dataloader"
 DOCTOR: Final = "LOADERWATCH_DOCTOR"
@@ -79,6 +80,10 @@ class _Finder(MetaPathFinder):
 
 
 def _hook(module: Any) -> None:
+    from loaderwatch.agent.compilers import hide_from_compile
+
+    shield(hide_from_compile)()  # the first iteration, which attaches, may be inside a compiled function
+
     def attach_first(loader: Any, own: Callable[[Any], Any]) -> Any:
         hook.remove()
         import loaderwatch
