@@ -231,10 +231,7 @@ class Outbox:
             self.state.settled_seq = entry.seq
             self.state.cursors = entry.covered.cursors
         self._save_state()
-        try:
-            entry.path.unlink(missing_ok=True)
-        except OSError as error:
-            log.warning("%s cannot be removed: %s", entry.path, error)
+        self._shelf.discard(entry.path)
 
     def _save_state(self) -> None:
         reported_by = self._next_seq if self._taken is None else self._next_seq + 1
@@ -268,7 +265,7 @@ class Outbox:
                 fresh.stream, fresh.wall_offset_ns = covered.stream, covered.wall_offset_ns
                 state = fresh
             if seq <= state.settled_seq:
-                path.unlink(missing_ok=True)  # stored, but its streamer died before it could remove it
+                self._shelf.discard(path)  # stored, but its streamer died before it could remove it
                 continue
             if damaged:  # what was read between its neighbours, and is in neither, was in it
                 self._lost[-1] += max(1, _read_between(cursors, covered.cursors) - count_ring_rows(payload))

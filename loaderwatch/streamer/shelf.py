@@ -31,6 +31,7 @@ class Shelf:
         self.spare = spare
         self.troubles: deque[str] = deque(maxlen=10)  # what a person must hear about
         self._failing = False
+        self._unremoved: list[Path] = []  # a read-only disk kept them
         self._said_at = -SAY_AGAIN_S
         try:
             private_folder(folder)
@@ -64,9 +65,14 @@ class Shelf:
         found: list[Path] = []
         for folder in self._folders():
             for stray in folder.glob(f"*{SUFFIX}.new"):
-                stray.unlink(missing_ok=True)
+                self.discard(stray)
             found += folder.glob(f"*{SUFFIX}")
         return sorted(found, key=lambda path: path.name)
+
+    def discard(self, path: Path) -> None:
+        """Remove a file; one that the disk keeps is tried again with the next one, and at the end."""
+        self._unremoved.append(path)
+        self._sweep()
 
     def load_state(self) -> StreamState | None:
         """The newest state that can be read."""
@@ -84,7 +90,10 @@ class Shelf:
                 self._note(folder, error)
 
     def remove(self) -> None:
-        """Remove the state and the folder, as far as nothing else lies there."""
+        """Remove the state and the folder, as far as nothing else lies there; the state stays with envelopes that it calls stored."""
+        self._sweep()
+        if self._unremoved:
+            return
         for folder in self._folders():
             with contextlib.suppress(OSError):
                 (folder / STATE_NAME).unlink(missing_ok=True)
@@ -94,6 +103,20 @@ class Shelf:
 
     def _folders(self) -> list[Path]:
         return [self.folder] if self.spare is None else [self.folder, self.spare]
+
+    def _sweep(self) -> None:
+        kept: list[Path] = []
+        for path in self._unremoved:
+            if kept and path.parent == kept[-1].parent:
+                kept.append(path)  # one try for each folder: thousands may lie there
+                continue
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                kept.append(path)
+                if len(self._unremoved) == 1:
+                    log.warning("%s cannot be removed: %s; tried again later", path, error)
+        self._unremoved = kept
 
     def _note(self, folder: Path, error: OSError) -> None:
         if folder == self.spare:

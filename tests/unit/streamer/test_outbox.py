@@ -13,6 +13,7 @@ from loaderwatch.streamer import shelf
 from loaderwatch.streamer.envelope_file import Covered, count_rows, pack_file, unpack_file
 from loaderwatch.streamer.outbox import Outbox
 from loaderwatch.streamer.state import StreamState
+from tests.faults.mounts import own_mounts
 
 
 def make(
@@ -208,6 +209,47 @@ def test_a_disk_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     successor.close()
     assert not (tmp_path / "o").exists()
     assert not list(spare.iterdir())
+
+
+def test_what_could_not_be_removed_is_removed_later(tmp_path: Path) -> None:
+    """The disk is read-only for a while: what the server has since taken lies there no longer than that."""
+    folder, spare = tmp_path / "o", tmp_path / "shm"
+    spare.mkdir()
+    with own_mounts() as mounts:
+        outbox = make(folder, spare=spare)
+        fill(outbox, 3)
+        mounts.read_only(folder)
+        outbox.settle(2)
+        assert len(list(folder.glob("*.lwe"))) == 3
+        mounts.writable(folder)
+        outbox.settle(3)
+        assert not list(folder.glob("*.lwe"))
+        outbox.close()
+        assert not folder.exists()
+
+
+def test_a_streamer_starts_on_a_read_only_disk(tmp_path: Path) -> None:
+    """What is stored cannot be removed there: that is no reason to end, nor to send it again, and its state stays with it."""
+    folder, spare = tmp_path / "o", tmp_path / "shm"
+    spare.mkdir()
+    with own_mounts() as mounts:
+        outbox = make(folder, spare=spare)
+        fill(outbox, 2)
+        outbox.settle(1)
+        (folder / "000000000001.lwe").write_bytes((folder / "000000000002.lwe").read_bytes())
+        (folder / "000000000003.lwe.new").write_bytes(b"half")
+        mounts.read_only(folder)
+        successor = make(folder, spare=spare)
+        assert front(successor) == (2, payload(2))
+        successor.settle(2)
+        successor.close()
+        mounts.writable(folder)
+        last = make(folder, spare=spare)
+        assert len(last) == 0
+        assert last.next_seq == 3
+        last.close()
+        assert not folder.exists()
+        assert not list(spare.iterdir())
 
 
 def test_a_damaged_envelope_counts_what_was_read_for_it(tmp_path: Path) -> None:
