@@ -40,9 +40,9 @@ def blocks() -> int:
 
 
 def grown(loop: Callable[[], None], times: int) -> int:
-    """Blocks more after ``times`` loops than after the first one."""
-    loop()
-    loop()
+    """Blocks more after ``times`` loops than after four, in which Python 3.13 fills its caches."""
+    for _ in range(4):
+        loop()
     before = blocks()
     for _ in range(times):
         loop()
@@ -56,7 +56,7 @@ def test_300_000_batches_keep_nothing(rings: RingFolder) -> None:
         for _ in watched:
             pass
 
-    assert grown(loop, 30) < MAX_BLOCKS
+    assert grown(loop, 28) < MAX_BLOCKS
     span = rings.main().span
     assert span is not None
     assert span.batches == 320_000
@@ -76,7 +76,7 @@ def test_fetches_and_phases_of_4_000_batches_keep_nothing(rings: RingFolder) -> 
                 model(step).sum().backward()
                 optimizer.step()
 
-    assert grown(loop, 6) < MAX_BLOCKS
+    assert grown(loop, 4) < MAX_BLOCKS
     span = rings.main().span
     assert span is not None
     assert (span.batches, span.steps) == (4_000, 200)
