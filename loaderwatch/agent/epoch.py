@@ -129,7 +129,7 @@ class Epoch(Pass):
         self.wait_since_ns = now
         if threading.get_ident() == recorder.thread:
             self.off_main_thread = 0
-            depth = recorder.depth
+            depth = recorder.outer_waits(own=1)
             self._depth = depth
             recorder.depth = depth + 1
         else:

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
 
 from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard
@@ -28,7 +30,7 @@ else:
     else:
         Pass, PhaseClock, SampleClock = _hot.Pass, _hot.PhaseClock, _hot.SampleClock
 
-__all__ = ["Pass", "PhaseClock", "SampleClock", "timed_next"]
+__all__ = ["Pass", "PhaseClock", "SampleClock", "nexts_on_the_stack", "timed_next"]
 
 
 def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -39,8 +41,8 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         hot = False
         try:
             hot = epoch.enter(self)
-        except Exception as fault:  # noqa: BLE001 - the guard's seam: a fault of ours must not reach training
-            guard.note(fault)
+        except BaseException as error:  # noqa: BLE001 - the guard's seam, see _caught
+            _caught(epoch, error)
         try:
             answer = call(self)
         except BaseException as error:
@@ -55,9 +57,37 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
                 epoch.leave()
             else:
                 epoch.deliver()
-        except Exception as fault:  # noqa: BLE001 - the guard's seam
-            guard.note(fault)
+        except BaseException as error:  # noqa: BLE001 - the guard's seam, see _caught
+            _caught(epoch, error)
         return answer
 
     __next__._torchdynamo_disable = True  # type: ignore[attr-defined]  # never inlined into a compiled loop
     return __next__
+
+
+_next_code: Final = timed_next(next).__code__  # the same for all of them
+
+
+def nexts_on_the_stack() -> int:
+    """How many calls of ``__next__`` of ours this thread is inside of."""
+    frame: FrameType | None = sys._getframe(1)
+    count = 0
+    while frame is not None:
+        count += frame.f_code is _next_code
+        frame = frame.f_back
+    return count
+
+
+def _caught(epoch: Any, error: BaseException) -> None:
+    """The guard's seam: a fault of ours must not reach training. An interrupt must; then the wait it fell into is over.
+
+    Raises:
+        BaseException: what a signal handler raised in the middle of our lines.
+    """
+    try:
+        if not isinstance(error, Exception):
+            raise error
+        guard.note(error)
+    except BaseException:
+        epoch.fail(error)
+        raise

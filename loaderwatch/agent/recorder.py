@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final, Protocol
 
+from loaderwatch.agent.hot import nexts_on_the_stack
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.ring import RingWriter
 from loaderwatch.core.span import PHASE_NAME_WORD, SINCE_WORDS, STEP_FOLLOWS, STEPS_FOLLOW
@@ -93,6 +94,19 @@ class Recorder:
         self._optimizer = clock
         if clock is not None:
             clock.steps = self._steps
+
+    def outer_waits(self, own: int) -> int:
+        """``depth`` for the training thread, before a call of ``next`` counts itself.
+
+        An interrupt in the middle of our lines may have left it too high, and then nothing would be published any more. So
+        where there seem to be outer ones, the stack is asked.
+
+        Args:
+            own: how many of the calls on the stack are the one that asks.
+        """
+        if self.depth and threading.get_ident() == self.thread:
+            self.depth = nexts_on_the_stack() - own
+        return self.depth
 
     def mute(self) -> None:
         """Write nowhere from now on: this is a forked child, and the ring is the parent's."""

@@ -86,7 +86,7 @@ class Watch:
         self.began = epoch
         recorder = self.recorder
         recorder.cool()
-        if not recorder.depth:
+        if not recorder.outer_waits(own=0):
             recorder.publish(Phase.ITER, epoch.request_ns, self.loader, epoch.number)
         self._iter_cpu_ns = thread_time_ns()
         return epoch

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import pickle
+import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -596,3 +599,44 @@ def test_an_iterator_in_two_threads_of_which_one_waits() -> None:
     other.join(30)
     seen += list(iterator)
     assert sorted(seen) == list(range(50))  # and conftest raises what the guard swallowed
+
+
+class Interrupt(BaseException):
+    """What a signal handler raises."""
+
+
+# Python itself drops what is raised inside a __del__: PyTorch's iterators have one too.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("raised", [Interrupt, TimeoutError])
+def test_interrupts_anywhere_leave_the_watching_whole(raised: type[BaseException], rings: RingFolder) -> None:
+    """In a notebook people stop a loop and start it again; an alarm may fall into the middle of our own lines."""
+    numbers: Any = list(range(200))
+    outer = loaderwatch.attach(DataLoader(numbers, batch_size=4))
+    inner = loaderwatch.attach(DataLoader(numbers[:8], batch_size=4), name="inner")
+
+    def late(*_: object) -> None:
+        raise raised
+
+    before = signal.signal(signal.SIGALRM, late)
+    chance = random.Random(7)
+    try:
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            with contextlib.suppress(raised):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 2e-3))
+                    for _ in outer:
+                        list(inner)
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    seen = []
+    for _ in outer:
+        span = rings.main().span
+        assert span is not None
+        seen.append((span.phase, span.batch))
+    assert seen == [(Phase.STEP, batch) for batch in range(50)]
+    steps = rings.main().of(RecordKind.STEP)[-50:]
+    assert [step["batch"] for step in steps] == list(range(50))
+    assert {(step["loader"], step["nested_ns"]) for step in steps} == {(0, 0)}
