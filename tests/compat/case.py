@@ -194,7 +194,8 @@ def plain_text(text: str) -> str:
     text = re.sub(r"(?<=[/ '\"])(/[\w.-]+)*/tmp[\w.-]*/[\w./-]+", "TMP", text)
     # which worker is quicker decides where the loader finds a batch
     text = re.sub(r"line \d+, in _next_data", "line N, in _next_data", text)
-    text = re.sub(r"(?m)^USDT:.*\n", "", text)  # PyTorch's profiler, with a time stamp
+    # PyTorch's profiler, with a time stamp, and of a build for GPUs where there is none
+    text = re.sub(r"(?m)^(USDT:|.*DeviceProperties).*\n", "", text)
     if sys.version_info < (3, 11):
         text = re.sub(rf' *File "[^"\n]*{_OURS}[^"\n]*", line \d+, in .*\n(?:    .*\n)?', "", text)
     return text

@@ -151,6 +151,8 @@ def observe(one: Case, watcher: Watcher, started: Started, output: Path) -> dict
 
     with _output(output), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
+        # since Python 3.12: of the threads that PyTorch's queues leave for a moment; ours are counted below
+        warnings.filterwarnings("ignore", ".* is multi-threaded, use of fork", DeprecationWarning)
         saw = described(failure(lambda: one.body(watcher)))
     kept = _iterators()
     if kept:
