@@ -28,7 +28,7 @@ from loaderwatch.core.config import load_settings
 from tests.compat.case import ATTACHED, BARE, FORK, RUN, Case, cases_of, plain_text
 from tests.compat.child import STACKS
 
-TIMEOUT_S: Final = 200
+TIMEOUT_S: Final = 400
 """Of one child process: minutes on a machine that is busy with other things, seconds else."""
 LONG_TIMEOUT_S: Final = 600
 _ROOT: Final = Path(__file__).resolve().parents[2]
@@ -113,7 +113,8 @@ class Laboratory:
         else:
             for outcome in (bare, ours):
                 assert trial.name in outcome.seen, (
-                    f"the process ended with {outcome.exit_code} in {outcome.began}:\n{outcome.stderr}"
+                    f"the process {'was still' if outcome.late else f'ended with {outcome.exit_code}'} in {outcome.began}:"
+                    f"\n{outcome.stderr}"
                 )
         assert (trial.name in ours.seen) == (trial.name in bare.seen)
         if trial.name in ours.seen:
