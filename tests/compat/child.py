@@ -201,7 +201,7 @@ def main(order: dict[str, Any]) -> None:
     # Not dump_traceback_later: Python waits at exit for its thread, which a forked child does not have.
     faulthandler.register(STACKS, all_threads=True)
     multiprocessing.set_start_method(method)
-    if method != FORK:
+    if method != FORK or not order["alone"]:
         resource_tracker.ensure_running()  # what multiprocessing keeps open is not the first case's
     if method == FORKSERVER:
         multiprocessing.set_forkserver_preload(["torch", order["module"]])
