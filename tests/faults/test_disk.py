@@ -122,8 +122,8 @@ def _train(
 def test_shared_memory_is_full_when_workers_start(mounts: Mounts, tmp_path: Path) -> None:
     """The training process is watched, its new workers are not; training and its output stay as they are."""
     mounts.tmpfs(Path("/dev/shm"), "4m")
-    # What is left is enough for the queues of workers, not for their rings.
-    fill = "from pathlib import Path; from tests.faults.mounts import Ballast; Ballast(Path('/dev/shm'), leave=65536).fill()"
+    # What is left is enough for the queues of two epochs of workers, not for a ring (94 kB).
+    fill = "from pathlib import Path; from tests.faults.mounts import Ballast; Ballast(Path('/dev/shm'), leave=81920).fill()"
     done = _train(tmp_path / "lw", fill, workers=2, PYTHONPATH=str(Path(__file__).parents[2]))
     said = done.stderr.splitlines()
     assert len(said) == 1, said  # once, though two workers of two epochs meet it
