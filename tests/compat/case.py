@@ -189,6 +189,8 @@ def plain_text(text: str) -> str:
 
     Before Python 3.11 a bare ``raise`` brings back the traceback as it was caught, so frames of ours show there.
     """
+    if sys.version_info < (3, 11):
+        text = re.sub(rf' *File "[^"\n]*{_OURS}[^"\n]*", line \d+, in .*\n(?:    .*\n)?', "", text)
     text = re.sub(r"(?i)\b(pids?|pid\(s\)|process|file_system|torch)([ :=_/-]+)\d+", r"\1\2N", text)
     text = re.sub(r"\b0x[0-9a-f]+", "0xN", text)
     text = re.sub(r"(?<=[/ '\"])(/[\w.-]+)*/tmp[\w.-]*/[\w./-]+", "TMP", text)
@@ -199,8 +201,6 @@ def plain_text(text: str) -> str:
     text = re.sub(r"(?m)^loaderwatch: http://127.0.0.1:9 cannot be reached.*\n", "", text)
     # PyTorch's profiler, with a time stamp, and of a build for GPUs where there is none
     text = re.sub(r"(?m)^(USDT:|.*DeviceProperties).*\n", "", text)
-    if sys.version_info < (3, 11):
-        text = re.sub(rf' *File "[^"\n]*{_OURS}[^"\n]*", line \d+, in .*\n(?:    .*\n)?', "", text)
     return text
 
 

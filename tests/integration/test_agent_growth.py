@@ -15,7 +15,7 @@ import loaderwatch
 from tests.conftest import RingFolder
 
 pytestmark = pytest.mark.usefixtures("no_streamer")
-MAX_BLOCKS = 200  # of the allocator, in all: caches of the interpreter come and go
+MAX_BLOCKS = 400  # of the allocator, in all: caches of the interpreter come and go
 
 
 class Answers:
