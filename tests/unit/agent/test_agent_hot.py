@@ -641,3 +641,7 @@ def test_a_compiler_means_compiled() -> None:
     if shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
         pytest.skip("no C compiler")
     assert compiled is not None, "pip install -e . compiles it; see hatch_build.py"
+    built, source = Path(compiled.__file__), Path(hot.__file__).with_name("_hot.c")
+    assert built.stat().st_mtime >= source.stat().st_mtime, (
+        f"{built.name} is older than its source: make, or pip install -e ."
+    )
