@@ -1,6 +1,6 @@
 /* The hot path, compiled: the same as hot_plain.py, which says what it is for and is used where this could not be built.
 
-   Nothing here holds on to what it is handed, but for the fields of its two types. Memory of the ring is written only through
+   Nothing here holds on to what it is handed, but for the fields of its types. Memory of the ring is written only through
    a buffer that is held (its owner cannot unmap it meanwhile) and whose size was checked. Errors are Python's own: the callers
    hand them to the guard.
 

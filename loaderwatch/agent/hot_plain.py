@@ -88,7 +88,23 @@ LAYOUT: Final = (
 """What ``_hot.c`` has as its own constants."""
 
 
-class PhaseClock:
+class _InSpan:
+    """Stores words of the open span."""
+
+    __slots__ = ("_memory", "_words")
+
+    @property
+    def memory(self) -> Memory | None:
+        """Of the ring whose open span it is; None: nowhere."""
+        return self._memory
+
+    @memory.setter
+    def memory(self, memory: Memory | None) -> None:
+        self._memory = memory
+        self._words = _NOWHERE if memory is None else words_of(memory)
+
+
+class PhaseClock(_InSpan):
     """The phases of a step as public hooks tell them, added up until ``take``. Times are nanoseconds, monotonic.
 
     Args:
@@ -129,16 +145,6 @@ class PhaseClock:
         self.computed_at = 0
         self.model_ns_before = 0
         self.blind_backward = False  # an output without a tensor that could tell of backward
-
-    @property
-    def memory(self) -> Memory | None:
-        """Of the ring whose open span shows the phases; None: nowhere."""
-        return self._memory
-
-    @memory.setter
-    def memory(self, memory: Memory | None) -> None:
-        self._memory = memory
-        self._words = _NOWHERE if memory is None else words_of(memory)
 
     def moved(self, inputs: tuple[Any, ...]) -> None:
         """The step's first forward pass began, and its first input is no plain tensor in the host's memory."""
@@ -294,7 +300,7 @@ def plain_index(index: Any) -> int:
     return index if type(index) is int and -_MAX_INDEX < index < _MAX_INDEX else UNKNOWN
 
 
-class Pass:
+class Pass(_InSpan):
     """What the hot path keeps of one pass over a loader; ``Epoch`` is the whole of it.
 
     Args:
@@ -307,8 +313,6 @@ class Pass:
     """
 
     __slots__ = (
-        "_memory",
-        "_words",
         "armed",
         "awaited",
         "batch",
@@ -359,18 +363,8 @@ class Pass:
         self.armed = True  # the next wait is to read the CPU clock
         # while live:
         self.thread = 0  # the one that may take the hot path; 0: nobody, something special is going on
-        self.memory = None
+        self.memory = None  # set while it is on the hot path
         self.step_ahead = 0  # the step's number, less the batch's
-
-    @property
-    def memory(self) -> Memory | None:
-        """Of the ring, while the pass is on the hot path."""
-        return self._memory
-
-    @memory.setter
-    def memory(self, memory: Memory | None) -> None:
-        self._memory = memory
-        self._words = _NOWHERE if memory is None else words_of(memory)
 
     def request(self, iterator: Any, now: int) -> None:
         """``next(loader)`` was entered, not on the hot path."""

@@ -102,6 +102,14 @@ def test_teardown_with_its_fingerprint() -> None:
     assert "2 times the 5 s" in finding.cause
 
 
+def test_short_epochs_lose_as_much_to_a_short_boundary() -> None:
+    """A third of a second is a fifth of these; a fifth of a second is the least that is told."""
+    short = {"batches": 25, "first_s": 0.005, "first_fetch_s": 0.005, "teardown_s": 0.005}
+    finding = only(run(epochs(iter_s=0.32, sampler_s=0.31, **short)))  # type: ignore[arg-type]
+    assert finding.scenario == "S15"
+    assert not detect(run(epochs(iter_s=0.17, sampler_s=0.16, **short)))  # type: ignore[arg-type]
+
+
 def test_sampler() -> None:
     finding = only(run(epochs(of=loader(dataset_length=20_000_000), iter_s=2.8, sampler_s=2.7)))
     assert finding.scenario == "S15"
