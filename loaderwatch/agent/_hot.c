@@ -451,10 +451,12 @@ static int look(Pass *self, PyObject *iterator) {
         PyErr_SetString(PyExc_TypeError, "_task_info is no dict");
     } else if (number_and_release(PyObject_GetAttr(iterator, s_tasks_outstanding), &outstanding) == 0) {
         held = PyDict_Size(tasks);
-        self->ready = self->limit - free;
-        self->cached = held - outstanding;
         self->awaited = ENDING;
-        if (held == 0) {
+        if (__builtin_sub_overflow(self->limit, free, &self->ready) ||
+            __builtin_sub_overflow((int64_t)held, outstanding, &self->cached)) {
+            self->ready = self->cached = UNKNOWN;
+            PyErr_SetString(PyExc_OverflowError, "no count of batches");
+        } else if (held == 0) {
             failed = 0;
         } else if ((index = PyObject_GetAttr(iterator, s_rcvd_idx)) != NULL) {
             failed = look_at_task(tasks, index, &self->awaited);
