@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from loaderwatch.core.wire import Envelope, GpuInfo, Loss, StackDump
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server import queries, replay
 from loaderwatch.server.store.duckdb import DuckDBStore
-from loaderwatch.server.store.protocol import UnknownRun
+from loaderwatch.server.store.protocol import StoredRun, UnknownRun
+from loaderwatch.server.store.runfile import RunFile
 from loaderwatch.server.summary import summary_of
 from loaderwatch.server.windows import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
@@ -147,6 +149,37 @@ def test_a_restarted_server_goes_on_where_the_last_one_stopped(store: DuckDBStor
     assert one.wait_s == pytest.approx(other.wait_s)
     assert one.step_s == pytest.approx(other.step_s)
     assert one.boundary_s == pytest.approx(other.boundary_s)
+
+
+def test_what_is_stored_while_a_server_takes_a_run_up_again_counts_once(
+    store: DuckDBStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A streamer that comes back with what it held, at the very moment at which the restarted server reads the run."""
+    envelopes = _run()
+    store.append(envelopes[:60])
+    came = threading.Thread(target=store.append, args=[envelopes[60:100]])  # with the losses in them
+    card = RunFile.stored_run
+
+    asked = []
+
+    def stored_run(file: RunFile) -> StoredRun:
+        found = card(file)
+        asked.append(found)
+        if len(asked) == 2:  # after the look at when the run was seen last
+            came.start()
+            came.join(0.5)  # long enough to be stored, if nothing holds it up
+        return found
+
+    monkeypatch.setattr(RunFile, "stored_run", stored_run)
+    rebuilt = replay.rebuild(store, "run-1")
+    came.join()
+    assert len(asked) >= 2
+    live = WindowBuilder("run-1")
+    for each in envelopes[:100]:
+        live.add(each)
+        rebuilt.add(each)
+    assert rebuilt.totals().lost_records == live.totals().lost_records == 4
+    assert rebuilt.totals().steps == live.totals().steps
 
 
 def test_the_summary_of_a_stored_run_is_its_last_live_one(store: DuckDBStore) -> None:

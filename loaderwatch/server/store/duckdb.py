@@ -249,10 +249,14 @@ class DuckDBStore:
         """The run since a time (UTC), of epochs all, for a server that begins where another stopped."""
 
         def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> Recall:
+            # DuckDB's snapshot is of its first query, not of its BEGIN: nothing is stored before that.
+            with file.lock:
+                run, span = file.stored_run(), (file.first_ns, file.newest_ns)
+                sequences = lists.sequences(snapshot)
             return Recall(
-                run=file.stored_run(),
-                totals=lists.totals(snapshot, (file.first_ns, file.newest_ns)),
-                sequences=lists.sequences(snapshot),
+                run=run,
+                totals=lists.totals(snapshot, span),
+                sequences=sequences,
                 events=list(lists.events(snapshot, since_ns, _END_NS)),
                 tables={
                     table: lists.scan(
