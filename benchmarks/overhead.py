@@ -4,12 +4,13 @@
 
 Two measurements, both of ``benchmarks/steps.py``:
 
-*Paired*: in one fresh process, blocks of bare and watched iterations alternate, so that a busy machine disturbs both
-alike; the difference of their main-thread CPU time (``time.thread_time_ns``) is the cost. Several processes give the
-spread. It resolves a tenth of a microsecond. Three loaders: "ready" has its batches waiting (a healthy pipeline, and
-nothing but the hooks is left), "workers" is a real DataLoader with two worker processes, "in-process" one with none, whose
-fetches are timed too. After no step at all our code and data stay in the processor's caches; after a "tiny" step (a small
-network, about 0.13 ms) and a "5ms" one they have left them, and the same instructions cost several times as much.
+*Paired*: in one fresh process, a bare and a watched training take turns, iteration by iteration, so that a busy machine
+disturbs both alike; the median difference of their main-thread CPU time (``time.thread_time_ns``) is the cost. Several
+processes give the spread, which is a tenth of a microsecond after a tiny step and one after a long one. Three loaders:
+"ready" has its batches waiting (a healthy pipeline, and nothing but the hooks is left), "workers" is a real DataLoader with
+two worker processes, "in-process" one with none, whose fetches are timed too. After no step at all our code and data stay
+in the processor's caches; after a "tiny" step (a small network, about 0.13 ms) and a "5ms" one (the same network, whose
+forward pass spins) they have left them, and the same instructions cost several times as much.
 
 *Side by side*: whole runs of a fixed number of steps, each in a fresh process with everything the tool starts (streamer and
 server here, launcher and aggregator there), in turns: bare, loaderwatch's hooks, with all phases, and with ``--peers``
@@ -48,12 +49,12 @@ OF_TRACEML: Final = 0.1
 
 IMPORT_BUDGET_MS: Final = 30.0
 ATTACH_BUDGET_MS: Final = 50.0
-CASES: Final = (  # watched how, loader, step, iterations of a block, blocks
-    ("hooks", "ready", "none", 2000, 40),
+CASES: Final = (  # watched how, loader, step, iterations of an epoch, epochs
+    ("hooks", "ready", "none", 2000, 10),
     ("hooks", "ready", "tiny", 400, 40),
     ("phases", "ready", "tiny", 400, 40),
-    ("hooks", "ready", "5ms", 20, 20),
-    ("phases", "ready", "5ms", 20, 20),
+    ("hooks", "ready", "5ms", 400, 4),
+    ("phases", "ready", "5ms", 400, 4),
     ("hooks", "in-process", "tiny", 300, 30),
     ("hooks", "workers", "tiny", 300, 20),
 )
@@ -137,25 +138,29 @@ def child(case: Sequence[Any], env: dict[str, str]) -> dict[str, Any]:
     return answer
 
 
-def measure(watched: str, kind: str, step: str, iterations: int, blocks: int) -> dict[str, float]:
-    """Alternate bare and watched blocks; microseconds of main-thread CPU per iteration, medians over the blocks."""
+def measure(watched: str, kind: str, step: str, iterations: int, epochs: int) -> dict[str, float]:
+    """Alternate bare and watched iterations; microseconds of main-thread CPU, medians."""
     import torch
 
     torch.set_num_threads(1)
     bare, hooked = (Training(make_loader(kind, iterations), None) for _ in range(2))
     watch_with(watched, hooked)
     for training in (bare, hooked):
-        training.block(step)
-    pairs = []
-    for number in range(blocks):
-        first, second = (bare, hooked) if number % 2 else (hooked, bare)
-        a, b = first.block(step)[0], second.block(step)[0]
-        pairs.append((a, b) if number % 2 else (b, a))
-    per = 1000 * (iterations - 1)
-    return {
-        "bare_us": statistics.median(pair[0] for pair in pairs) / per,
-        "added_us": statistics.median(pair[1] - pair[0] for pair in pairs) / per,
-    }
+        for _ in training.iterations("tiny"):
+            pass
+    plain, added = [], []
+    for _ in range(epochs):
+        without, with_it = bare.iterations(step), hooked.iterations(step)
+        for number in range(
+            iterations - 1
+        ):  # the one that is always first would find other things in the caches
+            first, second = (with_it, without) if number % 2 else (without, with_it)
+            a, b = next(first), next(second)
+            plain.append(b if number % 2 else a)
+            added.append(a - b if number % 2 else b - a)
+        for ended in (without, with_it):
+            assert next(ended, None) is None
+    return {"bare_us": statistics.median(plain) / 1000, "added_us": statistics.median(added) / 1000}
 
 
 def watch_with(watched: str, training: Training) -> None:

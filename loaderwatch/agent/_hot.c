@@ -44,10 +44,11 @@ enum {
     STEPS_WORD = 23,
     SAMPLE_WORD = 26,
     CPU_CLOCK_ABOVE_NS = 100000,
+    LOOK_EVERY = 8,
 };
 
 static PyObject *s_task_info, *s_tasks_outstanding, *s_rcvd_idx, *s_request, *s_deliver, *s_cool, *s_is_cpu,
-    *s_moved, *s_look_at_output;
+    *s_moved, *s_look_at_output, *s_loaderwatch;
 
 static int64_t now_by(clockid_t clock) {
     struct timespec now;
@@ -116,8 +117,8 @@ typedef struct { /* what every step touches lies together */
     PyObject *tensor, *is_grad_enabled, *queue_callback, *backward_over;
     int64_t forward_depth, forward_since, backward_since, optimizer_since, computed_at, model_ns_before;
     int64_t h2d_ns, forward_ns, backward_ns, optimizer_ns, collective_ns, optimizer_steps, steps_finished, steps;
-    int64_t short_step_ns;
-    char has_model, has_optimizer, has_parameter_hook, short_steps, saw_forward, exchanges, blind_backward;
+    int64_t until_look, model_ended_at, head_ns, last_head_ns;
+    char has_model, has_optimizer, in_head, parameter_tells, on_host, saw_forward, exchanges, blind_backward;
     PyObject *note;
     Py_buffer view;
 } Clock;
@@ -127,9 +128,9 @@ typedef struct {
 } Taken;
 
 static void clock_take(Clock *self, Taken *taken) {
-    int64_t model = self->forward_ns + self->backward_ns + self->optimizer_ns;
     int known = self->has_model && self->saw_forward;
-    self->short_steps = self->has_parameter_hook && model > 0 && model < self->short_step_ns;
+    if (self->parameter_tells && self->until_look && self->forward_ns && !self->backward_ns)
+        self->parameter_tells = 0, self->blind_backward = 1; /* it had no part in this step */
     taken->h2d = self->h2d_ns;
     taken->forward = known ? self->forward_ns : UNKNOWN;
     taken->backward = known && !self->blind_backward ? self->backward_ns : UNKNOWN;
@@ -141,7 +142,10 @@ static void clock_take(Clock *self, Taken *taken) {
     /* what an exception in the user's code left open */
     self->forward_depth = self->forward_since = self->backward_since = self->optimizer_since = 0;
     self->computed_at = 0;
-    self->blind_backward = 0;
+    self->in_head = 0;
+    self->until_look = self->until_look ? self->until_look - 1 : LOOK_EVERY - 1;
+    if (!self->until_look || !self->parameter_tells)
+        self->blind_backward = 0;
 }
 
 static PyObject *clock_take_method(Clock *self, PyObject *unused) {
@@ -196,16 +200,18 @@ static PyObject *clock_forward_began(Clock *self, PyObject *inputs) {
     self->forward_since = now = MONOTONIC();
     tell(self, FORWARD_WORD, now);
     self->saw_forward = 1;
-    if (self->forward_ns || !PyTuple_Check(inputs) || PyTuple_GET_SIZE(inputs) == 0)
+    if (self->forward_ns || (self->on_host && self->until_look) || !PyTuple_Check(inputs) || PyTuple_GET_SIZE(inputs) == 0)
         Py_RETURN_NONE;
     first = PyTuple_GET_ITEM(inputs, 0);
     if ((PyObject *)Py_TYPE(first) == self->tensor) {
         if ((answer = PyObject_GetAttr(first, s_is_cpu)) == NULL)
             return swallowed(self);
-        on = answer == Py_True;
+        self->on_host = answer == Py_True;
         Py_DECREF(answer);
-        if (on)
-            Py_RETURN_NONE; /* said here for what it costs: the usual case without a device */
+        if (self->on_host)
+            Py_RETURN_NONE;
+    } else {
+        self->on_host = 0;
     }
     answer = PyObject_CallMethodObjArgs((PyObject *)self, s_moved, inputs, NULL);
     return answer != NULL ? answer : swallowed(self);
@@ -222,10 +228,11 @@ static PyObject *clock_forward_ended(Clock *self, PyObject *const *args, Py_ssiz
         self->forward_depth--;
     if (self->forward_depth || !since)
         Py_RETURN_NONE;
-    self->forward_ns += MONOTONIC() - since;
+    self->model_ended_at = MONOTONIC();
+    self->forward_ns += self->model_ended_at - since;
     self->forward_since = 0;
     tell(self, FORWARD_WORD, UNKNOWN);
-    if (self->short_steps)
+    if (self->parameter_tells && self->until_look)
         Py_RETURN_NONE;
     answer = PyObject_CallMethodObjArgs((PyObject *)self, s_look_at_output, args[0], args[1], NULL);
     return answer != NULL ? answer : swallowed(self);
@@ -239,6 +246,29 @@ static PyObject *clock_gradient_came(Clock *self, PyObject *const *args, Py_ssiz
     if (queue(self) < 0)
         return swallowed(self);
     self->backward_since = now = MONOTONIC();
+    self->in_head = 1;
+    self->parameter_tells = 0;
+    tell(self, BACKWARD_WORD, now);
+    Py_RETURN_NONE;
+}
+
+static PyObject *clock_parameter_came(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    int64_t now, head;
+    (void)args, (void)count;
+    if (self->backward_since) {
+        if (self->in_head) {
+            head = MONOTONIC() - self->backward_since;
+            self->parameter_tells = self->last_head_ns != INT64_MAX; /* the first is that of a first step */
+            self->head_ns = head < self->last_head_ns ? head : self->last_head_ns;
+            self->last_head_ns = head;
+            self->in_head = 0;
+        }
+        Py_RETURN_NONE;
+    }
+    if (queue(self) < 0)
+        return swallowed(self);
+    now = MONOTONIC() - self->head_ns;
+    self->backward_since = now = now > self->model_ended_at ? now : self->model_ended_at;
     tell(self, BACKWARD_WORD, now);
     Py_RETURN_NONE;
 }
@@ -261,6 +291,8 @@ static PyObject *clock_backward_ended(Clock *self, PyObject *unused) {
     }
     self->backward_ns += now - since;
     self->backward_since = 0;
+    self->in_head = 0;
+    self->model_ended_at = now;
     tell(self, BACKWARD_WORD, UNKNOWN);
     Py_RETURN_NONE;
 }
@@ -315,11 +347,10 @@ static void clock_dealloc(Clock *self) {
 }
 
 static int clock_init(Clock *self, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"memory", "tensor", "is_grad_enabled", "queue_callback", "note", "short_step_ns", NULL};
+    static char *names[] = {"memory", "tensor", "is_grad_enabled", "queue_callback", "note", NULL};
     PyObject *memory, *tensor, *is_grad_enabled, *queue_callback, *note;
-    long long short_step_ns;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOOL", names, &memory, &tensor, &is_grad_enabled,
-                                     &queue_callback, &note, &short_step_ns))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOO", names, &memory, &tensor, &is_grad_enabled, &queue_callback,
+                                     &note))
         return -1;
     clock_clear(self);
     if (memory_set(&self->view, &self->ring, memory) < 0)
@@ -328,8 +359,8 @@ static int clock_init(Clock *self, PyObject *args, PyObject *kwargs) {
     self->is_grad_enabled = Py_NewRef(is_grad_enabled);
     self->queue_callback = Py_NewRef(queue_callback);
     self->note = Py_NewRef(note);
-    self->short_step_ns = short_step_ns;
     self->h2d_ns = UNKNOWN;
+    self->last_head_ns = INT64_MAX;
     self->backward_over = PyObject_GetAttrString((PyObject *)self, "backward_ended");
     return self->backward_over == NULL ? -1 : 0;
 }
@@ -342,11 +373,12 @@ static int clock_set_memory(Clock *self, PyObject *value, void *unused) { return
 #define OBJECT(type, name) {#name, T_OBJECT_EX, offsetof(type, name), 0, NULL}
 
 static PyMemberDef clock_members[] = {
-    INTEGER(Clock, steps),            INTEGER(Clock, h2d_ns),          INTEGER(Clock, forward_ns),
-    INTEGER(Clock, forward_depth),    INTEGER(Clock, forward_since),   INTEGER(Clock, backward_since),
-    INTEGER(Clock, collective_ns),    INTEGER(Clock, steps_finished),  FLAG(Clock, has_model),
-    FLAG(Clock, has_optimizer),       FLAG(Clock, has_parameter_hook), FLAG(Clock, short_steps),
-    FLAG(Clock, saw_forward),         FLAG(Clock, exchanges),          FLAG(Clock, blind_backward),
+    INTEGER(Clock, steps),          INTEGER(Clock, h2d_ns),         INTEGER(Clock, forward_ns),
+    INTEGER(Clock, backward_ns),    INTEGER(Clock, forward_depth),  INTEGER(Clock, forward_since),
+    INTEGER(Clock, backward_since), INTEGER(Clock, collective_ns),  INTEGER(Clock, steps_finished),
+    INTEGER(Clock, until_look),     INTEGER(Clock, head_ns),        FLAG(Clock, has_model),
+    FLAG(Clock, has_optimizer),     FLAG(Clock, parameter_tells),   FLAG(Clock, on_host),
+    FLAG(Clock, saw_forward),       FLAG(Clock, exchanges),         FLAG(Clock, blind_backward),
     {NULL},
 };
 
@@ -362,6 +394,7 @@ static PyMethodDef clock_methods[] = {
     METHOD("forward_began", clock_forward_began, METH_O),
     METHOD("forward_ended", clock_forward_ended, METH_FASTCALL),
     METHOD("gradient_came", clock_gradient_came, METH_FASTCALL),
+    METHOD("parameter_came", clock_parameter_came, METH_FASTCALL),
     METHOD("backward_ended", clock_backward_ended, METH_NOARGS),
     METHOD("optimizer_began", clock_optimizer_began, METH_NOARGS),
     METHOD("optimizer_ended", clock_optimizer_ended, METH_NOARGS),
@@ -655,6 +688,138 @@ static PyTypeObject PassType = {
     .tp_methods = pass_methods,
 };
 
+/* ---- TimedNext: __next__ of a watched iterator */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *call, *caught, *failed;
+} Next;
+
+static _Thread_local long nexts_inside; /* calls of __next__ that this thread is inside of */
+
+/* Hands the error that is set to `seam` with the epoch; what that raises is set then. 0: nothing. */
+static int hand_over(PyObject *seam, PyObject *epoch, int again) {
+    PyObject *type, *error, *trace, *answer;
+    if (seam == NULL) /* garbage collection has cleared it */
+        return -1;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (trace != NULL)
+        PyException_SetTraceback(error, trace);
+    Py_XDECREF(trace);
+    Py_INCREF(seam);
+    answer = PyObject_CallFunctionObjArgs(seam, epoch, error, NULL);
+    Py_DECREF(seam);
+    if (answer == NULL || !again) {
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+    } else {
+        PyErr_Restore(type, error, PyException_GetTraceback(error));
+    }
+    Py_XDECREF(answer);
+    return answer == NULL || again ? -1 : 0;
+}
+
+static PyObject *next_timed(Next *self, PyObject *epoch, PyObject *iterator) {
+    PyObject *answer, *done;
+    int hot = 0;
+    if (!PyObject_TypeCheck(epoch, &PassType)) {
+        PyErr_SetString(PyExc_TypeError, "an epoch is a Pass");
+        done = NULL;
+    } else {
+        done = pass_enter((Pass *)epoch, iterator);
+    }
+    if (done == NULL) {
+        if (hand_over(self->caught, epoch, 0) < 0)
+            return NULL;
+    } else {
+        hot = done == Py_True;
+        Py_DECREF(done);
+    }
+    if ((answer = call(self->call, iterator)) == NULL) {
+        hand_over(self->failed, epoch, 1);
+        return NULL;
+    }
+    done = hot ? pass_leave((Pass *)epoch, NULL) : PyObject_CallMethodNoArgs(epoch, s_deliver);
+    if (done == NULL && hand_over(self->caught, epoch, 0) < 0)
+        Py_CLEAR(answer);
+    Py_XDECREF(done);
+    return answer;
+}
+
+static PyObject *next_call(Next *self, PyObject *const *args, size_t count, PyObject *names) {
+    PyObject *epoch, *answer;
+    if (PyVectorcall_NARGS(count) != 1 || names != NULL) {
+        PyErr_SetString(PyExc_TypeError, "__next__ takes no arguments");
+        return NULL;
+    }
+    if ((epoch = PyObject_GetAttr(args[0], s_loaderwatch)) == NULL)
+        return NULL;
+    nexts_inside++;
+    answer = next_timed(self, epoch, args[0]);
+    nexts_inside--;
+    Py_DECREF(epoch);
+    return answer;
+}
+
+static PyObject *next_of(PyObject *self, PyObject *instance, PyObject *type) {
+    return instance == NULL ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+static int next_init(Next *self, PyObject *args, PyObject *kwargs) {
+    PyObject *call, *caught, *failed;
+    if (!PyArg_ParseTuple(args, "OOO", &call, &caught, &failed))
+        return -1;
+    Py_XSETREF(self->call, Py_NewRef(call));
+    Py_XSETREF(self->caught, Py_NewRef(caught));
+    Py_XSETREF(self->failed, Py_NewRef(failed));
+    self->vectorcall = (vectorcallfunc)next_call;
+    return 0;
+}
+
+static int next_traverse(Next *self, visitproc visit, void *arg) {
+    Py_VISIT(self->call);
+    Py_VISIT(self->caught);
+    Py_VISIT(self->failed);
+    return 0;
+}
+
+static int next_clear(Next *self) {
+    Py_CLEAR(self->call);
+    Py_CLEAR(self->caught);
+    Py_CLEAR(self->failed);
+    return 0;
+}
+
+static void next_dealloc(Next *self) {
+    PyObject_GC_UnTrack(self);
+    next_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyTypeObject NextType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent._hot.TimedNext",
+    .tp_basicsize = sizeof(Next),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_vectorcall_offset = offsetof(Next, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_descr_get = next_of,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)next_init,
+    .tp_dealloc = (destructor)next_dealloc,
+    .tp_traverse = (traverseproc)next_traverse,
+    .tp_clear = (inquiry)next_clear,
+};
+
+static PyObject *nexts_on_the_stack(PyObject *module, PyObject *unused) { return PyLong_FromLong(nexts_inside); }
+
+static PyMethodDef functions[] = {
+    METHOD("nexts_on_the_stack", nexts_on_the_stack, METH_NOARGS),
+    {NULL},
+};
+
 /* ---- SampleClock: the samples of one fetch */
 
 #define MAX_INDEX ((int64_t)1 << 62)
@@ -789,7 +954,7 @@ static PyTypeObject SamplesType = {
 
 /* ---- the module */
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "loaderwatch.agent._hot", NULL, -1, NULL};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "loaderwatch.agent._hot", NULL, -1, functions};
 
 static int intern(PyObject **name, const char *text) { return (*name = PyUnicode_InternFromString(text)) == NULL ? -1 : 0; }
 
@@ -798,14 +963,14 @@ PyMODINIT_FUNC PyInit__hot(void) {
     if (intern(&s_task_info, "_task_info") || intern(&s_tasks_outstanding, "_tasks_outstanding") ||
         intern(&s_rcvd_idx, "_rcvd_idx") || intern(&s_request, "request") || intern(&s_deliver, "deliver") ||
         intern(&s_cool, "cool") || intern(&s_is_cpu, "is_cpu") || intern(&s_moved, "moved") ||
-        intern(&s_look_at_output, "look_at_output"))
+        intern(&s_look_at_output, "look_at_output") || intern(&s_loaderwatch, "_loaderwatch"))
         return NULL;
-    if (PyType_Ready(&ClockType) < 0 || PyType_Ready(&PassType) < 0 || PyType_Ready(&WalkType) < 0 ||
+    if (PyType_Ready(&ClockType) < 0 || PyType_Ready(&PassType) < 0 || PyType_Ready(&WalkType) < 0 || PyType_Ready(&NextType) < 0 ||
         PyType_Ready(&SamplesType) < 0 || (made = PyModule_Create(&module)) == NULL)
         return NULL;
-    layout = Py_BuildValue("(Liiiiiiiiiiiiiiiiiii)", (long long)UNKNOWN, ENDING, STEP, SHORT_STEP, SLOT_FIELDS, HEADER_BYTES, CAPACITY,
+    layout = Py_BuildValue("(Liiiiiiiiiiiiiiiiiiii)", (long long)UNKNOWN, ENDING, STEP, SHORT_STEP, SLOT_FIELDS, HEADER_BYTES, CAPACITY,
                            WORDS_AT, CURSOR_WORD, BATCH_WORD, AWAITED_WORD, WAIT_WORD, STEP_WORD, FORWARD_WORD, BACKWARD_WORD,
-                           OPTIMIZER_WORD, TEARDOWN_WORD, STEPS_WORD, SAMPLE_WORD, CPU_CLOCK_ABOVE_NS);
+                           OPTIMIZER_WORD, TEARDOWN_WORD, STEPS_WORD, SAMPLE_WORD, CPU_CLOCK_ABOVE_NS, LOOK_EVERY);
     if (layout == NULL || PyModule_AddObject(made, "LAYOUT", layout) < 0) {
         Py_XDECREF(layout);
         Py_DECREF(made);
@@ -813,6 +978,7 @@ PyMODINIT_FUNC PyInit__hot(void) {
     }
     if (PyModule_AddObject(made, "PhaseClock", Py_NewRef((PyObject *)&ClockType)) < 0 ||
         PyModule_AddObject(made, "Pass", Py_NewRef((PyObject *)&PassType)) < 0 ||
+        PyModule_AddObject(made, "TimedNext", Py_NewRef((PyObject *)&NextType)) < 0 ||
         PyModule_AddObject(made, "SampleClock", Py_NewRef((PyObject *)&SamplesType)) < 0) {
         Py_DECREF(made);
         return NULL;

@@ -1,6 +1,6 @@
 """The hot path: ``__next__`` of a watched iterator, and what it and the hooks on the model keep their books with.
 
-``Pass``, ``PhaseClock`` and ``SampleClock`` come from ``_hot.c`` where loaderwatch was installed with a compiler, else from ``hot_plain.py``.
+All of it comes from ``_hot.c`` where loaderwatch was installed with a compiler, else from ``hot_plain.py`` and here.
 """
 
 from __future__ import annotations
@@ -15,27 +15,30 @@ from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard
 from loaderwatch.agent.hot_plain import LAYOUT
 
-if TYPE_CHECKING:
+_hot: Any = None
+if not os.environ.get("LOADERWATCH_PLAIN"):
+    try:
+        from loaderwatch.agent import _hot
+    except ImportError:
+        pass
+    else:
+        if _hot.LAYOUT != LAYOUT:
+            _hot = None  # compiled for another layout of the ring
+
+if TYPE_CHECKING or _hot is None:
     from loaderwatch.agent.hot_plain import Pass, PhaseClock, SampleClock
 else:
-    try:
-        if os.environ.get("LOADERWATCH_PLAIN"):
-            raise ImportError("LOADERWATCH_PLAIN is set")
-        from loaderwatch.agent import _hot
-
-        if _hot.LAYOUT != LAYOUT:
-            raise ImportError("_hot.c was compiled for another layout of the ring")
-    except ImportError:
-        from loaderwatch.agent.hot_plain import Pass, PhaseClock, SampleClock
-    else:
-        Pass, PhaseClock, SampleClock = _hot.Pass, _hot.PhaseClock, _hot.SampleClock
+    Pass, PhaseClock, SampleClock = _hot.Pass, _hot.PhaseClock, _hot.SampleClock
 
 __all__ = ["Pass", "PhaseClock", "SampleClock", "nexts_on_the_stack", "timed_next"]
 
 
 def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """``__next__`` that tells the epoch in ``self._loaderwatch`` about each call of the iterator's own ``__next__``."""
+    return _plain_next(call) if _hot is None else _hot.TimedNext(call, _caught, _failed)
 
+
+def _plain_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def __next__(self: Any) -> Any:
         epoch = self._loaderwatch
         hot = False
@@ -46,11 +49,7 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         try:
             answer = call(self)
         except BaseException as error:
-            try:
-                epoch.fail(error)
-                leave_out_ours(error)
-            except Exception as fault:  # noqa: BLE001 - the guard's seam
-                guard.note(fault)
+            _failed(epoch, error)
             raise
         try:
             if hot:
@@ -65,17 +64,28 @@ def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return __next__
 
 
-_next_code: Final = timed_next(next).__code__  # the same for all of them
+_next_code: Final = _plain_next(next).__code__  # the same for all of them
 
 
 def nexts_on_the_stack() -> int:
     """How many calls of ``__next__`` of ours this thread is inside of."""
+    if _hot is not None:
+        return _hot.nexts_on_the_stack()  # type: ignore[no-any-return]
     frame: FrameType | None = sys._getframe(1)
     count = 0
     while frame is not None:
         count += frame.f_code is _next_code
         frame = frame.f_back
     return count
+
+
+def _failed(epoch: Any, error: BaseException) -> None:
+    """The user's own ``__next__`` raised, if only StopIteration."""
+    try:
+        epoch.fail(error)
+        leave_out_ours(error)
+    except Exception as fault:  # noqa: BLE001 - the guard's seam
+        guard.note(fault)
 
 
 def _caught(epoch: Any, error: BaseException) -> None:

@@ -11,6 +11,7 @@ and to the reader of the ring; everything else goes through ``Epoch.request`` an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import inf
 from threading import get_ident
 from time import monotonic_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any, Final
@@ -50,6 +51,12 @@ The clock is a system call (about 400 ns, a tenth of what a hook may cost), and 
 went. So it is skipped while batches are ready and the wait before was short, and the CPU time is unknown then.
 """
 
+LOOK_EVERY: Final = 8
+"""Steps of which one is looked at closely: where its input lies, and when the first gradient reaches the model's output.
+
+The hook that tells the latter has to be set anew in every step, about 7 µs in all.
+"""
+
 Reader = Callable[[Any], tuple[int, int, int]]
 """Reads an iterator: batches ready, batches cached out of order, the worker whose batch must come next."""
 
@@ -84,6 +91,7 @@ LAYOUT: Final = (
     STEPS_WORD,
     (SAMPLE_AT - WORDS_AT) // 8,
     CPU_CLOCK_ABOVE_NS,
+    LOOK_EVERY,
 )
 """What ``_hot.c`` has as its own constants."""
 
@@ -113,7 +121,6 @@ class PhaseClock(_InSpan):
         is_grad_enabled: PyTorch's.
         queue_callback: of the autograd engine; what DDP and FSDP use to act at the end of a backward pass.
         note: takes a fault of ours, and raises it again if it is not.
-        short_step_ns: model time of a step below which ``look_at_output`` is not called.
     """
 
     def __init__(
@@ -123,20 +130,16 @@ class PhaseClock(_InSpan):
         is_grad_enabled: Callable[[], bool],
         queue_callback: Callable[[Callable[[], None]], None],
         note: Callable[[Exception], None],
-        short_step_ns: int,
     ) -> None:
         self.memory = memory
         self._tensor = tensor
         self._is_grad_enabled = is_grad_enabled
         self._queue_callback = queue_callback
         self._note = note
-        self._short_step_ns = short_step_ns
         self.has_model = False
         self.has_optimizer = False
-        self.has_parameter_hook = False
         self.steps_finished = 0
         self.steps = 0  # and those before it was watched
-        self.short_steps = False
         self.saw_forward = False  # never, when the model runs compiled: hooks are not traced
         self.exchanges = False  # the model is DDP's
         self.h2d_ns = UNKNOWN
@@ -145,19 +148,28 @@ class PhaseClock(_InSpan):
         self.computed_at = 0
         self.model_ns_before = 0
         self.blind_backward = False  # an output without a tensor that could tell of backward
+        self.until_look = 0  # steps; 0: this one
+        self.on_host = False  # the input lay there when it was looked at last
+        self.parameter_tells = (
+            False  # the last parameter got a gradient in the last backward pass that was looked at
+        )
+        self.model_ended_at = 0  # the last pass through it, forward or backward
+        # from the first gradient at the model's output to that of the last parameter:
+        self._in_head = False
+        self.head_ns = 0  # the lesser of the last two
+        self._last_head_ns: float = inf
 
     def moved(self, inputs: tuple[Any, ...]) -> None:
         """The step's first forward pass began, and its first input is no plain tensor in the host's memory."""
 
     def look_at_output(self, module: Any, output: Any) -> None:
-        """A forward pass ended in a step that is not short."""
+        """A forward pass ended in a step that is looked at."""
 
     def take(self) -> tuple[int, int, int, int, int, int]:
         """Since the last call: h2d, forward, backward, optimizer in ns, optimizer steps, collectives in ns."""
         forward, backward, optimizer = self.forward_ns, self.backward_ns, self.optimizer_ns
-        self.short_steps = (
-            self.has_parameter_hook and 0 < forward + backward + optimizer < self._short_step_ns
-        )
+        if self.parameter_tells and self.until_look and forward and not backward:
+            self.parameter_tells, self.blind_backward = False, True  # it had no part in this step
         optimizer_steps = self.optimizer_steps
         if not self.has_optimizer:
             optimizer = optimizer_steps = UNKNOWN
@@ -175,7 +187,10 @@ class PhaseClock(_InSpan):
         # what an exception in the user's code left open
         self.forward_depth = self.forward_since = self.backward_since = self.optimizer_since = 0
         self.computed_at = 0
-        self.blind_backward = False
+        self._in_head = False
+        self.until_look = self.until_look - 1 if self.until_look else LOOK_EVERY - 1
+        if not (self.until_look and self.parameter_tells):
+            self.blind_backward = False
         return h2d, forward, backward, optimizer, optimizer_steps, collective
 
     def forward_began(self, inputs: Any) -> None:
@@ -186,10 +201,11 @@ class PhaseClock(_InSpan):
                 return
             self._words[_FORWARD] = self.forward_since = monotonic_ns()
             self.saw_forward = True
-            if self.forward_ns or not inputs:
+            if self.forward_ns or (self.on_host and self.until_look) or not inputs:
                 return
             first: Any = inputs[0]
-            if type(first) is not self._tensor or not first.is_cpu:
+            self.on_host = type(first) is self._tensor and first.is_cpu
+            if not self.on_host:
                 self.moved(inputs)
         except Exception as fault:  # noqa: BLE001 - the guard's seam
             self._note(fault)
@@ -203,20 +219,40 @@ class PhaseClock(_InSpan):
             since = self.forward_since
             if depth or not since:
                 return
-            self.forward_ns += monotonic_ns() - since
+            self.model_ended_at = now = monotonic_ns()
+            self.forward_ns += now - since
             self.forward_since = 0
             self._words[_FORWARD] = UNKNOWN
-            if not self.short_steps:
+            if not (self.parameter_tells and self.until_look):
                 self.look_at_output(module, output)
         except Exception as fault:  # noqa: BLE001 - the guard's seam
             self._note(fault)
 
     def gradient_came(self, *_: Any) -> None:
-        """A gradient reached the model's output, or a parameter: the first begins the backward pass."""
+        """A gradient reached the model's output: the first begins the backward pass."""
         try:
             if not self.backward_since:
                 self._queue_callback(self.backward_ended)
                 self._words[_BACKWARD] = self.backward_since = monotonic_ns()
+                self._in_head = True
+                self.parameter_tells = False
+        except Exception as fault:  # noqa: BLE001 - the guard's seam
+            self._note(fault)
+
+    def parameter_came(self, *_: Any) -> None:
+        """The last parameter got its gradient; without a hook on the output, the backward pass began ``head_ns`` ago."""
+        try:
+            since = self.backward_since
+            if not since:
+                self._queue_callback(self.backward_ended)
+                since = max(monotonic_ns() - self.head_ns, self.model_ended_at)
+                self._words[_BACKWARD] = self.backward_since = since
+            elif self._in_head:
+                head = monotonic_ns() - since
+                self.parameter_tells = self._last_head_ns != inf  # the first is that of a first step
+                self.head_ns = int(min(head, self._last_head_ns))
+                self._last_head_ns = head
+                self._in_head = False
         except Exception as fault:  # noqa: BLE001 - the guard's seam
             self._note(fault)
 
@@ -237,6 +273,8 @@ class PhaseClock(_InSpan):
                 self.computed_at = 0
             self.backward_ns += now - since
             self.backward_since = 0
+            self._in_head = False
+            self.model_ended_at = now
             self._words[_BACKWARD] = UNKNOWN
         except Exception as fault:  # noqa: BLE001 - the guard's seam
             self._note(fault)

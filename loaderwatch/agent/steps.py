@@ -2,10 +2,14 @@
 
 H2D is the time from a batch's delivery to the model's first call in that step, when the model is handed tensors that do
 not lie in the host's memory: the copy to the device, and whatever else the loop does before that call. PyTorch has no
-public hook on copies. Forward is the outermost module's call with gradients enabled. Backward begins when the first gradient reaches the
-model's output (the loss's own part lies before that; in very short steps, when it reaches the last parameter) and ends
-when the autograd engine calls back. Optimizer is
-``optimizer.step()`` less what a closure spends in the model.
+public hook on copies. Forward is the outermost module's call with gradients enabled. Backward begins when the first
+gradient reaches the model's output (the loss's own part lies before that) and ends when the autograd engine calls back.
+Optimizer is ``optimizer.step()`` less what a closure spends in the model.
+
+A hook on the output has to be set anew in every step, which costs more than all others together. So one step of
+``LOOK_EVERY`` has it and tells how long the gradients take from there to the last parameter, whose hook stays; in the
+others backward began that long before that parameter's gradient, but not before the model was left. Where that hook does
+not tell (the parameter has no part in the loss, or lies in shards), every step has the one on the output.
 
 In a DDP model two stretches of these are its own collectives, and there a rank waits for the others (with gloo; with NCCL
 the GPU waits, not the thread): from DDP's call to that of the module inside it, where buffers are sent around, and from the
@@ -33,14 +37,6 @@ from loaderwatch.core.clock import monotonic_ns
 MAX_PARTS: Final = 32
 """Parts of a model's output that are looked through for a tensor with a gradient."""
 
-
-SHORT_STEP_NS: Final = 1_000_000
-"""Model time of a step below which backward is timed from the last parameter's gradient on.
-
-The hook on the model's output has to be set anew in every step, about 7 µs in all. Below a millisecond of model time
-that is more than the loss's own part of backward, which is what the cheaper hook misses.
-"""
-
 _is_compiling: Final = torch.compiler.is_dynamo_compiling
 """Asked first thing in the model's hooks: to torch.compile they are empty, and the user's graph stays whole."""
 
@@ -55,7 +51,6 @@ class StepHooks(PhaseClock):
             is_grad_enabled,
             Variable._execution_engine.queue_callback,
             guard.note,
-            SHORT_STEP_NS,
         )
         self.recorder = recorder
         self._handles: list[Any] = []
@@ -73,8 +68,7 @@ class StepHooks(PhaseClock):
         self._handles.append(model.register_forward_hook(self._hook(ended)))
         last = next((one for one in reversed(list(model.parameters())) if one.requires_grad), None)
         if last is not None:
-            self._handles.append(last.register_post_accumulate_grad_hook(self._gradient_hook))
-            self.has_parameter_hook = True
+            self._handles.append(last.register_post_accumulate_grad_hook(self._hook(self.parameter_came)))
         buffers = synced_buffers(model)
         if buffers is not None:
             self.exchanges = True

@@ -23,6 +23,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loaderwatch.agent import hot, hot_plain
+from loaderwatch.agent.guard import guard
+from loaderwatch.agent.hot_plain import LOOK_EVERY
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingReader, RingWriter
 
@@ -80,6 +82,9 @@ def make_pass(module: Any, ring: RingWriter, recorder: Any = None, phases: Any =
         def deliver(self) -> None:
             self.told.append("deliver")
 
+        def fail(self, error: BaseException) -> None:
+            self.told.append(type(error).__name__)
+
     one = Epoch(recorder or Recorder(), phases, ring.numbers, hot_plain_reader, 2, 5)
     Epoch.told = []
     one.batch, one.delivered_ns, one.step_ahead = 10, 1_000, 100
@@ -112,7 +117,7 @@ def make_clock(module: Any, ring: RingWriter, note: Callable[[Exception], None] 
 
     Clock.callbacks, Clock.seen = [], []
     queue = Clock.callbacks.append
-    return Clock(ring.memory, OnHost, lambda: True, queue, note or unexpected, 1_000_000)
+    return Clock(ring.memory, OnHost, lambda: True, queue, note or unexpected)
 
 
 class OnHost:
@@ -364,17 +369,79 @@ def test_an_input_elsewhere_is_looked_at(module: Any, ring: RingWriter) -> None:
     assert clock.seen == ["moved", "moved"]
 
 
+def _step(clock: Any, *, looked_at: bool, head_s: float = 0.0, parameter: bool = True) -> tuple[int, ...]:
+    """A step of the model; its record's phases."""
+    del clock.seen[:]
+    clock.forward_began((OnHost(),))
+    clock.forward_ended(None, "output")
+    assert clock.seen == ["output"] * looked_at
+    if looked_at:
+        clock.gradient_came()
+    time.sleep(head_s)
+    if parameter:
+        clock.parameter_came()
+    for callback in clock.callbacks:
+        callback()
+    del clock.callbacks[:]
+    return clock.take()  # type: ignore[no-any-return]
+
+
 @either
-def test_a_short_step_is_not_looked_at_closely(module: Any, ring: RingWriter) -> None:
+def test_one_step_of_eight_is_looked_at_closely(module: Any, ring: RingWriter) -> None:
+    """It tells how long before the last parameter's gradient the backward passes of the others began."""
     clock = make_clock(module, ring)
-    clock.has_parameter_hook = True
-    clock.forward_began((OnHost(),))
-    clock.forward_ended(None, "first")
-    clock.take()
-    assert clock.short_steps
-    clock.forward_began((OnHost(),))
-    clock.forward_ended(None, "second")
-    assert clock.seen == ["first"]
+    clock.has_model = True
+    assert _step(clock, looked_at=True, head_s=0.03)[2] >= 30_000_000  # a first step takes longer
+    assert _step(clock, looked_at=True, head_s=0.01)[2] >= 10_000_000
+    head = clock.head_ns
+    assert 10_000_000 <= head < 30_000_000
+    for _ in range(6):
+        assert _step(clock, looked_at=False, head_s=head / 5e8)[2] >= head
+    assert _step(clock, looked_at=True)[2] > 0
+    assert clock.head_ns < head
+    _step(clock, looked_at=False)
+
+
+@either
+def test_backward_begins_after_the_model_was_left(module: Any, ring: RingWriter) -> None:
+    clock = make_clock(module, ring)
+    clock.has_model = True
+    for _ in range(2):
+        _step(clock, looked_at=True, head_s=0.02)
+    began = time.monotonic_ns()
+    backward = _step(clock, looked_at=False)[2]
+    assert 0 < backward <= time.monotonic_ns() - began
+    assert backward < clock.head_ns
+
+
+@either
+def test_a_parameter_that_has_no_part_in_a_step(module: Any, ring: RingWriter) -> None:
+    """Then that step's backward is unknown, and every step is looked at until the parameter tells again."""
+    clock = make_clock(module, ring)
+    clock.has_model = True
+    for _ in range(2):
+        _step(clock, looked_at=True)
+    assert _step(clock, looked_at=False, parameter=False)[2] == UNKNOWN
+    for _ in range(3):
+        assert _step(clock, looked_at=True, parameter=False)[2] > 0
+    assert _step(clock, looked_at=True)[2] > 0
+    assert _step(clock, looked_at=False)[2] > 0
+
+
+@either
+def test_where_the_input_lies_is_asked_again(module: Any, ring: RingWriter) -> None:
+    clock = make_clock(module, ring)
+    elsewhere = OnHost()
+    elsewhere.is_cpu = False
+    for _ in range(LOOK_EVERY):
+        clock.forward_began((OnHost(),))
+        clock.take()
+    assert clock.on_host
+    for _ in range(3):
+        clock.forward_began((elsewhere,))
+        clock.take()
+    assert clock.seen == ["moved"] * 3
+    assert not clock.on_host
 
 
 @either
@@ -404,10 +471,10 @@ def test_what_is_no_fault_is_raised(module: Any, ring: RingWriter) -> None:
     def refuse(fault: Exception) -> None:
         raise fault
 
-    clock = module.PhaseClock(ring.memory, OnHost, interrupt, print, refuse, 0)
+    clock = module.PhaseClock(ring.memory, OnHost, interrupt, print, refuse)
     with pytest.raises(KeyboardInterrupt):
         clock.forward_began(())
-    clock = module.PhaseClock(ring.memory, OnHost, lambda: 1 / 0, print, refuse, 0)
+    clock = module.PhaseClock(ring.memory, OnHost, lambda: 1 / 0, print, refuse)
     with pytest.raises(ZeroDivisionError):
         clock.forward_began(())
 
@@ -496,6 +563,9 @@ def test_nothing_is_left_behind(module: Any, ring: RingWriter) -> None:
         clock.forward_began(inputs)
         clock.forward_ended(None, inputs)
         clock.gradient_came(inputs)
+        clock.parameter_came(inputs)
+        clock.callbacks.pop()()
+        clock.parameter_came()
         clock.callbacks.pop()()
         clock.optimizer_began()
         clock.optimizer_ended()
@@ -521,6 +591,157 @@ def test_nothing_is_left_behind(module: Any, ring: RingWriter) -> None:
     assert blocks < 500
     assert references == 0
     assert nones < 500
+
+
+# ---- __next__
+
+
+@pytest.fixture(params=BOTH)
+def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The hot path, and ``timed_next`` on it."""
+    monkeypatch.setattr(hot, "_hot", request.param if request.param is compiled else None)
+    return request.param
+
+
+def make_iterator(module: Any, ring: RingWriter, call: Callable[[Any], Any]) -> Any:
+    """An iterator with ``call`` as its own ``__next__``, on the hot path."""
+
+    class Watched(Ready):
+        __next__ = hot.timed_next(call)
+
+        def __iter__(self) -> Any:
+            return self
+
+    iterator: Any = Watched()
+    iterator._loaderwatch = make_pass(module, ring)
+    return iterator
+
+
+def test_a_batch_is_timed(module: Any, ring: RingWriter) -> None:
+    iterator = make_iterator(module, ring, lambda self: "batch")
+    epoch = iterator._loaderwatch
+    assert next(iterator) == iterator.__next__() == "batch"
+    assert (epoch.batch, epoch.told) == (12, [])
+    epoch.thread = 0
+    assert next(iterator) == "batch"
+    assert epoch.told == ["request", "deliver"]
+
+
+@pytest.mark.parametrize("kind", [StopIteration, ValueError, KeyboardInterrupt])
+def test_an_error_stays_the_users(module: Any, ring: RingWriter, kind: type[BaseException]) -> None:
+    def broken(self: Any) -> None:
+        raise error
+
+    error = kind("theirs")
+    iterator = make_iterator(module, ring, broken)
+    with pytest.raises(kind) as caught:
+        iterator.__next__()
+    assert caught.value is error
+    assert (error.__cause__, error.__context__) == (None, None)
+    assert [entry.name for entry in caught.traceback] == ["test_an_error_stays_the_users", "broken"]
+    assert iterator._loaderwatch.told == [kind.__name__]
+
+
+@pytest.mark.parametrize("where", ["request", "deliver", "fail"])
+def test_a_fault_of_ours_costs_no_batch(module: Any, ring: RingWriter, where: str) -> None:
+    def broken(self: Any, *_: Any) -> None:
+        raise ZeroDivisionError("ours")
+
+    def call(self: Any) -> str:
+        if where == "fail":
+            raise StopIteration
+        return "batch"
+
+    iterator = make_iterator(module, ring, call)
+    setattr(type(iterator._loaderwatch), where, broken)
+    iterator._loaderwatch.thread = 0
+    assert next(iterator, "over") == ("over" if where == "fail" else "batch")
+    assert [type(fault) for fault in guard.reset()] == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize("where", ["request", "deliver", "fail"])
+def test_an_interrupt_in_our_lines_ends_the_wait(module: Any, ring: RingWriter, where: str) -> None:
+    def interrupted(self: Any, *_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def call(self: Any) -> str:
+        if where == "fail":
+            raise StopIteration
+        return "batch"
+
+    iterator = make_iterator(module, ring, call)
+    epoch = iterator._loaderwatch
+    setattr(type(epoch), where, interrupted)
+    epoch.thread = 0
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    assert epoch.told[-1:] == (["request"] if where == "fail" else ["KeyboardInterrupt"])
+    assert hot.nexts_on_the_stack() == 0
+
+
+def test_calls_are_counted_by_thread(module: Any, ring: RingWriter) -> None:
+    counts: list[int] = []
+
+    def outer_next(self: Any) -> None:
+        other = threading.Thread(target=lambda: counts.append(hot.nexts_on_the_stack()))
+        other.start()
+        other.join()
+        counts.append(hot.nexts_on_the_stack())
+        next(inner, None)
+
+    def inner_next(self: Any) -> None:
+        counts.append(hot.nexts_on_the_stack())
+        raise StopIteration
+
+    inner = make_iterator(module, ring, inner_next)
+    next(make_iterator(module, ring, outer_next))
+    assert [*counts, hot.nexts_on_the_stack()] == [0, 1, 2, 0]
+
+
+def test_batches_and_errors_leave_nothing_behind(module: Any, ring: RingWriter) -> None:
+    def call(self: Any) -> Any:
+        if next(number) % 3 == 0:
+            raise StopIteration
+        return batch
+
+    number, batch = itertools.count(), object()
+    iterator = make_iterator(module, ring, call)
+    counts = []
+    for _ in range(3):
+        for _ in range(3_000):
+            next(iterator, None)
+            iterator._loaderwatch.told.clear()
+        gc.collect()
+        counts.append((sys.getallocatedblocks(), sys.getrefcount(batch), sys.getrefcount(iterator)))
+    blocks, batches, iterators = (max(column) - min(column) for column in zip(*counts, strict=True))
+    assert blocks < 500
+    assert batches == iterators == 0
+
+
+@needs_compiled
+def test_a_next_that_is_called_wrongly_raises(ring: RingWriter) -> None:
+    def failed(epoch: object, error: BaseException) -> None:
+        raise KeyError("in the seam")
+
+    with pytest.raises(TypeError):
+        compiled.TimedNext(next)  # type: ignore[call-arg]
+    blank = compiled.TimedNext.__new__(compiled.TimedNext)
+    with pytest.raises(TypeError):
+        blank(Ready())
+    timed = compiled.TimedNext(lambda self: next(iter(())), failed, failed)
+    with pytest.raises(AttributeError, match="_loaderwatch"):
+        timed(Ready())
+    for arguments, names in (((), {}), ((Ready(), 1), {}), ((Ready(),), {"more": 1})):
+        with pytest.raises(TypeError, match="no arguments"):
+            timed(*arguments, **names)
+    iterator: Any = Ready()
+    iterator._loaderwatch = "no epoch"
+    with pytest.raises(KeyError, match="in the seam"):
+        timed(iterator)
+    iterator._loaderwatch = make_pass(compiled, ring)
+    with pytest.raises(KeyError, match="in the seam"):
+        timed(iterator)
+    assert compiled.nexts_on_the_stack() == 0
 
 
 @needs_compiled
@@ -579,6 +800,8 @@ def test_objects_without_their_fields_raise(ring: RingWriter) -> None:
         clock.forward_began(())
     with pytest.raises(AttributeError):
         clock.gradient_came()
+    with pytest.raises(AttributeError):
+        clock.parameter_came()
     clock.forward_ended(None, None)
     clock.backward_ended()
     clock.optimizer_began()
