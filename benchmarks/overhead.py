@@ -9,8 +9,9 @@ disturbs both alike; the median difference of their main-thread CPU time (``time
 processes give the spread, which is a tenth of a microsecond after a tiny step and one after a long one. Three loaders:
 "ready" has its batches waiting (a healthy pipeline, and nothing but the hooks is left), "workers" is a real DataLoader with
 two worker processes, "in-process" one with none, whose fetches are timed too. After no step at all our code and data stay
-in the processor's caches; after a "tiny" step (a small network, about 0.13 ms) and a "5ms" one (the same network, whose
-forward pass spins) they have left them, and the same instructions cost several times as much.
+in the processor's caches; after a "tiny" step (a small network, about 0.13 ms) and a "5ms" one (the same, then the loop waits
+for a GPU that is not there) they have left them, and the same instructions cost several times as much. How much of that is
+not ours the row "empty" says: a ``__next__`` that only calls PyTorch's, and empty functions where we have our hooks.
 
 *Side by side*: whole runs of a fixed number of steps, each in a fresh process with everything the tool starts (streamer and
 server here, launcher and aggregator there), in turns: bare, loaderwatch's hooks, with all phases, and with ``--peers``
@@ -35,7 +36,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.steps import ROWS, ReadyLoader, Training, rows
+from benchmarks.steps import ROWS, ReadyIterator, ReadyLoader, Training, rows
 
 REPO: Final = Path(__file__).resolve().parent.parent
 STEPS: Final = REPO / "benchmarks" / "steps.py"
@@ -55,6 +56,7 @@ CASES: Final = (  # watched how, loader, step, iterations of an epoch, epochs
     ("phases", "ready", "tiny", 400, 40),
     ("hooks", "ready", "5ms", 400, 4),
     ("phases", "ready", "5ms", 400, 4),
+    ("empty", "ready", "5ms", 400, 4),
     ("hooks", "in-process", "tiny", 300, 30),
     ("hooks", "workers", "tiny", 300, 20),
 )
@@ -165,12 +167,39 @@ def measure(watched: str, kind: str, step: str, iterations: int, epochs: int) ->
 
 def watch_with(watched: str, training: Training) -> None:
     """Attach as the case says."""
+    if watched == "empty":
+        hook_nothing(training)
+        return
     import loaderwatch
 
     if watched == "phases":
         loaderwatch.attach(training.loader, model=training.model, optimizer=training.optimizer)
     else:
         loaderwatch.attach(training.loader)
+
+
+def hook_nothing(training: Training) -> None:
+    """Empty Python functions in all the places where loaderwatch has its own."""
+    from torch.autograd import Variable
+
+    class EmptyIterator(ReadyIterator):
+        def __next__(self) -> Any:
+            return ReadyIterator.__next__(self)
+
+    def nothing(*_: Any) -> None:
+        pass
+
+    def gradient_came(_: Any) -> None:
+        queue_callback(nothing)
+
+    queue_callback = Variable._execution_engine.queue_callback
+    training.loader.iterator_class = EmptyIterator
+    *_, last = training.model.parameters()
+    last.register_post_accumulate_grad_hook(gradient_came)  # type: ignore[no-untyped-call]
+    training.model.register_forward_pre_hook(nothing)
+    training.model.register_forward_hook(nothing)
+    training.optimizer.register_step_pre_hook(nothing)
+    training.optimizer.register_step_post_hook(nothing)
 
 
 def make_loader(kind: str, batches: int) -> Any:

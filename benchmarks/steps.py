@@ -24,8 +24,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 ROWS: Final = 64
 WIDTH: Final = 64
 PADS_NS: Final = {"tiny": 0, "5ms": 4_850_000}
-"""What the model spins in a step's forward pass. It is taken off the CPU times again: how fast the processor happens to
-spin says nothing of a tool."""
+"""What is spun at the end of a step, as when the loop waits for its GPU. It is taken off the CPU times again: how fast the
+processor happens to spin says nothing of a tool."""
 
 BLOCKS: Final = {"tiny": (400, 40), "5ms": (25, 20)}
 """Steps of a block, and blocks of a run."""
@@ -74,33 +74,16 @@ class ReadyIterator(_BaseDataLoaderIter):
 class ReadyLoader(DataLoader[Any]):
     """A DataLoader whose batches are always waiting: nothing but the hooks is left to measure."""
 
+    iterator_class = ReadyIterator
+
     def _get_iterator(self) -> Any:
         data = self.dataset.tensors[0]  # type: ignore[attr-defined]
-        return ReadyIterator(self, list(data.reshape(-1, ROWS, WIDTH)))
+        return self.iterator_class(self, list(data.reshape(-1, ROWS, WIDTH)))
 
 
 def rows(batches: int) -> Rows:
     """The dataset of that many batches."""
     return Rows(torch.randn(batches * ROWS, WIDTH))
-
-
-class Net(torch.nn.Sequential):
-    """A small network whose forward pass takes as long as it should."""
-
-    def __init__(self) -> None:
-        super().__init__(torch.nn.Linear(WIDTH, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
-        self.pad_ns = 0
-        self.spun_ns = 0
-
-    def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        """The output, after it has burnt ``pad_ns`` of CPU; what that really was is added to ``spun_ns``."""
-        output: torch.Tensor = super().forward(batch)  # type: ignore[no-untyped-call]
-        if self.pad_ns:
-            began = now = time.thread_time_ns()
-            while now < began + self.pad_ns:
-                now = time.thread_time_ns()
-            self.spun_ns += now - began
-        return output
 
 
 class Training:
@@ -109,47 +92,57 @@ class Training:
     def __init__(self, loader: Any, around: Callable[[Any], AbstractContextManager[Any]] | None) -> None:
         torch.manual_seed(0)
         self.loader = loader
-        self.model = Net()
+        self.model = torch.nn.Sequential(torch.nn.Linear(WIDTH, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3)
         self._around = around
 
     def block(self, step: str) -> Clocks:
         """One epoch; its first batch is not counted."""
-        self.model.pad_ns, self.model.spun_ns = PADS_NS[step], 0
+        pad_ns, padded_ns = PADS_NS[step], 0
         batches = iter(self.loader)
         next(batches)
         began = clocks()
         if self._around is None:
             for batch in batches:
-                self._step(batch)
+                padded_ns += self._step(batch, pad_ns)
         else:  # in one loop, a "with" that does nothing would be part of every other tool's step, too
             for batch in batches:
                 with self._around(self.model):
-                    self._step(batch)
+                    padded_ns += self._step(batch, pad_ns)
         thread, process, wall = since(began)
-        return thread - self.model.spun_ns, process - self.model.spun_ns, wall
+        return thread - padded_ns, process - padded_ns, wall
 
     def iterations(self, step: str) -> Iterator[int]:
         """One epoch; of each iteration but the first, CPU nanoseconds of this thread. ``none``: no step, only the batch."""
-        model, clock, exhausted = self.model, time.thread_time_ns, object()
-        model.pad_ns = PADS_NS.get(step, 0)
+        clock, exhausted = time.thread_time_ns, object()
+        pad_ns, padded_ns = PADS_NS.get(step, 0), 0
         batches = iter(self.loader)
         next(batches)
         while True:
-            model.spun_ns = 0
             began = clock()
             batch = next(batches, exhausted)
             if batch is exhausted:
                 return
             if step != "none":
-                self._step(batch)
-            yield clock() - began - model.spun_ns
+                padded_ns = self._step(batch, pad_ns)
+            yield clock() - began - padded_ns
 
-    def _step(self, batch: Any) -> None:
+    def _step(self, batch: Any, pad_ns: int) -> int:
+        """A step, and what it spun."""
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.model(batch).square().mean()
         loss.backward()
         self.optimizer.step()
+        return _spin(pad_ns) if pad_ns else 0
+
+
+def _spin(pad_ns: int) -> int:
+    """Burn that much CPU; what it really was."""
+    began = now = time.thread_time_ns()
+    end = began + pad_ns
+    while now < end:
+        now = time.thread_time_ns()
+    return now - began
 
 
 def run(tool: str) -> dict[str, list[Clocks]]:

@@ -185,10 +185,15 @@ static PyObject *swallowed(Clock *self) {
     return answer;
 }
 
-static PyObject *clock_forward_began(Clock *self, PyObject *inputs) {
-    PyObject *answer, *first;
+static PyObject *clock_forward_began(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    PyObject *answer, *first, *inputs;
     int64_t now;
     int on;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "forward_began takes the module and its inputs");
+        return NULL;
+    }
+    inputs = args[1];
     if (++self->forward_depth != 1)
         Py_RETURN_NONE;
     if ((answer = call(self->is_grad_enabled, NULL)) == NULL)
@@ -220,8 +225,8 @@ static PyObject *clock_forward_began(Clock *self, PyObject *inputs) {
 static PyObject *clock_forward_ended(Clock *self, PyObject *const *args, Py_ssize_t count) {
     PyObject *answer;
     int64_t since = self->forward_since;
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "forward_ended takes the module and its output");
+    if (count != 3) {
+        PyErr_SetString(PyExc_TypeError, "forward_ended takes the module, its inputs and its output");
         return NULL;
     }
     if (self->forward_depth > 0)
@@ -234,7 +239,7 @@ static PyObject *clock_forward_ended(Clock *self, PyObject *const *args, Py_ssiz
     tell(self, FORWARD_WORD, UNKNOWN);
     if (self->parameter_tells && self->until_look)
         Py_RETURN_NONE;
-    answer = PyObject_CallMethodObjArgs((PyObject *)self, s_look_at_output, args[0], args[1], NULL);
+    answer = PyObject_CallMethodObjArgs((PyObject *)self, s_look_at_output, args[0], args[2], NULL);
     return answer != NULL ? answer : swallowed(self);
 }
 
@@ -297,7 +302,8 @@ static PyObject *clock_backward_ended(Clock *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-static PyObject *clock_optimizer_began(Clock *self, PyObject *unused) {
+static PyObject *clock_optimizer_began(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    (void)args, (void)count;
     if (!self->optimizer_since) {
         self->model_ns_before = self->forward_ns + self->backward_ns;
         self->optimizer_since = MONOTONIC();
@@ -306,8 +312,9 @@ static PyObject *clock_optimizer_began(Clock *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-static PyObject *clock_optimizer_ended(Clock *self, PyObject *unused) {
+static PyObject *clock_optimizer_ended(Clock *self, PyObject *const *args, Py_ssize_t count) {
     int64_t inside, since = self->optimizer_since;
+    (void)args, (void)count;
     if (!since)
         Py_RETURN_NONE;
     inside = self->forward_ns + self->backward_ns - self->model_ns_before; /* a closure's */
@@ -391,13 +398,13 @@ static PyGetSetDef clock_getset[] = {
 
 static PyMethodDef clock_methods[] = {
     METHOD("take", clock_take_method, METH_NOARGS),
-    METHOD("forward_began", clock_forward_began, METH_O),
+    METHOD("forward_began", clock_forward_began, METH_FASTCALL),
     METHOD("forward_ended", clock_forward_ended, METH_FASTCALL),
     METHOD("gradient_came", clock_gradient_came, METH_FASTCALL),
     METHOD("parameter_came", clock_parameter_came, METH_FASTCALL),
     METHOD("backward_ended", clock_backward_ended, METH_NOARGS),
-    METHOD("optimizer_began", clock_optimizer_began, METH_NOARGS),
-    METHOD("optimizer_ended", clock_optimizer_ended, METH_NOARGS),
+    METHOD("optimizer_began", clock_optimizer_began, METH_FASTCALL),
+    METHOD("optimizer_ended", clock_optimizer_ended, METH_FASTCALL),
     {NULL},
 };
 

@@ -16,6 +16,11 @@ class Hook(partial[None]):
     place: they must load where we are not installed.
     """
 
+    @property
+    def func(self) -> Callable[..., None]:
+        """What torch.compile takes it for, and traces: nothing, so that the user's graph stays whole."""
+        return _nothing
+
     def silence(self) -> None:
         """Do nothing from now on."""
         self.__setstate__((_nothing, (), {}, None))  # type: ignore[attr-defined]

@@ -193,7 +193,7 @@ class PhaseClock(_InSpan):
             self.blind_backward = False
         return h2d, forward, backward, optimizer, optimizer_steps, collective
 
-    def forward_began(self, inputs: Any) -> None:
+    def forward_began(self, module: Any, inputs: Any) -> None:
         """The outermost module was called with these positional arguments."""
         try:
             self.forward_depth = depth = self.forward_depth + 1
@@ -210,7 +210,7 @@ class PhaseClock(_InSpan):
         except Exception as fault:  # noqa: BLE001 - the guard's seam
             self._note(fault)
 
-    def forward_ended(self, module: Any, output: Any) -> None:
+    def forward_ended(self, module: Any, inputs: Any, output: Any) -> None:
         """It returned."""
         try:
             depth = self.forward_depth
@@ -279,13 +279,13 @@ class PhaseClock(_InSpan):
         except Exception as fault:  # noqa: BLE001 - the guard's seam
             self._note(fault)
 
-    def optimizer_began(self) -> None:
+    def optimizer_began(self, *_: Any) -> None:
         """``optimizer.step()`` was called."""
         if not self.optimizer_since:
             self.model_ns_before = self.forward_ns + self.backward_ns
             self._words[_OPTIMIZER] = self.optimizer_since = monotonic_ns()
 
-    def optimizer_ended(self) -> None:
+    def optimizer_ended(self, *_: Any) -> None:
         """It returned."""
         since = self.optimizer_since
         if not since:

@@ -37,9 +37,6 @@ from loaderwatch.core.clock import monotonic_ns
 MAX_PARTS: Final = 32
 """Parts of a model's output that are looked through for a tensor with a gradient."""
 
-_is_compiling: Final = torch.compiler.is_dynamo_compiling
-"""Asked first thing in the model's hooks: to torch.compile they are empty, and the user's graph stays whole."""
-
 
 class StepHooks(PhaseClock):
     """The hooks on a model and its optimizer, and what they have timed."""
@@ -63,9 +60,8 @@ class StepHooks(PhaseClock):
         if model in self._hooked:
             return
         self._hooked.add(model)
-        began, ended, buffers_came = self._forward_hooks()
-        self._handles.append(model.register_forward_pre_hook(self._hook(began)))
-        self._handles.append(model.register_forward_hook(self._hook(ended)))
+        self._handles.append(model.register_forward_pre_hook(self._hook(self.forward_began)))
+        self._handles.append(model.register_forward_hook(self._hook(self.forward_ended)))
         last = next((one for one in reversed(list(model.parameters())) if one.requires_grad), None)
         if last is not None:
             self._handles.append(last.register_post_accumulate_grad_hook(self._hook(self.parameter_came)))
@@ -73,7 +69,8 @@ class StepHooks(PhaseClock):
         if buffers is not None:
             self.exchanges = True
         if buffers and not hasattr(model, "_orig_mod"):  # of a compiled one it would be in the graph
-            self._handles.append(model.module.register_forward_pre_hook(self._hook(buffers_came)))
+            came = self._hook(shield(self.buffers_came))
+            self._handles.append(model.module.register_forward_pre_hook(came))
         self.has_model = True
 
     def watch_optimizer(self, optimizer: Any) -> None:
@@ -84,9 +81,8 @@ class StepHooks(PhaseClock):
         if not hasattr(inner, "register_step_pre_hook") or inner in self._hooked:
             return
         self._hooked.add(inner)
-        began, ended = self._optimizer_hooks()
-        self._handles.append(inner.register_step_pre_hook(self._hook(began)))
-        self._handles.append(inner.register_step_post_hook(self._hook(ended)))
+        self._handles.append(inner.register_step_pre_hook(self._hook(self.optimizer_began)))
+        self._handles.append(inner.register_step_post_hook(self._hook(self.optimizer_ended)))
         self.has_optimizer = True
         self.recorder.cool()
         self.recorder.count_optimizer(self)
@@ -121,42 +117,15 @@ class StepHooks(PhaseClock):
         elif module.training:
             self.blind_backward = True
 
+    def buffers_came(self, *_: Any) -> None:
+        """DDP calls the module inside it: until now it sent buffers around."""
+        if self.forward_since and self.forward_depth == 1:
+            self.collective_ns += monotonic_ns() - self.forward_since
+
     def _hook(self, function: Callable[..., None]) -> Hook:
         hook = Hook(function)
         self._hooks.append(hook)
         return hook
-
-    # The frames that a compiler sees are Python's; the rest is on the hot path.
-
-    def _forward_hooks(self) -> tuple[Callable[..., None], ...]:
-        forward_began, forward_ended = self.forward_began, self.forward_ended
-
-        def began(module: Any, inputs: Any) -> None:
-            if not _is_compiling():
-                forward_began(inputs)
-
-        def ended(module: Any, inputs: Any, output: Any) -> None:
-            if not _is_compiling():
-                forward_ended(module, output)
-
-        def buffers_came(module: Any, inputs: Any) -> None:
-            if not _is_compiling() and self.forward_since and self.forward_depth == 1:
-                self.collective_ns += monotonic_ns() - self.forward_since
-
-        return began, ended, shield(buffers_came)
-
-    def _optimizer_hooks(self) -> tuple[Callable[..., None], ...]:
-        optimizer_began, optimizer_ended = self.optimizer_began, self.optimizer_ended
-
-        def began(*_: Any) -> None:
-            if not _is_compiling():
-                optimizer_began()
-
-        def ended(*_: Any) -> None:
-            if not _is_compiling():
-                optimizer_ended()
-
-        return began, ended
 
 
 def _on_device(inputs: tuple[Any, ...]) -> bool:

@@ -314,11 +314,11 @@ def test_phases_of_a_step(module: Any, ring: RingWriter) -> None:
     clock.has_model = clock.has_optimizer = True
     one = make_pass(module, ring, phases=clock)
     clock.steps = clock.steps_finished = 40
-    clock.forward_began((OnHost(),))
+    clock.forward_began(None, (OnHost(),))
     assert span_of(ring).phase is Phase.FORWARD
-    clock.forward_began((OnHost(),))  # inside
-    clock.forward_ended(None, "inner")
-    clock.forward_ended(None, "output")
+    clock.forward_began(None, (OnHost(),))  # inside
+    clock.forward_ended(None, (), "inner")
+    clock.forward_ended(None, (), "output")
     assert clock.seen == ["output"]
     clock.gradient_came("gradient")
     clock.gradient_came()
@@ -340,8 +340,8 @@ def test_phases_of_a_step(module: Any, ring: RingWriter) -> None:
 def test_gradients_that_others_wait_for(module: Any, ring: RingWriter) -> None:
     clock = make_clock(module, ring)
     clock.has_model = clock.exchanges = True
-    clock.forward_began(())
-    clock.forward_ended(None, None)
+    clock.forward_began(None, ())
+    clock.forward_ended(None, (), None)
     clock.gradient_came()
     clock.callbacks.pop()()
     clock.callbacks.pop()()  # queued behind DDP's own
@@ -363,17 +363,17 @@ def test_an_input_elsewhere_is_looked_at(module: Any, ring: RingWriter) -> None:
     elsewhere.is_cpu = False
     for inputs in ((elsewhere,), ("no tensor",)):
         clock.take()
-        clock.forward_began(inputs)
+        clock.forward_began(None, inputs)
     assert clock.seen == ["moved", "moved"]
-    clock.forward_began(())
+    clock.forward_began(None, ())
     assert clock.seen == ["moved", "moved"]
 
 
 def _step(clock: Any, *, looked_at: bool, head_s: float = 0.0, parameter: bool = True) -> tuple[int, ...]:
     """A step of the model; its record's phases."""
     del clock.seen[:]
-    clock.forward_began((OnHost(),))
-    clock.forward_ended(None, "output")
+    clock.forward_began(None, (OnHost(),))
+    clock.forward_ended(None, (), "output")
     assert clock.seen == ["output"] * looked_at
     if looked_at:
         clock.gradient_came()
@@ -434,11 +434,11 @@ def test_where_the_input_lies_is_asked_again(module: Any, ring: RingWriter) -> N
     elsewhere = OnHost()
     elsewhere.is_cpu = False
     for _ in range(LOOK_EVERY):
-        clock.forward_began((OnHost(),))
+        clock.forward_began(None, (OnHost(),))
         clock.take()
     assert clock.on_host
     for _ in range(3):
-        clock.forward_began((elsewhere,))
+        clock.forward_began(None, (elsewhere,))
         clock.take()
     assert clock.seen == ["moved"] * 3
     assert not clock.on_host
@@ -455,9 +455,9 @@ def test_faults_in_the_phases_go_to_the_guard(module: Any, ring: RingWriter) -> 
             raise RuntimeError("no device")
 
     clock.moved = None  # calling it is a TypeError
-    clock.forward_began((Broken(),))
+    clock.forward_began(None, (Broken(),))
     clock.look_at_output = None
-    clock.forward_ended(None, None)
+    clock.forward_ended(None, (), None)
     assert [type(fault) for fault in noted] == [TypeError, TypeError]
 
 
@@ -473,10 +473,10 @@ def test_what_is_no_fault_is_raised(module: Any, ring: RingWriter) -> None:
 
     clock = module.PhaseClock(ring.memory, OnHost, interrupt, print, refuse)
     with pytest.raises(KeyboardInterrupt):
-        clock.forward_began(())
+        clock.forward_began(None, ())
     clock = module.PhaseClock(ring.memory, OnHost, lambda: 1 / 0, print, refuse)
     with pytest.raises(ZeroDivisionError):
-        clock.forward_began(())
+        clock.forward_began(None, ())
 
 
 @either
@@ -519,7 +519,7 @@ def test_nothing_is_written_without_memory(module: Any, ring: RingWriter) -> Non
     one, clock = make_pass(module, ring), make_clock(module, ring)
     before = bytes(ring.memory)
     one.memory = clock.memory = None
-    clock.forward_began(())
+    clock.forward_began(None, ())
     clock.optimizer_began()
     clock.optimizer_ended()
     assert one.enter(Ready()) is False
@@ -560,8 +560,8 @@ def test_nothing_is_left_behind(module: Any, ring: RingWriter) -> None:
     def step() -> None:
         one.enter(iterator)
         one.leave()
-        clock.forward_began(inputs)
-        clock.forward_ended(None, inputs)
+        clock.forward_began(None, inputs)
+        clock.forward_ended(None, (), inputs)
         clock.gradient_came(inputs)
         clock.parameter_came(inputs)
         clock.callbacks.pop()()
@@ -577,7 +577,7 @@ def test_nothing_is_left_behind(module: Any, ring: RingWriter) -> None:
         one.free = free
         with contextlib.suppress(AttributeError):
             one.enter(broken)
-        clock.forward_began((None,))
+        clock.forward_began(None, (None,))
         clock.take()
 
     free = one.free
@@ -797,12 +797,12 @@ def test_objects_without_their_fields_raise(ring: RingWriter) -> None:
     one.leave()
     clock = compiled.PhaseClock.__new__(compiled.PhaseClock)
     with pytest.raises(AttributeError):
-        clock.forward_began(())
+        clock.forward_began(None, ())
     with pytest.raises(AttributeError):
         clock.gradient_came()
     with pytest.raises(AttributeError):
         clock.parameter_came()
-    clock.forward_ended(None, None)
+    clock.forward_ended(None, (), None)
     clock.backward_ended()
     clock.optimizer_began()
     clock.optimizer_ended()
