@@ -197,7 +197,7 @@ def plain_text(text: str) -> str:
     # which worker is quicker decides where the loader finds a batch
     text = re.sub(r"line \d+, in _next_data", "line N, in _next_data", text)
     # PyTorch's log, of ranks in any order; and what the streamer says when there is time enough to find that nobody answers
-    text = re.sub(r"(?m)^(\[rank\d+\]:)?([VIWE])\d{4} \d\d:\d\d:\d\d\.\d+ \d+ (?=\w)", r"\2 ", text)
+    text = re.sub(r"(?m)^(\[rank\d+\]:)?([VIWE])\d{4} \d\d:\d\d:\d\d\.\d+ \d+ (?=[\w.])", r"\2 ", text)
     text = re.sub(r"(?m)^loaderwatch: http://127.0.0.1:9 cannot be reached.*\n", "", text)
     # PyTorch's profiler, with a time stamp, and of a build for GPUs where there is none
     text = re.sub(r"(?m)^(USDT:|.*DeviceProperties).*\n", "", text)
