@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
+# Long tests wait for processes, clocks and outages: several at a time, on two cores as well.
+SIDE_BY_SIDE := -n 4
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test compat compat-own scenarios faults security soak check-python check-web pytest chromium format lint screenshots bench clean
 
@@ -70,7 +73,7 @@ scenarios: $(VENV)/dev.stamp
 # Processes killed and stopped, disks and networks that fail: every record arrives once or is counted as lost.
 # A test prints its seed; FAULTS_SEED=n repeats it.
 faults: $(VENV)/dev.stamp
-	$(BIN)/pytest tests/faults $(PYTEST_ARGS)
+	$(BIN)/pytest tests/faults $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 # Whatever docs/security.md names as proof, with the long ones: hostile envelopes, requests, clients, pages and neighbours.
 SECURITY_TESTS := $(addprefix tests/unit/core/test_,core_private.py core_printable.py core_proof.py core_redact.py wire_properties.py) \
@@ -91,12 +94,12 @@ COMPAT_VENV = .venv-torch-$*-$(notdir $(PYTHON))
 compat: $(addprefix compat-,$(TORCH))
 
 compat-own: $(VENV)/dev.stamp
-	$(BIN)/pytest $(COMPAT_TESTS) $(PYTEST_ARGS)
-	LOADERWATCH_PLAIN=1 $(BIN)/pytest $(filter-out tests/compat,$(COMPAT_TESTS)) $(PYTEST_ARGS)
+	$(BIN)/pytest $(COMPAT_TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+	LOADERWATCH_PLAIN=1 $(BIN)/pytest $(filter-out tests/compat,$(COMPAT_TESTS)) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 compat-%:
 	@if $(MAKE) --no-print-directory compat-env-$*; then \
-		$(COMPAT_VENV)/bin/python -m pytest $(COMPAT_TESTS) $(PYTEST_ARGS); \
+		$(COMPAT_VENV)/bin/python -m pytest $(COMPAT_TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS); \
 	else \
 		echo "SKIPPED: torch $* could not be installed for $$($(PYTHON) --version 2>&1); the reason stands above"; \
 	fi
@@ -110,7 +113,7 @@ compat-env-%: pyproject.toml constraints.txt
 			--index-url https://download.pytorch.org/whl/cpu "torch==$*" 2>/dev/null || \
 		$(COMPAT_VENV)/bin/python -m pip install --quiet "torch==$*"; } && \
 		$(COMPAT_VENV)/bin/python -m pip install --quiet -c $(COMPAT_VENV)/constraints.txt --editable . \
-			pytest pytest-timeout hypothesis torchdata "torch==$*" && \
+			pytest pytest-timeout pytest-xdist hypothesis torchdata "torch==$*" && \
 		touch $(COMPAT_VENV)/stamp; }
 
 # The browser tests drive a real Chromium. Without one, and without the right to install one, they skip and say so.
