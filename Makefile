@@ -105,8 +105,8 @@ compat-%:
 	fi
 
 # PyTorch's own index has builds for CPUs, a tenth of the size of those on PyPI; not every machine reaches it.
-compat-env-%: pyproject.toml constraints.txt
-	@[ $(COMPAT_VENV)/stamp -nt pyproject.toml -a $(COMPAT_VENV)/stamp -nt constraints.txt ] || { \
+compat-env-%: pyproject.toml constraints.txt Makefile
+	@[ $(COMPAT_VENV)/stamp -nt pyproject.toml -a $(COMPAT_VENV)/stamp -nt constraints.txt -a $(COMPAT_VENV)/stamp -nt Makefile ] || { \
 		echo "installing torch $* into $(COMPAT_VENV) (once)"; \
 		$(PYTHON) -m venv $(COMPAT_VENV) && grep -v "^torch==" constraints.txt > $(COMPAT_VENV)/constraints.txt && \
 		{ $(COMPAT_VENV)/bin/python -m pip install --quiet --timeout 10 --retries 0 \
