@@ -1,4 +1,4 @@
-/* The hot path, compiled: the same as hot_plain.py, which says what it is for and is used where this could not be built.
+/* The hot path, compiled: the same as the package plain, which says what it is for and is used where this could not be built.
 
    Nothing here holds on to what it is handed, but for the fields of its types. Memory of the ring is written only through
    a buffer that is held (its owner cannot unmap it meanwhile) and whose size was checked. Errors are Python's own: the callers
@@ -22,7 +22,7 @@
 #error "needs the interpreter lock"
 #endif
 
-/* As in core/records.py, core/ring.py and core/span.py; hot.py compares them (LAYOUT) and takes hot_plain.py if they differ. */
+/* As in core/records.py, core/ring.py and core/span.py; hot.py compares them (LAYOUT) and takes plain if they differ. */
 #define UNKNOWN INT64_MIN
 enum {
     ENDING = -2,
@@ -985,7 +985,7 @@ PyMODINIT_FUNC PyInit__hot(void) {
     }
     if (PyModule_AddObject(made, "PhaseClock", Py_NewRef((PyObject *)&ClockType)) < 0 ||
         PyModule_AddObject(made, "Pass", Py_NewRef((PyObject *)&PassType)) < 0 ||
-        PyModule_AddObject(made, "TimedNext", Py_NewRef((PyObject *)&NextType)) < 0 ||
+        PyModule_AddObject(made, "timed_next", Py_NewRef((PyObject *)&NextType)) < 0 ||
         PyModule_AddObject(made, "SampleClock", Py_NewRef((PyObject *)&SamplesType)) < 0) {
         Py_DECREF(made);
         return NULL;

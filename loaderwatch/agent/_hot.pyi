@@ -1,11 +1,11 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from loaderwatch.agent.hot_plain import Pass, PhaseClock, SampleClock
+from loaderwatch.agent.plain import Pass, PhaseClock, SampleClock
 
 LAYOUT: Final[tuple[int, ...]]
 
-class TimedNext:
+class timed_next:
     def __init__(
         self,
         call: Callable[[Any], Any],
@@ -16,4 +16,4 @@ class TimedNext:
 
 def nexts_on_the_stack() -> int: ...
 
-__all__ = ["LAYOUT", "Pass", "PhaseClock", "SampleClock", "TimedNext", "nexts_on_the_stack"]
+__all__ = ["LAYOUT", "Pass", "PhaseClock", "SampleClock", "nexts_on_the_stack", "timed_next"]

@@ -11,7 +11,7 @@ from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from loaderwatch.agent.hot import Pass
-from loaderwatch.agent.hot_plain import CPU_CLOCK_ABOVE_NS, ENDING
+from loaderwatch.agent.plain.layout import CPU_CLOCK_ABOVE_NS, ENDING
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKind

@@ -16,7 +16,8 @@ import torch
 
 from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.hot import SampleClock
-from loaderwatch.agent.hot_plain import CPU_CLOCK_ABOVE_NS, plain_index
+from loaderwatch.agent.plain.layout import CPU_CLOCK_ABOVE_NS
+from loaderwatch.agent.plain.samples import plain_index
 from loaderwatch.agent.swap import hidden_subclass
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, Phase, RecordKind

@@ -10,7 +10,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from loaderwatch.agent.epoch import Epoch, nothing_to_read
 from loaderwatch.agent.guard import ask, shield
 from loaderwatch.agent.hot import timed_next
-from loaderwatch.agent.hot_plain import ENDING, Reader
+from loaderwatch.agent.plain.layout import ENDING, Reader
 from loaderwatch.agent.swap import hidden_subclass
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, Phase

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from loaderwatch.agent.fetch import MAX_PARTS, batch_bytes
-from loaderwatch.agent.hot_plain import plain_index
+from loaderwatch.agent.plain.samples import plain_index
 from loaderwatch.core.records import UNKNOWN
 
 

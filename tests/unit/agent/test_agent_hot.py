@@ -22,9 +22,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from loaderwatch.agent import hot, hot_plain
+from loaderwatch.agent import hot, plain
 from loaderwatch.agent.guard import guard
-from loaderwatch.agent.hot_plain import LOOK_EVERY
+from loaderwatch.agent.plain.layout import CPU_CLOCK_ABOVE_NS, ENDING, LOOK_EVERY
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingReader, RingWriter
 
@@ -35,7 +35,7 @@ except ImportError:
 
 needs_compiled = pytest.mark.skipif(compiled is None, reason="installed without a C compiler")
 BOTH = [
-    pytest.param(hot_plain, id="plain"),
+    pytest.param(plain, id="plain"),
     pytest.param(compiled, id="compiled", marks=needs_compiled),
 ]
 either = pytest.mark.parametrize("module", BOTH)
@@ -85,7 +85,7 @@ def make_pass(module: Any, ring: RingWriter, recorder: Any = None, phases: Any =
         def fail(self, error: BaseException) -> None:
             self.told.append(type(error).__name__)
 
-    one = Epoch(recorder or Recorder(), phases, ring.numbers, hot_plain_reader, 2, 5)
+    one = Epoch(recorder or Recorder(), phases, ring.numbers, another_reader, 2, 5)
     Epoch.told = []
     one.batch, one.delivered_ns, one.step_ahead = 10, 1_000, 100
     one.limit, one.free = 32, lambda: 28
@@ -94,7 +94,7 @@ def make_pass(module: Any, ring: RingWriter, recorder: Any = None, phases: Any =
     return one
 
 
-def hot_plain_reader(iterator: object) -> tuple[int, int, int]:
+def another_reader(iterator: object) -> tuple[int, int, int]:
     """The answer of an iterator of another kind."""
     return 6, UNKNOWN, 1
 
@@ -179,7 +179,7 @@ def test_an_iterator_without_tasks_ends(module: Any, ring: RingWriter) -> None:
     iterator._task_info, iterator._tasks_outstanding = {}, 0
     one.enter(iterator)
     assert span_of(ring).phase is Phase.TEARDOWN
-    assert one.awaited == hot_plain.ENDING
+    assert one.awaited == ENDING
 
 
 @either
@@ -189,7 +189,7 @@ def test_a_long_wait_and_an_empty_queue_ask_for_the_cpu_clock(module: Any, ring:
     one.free, one.armed = (lambda: 32), False
     one.enter(Ready())
     assert one.cpu_ns > 0
-    one.wait_since_ns -= 2 * hot_plain.CPU_CLOCK_ABOVE_NS
+    one.wait_since_ns -= 2 * CPU_CLOCK_ABOVE_NS
     one.leave()
     assert one.cpu_ns == 0
     assert one.wait_cpu_ns >= 0
@@ -599,7 +599,7 @@ def test_nothing_is_left_behind(module: Any, ring: RingWriter) -> None:
 @pytest.fixture(params=BOTH)
 def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The hot path, and ``timed_next`` on it."""
-    monkeypatch.setattr(hot, "_hot", request.param if request.param is compiled else None)
+    monkeypatch.setattr(hot, "_chosen", request.param)
     return request.param
 
 
@@ -724,11 +724,11 @@ def test_a_next_that_is_called_wrongly_raises(ring: RingWriter) -> None:
         raise KeyError("in the seam")
 
     with pytest.raises(TypeError):
-        compiled.TimedNext(next)  # type: ignore[call-arg]
-    blank = compiled.TimedNext.__new__(compiled.TimedNext)
+        compiled.timed_next(next)  # type: ignore[call-arg]
+    blank = compiled.timed_next.__new__(compiled.timed_next)
     with pytest.raises(TypeError):
         blank(Ready())
-    timed = compiled.TimedNext(lambda self: next(iter(())), failed, failed)
+    timed = compiled.timed_next(lambda self: next(iter(())), failed, failed)
     with pytest.raises(AttributeError, match="_loaderwatch"):
         timed(Ready())
     for arguments, names in (((), {}), ((Ready(), 1), {}), ((Ready(),), {"more": 1})):
@@ -746,8 +746,8 @@ def test_a_next_that_is_called_wrongly_raises(ring: RingWriter) -> None:
 
 @needs_compiled
 def test_the_layout_is_the_same() -> None:
-    assert compiled.LAYOUT == hot_plain.LAYOUT
-    assert hot.Pass is (hot_plain if os.environ.get("LOADERWATCH_PLAIN") else compiled).Pass
+    assert compiled.LAYOUT == plain.LAYOUT
+    assert hot.Pass is (plain if os.environ.get("LOADERWATCH_PLAIN") else compiled).Pass
 
 
 @needs_compiled
@@ -835,7 +835,7 @@ def test_an_odd_iterator_is_read_alike(
 ) -> None:
     """Of what another version of PyTorch might hold there: the same words, or refused by both."""
     outcomes: list[Any] = []
-    for module in (hot_plain, compiled):
+    for module in (plain, compiled):
         memory = bytearray(4096 + MAIN_CAPACITY * 22 * 8)
         ring: Any = types.SimpleNamespace(memory=memory, numbers=itertools.count(1))
         one, iterator = make_pass(module, ring), Ready()
@@ -849,12 +849,12 @@ def test_an_odd_iterator_is_read_alike(
             outcomes.append(None)
         else:
             outcomes.append((one.ready, one.cached, one.awaited))
-    plain, fast = outcomes
+    slow, fast = outcomes
     # Python takes lists for tuples and floats for numbers; where it does not refuse, neither may be wrong.
-    assert fast is None or fast == plain
+    assert fast is None or fast == slow
     countable = not any(isinstance(one, int) and abs(one) >= 2**62 for one in (free, outstanding))
     if countable and isinstance(tasks, dict) and all(isinstance(task, tuple) for task in tasks.values()):
-        assert (plain is None) == (fast is None)
+        assert (slow is None) == (fast is None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="compiled on Linux only")

@@ -1,0 +1,89 @@
+"""Where the hot path writes, and when it looks closely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from loaderwatch.core.records import SLOT_FIELDS, UNKNOWN, Phase, RecordKind
+from loaderwatch.core.ring import HEADER_BYTES, MAIN_CAPACITY, SHORT_STEP, Memory
+from loaderwatch.core.span import (
+    AWAITED_WORD,
+    BATCH_WORD,
+    CURSOR_WORD,
+    SAMPLE_AT,
+    SINCE_WORDS,
+    STEPS_WORD,
+    WORDS_AT,
+    words_of,
+)
+
+ENDING: Final = -2
+"""As the awaited worker: there is no batch left, so this ``next`` will tear the iterator down."""
+
+CPU_CLOCK_ABOVE_NS: Final = 100_000
+"""A wait longer than this makes the next one read the thread's CPU clock at its beginning too.
+
+The clock is a system call (about 400 ns, a tenth of what a hook may cost), and below this wait nobody asks where it
+went. So it is skipped while batches are ready and the wait before was short, and the CPU time is unknown then.
+"""
+
+LOOK_EVERY: Final = 8
+"""Steps of which one is looked at closely: where its input lies, and when the first gradient reaches the model's output.
+
+The hook that tells the latter has to be set anew in every step, about 7 µs in all.
+"""
+
+Reader = Callable[[Any], tuple[int, int, int]]
+"""Reads an iterator: batches ready, batches cached out of order, the worker whose batch must come next."""
+
+STEP_KIND: Final = int(RecordKind.STEP)
+# words of the open span that say since when:
+WAIT: Final = SINCE_WORDS[Phase.WAIT]
+STEP: Final = SINCE_WORDS[Phase.STEP]
+FORWARD: Final = SINCE_WORDS[Phase.FORWARD]
+BACKWARD: Final = SINCE_WORDS[Phase.BACKWARD]
+OPTIMIZER: Final = SINCE_WORDS[Phase.OPTIMIZER]
+TEARDOWN: Final = SINCE_WORDS[Phase.TEARDOWN]
+_NOWHERE: Final = memoryview(bytearray(8 * (STEPS_WORD + 1))).cast("q")
+
+LAYOUT: Final = (
+    UNKNOWN,
+    ENDING,
+    STEP_KIND,
+    SHORT_STEP,
+    SLOT_FIELDS,
+    HEADER_BYTES,
+    MAIN_CAPACITY,
+    WORDS_AT,
+    CURSOR_WORD,
+    BATCH_WORD,
+    AWAITED_WORD,
+    WAIT,
+    STEP,
+    FORWARD,
+    BACKWARD,
+    OPTIMIZER,
+    TEARDOWN,
+    STEPS_WORD,
+    (SAMPLE_AT - WORDS_AT) // 8,
+    CPU_CLOCK_ABOVE_NS,
+    LOOK_EVERY,
+)
+"""What ``_hot.c`` has as its own constants."""
+
+
+class InSpan:
+    """Stores words of the open span."""
+
+    __slots__ = ("_memory", "_words")
+
+    @property
+    def memory(self) -> Memory | None:
+        """Of the ring whose open span it is; None: nowhere."""
+        return self._memory
+
+    @memory.setter
+    def memory(self, memory: Memory | None) -> None:
+        self._memory = memory
+        self._words = _NOWHERE if memory is None else words_of(memory)

@@ -1,0 +1,58 @@
+"""``__next__`` of a watched iterator."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final
+
+Seam = Callable[[Any, BaseException], None]
+"""Takes the epoch and what was raised."""
+
+
+def timed_next(call: Callable[[Any], Any], caught: Seam, failed: Seam) -> Callable[[Any], Any]:
+    """``__next__`` that tells the epoch in ``self._loaderwatch`` about each call of the iterator's own ``__next__``.
+
+    Args:
+        call: the iterator's own.
+        caught: what was raised in our lines; what it does not raise again is over.
+        failed: what the iterator's own raised, if only StopIteration; it is raised again.
+    """
+
+    def __next__(self: Any) -> Any:
+        epoch = self._loaderwatch
+        hot = False
+        try:
+            hot = epoch.enter(self)
+        except BaseException as error:  # noqa: BLE001 - the guard's seam
+            caught(epoch, error)
+        try:
+            answer = call(self)
+        except BaseException as error:
+            failed(epoch, error)
+            raise
+        try:
+            if hot:
+                epoch.leave()
+            else:
+                epoch.deliver()
+        except BaseException as error:  # noqa: BLE001 - the guard's seam
+            caught(epoch, error)
+        return answer
+
+    __next__._torchdynamo_disable = True  # type: ignore[attr-defined]  # never inlined into a compiled loop
+    return __next__
+
+
+_next_code: Final = timed_next(next, print, print).__code__  # the same for all of them
+
+
+def nexts_on_the_stack() -> int:
+    """How many calls of ``__next__`` of ours this thread is inside of."""
+    frame: FrameType | None = sys._getframe(1)
+    count = 0
+    while frame is not None:
+        count += frame.f_code is _next_code
+        frame = frame.f_back
+    return count
