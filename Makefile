@@ -30,7 +30,9 @@ $(VENV)/python.stamp:
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
 	@touch $@
 
-$(VENV)/demo.stamp: $(VENV)/python.stamp pyproject.toml constraints.txt hatch_build.py loaderwatch/agent/_hot.c
+INSTALLED := pyproject.toml constraints.txt hatch_build.py loaderwatch/agent/_hot.c
+
+$(VENV)/demo.stamp: $(VENV)/python.stamp $(INSTALLED)
 	@echo "installing loaderwatch and torch into $(VENV) (once)"
 	$(PIP) install -c constraints.txt --upgrade pip
 	$(PIP) install -c constraints.txt --editable '.[demo]'
@@ -98,23 +100,22 @@ compat-own: $(VENV)/dev.stamp
 	LOADERWATCH_PLAIN=1 $(BIN)/pytest $(filter-out tests/compat,$(COMPAT_TESTS)) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 compat-%:
-	@if $(MAKE) --no-print-directory compat-env-$*; then \
+	@if $(MAKE) --no-print-directory $(COMPAT_VENV)/stamp; then \
 		$(COMPAT_VENV)/bin/python -m pytest $(COMPAT_TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS); \
 	else \
 		echo "SKIPPED: torch $* could not be installed for $$($(PYTHON) --version 2>&1); the reason stands above"; \
 	fi
 
 # PyTorch's own index has builds for CPUs, a tenth of the size of those on PyPI; not every machine reaches it.
-compat-env-%: pyproject.toml constraints.txt Makefile
-	@[ $(COMPAT_VENV)/stamp -nt pyproject.toml -a $(COMPAT_VENV)/stamp -nt constraints.txt -a $(COMPAT_VENV)/stamp -nt Makefile ] || { \
-		echo "installing torch $* into $(COMPAT_VENV) (once)"; \
-		$(PYTHON) -m venv $(COMPAT_VENV) && grep -v "^torch==" constraints.txt > $(COMPAT_VENV)/constraints.txt && \
-		{ $(COMPAT_VENV)/bin/python -m pip install --quiet --timeout 10 --retries 0 \
-			--index-url https://download.pytorch.org/whl/cpu "torch==$*" 2>/dev/null || \
-		$(COMPAT_VENV)/bin/python -m pip install --quiet "torch==$*"; } && \
-		$(COMPAT_VENV)/bin/python -m pip install --quiet -c $(COMPAT_VENV)/constraints.txt --editable . \
-			pytest pytest-timeout pytest-xdist hypothesis torchdata "torch==$*" && \
-		touch $(COMPAT_VENV)/stamp; }
+.venv-torch-%-$(notdir $(PYTHON))/stamp: $(INSTALLED) Makefile
+	@echo "installing torch $* into $(@D) (once)"
+	@$(PYTHON) -m venv $(@D)
+	@grep -v "^torch==" constraints.txt > $(@D)/constraints.txt
+	@$(@D)/bin/python -m pip install --quiet --timeout 10 --retries 0 --index-url https://download.pytorch.org/whl/cpu "torch==$*" 2>/dev/null || \
+		$(@D)/bin/python -m pip install --quiet "torch==$*"
+	@$(@D)/bin/python -m pip install --quiet -c $(@D)/constraints.txt --editable . \
+		pytest pytest-timeout pytest-xdist hypothesis torchdata "torch==$*"
+	@touch $@
 
 # The browser tests drive a real Chromium. Without one, and without the right to install one, they skip and say so.
 chromium:

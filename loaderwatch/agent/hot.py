@@ -20,7 +20,8 @@ if not os.environ.get("LOADERWATCH_PLAIN"):
     except ImportError:
         pass
     else:
-        if _hot.LAYOUT == plain.LAYOUT:  # else it was compiled for another layout of the ring
+        # Left of an older checkout, it was compiled for another layout of the ring or has other names.
+        if _hot.LAYOUT == plain.LAYOUT and {*plain.__all__} <= {*dir(_hot)}:
             _chosen = _hot
 
 if TYPE_CHECKING:
