@@ -286,7 +286,7 @@ def shares_of_traceml(paired: list[dict[str, Any]], beside: list[dict[str, Any]]
     return {
         f"{row['watched']} {row['step']}": round(row["added_us"] / traceml[row["step"]], 4)
         for row in paired
-        if row["loader"] == "ready" and row["step"] in traceml
+        if row["budget_us"] is not None and row["step"] in traceml
     }
 
 
