@@ -121,7 +121,7 @@ class Laboratory:
             seen, expected = dict(ours.seen[trial.name]), dict(bare.seen[trial.name])
             record = seen.pop("ours")
             expected.pop("ours")
-            assert seen == expected, difference(expected, seen)
+            assert seen == expected, f"{difference(expected, seen)}\n{ours.stderr[-4000:]}"
             assert record["faults"] == []
             assert bool(record["recorded"]) != one.unwatched, (
                 "no batch was watched: the comparison says nothing"
