@@ -150,5 +150,5 @@ bench: $(VENV)/dev.stamp
 	done; [ -z "$$missed" ] || { echo "over budget or failed: $${missed#; }"; exit 1; }
 
 clean:
-	rm -rf $(VENV) .venv-peers node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers .venv-torch-* node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -153,9 +153,8 @@ def measure(watched: str, kind: str, step: str, iterations: int, epochs: int) ->
     plain, added = [], []
     for _ in range(epochs):
         without, with_it = bare.iterations(step), hooked.iterations(step)
-        for number in range(
-            iterations - 1
-        ):  # the one that is always first would find other things in the caches
+        for number in range(iterations - 1):
+            # The one that is always first would find other things in the caches.
             first, second = (with_it, without) if number % 2 else (without, with_it)
             a, b = next(first), next(second)
             plain.append(b if number % 2 else a)

@@ -113,8 +113,9 @@ def _open_files() -> Counter[str]:
 
 def _threads() -> Counter[str]:
     names = (re.sub(r"\d+", "N", thread.name) for thread in threading.enumerate())
-    # Inductor starts a pool when it likes, with us and without.
-    return Counter(name for name in names if not name.startswith("ThreadPoolExecutor"))
+    # Inductor, where it was used, starts a pool when it likes, with us and without.
+    pool = "ThreadPoolExecutor" if "torch._inductor" in sys.modules else None
+    return Counter(name for name in names if pool is None or not name.startswith(pool))
 
 
 def _difference(before: Counter[str], after: Counter[str]) -> list[list[Any]]:

@@ -51,9 +51,7 @@ class PhaseClock(InSpan):
         self.blind_backward = False  # an output without a tensor that could tell of backward
         self.until_look = 0  # steps; 0: this one
         self.on_host = False  # the input lay there when it was looked at last
-        self.parameter_tells = (
-            False  # the last parameter got a gradient in the last backward pass that was looked at
-        )
+        self.parameter_tells = False  # of backward: it got a gradient when that was looked at last
         self.model_ended_at = 0  # the last pass through it, forward or backward
         # from the first gradient at the model's output to that of the last parameter:
         self._in_head = False
