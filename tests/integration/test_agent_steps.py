@@ -278,3 +278,14 @@ def test_detach_takes_the_hooks_out() -> None:
     assert not model._forward_pre_hooks
     assert not optimizer._optimizer_step_pre_hooks
     assert type(train) is DataLoader
+
+
+def test_to_a_compiler_the_hooks_are_nothing() -> None:
+    """One graph, as without us; a hook that it could see into would break it."""
+    model = torch.nn.Linear(4, 2)
+    loaderwatch.attach(loader(), model=model)
+    batch = torch.randn(2, 4)
+    expected = model(batch)
+    whole = torch.compile(lambda x: model(x), backend="eager", fullgraph=True)
+    assert torch.equal(whole(batch), expected)
+    torch._dynamo.reset()
