@@ -49,7 +49,12 @@ def attach(
         if guard.faults > faults:
             say(f"cannot watch this run, for a fault of its own ({guard.last}); training goes on unwatched")
         return loader
+    faults = guard.faults
     watched = shield(_attach)(session, loader, name, role, model, optimizer)
+    if guard.faults > faults:
+        say(
+            f"cannot watch all that attach was given, for a fault of its own ({guard.last}); training is not affected"
+        )
     return loader if watched is None else watched
 
 
@@ -73,12 +78,18 @@ def _attach(session: Session, loader: Any, name: str | None, role: str, model: A
     if loaders.adopt is None:
         loaders.adopt = shield(lambda found: _adopt(session, found))
     hide_from_compile()
-    hooks = _step_hooks(session, model, optimizer)
+    hooks = shield(_step_hooks)(session, model, optimizer)
     if loader is None:
         _everywhere.append(hooks)
         everything.watch_everything()
         return None
-    return _watch(session, loader, name, role, hooks)
+    held = loaders.held_by(loader)
+    target = loader if held is None else held
+    watched = _watch(session, target, name, role, hooks, type(loader).__name__)
+    watch = loaders.watch_of(target)
+    if watch is not None:
+        everything.watch_substitutes(target, watch)
+    return watched if held is None else loader
 
 
 def _step_hooks(session: Session, model: Any, optimizer: Any) -> StepHooks | None:
@@ -101,10 +112,17 @@ def _step_hooks(session: Session, model: Any, optimizer: Any) -> StepHooks | Non
 def _adopt(session: Session, loader: Any) -> None:
     hide_from_compile()
     hooks = next((hooks for hooks in _everywhere if hooks is not None), None)
-    _watch(session, loader, None, None, hooks)
+    _watch(session, loader, None, None, hooks, type(loader).__name__)
 
 
-def _watch(session: Session, loader: Any, name: str | None, role: str | None, hooks: StepHooks | None) -> Any:
+def _watch(
+    session: Session,
+    loader: Any,
+    name: str | None,
+    role: str | None,
+    hooks: StepHooks | None,
+    class_name: str,
+) -> Any:
     known = object.__getattribute__(loader, "_watch") if is_wrapped(loader) else loaders.watch_of(loader)
     if known is not None:
         if hooks is not None and known.role == "train":
@@ -113,7 +131,7 @@ def _watch(session: Session, loader: Any, name: str | None, role: str | None, ho
     if role is None:
         role = everything.guess_role(loader, session.info.loaders)
         name = name or type(getattr(loader, "dataset", loader)).__name__
-    described = session.add_loader(describe_loader(loader, 0, name or role, role))
+    described = session.add_loader(describe_loader(loader, 0, name or role, role, class_name))
     number = described.loader
     on_posix = os.name == "posix"
     watch = Watch(
@@ -147,11 +165,16 @@ def detach(loader: Any) -> Any:
         watch = object.__getattribute__(loader, "_watch")
         watch.closed = True
         return unwrapped(loader)
-    watch = loaders.watch_of(loader)
+    held = loaders.held_by(loader)
+    watched = loader if held is None else held
+    watch = loaders.watch_of(watched)
     if watch is not None:
         watch.closed = True
         loaders.unwatch_iterators(watch)
-    loaders.unwatch_loader(loader)
+        for one in loaders.watched_loaders():
+            if loaders.watch_of(one) is watch:  # itself, and what was iterated in its place
+                loaders.unwatch_loader(one)
+        everything.forget(watch)
     return loader
 
 

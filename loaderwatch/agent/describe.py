@@ -9,8 +9,11 @@ from loaderwatch.agent.guard import ask
 from loaderwatch.core.wire import LoaderInfo
 
 
-def describe_loader(loader: Any, number: int, name: str, role: str) -> LoaderInfo:
-    """The loader's configuration; None where it has no such notion."""
+def describe_loader(loader: Any, number: int, name: str, role: str, class_name: str) -> LoaderInfo:
+    """The loader's configuration; None where it has no such notion.
+
+    ``class_name`` is that of what people iterate: a framework's loader may hold the one that is described.
+    """
     dataset = getattr(loader, "dataset", None)
     iterable = is_iterable_dataset(loader)
     context = getattr(loader, "multiprocessing_context", None)
@@ -19,7 +22,7 @@ def describe_loader(loader: Any, number: int, name: str, role: str) -> LoaderInf
         loader=number,
         name=name,
         role=role,
-        class_name=type(loader).__name__,
+        class_name=class_name,
         dataset_class=type(dataset).__name__ if dataset is not None else None,
         dataset_length=None if dataset is None or iterable else _integer(ask(lambda: len(dataset))),
         batches=_batches(loader, iterable),

@@ -1,44 +1,121 @@
-"""``attach()`` without a loader: every DataLoader is watched from its next iteration on, also those of frameworks."""
+"""Loaders that nobody handed to ``attach``: of frameworks, in place of one that was, or all of them.
+
+Every DataLoader comes by here as it is iterated. ``attach()`` without a loader watches each from then on. A framework's
+``prepare`` makes a new loader out of the one it is given (accelerate, and so transformers): that one is watched as the
+attached one would have been.
+"""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from loaderwatch.agent import loader as loaders
 from loaderwatch.agent.describe import is_shuffled
 from loaderwatch.agent.everyiter import EveryIter
+from loaderwatch.agent.guard import ask, shield
+from loaderwatch.agent.watch import Watch
 from loaderwatch.core.wire import LoaderInfo
 
+MAX_WRAPPERS: Final = 4
+"""What a framework puts around a batch sampler or a dataset, one in the other, that is looked into."""
+
 _hook: EveryIter | None = None
+_all = False
+_attached: Final[list[tuple[weakref.ref[Any], Watch]]] = []
+"""What the loaders that were attached one by one get their batches from."""
 
 
 def watch_everything() -> None:
     """Make every DataLoader adopt itself when it is iterated."""
-    global _hook
-    if _hook is None:
-        _hook = EveryIter(DataLoader, adopted)
-        _hook.install()
+    global _all
+    _all = True
+    _install()
+
+
+def watch_substitutes(loader: Any, watch: Watch) -> None:
+    """Watch what is iterated in place of this loader, which may be gone by then."""
+    source = next(iter(_sources(loader)), None)
+    reference = ask(lambda: weakref.ref(source))
+    if source is None or reference is None:  # there are none to a list
+        return
+    _attached[:] = [(other, one) for other, one in _attached if one is not watch and other() is not None]
+    _attached.append((reference, watch))
+    _install()
+
+
+def forget(watch: Watch) -> None:
+    """The loader was detached."""
+    _attached[:] = [(source, one) for source, one in _attached if one is not watch]
+    if not _attached and not _all:
+        unwatch_everything()
 
 
 def unwatch_everything() -> None:
-    """Take that out again."""
-    global _hook
+    """Take all of that out again."""
+    global _hook, _all
+    _all = False
+    _attached.clear()
     if _hook is not None:
         _hook.remove()
         _hook = None
 
 
-def adopted(loader: Any, own: Callable[[Any], Any]) -> Any:
-    """The iterator of a loader that is watched from here on."""
-    adopt = loaders.adopt
-    if adopt is None or loaders.watch_of(loader) is not None:
+def _install() -> None:
+    global _hook
+    if _hook is None:
+        _hook = EveryIter(DataLoader, arriving)
+        _hook.install()
+
+
+def arriving(loader: Any, own: Callable[[Any], Any]) -> Any:
+    """The iterator of a loader that is iterated; it is watched from here on if it is to be."""
+    if loaders.watch_of(loader) is not None:
         return own(loader)
-    adopt(loader)
+    _take(loader)
     return iter(loader) if loaders.is_swapped(loader) else own(loader)
+
+
+def _arrived(loader: Any) -> None:
+    original = _original_of(loader)
+    if original is not None:
+        loaders.watch_loader(loader, original)
+    elif _all and loaders.adopt is not None:
+        loaders.adopt(loader)
+
+
+_take = shield(_arrived)
+
+
+def _original_of(loader: Any) -> Watch | None:
+    """The watch of the attached loader in whose place this one is iterated.
+
+    It draws from the very batch sampler, or reads the very stream that was attached and nobody has read yet.
+    """
+    sources = _sources(loader)
+    streams = isinstance(getattr(loader, "dataset", None), IterableDataset)
+    for reference, watch in _attached:
+        attached = reference()
+        if any(one is attached for one in sources) and not (streams and watch.epochs):
+            return watch
+    return None
+
+
+def _sources(loader: Any) -> list[Any]:
+    """What a loader gets its batches from, and what that stands around."""
+    streams = isinstance(getattr(loader, "dataset", None), IterableDataset)
+    inside = "dataset" if streams else "batch_sampler"
+    found = [loader]
+    while len(found) <= MAX_WRAPPERS:
+        one = ask(lambda: getattr(found[-1], inside, None))
+        if one is None:
+            break
+        found.append(one)
+    return found[1:]
 
 
 def guess_role(loader: Any, known: list[LoaderInfo]) -> str:

@@ -128,7 +128,7 @@ class Inspection:
         for number, loader in enumerate(loaders):
             name = unique(name_of(loader), infos)
             role = "train" if loader is iterated else _role(loader, name)
-            info = describe_loader(loader, number, name, role)
+            info = describe_loader(loader, number, name, role, type(loader).__name__)
             infos.append(info)
             probes.append(probe_loader(loader, number, info.batch_size or 1, info.start_method))
         first = next((i for i, loader in enumerate(loaders) if loader is iterated), None)

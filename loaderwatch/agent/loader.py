@@ -240,5 +240,16 @@ def _plain_reduce(base: Any) -> Callable[[Any, Any], Any]:
 
 
 def is_dataloader(loader: object) -> bool:
-    """Whether its class can be swapped."""
-    return isinstance(loader, DataLoader)
+    """Whether its class can be swapped: an object may say of itself that it is a DataLoader without being one."""
+    return issubclass(type(loader), DataLoader)
+
+
+def held_by(loader: Any) -> Any:
+    """The DataLoader that one of accelerate's (and so of transformers') goes through; None if it is none of those.
+
+    Those answer to ``isinstance`` with the class of what they hold.
+    """
+    if is_dataloader(loader) or not isinstance(loader, DataLoader):
+        return None
+    held = getattr(loader, "base_dataloader", None)
+    return held if is_dataloader(held) else None

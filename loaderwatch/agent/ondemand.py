@@ -87,10 +87,10 @@ def _hook(module: Any) -> None:
     def attach_first(loader: Any, own: Callable[[Any], Any]) -> Any:
         hook.remove()
         import loaderwatch
-        from loaderwatch.agent.everything import adopted
+        from loaderwatch.agent.everything import arriving
 
         loaderwatch.attach()
-        return adopted(loader, own)
+        return arriving(loader, own)
 
     hook = EveryIter(module.DataLoader, attach_first)
     hook.install()

@@ -36,6 +36,8 @@ from loaderwatch.core.clock import monotonic_ns
 
 MAX_PARTS: Final = 32
 """Parts of a model's output that are looked through for a tensor with a gradient."""
+MAX_WRAPPERS: Final = 4
+"""Wrappers around an optimizer, one in the other, that are looked into."""
 
 
 class StepHooks(PhaseClock):
@@ -74,11 +76,14 @@ class StepHooks(PhaseClock):
         self.has_model = True
 
     def watch_optimizer(self, optimizer: Any) -> None:
-        """Hook ``step`` of the optimizer, or of the one inside a framework's wrapper; a second time is a no-op."""
-        inner = optimizer
-        while not hasattr(inner, "register_step_pre_hook") and hasattr(inner, "optimizer"):
-            inner = inner.optimizer
-        if not hasattr(inner, "register_step_pre_hook") or inner in self._hooked:
+        """Hook ``step`` of the optimizer, or of the one inside frameworks' wrappers; a second time is a no-op."""
+        one, inner = optimizer, None
+        # A wrapper may be an Optimizer by name only (accelerate's): the innermost is the one that steps.
+        for _ in range(MAX_WRAPPERS):
+            if hasattr(one, "register_step_pre_hook"):
+                inner = one
+            one = getattr(one, "optimizer", None)
+        if inner is None or inner in self._hooked:
             return
         self._hooked.add(inner)
         self._handles.append(inner.register_step_pre_hook(self._hook(self.optimizer_began)))

@@ -28,6 +28,9 @@ CROWDED_DELAY_RATIO = 0.25
 CROWDED_RUNNABLE_RATIO = 0.5
 LONE_THREADS = 2  # a worker's main thread and the thread that sends its batches
 HELPER_CPU_RATIO = 0.25
+FIGHTING_RATIO = (
+    0.5  # of the usable CPUs: workers that use less of them do not push each other off, something else does
+)
 CROWD = 1.5  # workers per usable CPU
 LONE_CROWD = 2.0  # the same for a single loader: up to here what a sample costs matters, not how many workers there are
 COLLAPSED_RATIO = 0.25  # of the machine's CPUs: a mask that small and full is worth a question
@@ -204,6 +207,7 @@ def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
         workers
         and helpers >= 1
         and share >= HELPER_CPU_RATIO
+        and machine.workers_here * machine.worker_cpu_ratio >= FIGHTING_RATIO * machine.usable
         and machine.workers_here * (helpers + 1) >= CROWD * machine.usable
         and _crowded(cpus, machine)
     ):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.compat.harness import Laboratory, Trial, trials_of
 
-MODULES = ("training", "models", "compile", "wrappers", "endings", "ranks")
+MODULES = ("training", "models", "compile", "wrappers", "frameworks", "endings", "ranks")
 LONG = ("compile", "ranks")  # a minute each: PyTorch's compiler, and ranks that come up
 
 

@@ -165,6 +165,12 @@ class TestThreads:
         watch(rank, 2, cpu=0.97, state=R, threads=17, run_delay_ratio=0.05)
         assert only(run(rank, cpus=2, busy=1.0)).scenario == "S07"
 
+    def test_workers_that_hardly_compute_are_pushed_off_by_something_else(self) -> None:
+        """Next to a fetch that sleeps, the thread that sends its batches looks large."""
+        rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.005)
+        watch(rank, 2, cpu=0.009, threads=3, run_delay_ratio=0.4, affinity_cpus=2)
+        assert only(run(rank, cpus=2, busy=1.0)).scenario != "S06"
+
     def test_threads_that_help_on_free_cpus(self) -> None:
         rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.95)
         watch(rank, 2, cpu=3.6, state=R, threads=5, run_delay_ratio=0.01)
