@@ -34,7 +34,7 @@ class RunName:
 
 
 def find_ranks(environ: Mapping[str, str] | None = None) -> Ranks:
-    """The place of this process: ``torch.distributed`` if initialized, else torchrun's, else Slurm's environment."""
+    """The place of this process: ``torch.distributed`` if initialized, else torchrun's, Slurm's or Lightning's environment."""
     env = os.environ if environ is None else environ
     local = _number(env, "LOCAL_RANK")
     distributed = sys.modules.get("torch.distributed")
@@ -51,6 +51,9 @@ def find_ranks(environ: Mapping[str, str] | None = None) -> Ranks:
         world = _number(env, "SLURM_STEP_NUM_TASKS") or _number(env, "SLURM_NTASKS")
         if rank is not None and world is not None:
             return Ranks(rank, _number(env, "SLURM_LOCALID") or 0, world)
+    # Lightning's, of which only the first node's local ranks are ranks.
+    if local is not None and world is not None and _number(env, "NODE_RANK") == 0:
+        return Ranks(local, local, world)
     return Ranks()
 
 
@@ -110,13 +113,46 @@ def shared_facts(env: Mapping[str, str]) -> list[str]:
         ]
     if multiprocessing.parent_process() is not None:
         return ["spawn", *parent_facts()]
-    return ["single", socket.gethostname(), str(os.getpid()), start_time(os.getpid())]
+    first = first_rank(env)
+    given = launched_with(first)
+    if "NODE_RANK" in given and "MASTER_ADDR" in given:  # by hand, on each node
+        return ["nodes", given["MASTER_ADDR"], given.get("MASTER_PORT", "")]
+    return ["single", *process_facts(first)]
+
+
+def first_rank(env: Mapping[str, str]) -> int:
+    """The process that was started first on this host: this one, or its parent, where that is Lightning's first rank.
+
+    Lightning runs the script again for each other rank, long after the first rank was attached.
+    """
+    local = _number(env, "LOCAL_RANK")
+    again = (
+        local is not None
+        and local > 0
+        and "MASTER_ADDR" in env
+        and "LOCAL_RANK" not in launched_with(os.getppid())
+    )
+    return os.getppid() if again else os.getpid()
+
+
+def launched_with(pid: int) -> dict[str, str]:
+    """The environment that a process was started with, whatever it has set since; empty where the system does not say."""
+    try:
+        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    pairs = (word.decode(errors="replace").partition("=") for word in words if b"=" in word)
+    return {name: value for name, _, value in pairs}
 
 
 def parent_facts() -> list[str]:
-    """The launcher on this host, told apart from another process that once had its pid."""
+    """The launcher on this host."""
     parent = multiprocessing.parent_process()
-    pid = parent.pid if parent is not None and parent.pid is not None else os.getppid()
+    return process_facts(parent.pid if parent is not None and parent.pid is not None else os.getppid())
+
+
+def process_facts(pid: int) -> list[str]:
+    """A process of this host, told apart from another one that once had its pid."""
     return [socket.gethostname(), str(pid), start_time(pid)]
 
 

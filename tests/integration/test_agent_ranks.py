@@ -81,3 +81,54 @@ def test_the_wait_for_the_slow_rank_is_measured(buffers: bool, tmp_path: Path, r
             assert 0 <= step["collective_ns"] <= step["forward_ns"] + step["backward_ns"]
     assert waits[0] > 0.03
     assert waits[1] < 0.02
+
+
+LIGHTNING_SCRIPT = """
+import lightning.pytorch as pl
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+import loaderwatch
+
+class Module(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(4, 2)
+    def training_step(self, batch, number):
+        return self.net(batch[0]).square().sum()
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+torch.set_num_threads(1)
+loader = DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=4)
+module = Module()
+loaderwatch.attach(loader, model=module)
+trainer = pl.Trainer(max_epochs=1, accelerator="cpu", devices=2, strategy="ddp", logger=False, enable_checkpointing=False)
+trainer.fit(module, loader)
+"""
+
+
+def test_ranks_that_lightning_starts_are_one_run(tmp_path: Path, rings: RingFolder) -> None:
+    """It runs the script again for each rank, when the first one is long watched."""
+    pytest.importorskip("lightning", reason="lightning is not installed")
+    script = tmp_path / "train.py"
+    script.write_text(LIGHTNING_SCRIPT)
+    process = subprocess.Popen(
+        [sys.executable, script],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=100)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, said.decode()
+    assert {path.parent for path in rings.directory.glob("*/main-*.json")} == {rings.mains()[0].path.parent}
+    assert sorted((one.rank, one.local_rank, one.world_size) for one in rings.processes()) == [
+        (0, 0, 2),
+        (1, 1, 2),
+    ]
+    assert [len(one.of(RecordKind.STEP)) for one in rings.mains()] == [5, 5]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -29,6 +31,7 @@ TORCHRUN = {
     "TORCHELASTIC_RUN_ID": "job",
     "TORCHELASTIC_RESTART_COUNT": "0",
 }
+LIGHTNING = {"LOCAL_RANK": "1", "NODE_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
 SLURM = {"SLURM_JOB_ID": "77", "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NTASKS": "8"}
 
 
@@ -42,6 +45,8 @@ SLURM = {"SLURM_JOB_ID": "77", "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM
         (SLURM, Ranks(0, 0, 1)),  # a batch script, not an srun step
         ({**SLURM, "SLURM_STEP_ID": "0"}, Ranks(5, 1, 8)),
         ({**SLURM, "SLURM_STEP_ID": "0", **TORCHRUN}, Ranks(3, 1, 4)),
+        (LIGHTNING, Ranks(1, 1, 2)),
+        ({**LIGHTNING, "NODE_RANK": "1"}, Ranks(0, 0, 1)),  # until torch.distributed says it
     ],
 )
 def test_ranks(env: dict[str, str], ranks: Ranks) -> None:
@@ -72,6 +77,41 @@ def test_on_one_node_the_launcher_tells_runs_apart() -> None:
     single = {**TORCHRUN, "LOCAL_WORLD_SIZE": "4"}
     assert str(os.getppid()) in shared_facts(single)
     assert str(os.getppid()) not in shared_facts(TORCHRUN)
+
+
+SAY_RUN = "from loaderwatch.agent.identity import find_run; print(find_run(None).run_id)"
+SAY_BOTH = f"""
+import os, subprocess, sys
+{SAY_RUN}
+os.environ.update({LIGHTNING!r}, LOCAL_RANK="0")
+print(find_run(None).run_id)
+subprocess.run([sys.executable, "-c", {SAY_RUN!r}], env={{**os.environ, "LOCAL_RANK": "1"}}, check=True)
+"""
+
+
+def runs_of_a_script(**env: str) -> list[str]:
+    """The run ids of a first rank before and after it names the others' meeting point, and of the rank it starts."""
+    plain = {name: value for name, value in os.environ.items() if name not in LIGHTNING and name != "RANK"}
+    command = [sys.executable, "-c", SAY_BOTH]
+    return subprocess.run(
+        command, env={**plain, **env}, check=True, text=True, capture_output=True, timeout=60
+    ).stdout.split()
+
+
+def test_ranks_that_the_first_one_starts_later_belong_to_its_run() -> None:
+    """As Lightning does it."""
+    once, again = runs_of_a_script(), runs_of_a_script()
+    assert [len(once), len({*once}), len({*again})] == [3, 1, 1]
+    assert once != again
+
+
+def test_nodes_that_are_started_by_hand_meet_at_an_address() -> None:
+    here, there, elsewhere = (
+        runs_of_a_script(NODE_RANK=node, MASTER_ADDR="node0", MASTER_PORT=port)
+        for node, port in (("0", "1234"), ("1", "1234"), ("0", "1235"))
+    )
+    assert {*here} == {*there} != {*elsewhere}
+    assert len({*here, *there, *elsewhere}) == 2
 
 
 def test_named_run() -> None:
