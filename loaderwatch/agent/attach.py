@@ -9,6 +9,7 @@ import os
 import time
 from typing import Any, Final
 
+import msgspec
 from torch.utils.data import get_worker_info
 
 from loaderwatch.agent import everything
@@ -111,6 +112,11 @@ def _step_hooks(session: Session, model: Any, optimizer: Any) -> StepHooks | Non
 
 def _adopt(session: Session, loader: Any) -> None:
     hide_from_compile()
+    original = everything.original_of(loader)
+    if original is not None:
+        _describe_anew(session, loader, original)
+        loaders.watch_loader(loader, original)
+        return
     hooks = next((hooks for hooks in _everywhere if hooks is not None), None)
     _watch(session, loader, None, None, hooks, type(loader).__name__)
 
@@ -132,10 +138,9 @@ def _watch(
         role = everything.guess_role(loader, session.info.loaders)
         name = name or type(getattr(loader, "dataset", loader)).__name__
     described = session.add_loader(describe_loader(loader, 0, name or role, role, class_name))
-    number = described.loader
     on_posix = os.name == "posix"
     watch = Watch(
-        number,
+        described.loader,
         described.name,
         role,
         session.recorder,
@@ -145,15 +150,26 @@ def _watch(
     )
     if role == "train":
         watch.phases = hooks
-    watch.note_pass = epoch_check(
-        loader, lambda passes: session.change_loader(number, same_epoch_passes=passes)
-    )
+    _check_epochs(session, loader, watch)
     if loaders.is_dataloader(loader):
         loaders.watch_loader(loader, watch)
         return loader
     wrapper = wrap_loader(loader, watch)
     _wrappers.append(watch)
     return wrapper
+
+
+def _describe_anew(session: Session, loader: Any, watch: Watch) -> None:
+    """It is iterated in place of the loader that was attached, and may have another sampler or batch size."""
+    info = describe_loader(loader, watch.loader, watch.name, watch.role, type(loader).__name__)
+    session.change_loader(watch.loader, **msgspec.structs.asdict(info))
+    _check_epochs(session, loader, watch)
+
+
+def _check_epochs(session: Session, loader: Any, watch: Watch) -> None:
+    watch.note_pass = epoch_check(
+        loader, lambda passes: session.change_loader(watch.loader, same_epoch_passes=passes)
+    )
 
 
 def detach(loader: Any) -> Any:

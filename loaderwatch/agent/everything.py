@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -26,8 +26,17 @@ MAX_WRAPPERS: Final = 4
 
 _hook: EveryIter | None = None
 _all = False
-_attached: Final[list[tuple[weakref.ref[Any], Watch]]] = []
-"""What the loaders that were attached one by one get their batches from."""
+
+
+class Attached(NamedTuple):
+    """What is known of a loader that was attached by itself, and may be gone; ``source`` is what it gets its batches from."""
+
+    source: Callable[[], Any]
+    dataset: Callable[[], Any]
+    watch: Watch
+
+
+_attached: Final[list[Attached]] = []
 
 
 def watch_everything() -> None:
@@ -39,18 +48,16 @@ def watch_everything() -> None:
 
 def watch_substitutes(loader: Any, watch: Watch) -> None:
     """Watch what is iterated in place of this loader, which may be gone by then."""
+    forget(watch)
     source = next(iter(_sources(loader)), None)
-    reference = ask(lambda: weakref.ref(source))
-    if source is None or reference is None:  # there are none to a list
-        return
-    _attached[:] = [(other, one) for other, one in _attached if one is not watch and other() is not None]
-    _attached.append((reference, watch))
+    _attached[:] = [one for one in _attached if one.source() is not None or one.dataset() is not None]
+    _attached.append(Attached(_weakly(source), _weakly(getattr(loader, "dataset", None)), watch))
     _install()
 
 
 def forget(watch: Watch) -> None:
     """The loader was detached."""
-    _attached[:] = [(source, one) for source, one in _attached if one is not watch]
+    _attached[:] = [one for one in _attached if one.watch is not watch]
     if not _attached and not _all:
         unwatch_everything()
 
@@ -81,28 +88,33 @@ def arriving(loader: Any, own: Callable[[Any], Any]) -> Any:
 
 
 def _arrived(loader: Any) -> None:
-    original = _original_of(loader)
-    if original is not None:
-        loaders.watch_loader(loader, original)
-    elif _all and loaders.adopt is not None:
+    if loaders.adopt is not None and (_all or original_of(loader) is not None):
         loaders.adopt(loader)
 
 
 _take = shield(_arrived)
 
 
-def _original_of(loader: Any) -> Watch | None:
+def original_of(loader: Any) -> Watch | None:
     """The watch of the attached loader in whose place this one is iterated.
 
-    It draws from the very batch sampler, or reads the very stream that was attached and nobody has read yet.
+    It draws from the very batch sampler, or reads the very stream that was attached and nobody has read yet; or it was made
+    by calling the class that we put in the place of the attached one's own, for the same dataset (Lightning).
     """
-    sources = _sources(loader)
-    streams = isinstance(getattr(loader, "dataset", None), IterableDataset)
-    for reference, watch in _attached:
-        attached = reference()
-        if any(one is attached for one in sources) and not (streams and watch.epochs):
-            return watch
+    sources, dataset = _sources(loader), getattr(loader, "dataset", None)
+    streams, remade = isinstance(dataset, IterableDataset), loaders.is_swapped(loader)
+    for one in _attached:
+        source = one.source()
+        if any(each is source for each in sources) and not (streams and one.watch.epochs):
+            return one.watch
+        if remade and dataset is not None and one.dataset() is dataset:
+            return one.watch
     return None
+
+
+def _weakly(one: Any) -> Callable[[], Any]:
+    """Asks for an object that may be gone; there are no such references to a list, to name one."""
+    return ask(lambda: weakref.ref(one)) or (lambda: None)
 
 
 def _sources(loader: Any) -> list[Any]:

@@ -393,7 +393,8 @@ def test_rebuilt_by_a_framework(rings: RingFolder) -> None:
     rebuilt = type(loader)(loader.dataset, batch_size=4)
     assert len(batches(rebuilt)) == 2
     assert len(rings.main().of(RecordKind.STEP)) == 2
-    assert len(rings.processes()[0].loaders) == 2
+    (info,) = rings.processes()[0].loaders
+    assert (info.name, info.batch_size) == ("train", 4)
 
 
 @pytest.mark.skipif(

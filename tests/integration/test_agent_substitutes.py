@@ -73,6 +73,17 @@ def test_one_that_reads_the_same_stream(rings: RingFolder) -> None:
     assert epochs(rings) == [(0, 5)]
 
 
+def test_one_that_is_made_by_calling_its_class(rings: RingFolder) -> None:
+    """As Lightning does to give each rank its part."""
+    loader = loaderwatch.attach(numbers(), name="mine")
+    for _ in range(2):
+        made = type(loader)(loader.dataset, 2, sampler=range(6))
+        assert len(list(made)) == 3
+    assert epochs(rings) == [(0, 3), (0, 3)]
+    (info,) = rings.processes()
+    assert [one.name for one in info.loaders] == ["mine"]
+
+
 def test_others_are_left_alone(rings: RingFolder) -> None:
     """Of the same dataset, or of a stream that the attached one reads itself."""
     loader, stream = loaderwatch.attach(numbers()), loaderwatch.attach(DataLoader(Stream(), 2))
