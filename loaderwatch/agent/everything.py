@@ -50,8 +50,8 @@ def watch_substitutes(loader: Any, watch: Watch) -> None:
     """Watch what is iterated in place of this loader, which may be gone by then."""
     forget(watch)
     source = next(iter(_sources(loader)), None)
-    _attached[:] = [one for one in _attached if one.source() is not None or one.dataset() is not None]
-    _attached.append(Attached(_weakly(source), _weakly(getattr(loader, "dataset", None)), watch))
+    _attached[:] = [one for one in _attached if one.source() is not None]  # people attach anew in every epoch
+    _attached.append(Attached(_weakly(source), _weakly(_dataset_of(loader)), watch))
     _install()
 
 
@@ -101,7 +101,7 @@ def original_of(loader: Any) -> Watch | None:
     It draws from the very batch sampler, or reads the very stream that was attached and nobody has read yet; or it was made
     by calling the class that we put in the place of the attached one's own, for the same dataset (Lightning).
     """
-    sources, dataset = _sources(loader), getattr(loader, "dataset", None)
+    sources, dataset = _sources(loader), _dataset_of(loader)
     streams, remade = isinstance(dataset, IterableDataset), loaders.is_swapped(loader)
     for one in _attached:
         source = one.source()
@@ -117,10 +117,13 @@ def _weakly(one: Any) -> Callable[[], Any]:
     return ask(lambda: weakref.ref(one)) or (lambda: None)
 
 
+def _dataset_of(loader: Any) -> Any:
+    return ask(lambda: loader.dataset)
+
+
 def _sources(loader: Any) -> list[Any]:
     """What a loader gets its batches from, and what that stands around."""
-    streams = isinstance(getattr(loader, "dataset", None), IterableDataset)
-    inside = "dataset" if streams else "batch_sampler"
+    inside = "dataset" if isinstance(_dataset_of(loader), IterableDataset) else "batch_sampler"
     found = [loader]
     while len(found) <= MAX_WRAPPERS:
         one = ask(lambda: getattr(found[-1], inside, None))

@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, TensorDataset
 
 import loaderwatch
+from loaderwatch.agent import everything
 from loaderwatch.agent.guard import take_swallowed
 from loaderwatch.core.records import RecordKind
 from tests.conftest import RingFolder
@@ -92,6 +93,34 @@ def test_others_are_left_alone(rings: RingFolder) -> None:
     assert len(list(DataLoader(stream.dataset, 5))) == 2
     assert epochs(rings) == [(0, 6), (1, 5)]
     assert type(other) is DataLoader
+
+
+def test_attached_anew_in_every_epoch(rings: RingFolder) -> None:
+    """What is remembered of loaders that are gone does not add up."""
+    data = TensorDataset(torch.arange(12))
+    for _ in range(5):
+        assert len(list(loaderwatch.attach(DataLoader(data, 4)))) == 3
+    assert epochs(rings) == [(number, 3) for number in range(5)]
+    assert len(everything._attached) <= 2
+
+
+def test_a_dataset_that_cannot_be_asked(rings: RingFolder) -> None:
+    class Secretive(DataLoader[Any]):
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("dataset", "batch_sampler") and hidden:
+                raise RuntimeError("not yours")
+            return super().__getattribute__(name)
+
+    loaderwatch.attach(numbers())
+    hidden = False
+    other = Secretive(TensorDataset(torch.arange(4)), 2, sampler=range(4))
+    iterator = iter(other)
+    hidden = True
+    with pytest.raises(RuntimeError, match="not yours"):
+        iter(other)  # PyTorch asks, too
+    hidden = False
+    assert (len(list(iterator)), len(list(other))) == (2, 2)
+    assert rings.main().of(RecordKind.STEP) == []
 
 
 def test_detached_with_the_one_they_stand_for(rings: RingFolder) -> None:
