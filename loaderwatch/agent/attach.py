@@ -187,10 +187,11 @@ def detach(loader: Any) -> Any:
     if watch is not None:
         watch.closed = True
         loaders.unwatch_iterators(watch)
+        everything.forget(watch)
         for one in loaders.watched_loaders():
             if loaders.watch_of(one) is watch:  # itself, and what was iterated in its place
                 loaders.unwatch_loader(one)
-        everything.forget(watch)
+    loaders.unwatch_loader(watched)  # also one that was made of a watched one's class, and never iterated
     return loader
 
 

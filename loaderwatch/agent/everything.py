@@ -1,8 +1,8 @@
 """Loaders that nobody handed to ``attach``: of frameworks, in place of one that was, or all of them.
 
-Every DataLoader comes by here as it is iterated. ``attach()`` without a loader watches each from then on. A framework's
-``prepare`` makes a new loader out of the one it is given (accelerate, and so transformers): that one is watched as the
-attached one would have been.
+Every DataLoader comes by here as it is iterated. ``attach()`` without a loader watches each from then on. Frameworks make a
+new loader out of the one they are given (accelerate, and so transformers; Lightning for several ranks): that one is watched
+as the attached one would have been.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def watch_everything() -> None:
 
 def watch_substitutes(loader: Any, watch: Watch) -> None:
     """Watch what is iterated in place of this loader, which may be gone by then."""
-    forget(watch)
+    # Of loaders that are gone nothing is kept: people attach anew in every epoch.
+    _attached[:] = [one for one in _attached if one.watch is not watch and one.source() is not None]
     source = next(iter(_sources(loader)), None)
-    _attached[:] = [one for one in _attached if one.source() is not None]  # people attach anew in every epoch
     _attached.append(Attached(_weakly(source), _weakly(_dataset_of(loader)), watch))
     _install()
 

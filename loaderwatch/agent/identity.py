@@ -89,8 +89,8 @@ def find_run(name: str | None, environ: Mapping[str, str] | None = None, *, reda
 def shared_facts(env: Mapping[str, str]) -> list[str]:
     """What every rank of this run sees alike, and the next run sees differently, as far as the environment tells.
 
-    A multi-node torchrun with a fixed ``--rdzv-id`` and endpoint looks the same every time: name such runs with
-    LOADERWATCH_RUN.
+    A multi-node torchrun with a fixed ``--rdzv-id`` and endpoint looks the same every time, and so do nodes that are started
+    by hand to meet at one address: name such runs with LOADERWATCH_RUN.
     """
     if "RANK" in env and "WORLD_SIZE" in env and "MASTER_ADDR" in env:
         facts = [
@@ -115,7 +115,8 @@ def shared_facts(env: Mapping[str, str]) -> list[str]:
         return ["spawn", *parent_facts()]
     first = first_rank(env)
     given = launched_with(first)
-    if "NODE_RANK" in given and "MASTER_ADDR" in given:  # by hand, on each node
+    # By hand, on each node. A cluster may set the rest for scripts that are no rank of anything, too.
+    if "NODE_RANK" in given and "MASTER_ADDR" in given and (_number(given, "WORLD_SIZE") or 1) > 1:
         return ["nodes", given["MASTER_ADDR"], given.get("MASTER_PORT", "")]
     return ["single", *process_facts(first)]
 

@@ -29,7 +29,7 @@ CROWDED_RUNNABLE_RATIO = 0.5
 LONE_THREADS = 2  # a worker's main thread and the thread that sends its batches
 HELPER_CPU_RATIO = 0.25
 FIGHTING_RATIO = (
-    0.5  # of the usable CPUs: workers that use less of them do not push each other off, something else does
+    0.5  # of the usable CPUs: workers that use less do not push each other off, something else does
 )
 CROWD = 1.5  # workers per usable CPU
 LONE_CROWD = 2.0  # the same for a single loader: up to here what a sample costs matters, not how many workers there are

@@ -388,15 +388,6 @@ def test_loader_subclass_with_a_generator(rings: RingFolder) -> None:
     assert len(rings.workers()) == 2
 
 
-def test_rebuilt_by_a_framework(rings: RingFolder) -> None:
-    loader = loaderwatch.attach(DataLoader(Squares(8), batch_size=2))
-    rebuilt = type(loader)(loader.dataset, batch_size=4)
-    assert len(batches(rebuilt)) == 2
-    assert len(rings.main().of(RecordKind.STEP)) == 2
-    (info,) = rings.processes()[0].loaders
-    assert (info.name, info.batch_size) == ("train", 4)
-
-
 @pytest.mark.skipif(
     "in_order" not in inspect.signature(DataLoader).parameters, reason="this PyTorch loads in order only"
 )

@@ -75,14 +75,15 @@ def test_one_that_reads_the_same_stream(rings: RingFolder) -> None:
 
 
 def test_one_that_is_made_by_calling_its_class(rings: RingFolder) -> None:
-    """As Lightning does to give each rank its part."""
+    """As Lightning does to give each rank its part. It is described anew."""
     loader = loaderwatch.attach(numbers(), name="mine")
     for _ in range(2):
-        made = type(loader)(loader.dataset, 2, sampler=range(6))
-        assert len(list(made)) == 3
-    assert epochs(rings) == [(0, 3), (0, 3)]
+        made = type(loader)(loader.dataset, 4, sampler=range(8))
+        assert len(list(made)) == 2
+    assert epochs(rings) == [(0, 2), (0, 2)]
+    assert len(rings.main().of(RecordKind.STEP)) == 4
     (info,) = rings.processes()
-    assert [one.name for one in info.loaders] == ["mine"]
+    assert [(one.name, one.batch_size, one.sampler_class) for one in info.loaders] == [("mine", 4, "range")]
 
 
 def test_others_are_left_alone(rings: RingFolder) -> None:
@@ -132,6 +133,15 @@ def test_detached_with_the_one_they_stand_for(rings: RingFolder) -> None:
     assert type(made) is type(loader) is DataLoader
     assert DataLoader.__iter__ is before
     list(made)
+    assert epochs(rings) == [(0, 6)]
+
+
+def test_detached_before_it_was_iterated(rings: RingFolder) -> None:
+    loader = loaderwatch.attach(numbers())
+    made = type(loader)(loader.dataset, 4)
+    loaderwatch.detach(made)
+    assert type(made) is DataLoader
+    assert len(list(loader)) == 6
     assert epochs(rings) == [(0, 6)]
 
 

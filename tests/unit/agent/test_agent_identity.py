@@ -107,11 +107,21 @@ def test_ranks_that_the_first_one_starts_later_belong_to_its_run() -> None:
 
 def test_nodes_that_are_started_by_hand_meet_at_an_address() -> None:
     here, there, elsewhere = (
-        runs_of_a_script(NODE_RANK=node, MASTER_ADDR="node0", MASTER_PORT=port)
+        runs_of_a_script(NODE_RANK=node, MASTER_ADDR="node0", MASTER_PORT=port, WORLD_SIZE="4")
         for node, port in (("0", "1234"), ("1", "1234"), ("0", "1235"))
     )
     assert {*here} == {*there} != {*elsewhere}
     assert len({*here, *there, *elsewhere}) == 2
+
+
+def test_a_cluster_that_names_a_meeting_point_for_one_process() -> None:
+    """Scripts that run there one after the other are runs of their own."""
+    once, again = (
+        runs_of_a_script(NODE_RANK="0", MASTER_ADDR="node0", MASTER_PORT="1234", **more)
+        for more in ({}, {"WORLD_SIZE": "1"})
+    )
+    assert [len({*once}), len({*again})] == [1, 1]
+    assert once != again
 
 
 def test_named_run() -> None:
