@@ -14,10 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -32,9 +28,9 @@ import psutil
 from benchmarks.client import Connection, follow, page_queries, quantiles
 from benchmarks.envelopes import INTERVAL_S, PER_S, RUN, STEPS, Streamer, streamers
 from benchmarks.meter import Meter
+from benchmarks.serving import TOKEN, serving
 from loaderwatch.core.wire import encode
 
-TOKEN: Final = "benchmark-token-0123456789abcdef"
 WARM_UP_S: Final = 3.0
 STEADY_S: Final = 300.0
 """Memory is judged in runs at least this long: windows reach back two minutes."""
@@ -61,7 +57,8 @@ class Measured:
     """By first rank of a streamer: count of steps, when it was reached."""
 
 
-async def _stream(streamer: Streamer, port: int, begin: float, seconds: float, measured: Measured) -> None:
+async def stream(streamer: Streamer, port: int, begin: float, seconds: float, measured: Measured) -> None:
+    """Send what one host's streamer does, for so long."""
     connection = Connection(port, TOKEN)
     first = streamer.ranks[0]
     unseen = measured.unseen[first] = deque()
@@ -137,7 +134,7 @@ async def _drive(port: int, pid: int, ranks: int, workers: int, seconds: float) 
     ]
     try:
         await asyncio.gather(
-            *(_stream(s, port, begin, seconds, measured) for s in streamers(ranks, workers)),
+            *(stream(s, port, begin, seconds, measured) for s in streamers(ranks, workers)),
             _look(port, ranks, begin + seconds, measured),
         )
         await asyncio.sleep(1.5)
@@ -165,34 +162,13 @@ class Line:
 def measure(ranks: int, workers: int, seconds: float) -> list[Line]:
     """Start a server, drive it, stop it."""
     with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as directory:
-        port = _free_port()
-        log = Path(directory) / "server.log"
-        with log.open("wb") as output:
-            server = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "loaderwatch", "serve", "--data-dir", directory),
-                    *("--port", str(port), "--token", TOKEN),
-                ],
-                env={**os.environ, "LOADERWATCH_DIR": directory},
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        try:
-            asyncio.run(_ready(port, server, log))
+        with serving(Path(directory)) as server:
             own, began = psutil.Process().cpu_times(), time.monotonic()
-            measured = asyncio.run(_drive(port, server.pid, ranks, workers, seconds))
+            measured = asyncio.run(_drive(server.port, server.pid, ranks, workers, seconds))
             wall, now = time.monotonic() - began, psutil.Process().cpu_times()
             generator = (now.user + now.system - own.user - own.system) / wall
             stored = sum(path.stat().st_size for path in (Path(directory) / "runs").iterdir())
-        finally:
-            os.killpg(server.pid, signal.SIGTERM)
-            try:
-                server.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(server.pid, signal.SIGKILL)
-                server.wait(30)
-        said = log.read_text()[-2000:]
+        said = server.log.read_text()[-2000:]
     lines = _lines(measured, wall, generator, stored, ranks, seconds)
     if "Traceback" in said:
         lines.append(Line("errors in the server's log", said, said, "none", True))
@@ -261,26 +237,6 @@ def _thirds(values: Sequence[int]) -> tuple[float, float, float]:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-async def _ready(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and server.poll() is None:
-        connection = Connection(port, TOKEN)
-        try:
-            if (await connection.ask("GET", "/healthz"))[0] == 200:
-                return
-        except OSError:
-            await asyncio.sleep(0.2)
-        finally:
-            connection.close()
-    raise RuntimeError(f"the server did not start:\n{log.read_text()[-2000:]}")
 
 
 def main() -> int:

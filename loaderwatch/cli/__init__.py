@@ -25,6 +25,9 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.prepare_parser(subparsers)
+    for described in subparsers.choices.values():
+        if described.description:  # a docstring, with marks that a terminal does not draw
+            described.description = described.description.replace("``", "")
     return parser
 
 

@@ -10,7 +10,7 @@ import msgspec
 from loaderwatch.detect.finding import SEVERITIES, Finding
 from loaderwatch.detect.pace import totals_since
 from loaderwatch.detect.phrases import count, duration, percent
-from loaderwatch.detect.window import RunWindow
+from loaderwatch.detect.window import RankWindow, RunWindow
 
 RECENT_NS = 30_000_000_000
 FEW_STEPS = 5
@@ -48,6 +48,13 @@ def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
             else f"The training process crashed{how}.",
             advice="Its last steps and open span are on this page.",
         )
+    unwatched = [
+        rank
+        for _, rank in sorted(window.ranks.items())
+        if rank.process.tripped and rank.process.state == "live"
+    ]
+    if unwatched:
+        return _stepped_aside(unwatched, len(window.ranks))
     live = [
         totals
         for rank in window.ranks.values()
@@ -73,6 +80,20 @@ def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
         title=f"Healthy: data wait takes {percent(share)} of each step; {steps_per_s:.1f} steps/s on"
         f" {count(ranks, 'rank')}.",
         advice="",
+    )
+
+
+def _stepped_aside(unwatched: Sequence[RankWindow], ranks: int) -> Verdict:
+    """The hooks gave up after faults of ours: what stands still on the page is not the training."""
+    first = unwatched[0]
+    where = f" on rank {first.rank}" if ranks > 1 else ""
+    others = f" and {count(len(unwatched) - 1, 'other')}" if len(unwatched) > 1 else ""
+    return Verdict(
+        severity="info",
+        title=f"loaderwatch stepped aside{where}{others} after {first.process.faults} faults of its own;"
+        " training goes on unwatched.",
+        advice="Nothing is wrong with the training: what the page says of it has stood still since. The job's stderr names"
+        " the fault, and a bug report with that line helps. A restart of the job is watched again.",
     )
 
 

@@ -134,6 +134,7 @@ def _rank_row(
         "pid": rank.process.pid,
         "state": "lost" if lost and rank.process.state == "live" else rank.process.state,
         "exit": rank.process.exit,
+        "watched": not rank.process.tripped,
         "step": _steps(rank, totals),
         "epoch": span.epoch if span is not None else None,
         "batch": span.batch if span is not None else None,

@@ -19,7 +19,7 @@ _NOTICE_LENGTH: Final = 400
 def run_link(base_url: str, run_id: str, rank: int | None = None) -> str:
     """The page's address of a run, or of one rank of it."""
     link = f"{base_url}/#/runs/{quote(run_id)}"
-    return link if rank is None else f"{link}/rank/{rank}"
+    return link if rank is None else f"{link}/ranks/{rank}"
 
 
 def notice(announcement: Announcement, run_id: str, base_url: str) -> str:

@@ -168,7 +168,7 @@ class Outbox:
                 return
             self._lost.update(count_rows(payload))
             set_aside(entry.path, ".rejected")
-            for old in sorted(entry.path.parent.glob("*.rejected"))[:-MAX_REJECTED]:
+            for old in sorted(entry.path.parent.glob("*.rejected*"))[:-MAX_REJECTED]:
                 old.unlink(missing_ok=True)
             self._settle(entry)
 

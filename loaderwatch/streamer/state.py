@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.aside import free_path
 from loaderwatch.core.config import Settings
 from loaderwatch.core.private import private_folder
 
@@ -66,14 +67,18 @@ def boot_id() -> str | None:
 
 
 def set_aside(path: Path, suffix: str = ".corrupt", folder: Path | None = None) -> None:
-    """Rename a file that cannot be used, so that a person can look at it; into ``folder``, if one is named."""
-    name = path.name + suffix
+    """Rename a file that cannot be used, so that a person can look at it; into ``folder``, if one is named.
+
+    What was set aside before under the same name stays: the second gets a number.
+    """
     try:
         if folder is not None:
             private_folder(folder)
-            shutil.move(path, folder / name)
-            return
-        path.rename(path.with_name(name))
+        target = free_path((folder or path.parent) / (path.name + suffix))
+        if folder is not None:
+            shutil.move(path, target)
+        else:
+            path.rename(target)
     except OSError as error:
         log.warning("%s cannot be set aside: %s", path, error)
 

@@ -258,6 +258,7 @@ def test_lost_records_and_missing_gpu_are_said(server: PageServer, watched: Watc
     expect(page.get_by_role("heading", name="Compute duty")).to_be_visible()
     expect(page.locator("[data-card=gpu]")).to_contain_text("No NVIDIA driver on this machine")
     expect(page.locator(".lost-records")).to_have_count(0)
+    expect(page.locator(".unwatched")).to_have_count(0)
     expect(page.locator(".verdict")).to_contain_text("Nothing is wrong")
 
 
@@ -347,6 +348,8 @@ def test_256_ranks(server: PageServer, watched: Watched) -> None:
     expect(page.locator("table.ranks tbody tr").first).to_contain_text("rank 0")
     page.get_by_role("button", name="Rank", exact=True).click()
     expect(page.locator("table.ranks tbody tr").first).to_contain_text("rank 255")
+    expect(page.locator("table.ranks tbody tr").first).to_contain_text("not watched any more")
+    expect(page.locator(".page-head .unwatched")).to_have_text("1 rank not watched any more")
 
 
 def test_first_paint_does_not_wait_for_plotly(

@@ -56,6 +56,7 @@ class FakeRun:
     findings: list[Json] = field(default_factory=list)
     verdict: Json | None = None
     exit: str | None = None
+    unwatched: tuple[int, ...] = ()  # ranks where the hooks have stepped aside
     t0: float = 0.0
 
     def now(self, wall: float) -> float:
@@ -242,6 +243,7 @@ def _imagenet(t0: float) -> FakeRun:
         hosts=hosts,
         gpu="real",
         slow_rank=37,
+        unwatched=(255,),
         t0=t0,
     )
     run.findings = [

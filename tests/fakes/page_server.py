@@ -60,7 +60,7 @@ def summary(run: FakeRun, wall: float) -> Json:
         ranks.append(
             {"rank": rank, "host": run.hosts[rank * len(run.hosts) // run.ranks], "pid": 4711 + rank,
              "state": {"live": "live", "hung": "hung" if rank == 1 else "live"}.get(run.state, run.state),
-             "exit": run.exit, "step": int((now - run.t0) * 9.7), "epoch": int((now - run.t0) // run.epoch_s),
+             "exit": run.exit, "watched": rank not in run.unwatched, "step": int((now - run.t0) * 9.7), "epoch": int((now - run.t0) // run.epoch_s),
              "batch": int((now - run.t0) % run.epoch_s * 9.7), "phase": "wait" if stuck else "forward",
              "phase_age_s": wall - now if stuck else 0.02, "steps_per_s": 0.0 if stuck else run.value("steps_per_s", rank, now),
              "data_wait_ratio": 1.0 if stuck else share, "step_s": run.value("step_s", rank, now), "wait_s": parts["wait_s"],

@@ -190,7 +190,7 @@ def test_an_alert_from_firing_to_resolved_with_one_message_each(tmp_path: Path) 
         assert began["title"].startswith("Rank 0 hangs")
         assert "Worker 1 is blocked." in began["message"]
         assert "Look at sample 7." in began["message"]
-        assert f"{access.url}/#/runs/run-1/rank/0" in began["message"]
+        assert f"{access.url}/#/runs/run-1/ranks/0" in began["message"]
         assert began["type"] == "failure"
         assert ended["title"].startswith("Resolved: Rank 0 hangs")
         assert [n["rank"] for n in notices] == [0, 0]

@@ -17,7 +17,7 @@ export function summary(more = {}) {
 /** @param {number} n @param {number|null} wait @returns {import("../../web/js/types.js").RankRow} */
 export function rank(n, wait) {
   return {
-    rank: n, host: "gpu01", pid: 4000 + n, state: "live", exit: null, step: 1, epoch: 0, batch: 1, phase: "wait", phase_age_s: 0.1,
+    rank: n, host: "gpu01", pid: 4000 + n, state: "live", exit: null, watched: true, step: 1, epoch: 0, batch: 1, phase: "wait", phase_age_s: 0.1,
     steps_per_s: 9, data_wait_ratio: wait, step_s: 0.05, wait_s: 0.04, ready_batches: 0, gpu: n, gpu_utilization_ratio: 0.5, seen_at: 1600,
   };
 }

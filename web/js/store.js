@@ -63,7 +63,7 @@ export function parseRoute(hash) {
   const parts = hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
   const run = parts[0] === "runs" && parts[1] ? parts[1] : null;
   if (run === null) return { page: "runs", run: null, rank: null, finding: null };
-  if (/^ranks?$/.test(parts[2] ?? "") && /^\d+$/.test(parts[3] ?? ""))
+  if (parts[2] === "ranks" && /^\d+$/.test(parts[3] ?? ""))
     return { page: "rank", run, rank: Number(parts[3]), finding: null };
   return { page: "run", run, rank: null, finding: parts[2] === "findings" ? (parts[3] ?? null) : null };
 }

@@ -9,7 +9,7 @@
  * @typedef {{rank: number, loader: number, name: string, role: string, num_workers?: number|null, batch_size?: number|null,
  *   dataset_class?: string|null, dataset_length?: number|null, batches?: number|null, prefetch_factor?: number|null,
  *   persistent_workers?: boolean|null, pin_memory?: boolean|null}} Loader
- * @typedef {{rank: number, host: string, pid: number, state: string, exit: string|null, step: number|null, epoch: number|null,
+ * @typedef {{rank: number, host: string, pid: number, state: string, exit: string|null, watched: boolean, step: number|null, epoch: number|null,
  *   batch: number|null, phase: string|null, phase_age_s: number|null, steps_per_s: number|null, data_wait_ratio: number|null,
  *   step_s: number|null, wait_s: number|null, ready_batches: number|null, gpu: number|null,
  *   gpu_utilization_ratio: number|null, seen_at: number|null}} RankRow

@@ -13,6 +13,7 @@ from typing import Final
 import duckdb
 import msgspec
 
+from loaderwatch.core.aside import free_path
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.server.store.protocol import StoredRun, StoreError, UnknownRun
 from loaderwatch.server.store.runfile import NotOurFile, RunFile
@@ -119,11 +120,7 @@ class RunFiles:
         wal = path.with_name(path.name + ".wal")
         for each in (path, wal, path.with_suffix(".json")):
             if each.exists():
-                target = each.with_name(f"{each.name}.corrupt-{stamp}")
-                number = 1
-                while target.exists():
-                    number += 1
-                    target = each.with_name(f"{each.name}.corrupt-{stamp}-{number}")
+                target = free_path(each.with_name(f"{each.name}.corrupt-{stamp}"))
                 each.rename(target)
                 _log.error("%s is not a readable run (%s); set aside as %s", each, reason, target.name)
         self._cards.pop(path.stem, None)

@@ -99,3 +99,13 @@ def test_help_loads_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", ["serve", "demo", "run", "runs", "analyze", "export", "doctor", "token"])
+def test_help_is_written_for_a_terminal(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert f"usage: loaderwatch {command}" in shown
+    assert "`" not in shown

@@ -63,6 +63,7 @@ class RankBuilder:
         self.workers: list[SpanInfo] = []
         self.stacks: list[StackDump] = []
         self.state = "live"
+        self.faults = 0  # of ours; the hooks are out when it is not 0
         self.phase_names: list[str] = []
         self.host = "box"
         self.cuda = False
@@ -204,6 +205,8 @@ class RankBuilder:
                 cuda=self.cuda,
                 terminal=self.terminal,
                 exit=self.exit,
+                faults=self.faults,
+                tripped=self.faults > 0,
                 has_model=self.has_model,
                 has_optimizer=self.has_optimizer,
                 backend=self.backend,

@@ -44,6 +44,22 @@ def test_a_crash_and_an_end() -> None:
     assert verdict(run(rank), []).title.startswith("Finished")
 
 
+def test_who_is_not_watched_any_more_does_not_stand_outside_the_loop() -> None:
+    ranks = [RankBuilder(number, world_size=2) for number in range(2)]
+    for rank in ranks:
+        for number in range(300):
+            rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
+    ranks[1].open("outside", 100.0)
+    ranks[1].faults = 5
+    said = verdict(run(*ranks), [])
+    assert said.severity == "info"
+    assert said.title == (
+        "loaderwatch stepped aside on rank 1 after 5 faults of its own; training goes on unwatched."
+    )
+    ranks[1].state = "finished"
+    assert "stepped aside" not in verdict(run(*ranks), []).title
+
+
 def test_a_break_between_epochs_is_no_warm_up() -> None:
     rank = RankBuilder()
     for number in range(300):

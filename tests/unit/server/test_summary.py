@@ -96,6 +96,13 @@ def test_ranks_are_told_apart() -> None:
     assert found["world_size"] == 2
 
 
+def test_a_rank_whose_hooks_stepped_aside_is_not_watched() -> None:
+    found = _summary(
+        envelope(60, processes=[process(0, 2), process(1, 2, faults=5, tripped=True)], spans=[span(0, END)])
+    )
+    assert [row["watched"] for row in found["ranks"]] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("state", "age_s", "expected"), [("live", 3, "live"), ("live", 60, "lost"), ("crashed", 60, "crashed")]
 )

@@ -147,6 +147,10 @@ def test_the_state_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert load_state(tmp_path) is None
     assert [path.name for path in tmp_path.iterdir()] == ["state.json.corrupt"]
     assert load_state(tmp_path) is None
+    (tmp_path / "state.json").write_bytes(b"{}")  # the next one takes nothing's place
+    assert load_state(tmp_path) is None
+    kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert kept == {"state.json.corrupt": b"\xff\x00", "state.json.corrupt-2": b"{}"}
 
 
 @pytest.mark.parametrize("host", ["gpu01", "GPU_01.cluster.example", "...", "", "x" * 100, "ünïcode"])

@@ -80,7 +80,7 @@ function rankRow(r, columns, state, act) {
   /** @type {Record<string, Child>} */
   const cells = {
     rank: [h("a", { href: routeHash({ run: state.route.run, rank: r.rank }), "data-nav": true }, `rank ${r.rank}`), h("small", {}, `${r.host} · pid ${r.pid}`)],
-    state: [stateBadge(r.state), r.exit !== null && h("small", {}, r.exit)],
+    state: [stateBadge(r.state), r.exit !== null && h("small", {}, r.exit), !r.watched && h("small", {}, "not watched any more")],
     phase: [r.phase ?? "–", r.phase_age_s !== null && r.phase_age_s >= 1 ? h("small", {}, duration(r.phase_age_s)) : null],
     data_wait_ratio: h("span", { class: "metered" }, meter(r.data_wait_ratio, waitTone(r.data_wait_ratio)), h("span", {}, percent(r.data_wait_ratio))),
     steps_per_s: number(r.steps_per_s),

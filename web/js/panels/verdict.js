@@ -19,6 +19,7 @@ export function runHead(s, state) {
   const now = serverNow(state);
   const going = s.state === "live" || s.state === "hung";
   const loader = currentLoader(state);
+  const unwatched = s.ranks.filter((r) => !r.watched && r.state === "live").length;
   const facts = [
     `${plural(s.world_size, "rank")} on ${listed(s.hosts.map((host) => host.name))}`,
     going
@@ -37,6 +38,13 @@ export function runHead(s, state) {
         { class: "badge lost-records", title: "These records fell out of a full buffer before they could be sent. Charts may have gaps; totals may be low." },
         icon("gap"),
         `${count(s.lost_records)} records lost`,
+      ),
+    unwatched > 0 &&
+      h(
+        "span",
+        { class: "badge unwatched", title: "After several faults of its own loaderwatch stepped aside there; training goes on. The job's stderr names the fault." },
+        icon("gap"),
+        s.ranks.length === 1 ? "not watched any more" : `${plural(unwatched, "rank")} not watched any more`,
       ),
     h("p", { class: "page-meta" }, facts.filter(Boolean).map((fact) => h("span", {}, fact))),
   );

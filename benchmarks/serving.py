@@ -1,0 +1,77 @@
+"""A real server in a directory of its own, for as long as a benchmark needs it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+TOKEN: Final = "benchmark-token-0123456789abcdef"
+START_WITHIN_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Where it is, and what it says."""
+
+    port: int
+    pid: int
+    log: Path
+
+
+@contextmanager
+def serving(directory: Path) -> Iterator[Serving]:
+    """Start it, end it.
+
+    Raises:
+        RuntimeError: it did not start; with the end of its log.
+    """
+    port = _free_port()
+    log = directory / "server.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "loaderwatch", "serve", "--data-dir", str(directory)),
+                *("--port", str(port), "--token", TOKEN),
+            ],
+            env={**os.environ, "LOADERWATCH_DIR": str(directory)},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        _wait_until_ready(port, process, log)
+        yield Serving(port, process.pid, log)
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+
+
+def _wait_until_ready(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_WITHIN_S
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5):
+                return
+        except OSError:
+            time.sleep(0.2)
+    raise RuntimeError(f"the server did not start:\n{log.read_text()[-2000:]}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
