@@ -52,7 +52,8 @@ def serving(directory: Path) -> Iterator[Serving]:
         _wait_until_ready(port, process, log)
         yield Serving(port, process.pid, log)
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
         try:
             process.wait(30)
         except subprocess.TimeoutExpired:

@@ -373,6 +373,32 @@ def test_first_paint_does_not_wait_for_plotly(
     assert loaded > 0
 
 
+def test_a_chart_is_drawn_once_a_second(server: PageServer, watched: Watched) -> None:
+    """Data of several charts, alerts and ranges change at moments of their own: each redrawn for every one would cost a core."""
+    page = watched.page
+    page.set_viewport_size({"width": 1280, "height": 4000})
+    page.goto(f"{server.url}{BIG}/ranks/37")
+    for chart in ("steps", "lanes", "gpu", "small-host_cpu_ratio"):
+        drawn(page, chart)
+    page.evaluate("""() => {
+        window.draws = {};
+        const react = Plotly.react;
+        Plotly.react = (element, ...more) => {
+            window.draws[element.id] = (window.draws[element.id] ?? 0) + 1;
+            return react.call(Plotly, element, ...more);
+        };
+    }""")
+    (alert,) = [
+        f for f in next(r for r in server.runs if r.run_id in BIG).findings if f["code"] == "straggler"
+    ]
+    for _ in range(16):
+        page.wait_for_timeout(500)
+        alert["lost_s"] += 1
+    draws = page.evaluate("window.draws")
+    assert draws["plot-steps"] >= 3  # it moves
+    assert max(draws.values()) <= 10, draws
+
+
 def test_only_what_is_seen_is_asked_for(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.set_viewport_size({"width": 1280, "height": 500})
@@ -383,5 +409,5 @@ def test_only_what_is_seen_is_asked_for(server: PageServer, watched: Watched) ->
     page.wait_for_timeout(1500)
     assert any("metric=wait_s" in url for url in asked)
     assert not any("host_psi_io_ratio" in url for url in asked)
-    page.locator("[data-card='small-host_psi_io_ratio']").scroll_into_view_if_needed()
+    page.locator("[data-card=counters]").scroll_into_view_if_needed()
     until(page, lambda: any("host_psi_io_ratio" in url for url in asked), "the card's data is asked for")

@@ -141,8 +141,8 @@ export const LANES_LIMIT = 2000;
 /** @type {Source} */
 const READY = { id: "ready", when: "seen", timed: true, asks: rankKey, load: seriesOf(["ready_batches", "cached_batches"]) };
 
-/** @type {Source[]} */
-const SMALL = COUNTERS.map((c) => ({ id: `small-${c.metric}`, when: "seen", timed: true, asks: rankKey, load: seriesOf([c.metric], 1) }));
+/** All in one call: a browser asks a server for six things at a time. @type {Source} */
+const SMALL = { id: "counters", when: "seen", timed: true, asks: rankKey, load: seriesOf(COUNTERS.map((c) => c.metric), 1) };
 
 /** @param {string} id @param {string} path @param {Record<string, number>} [more] @returns {Source} */
 function ofRank(id, path, more = {}) {
@@ -158,7 +158,7 @@ function ofRank(id, path, more = {}) {
 export function sourcesOf(state) {
   if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, COUPLING, STEPS, GPU, HEATMAP, AUDIT];
   if (state.route.page === "rank")
-    return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, LANES, READY, GPU, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), ...SMALL];
+    return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, LANES, READY, GPU, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
   return [];
 }
 

@@ -13,9 +13,12 @@ import { currentLoader } from "./store.js";
  * @typedef {import("./charts/axis.js").Figure} Figure
  */
 
+/** The card whose data a chart shows. @param {string} id */
+export const cardOf = (id) => (id.startsWith("small-") ? "counters" : id);
+
 /** @param {State} state @param {string} id @param {Palette} palette @param {number} width @returns {Figure|null} null: nothing to draw */
 export function figureOf(state, id, palette, width) {
-  const held = state.cards[id];
+  const held = state.cards[cardOf(id)];
   if (held === undefined || held.data === null || held.range === null) return null;
   const range = commonRange(state) ?? held.range;
   const epochs = epochsOf(state);

@@ -2,7 +2,7 @@
 
 import { acknowledge, call, silence, takeStacks } from "./api.js";
 import { h, render } from "./dom.js";
-import { commonRange, figureOf } from "./figures.js";
+import { cardOf, commonRange, figureOf } from "./figures.js";
 import { listenKeys } from "./keys.js";
 import { blocked, helpDialog, topBar } from "./panels/frame.js";
 import { rankPage, runPage } from "./panels/pages.js";
@@ -20,6 +20,8 @@ import { applyTheme, readPalette, savedTheme } from "./theme.js";
  */
 
 const DRAW_EVERY_MS = 250;
+/** Alerts that change between two answers move their bands with the next one; where none comes, after so long. */
+const MARKS_EVERY_MS = 1200;
 const RUNS_EVERY_MS = 2000;
 
 const store = new Store();
@@ -162,7 +164,7 @@ const reactions = {
 
 let scheduled = false;
 let drawn_at = 0;
-/** What each chart was last drawn from. @type {Map<string, unknown[]>} */
+/** What each chart was last drawn from. @type {Map<string, {data: unknown[], marks: unknown[], other: unknown[], at: number}>} */
 let inputs = new Map();
 /** @type {Map<string, HTMLElement>} */
 const plots = new Map();
@@ -204,6 +206,9 @@ function paint() {
   paintCharts();
 }
 
+/** @param {unknown[]} a @param {unknown[]} b */
+const same = (a, b) => a.every((v, i) => v === b[i]);
+
 function paintCharts() {
   const { state } = store;
   /** @type {import("./types.js").Palette|null} */
@@ -212,14 +217,21 @@ function paintCharts() {
   for (const [id, element] of plots) if (!element.isConnected) plots.delete(id), void purge(element);
   for (const element of /** @type {NodeListOf<HTMLElement>} */ (app.querySelectorAll(".plot"))) {
     const id = element.id.slice("plot-".length);
-    if (!seen.has(id)) continue;
-    const wanted = [element, state.cards[id]?.data, range?.end, state.view, state.findings_version, state.cards.epochs?.data, state.theme, element.clientWidth, themeTurn];
+    const card = cardOf(id);
+    if (!seen.has(card)) continue;
+    const data = [state.cards[card]?.data, range?.end];
+    const marks = [state.findings_version, state.cards.epochs?.data];
+    const other = [element, state.view, state.theme, element.clientWidth, themeTurn];
     const before = inputs.get(id);
-    if (before !== undefined && before.every((v, i) => v === wanted[i])) continue;
+    if (before !== undefined && same(before.other, other)) {
+      // Only time has moved on. Once a second is enough: with the data, when that of all charts is there.
+      const moved = !same(before.data, data);
+      if (moved ? refresher.awaited() : same(before.marks, marks) || drawn_at - before.at < MARKS_EVERY_MS) continue;
+    }
     palette ??= readPalette(state.theme);
     const figure = figureOf(state, id, palette, element.clientWidth);
     if (figure === null) continue;
-    inputs.set(id, wanted);
+    inputs.set(id, { data, marks, other, at: drawn_at });
     plots.set(id, element);
     drawChart(element, figure, reactions).catch((error) => {
       inputs.delete(id);

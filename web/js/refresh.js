@@ -8,8 +8,12 @@ import { refreshAfter } from "./store.js";
  * @typedef {import("./types.js").State} State
  * @typedef {import("./types.js").CardData} CardData
  * @typedef {import("./cards.js").Source} Source
- * @typedef {{asked: string, due_at: number, stale: boolean, retry: boolean, abort: AbortController|null}} Progress
+ * @typedef {{asked: string, due_at: number, stale: boolean, retry: boolean, abort: AbortController|null, timed: boolean,
+ *   began: number}} Progress
  */
+
+/** So long the charts wait for each other's data. */
+const TOGETHER_S = 0.8;
 
 export class Refresher {
   /**
@@ -42,6 +46,12 @@ export class Refresher {
     this.progress.clear();
   }
 
+  /** Charts are asked for together and move together: is one of them still to come? Drawn one by one, each would be drawn twice. */
+  awaited() {
+    const now = performance.now() / 1000;
+    return [...this.progress.values()].some((p) => p.abort !== null && p.timed && now - p.began < TOGETHER_S);
+  }
+
   /** Ask for whatever is due. Called often; does nothing most of the time. */
   step() {
     const state = this.page.state();
@@ -52,7 +62,7 @@ export class Refresher {
       if (asks === null || (source.when === "seen" && !this.page.seen(source.id))) continue;
       let p = this.progress.get(source.id);
       if (p === undefined) {
-        p = { asked: "", due_at: 0, stale: true, retry: false, abort: null };
+        p = { asked: "", due_at: 0, stale: true, retry: false, abort: null, timed: source.timed ?? false, began: 0 };
         this.progress.set(source.id, p);
       }
       const changed = asks !== p.asked;
@@ -73,6 +83,7 @@ export class Refresher {
     if (range === null) return;
     const abort = new AbortController();
     p.abort = abort;
+    p.began = began;
     p.asked = asks;
     p.stale = false;
     p.retry = false;

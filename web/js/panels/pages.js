@@ -94,7 +94,7 @@ export function rankPage(state, act) {
       body: samplesTable(state.cards.samples?.data ?? null, state, act),
       empty: state.cards.samples?.data?.length === 0 ? empty("No samples timed yet", "Iterable datasets and wrapped loaders have no index to name.") : null,
     }),
-    h("section", { key: "small", class: "smalls", "aria-label": "Hardware counters" }, h("h2", { class: "section-title" }, "Machine and processes"), h("div", { class: "small-grid" }, COUNTERS.map((c) => smallCard(state, c)))),
+    h("section", { key: "small", class: "smalls", "data-card": "counters", "aria-label": "Hardware counters" }, h("h2", { class: "section-title" }, "Machine and processes"), h("div", { class: "small-grid" }, COUNTERS.map((c) => smallCard(state, c)))),
     stacksCard(state, act),
   );
 }
@@ -216,11 +216,11 @@ function readyCard(state) {
 
 /** @param {State} state @param {import("../charts/small.js").Counter} c */
 function smallCard(state, c) {
-  const held = state.cards[`small-${c.metric}`];
+  const held = state.cards.counters;
   const series = held?.data?.[c.metric];
   return h(
     "div",
-    { class: `small${held === undefined ? " is-loading" : ""}`, key: c.metric, "data-card": `small-${c.metric}` },
+    { class: `small${held === undefined ? " is-loading" : ""}`, key: c.metric },
     h("p", { class: "small-head", title: c.about }, h("span", {}, c.name), h("b", {}, inUnit(latest(series), c.unit))),
     held === undefined ? skeleton("92px") : held.data === null ? h("p", { class: "small-none" }, "Could not be loaded") : isEmpty(series) ? h("p", { class: "small-none" }, "Not offered by this system") : plot(`small-${c.metric}`, "92px", c.name),
     h("p", { class: "small-about" }, c.about),
