@@ -7,6 +7,7 @@ shows the page does not have, and a script that is not watched should not wait f
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,8 @@ __all__ = ["__version__", "attach", "detach", "phase", "url"]
 __version__ = "0.1.0"
 
 L = TypeVar("L")
+
+_failed = False
 
 
 def attach(
@@ -58,9 +61,11 @@ def attach(
     collects = gc.isenabled()
     gc.disable()
     try:
-        from loaderwatch.agent.attach import attach as attach_now
-
-        watched: L = attach_now(loader, name, role, model, optimizer, run, server)
+        agent = _agent()
+        if agent is None:
+            _check(loader, name, role, model, optimizer, run, server)
+            return loader
+        watched: L = agent.attach(loader, name, role, model, optimizer, run, server)
     finally:
         if collects:
             gc.enable()
@@ -73,11 +78,10 @@ def detach(loader: L = None) -> L:  # type: ignore[assignment]
     Returns:
         The loader; of a wrapper, the loader inside.
     """
-    if _disabled():
+    agent = None if _disabled() else _agent()
+    if agent is None:
         return loader
-    from loaderwatch.agent.attach import detach as detach_now
-
-    plain: L = detach_now(loader)
+    plain: L = agent.detach(loader)
     return plain
 
 
@@ -95,11 +99,31 @@ def phase(name: str) -> UserPhase:
 
 def url() -> str:
     """The page's address; waits up to 5 seconds for the server to come up, "" when there is none."""
-    if _disabled():
-        return ""
-    from loaderwatch.agent.attach import url as url_now
+    agent = None if _disabled() else _agent()
+    return "" if agent is None else str(agent.url())
 
-    return url_now()
+
+def _agent() -> Any:
+    """The module behind these names. None where it cannot be loaded, e.g. with a PyTorch that we do not know; said once."""
+    global _failed
+    if _failed:
+        return None
+    from loaderwatch.agent.guard import guard, say, shield
+
+    module = shield(importlib.import_module)("loaderwatch.agent.attach")
+    if module is None:
+        _failed = True
+        say(f"cannot be loaded here ({guard.last}); training goes on unwatched")
+    return module
+
+
+def _check(*arguments: Any) -> None:
+    """What is wrong with an argument is said even where nothing can be watched."""
+    from loaderwatch.agent.guard import ask
+
+    module = ask(lambda: importlib.import_module("loaderwatch.agent.arguments"))
+    if module is not None:
+        module.check_arguments(*arguments)
 
 
 def _disabled() -> bool:

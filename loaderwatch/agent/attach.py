@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import multiprocessing
-import os
 import time
 from typing import Any, Final
 
@@ -138,13 +137,12 @@ def _watch(
         role = everything.guess_role(loader, session.info.loaders)
         name = name or type(getattr(loader, "dataset", loader)).__name__
     described = session.add_loader(describe_loader(loader, 0, name or role, role, class_name))
-    on_posix = os.name == "posix"
     watch = Watch(
         described.loader,
         described.name,
         role,
         session.recorder,
-        session.make_probe if on_posix else None,
+        session.make_probe,
         session.make_fetch,
         session.refresh,
     )

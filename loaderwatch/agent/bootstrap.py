@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import resource
 import runpy
 import sys
 import traceback
@@ -16,6 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loaderwatch.agent import ondemand
+
+try:
+    import resource
+except ImportError:  # Windows, which writes no core files
+    resource = None  # type: ignore[assignment]
 
 
 def main(argv: Sequence[str]) -> None:
@@ -34,7 +38,8 @@ def main(argv: Sequence[str]) -> None:
     inspection = Inspection(target, Path(folder), int(leash))
     inspection.install()
     faulthandler.enable()  # where it stands, when it is stopped for taking too long
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     try:
         _run(target, as_module)
     except SystemExit as ended:

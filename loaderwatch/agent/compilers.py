@@ -62,9 +62,8 @@ def _codes_of(module: Any) -> Iterator[CodeType]:
 def hide_from_script() -> None:
     """Take our hooks off while TorchScript compiles a module."""
     global _own_create
-    recursive: Any = (
-        torch.jit._recursive
-    )  # private: torch.jit.script itself may be bound to other names already
+    # private: torch.jit.script itself may be bound to other names already
+    recursive: Any = getattr(torch.jit, "_recursive", None)
     own = getattr(recursive, "create_script_module", None)
     if _own_create is not None or own is None:
         return

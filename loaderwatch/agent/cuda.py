@@ -6,9 +6,11 @@ completes at once if the GPU is idle by then. The time between the two is the GP
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -107,9 +109,45 @@ class CudaClock:
             self._pool += (batch.requested, delivered)  # ``left`` is the next batch's own
 
 
+class _ElsewhereClock(CudaClock):
+    """Of a device that is not the current one: there an event would open a context, and time a stream that does nothing."""
+
+    def __init__(self, ring: RingWriter, cuda: Any, device: int) -> None:
+        super().__init__(ring, lambda: cuda.Event(enable_timing=True), cuda.is_current_stream_capturing)
+        self._on_device: Callable[[], AbstractContextManager[None]] = lambda: cuda.device(device)
+
+    def request(self) -> None:
+        with self._on_device():
+            super().request()
+
+    def deliver(self, loader: int, epoch: int, batch: int, request_ns: int) -> None:
+        with self._on_device():
+            super().deliver(loader, epoch, batch, request_ns)
+
+
 def cuda_clock(ring: RingWriter) -> CudaClock | None:
-    """A clock for the current device; None while CUDA is not in use by this process."""
+    """A clock for the device that computes; None while CUDA is not in use by this process, or nobody can say which that is."""
     cuda: Any = sys.modules.get("torch.cuda")
     if cuda is None or not cuda.is_initialized():
         return None
+    device = computing_device(cuda, os.environ)
+    if device is None:
+        return None
+    if device != cuda.current_device():
+        return _ElsewhereClock(ring, cuda, device)
     return CudaClock(ring, lambda: cuda.Event(enable_timing=True), cuda.is_current_stream_capturing)
+
+
+def computing_device(cuda: Any, environ: Mapping[str, str]) -> int | None:
+    """The CUDA device that holds this process's tensors, else the one it chose: ``.to(rank)`` leaves the current one at 0.
+
+    ``cuda`` is ``torch.cuda``, initialized. None in doubt.
+    """
+    count: int = cuda.device_count()
+    current: int = cuda.current_device()
+    held: dict[int, int] = {}
+    if cuda.get_allocator_backend() == "native":  # of others, asking may open a context on each device
+        held = {device: cuda.memory_reserved(device) for device in range(count)}
+    if any(held.values()) and not (current and held[current]):
+        return max(held, key=lambda device: (held[device], device == current))
+    return current if current or count == 1 or environ.get("LOCAL_RANK") == "0" else None

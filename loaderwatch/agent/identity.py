@@ -10,8 +10,11 @@ import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
+from loaderwatch.agent.cuda import computing_device
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.wire import MAX_NAME
 
@@ -185,19 +188,44 @@ def slugged(name: str) -> str:
     return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:64]
 
 
-def find_gpu_uuid(environ: Mapping[str, str] | None = None) -> str | None:
-    """UUID of this process's GPU; None when CUDA is not initialized here and the environment names none."""
+def find_gpu_uuid(
+    environ: Mapping[str, str] | None = None, driver: Path = Path("/proc/driver/nvidia")
+) -> str | None:
+    """UUID of this process's GPU: what CUDA says once it is in use here, before that the environment; None in doubt."""
     env = os.environ if environ is None else environ
-    cuda = sys.modules.get("torch.cuda")
-    if cuda is not None and cuda.is_available() and cuda.is_initialized():
-        uuid = getattr(cuda.get_device_properties(cuda.current_device()), "uuid", None)
-        if uuid is not None:
-            return f"GPU-{uuid}"
-    visible = env.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    local = _number(env, "LOCAL_RANK") or 0
-    if local < len(visible) and visible[local].strip().startswith(("GPU-", "MIG-")):
-        return visible[local].strip()
-    return None
+    cuda: Any = sys.modules.get("torch.cuda")
+    if cuda is not None and cuda.is_initialized():
+        device = computing_device(cuda, env)
+        uuid = None if device is None else getattr(cuda.get_device_properties(device), "uuid", None)
+        return None if uuid is None else f"GPU-{uuid}"
+    visible = _visible_gpus(env)
+    local = _number(env, "LOCAL_RANK")
+    if len(visible) == 1:
+        chosen = visible[0]
+    elif local is not None and 0 <= local < len(visible):
+        chosen = visible[local]  # by convention; whoever computes elsewhere corrects it when CUDA is in use
+    else:
+        return None
+    if chosen.isdecimal():
+        # CUDA counts what a container or cgroup leaves it, in an order of its own: of several GPUs, a number names none.
+        return _only_gpu(driver) if int(chosen) == 0 else None
+    return chosen
+
+
+def _visible_gpus(env: Mapping[str, str]) -> list[str]:
+    """The entries of CUDA_VISIBLE_DEVICES; what CUDA does not understand hides all that follows."""
+    entries = (entry.strip() for entry in env.get("CUDA_VISIBLE_DEVICES", "").split(","))
+    return [*takewhile(lambda entry: entry.isdecimal() or entry.startswith(("GPU-", "MIG-")), entries)]
+
+
+def _only_gpu(driver: Path) -> str | None:
+    """UUID of this machine's GPU, if it has a single one."""
+    try:
+        (information,) = driver.glob("gpus/*/information")
+        found = re.search(r"^GPU UUID:\s*(GPU-[0-9a-fA-F-]+)\s*$", information.read_text(), re.MULTILINE)
+    except (OSError, ValueError):
+        return None
+    return None if found is None else found[1]  # there are question marks before the GPU's first use
 
 
 def _number(env: Mapping[str, str], name: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sized
 from typing import Any, Final
 
-from torch.utils.data.dataloader import _BaseDataLoaderIter
+from torch.utils.data import dataloader
 
 from loaderwatch.agent.epoch import Epoch, nothing_to_read
 from loaderwatch.agent.guard import ask, shield
@@ -16,11 +16,13 @@ from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, Phase
 
 _classes: Final[dict[type, type]] = {}
+_TORCH: Final[type | tuple[()]] = getattr(dataloader, "_BaseDataLoaderIter", ())
+"""PyTorch's own iterators; none where they have another base, and theirs are timed as anybody's."""
 
 
 def is_torch_iterator(iterator: object) -> bool:
     """Whether its class can be swapped."""
-    return isinstance(iterator, _BaseDataLoaderIter)
+    return isinstance(iterator, _TORCH)
 
 
 def watch_iterator(iterator: Any, epoch: Epoch) -> None:

@@ -135,11 +135,14 @@ def _begun(loader: Any, started: Any, iterator: Any) -> Any:
         _note_kind(watch, epoch, iterator)
         watch_iterator(iterator, epoch)
     else:
-        # A generator of a subclass: its own loader's iterator is built inside the first next().
-        if epoch.kind is IterKind.WRAPPED and epoch.workers:
-            epoch.kind = IterKind.RESET
         watched = WrappedIterator(iterator, epoch)
-        watch.inner = epoch
+        if hasattr(iterator, "_workers") or hasattr(iterator, "_dataset_fetcher"):
+            _note_kind(watch, epoch, iterator)  # PyTorch's own, whose base has another name in this version
+        else:
+            # A generator of a subclass: its own loader's iterator is built inside the first next().
+            if epoch.kind is IterKind.WRAPPED and epoch.workers:
+                epoch.kind = IterKind.RESET
+            watch.inner = epoch
     watch.begun(epoch)
     _iterators.add(watched)
     return watched

@@ -80,20 +80,25 @@ class _Finder(MetaPathFinder):
 
 
 def _hook(module: Any) -> None:
-    from loaderwatch.agent.compilers import hide_from_compile
-
-    shield(hide_from_compile)()  # the first iteration, which attaches, may be inside a compiled function
+    shield(_hide_from_compile)()  # the first iteration, which attaches, may be inside a compiled function
 
     def attach_first(loader: Any, own: Callable[[Any], Any]) -> Any:
         hook.remove()
         import loaderwatch
-        from loaderwatch.agent.everything import arriving
 
         loaderwatch.attach()
-        return arriving(loader, own)
+        everything = sys.modules.get("loaderwatch.agent.everything")
+        # Without it nothing is watched, e.g. with a PyTorch that we do not know.
+        return own(loader) if everything is None else everything.arriving(loader, own)
 
     hook = EveryIter(module.DataLoader, attach_first)
     hook.install()
+
+
+def _hide_from_compile() -> None:
+    from loaderwatch.agent.compilers import hide_from_compile
+
+    hide_from_compile()
 
 
 def _inspecting(folder: str) -> Hook:

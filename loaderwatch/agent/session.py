@@ -37,7 +37,7 @@ from loaderwatch.agent.worker import WorkerProbe
 from loaderwatch.core.clock import monotonic_ns, wall_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.private import opener, own_folder
+from loaderwatch.core.private import opener, own_folder, replace_file
 from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
@@ -165,7 +165,7 @@ class Session:
         scratch = path.with_name(path.name + ".new")
         with open(scratch, "wb", opener=opener) as file:
             file.write(msgspec.json.encode(self.info))
-        scratch.replace(path)
+        replace_file(scratch, path)
 
     def publish_status(self) -> None:
         """Publish the slowly changing facts."""

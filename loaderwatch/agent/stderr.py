@@ -8,7 +8,7 @@ import sys
 
 try:
     import fcntl
-except ImportError:  # Windows: the streamer writes no notices there
+except ImportError:  # Windows: the streamer writes to our own descriptor there
     fcntl = None  # type: ignore[assignment]
 
 

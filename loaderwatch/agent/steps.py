@@ -34,6 +34,10 @@ from loaderwatch.agent.hot import PhaseClock
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 
+_engine_calls_back: Final[Callable[[Callable[[], None]], None] | None] = ask(
+    lambda: Variable._execution_engine.queue_callback
+)
+"""At the end of the backward pass. A private name of PyTorch's; None where it has another, and backward is unknown there."""
 MAX_PARTS: Final = 32
 """Parts of a model's output that are looked through for a tensor with a gradient."""
 MAX_WRAPPERS: Final = 4
@@ -48,7 +52,7 @@ class StepHooks(PhaseClock):
             recorder.ring.memory,
             Tensor,
             is_grad_enabled,
-            Variable._execution_engine.queue_callback,
+            _engine_calls_back or _nothing,
             guard.note,
         )
         self.recorder = recorder
@@ -65,7 +69,7 @@ class StepHooks(PhaseClock):
         self._handles.append(model.register_forward_pre_hook(self._hook(self.forward_began)))
         self._handles.append(model.register_forward_hook(self._hook(self.forward_ended)))
         last = next((one for one in reversed(list(model.parameters())) if one.requires_grad), None)
-        if last is not None:
+        if last is not None and _engine_calls_back is not None:
             self._handles.append(last.register_post_accumulate_grad_hook(self._hook(self.parameter_came)))
         buffers = synced_buffers(model)
         if buffers is not None:
@@ -113,6 +117,9 @@ class StepHooks(PhaseClock):
 
     def look_at_output(self, module: Any, output: Any) -> None:
         """Time backward from the moment the first gradient reaches the model's output."""
+        if _engine_calls_back is None:
+            self.blind_backward = True  # nobody would say when it ended
+            return
         tensor = output if type(output) is torch.Tensor else _first_tensor(output)
         node = tensor.grad_fn if tensor is not None else None
         if node is not None:
@@ -131,6 +138,10 @@ class StepHooks(PhaseClock):
         hook = Hook(function)
         self._hooks.append(hook)
         return hook
+
+
+def _nothing(_: Callable[[], None]) -> None:
+    pass
 
 
 def _on_device(inputs: tuple[Any, ...]) -> bool:

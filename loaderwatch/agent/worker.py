@@ -76,8 +76,11 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
     ring.set_span(Phase.STARTING, monotonic_ns(), probe.loader)
     _stacks = register_stacks(folder / f"{name}.stack", probe.stack_signal)
     stack_signal = probe.stack_signal if _stacks is not None else 0
-    ring.set_status(RingStatus(False, stack_signal, 0, False))
-    Finalize(None, _finish, args=(ring, stack_signal), exitpriority=-100)  # a worker leaves without atexit
+    guard.reset()  # a forked worker has the training process's count
+    guard.on_fault = lambda: _publish(ring, stack_signal, finished=False)
+    guard.on_fault()
+    # A worker leaves without atexit.
+    Finalize(None, _publish, args=(ring, stack_signal), kwargs={"finished": True}, exitpriority=-100)
     watch_collections(ring, worker_id)
     time_fetchers(FetchClock(ring, probe.loader, worker_id))
     trim_tracebacks()
@@ -94,15 +97,17 @@ def _is_first(mark: Path) -> bool:
     return True
 
 
-def _finish(ring: RingWriter, stack_signal: int) -> None:
-    """The worker was told to end and ends."""
-    ring.set_status(RingStatus(True, stack_signal, guard.faults, guard.tripped))
+def _publish(ring: RingWriter, stack_signal: int, *, finished: bool) -> None:
+    """Say what became of us; ``finished``: the worker was told to end and ends."""
+    ring.set_status(RingStatus(finished, stack_signal, guard.faults, guard.tripped))
 
 
 def time_fetchers(clock: FetchClock) -> None:
     """Time every fetcher that this process makes from now on."""
-    kind: Any = torch_data._DatasetKind
-    create = kind.create_fetcher
+    kind: Any = getattr(torch_data, "_DatasetKind", None)
+    create = getattr(kind, "create_fetcher", None)
+    if create is None:
+        return  # another version's: its fetches are unknown
     watch = shield(watch_fetcher)
     idle = shield(clock.idle)
 
@@ -117,8 +122,10 @@ def time_fetchers(clock: FetchClock) -> None:
 
 def trim_tracebacks() -> None:
     """Keep our frames out of what the training process is told of an error in this worker."""
-    torch_worker: Any = torch_data._utils.worker
-    wrap = torch_worker.ExceptionWrapper
+    torch_worker: Any = getattr(getattr(torch_data, "_utils", None), "worker", None)
+    wrap = getattr(torch_worker, "ExceptionWrapper", None)
+    if wrap is None:
+        return
     trim = shield(trim_frames)
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -10,9 +10,13 @@ wall_ns = time.time_ns
 
 def boot_ns() -> int:
     """The monotonic clock, with the time this host was suspended. Nobody can set it; where there is none, monotonic."""
-    if not hasattr(time, "CLOCK_BOOTTIME"):
-        return time.monotonic_ns()
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    if hasattr(
+        time, "CLOCK_UPTIME_RAW"
+    ):  # macOS: this is its monotonic clock, which stops, and the raw one goes on
+        return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    return time.monotonic_ns()
 
 
 def slept_ns() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import tempfile
 import urllib.parse
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.system import HAS_OWNERS, SHM, own_user
 
 DEFAULT_PORT: Final = 8790
 
@@ -62,10 +62,9 @@ class DataDir:
         /dev/shm even when LOADERWATCH_DIR is set: a ring that is mapped from a network file system could stall the
         training process on write-back. The folder's name keeps data directories and users apart.
         """
-        shm = Path("/dev/shm")
-        if sys.platform == "linux" and os.access(shm, os.W_OK):
+        if HAS_OWNERS and os.access(SHM, os.W_OK):
             mark = hashlib.sha256(str(self.data_dir).encode()).hexdigest()[:8]
-            return shm / f"loaderwatch-{os.getuid()}-{mark}"
+            return SHM / f"loaderwatch-{own_user()}-{mark}"
         return self.data_dir / "rings"
 
     @property

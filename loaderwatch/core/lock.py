@@ -1,8 +1,9 @@
-"""Whether anybody holds a lock file: the kernel gives a lock up when its holder dies, however it dies."""
+"""Lock files: the kernel gives a lock up when its holder dies, however it dies. The one place that knows how to take one."""
 
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Final
 
@@ -15,11 +16,41 @@ except ImportError:  # Windows
 STREAMER_LOCK: Final = "streamer.lock"
 """In a run's ring folder; held by the streamer that streams."""
 
+HELD_FILES_STAY: Final = fcntl is None
+"""Whether a lock file cannot be removed while somebody has it open: Windows."""
+
+_ASK_AGAIN_S: Final = 0.5
+
+
+def try_lock(fd: int) -> bool:
+    """Take the lock on an open file if it is free. Closing the file gives it up."""
+    if fcntl is None:
+        try:
+            os.lseek(fd, 0, os.SEEK_SET)
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def wait_for_lock(fd: int) -> None:
+    """Take the lock on an open file, as soon as it is free."""
+    if fcntl is not None:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        return
+    while not try_lock(fd):  # msvcrt's own waiting gives up after ten seconds
+        time.sleep(_ASK_AGAIN_S)
+
 
 def is_held(path: Path) -> bool:
     """Whether a process holds this lock. False where there is no such file, True where it cannot be asked.
 
-    The probe takes the lock for a moment, shared, so that many may probe at once.
+    The probe takes the lock for a moment; shared, where there is such a thing, so that many may probe at once.
     """
     try:
         fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
@@ -28,10 +59,9 @@ def is_held(path: Path) -> bool:
     except OSError:
         return True
     try:
-        if fcntl is not None:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        else:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        if fcntl is None:
+            return not try_lock(fd)
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
     finally:

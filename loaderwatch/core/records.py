@@ -187,7 +187,8 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
     "fetches": _of_record(RecordKind.FETCH),
     "gpu_waits": _of_record(RecordKind.GPU_WAIT),
     "collections": _of_record(RecordKind.COLLECTION),
-    # NVML, 10 Hz. ``gpu`` is the index into Envelope.gpus of the same host; rank UNKNOWN when nobody here uses it.
+    # NVML, 10 Hz. ``gpu`` is the index into Envelope.gpus of the same host; rank UNKNOWN when nobody here uses it. Ranks that
+    # share a GPU have a row each.
     "gpus": _ints("rank", "gpu", "t_ns")
     + _floats(
         "utilization_ratio",
@@ -202,7 +203,11 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "pcie_tx_bytes_per_s",
         "temperature_c",
     )
-    + _ints("throttle_reasons", "other_pids"),
+    + _ints("throttle_reasons", "other_pids")
+    + _floats(
+        "process_memory_bytes",  # of the rank's own process on this GPU
+        "process_sm_ratio",  # SM utilization by that process; NaN where NVML has no sample of it, as while it is idle
+    ),
     # The host, 1 Hz.
     "hosts": _ints("t_ns")
     + _floats(
@@ -258,6 +263,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
 
 LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
     "steps": frozenset({"collective_ns"}),
+    "gpus": frozenset({"process_memory_bytes", "process_sm_ratio"}),
     "hosts": frozenset(
         {"memory_limit_bytes", "memory_used_bytes", "oom_kills", "refault_bytes_per_s", "memory_limit_hits"}
     ),

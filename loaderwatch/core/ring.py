@@ -7,7 +7,8 @@ written, was overrun, or was cut short by SIGKILL. The header's cursor is advanc
 The header also holds the *open span*: what the writer is doing now and since when. It is what makes a wait visible before
 it ends (``core/span.py``).
 
-The file is fully allocated when it is created: a sparse file on a full tmpfs would kill the writer with SIGBUS.
+The file is fully allocated when it is created: a sparse file on a full tmpfs would kill the writer with SIGBUS. It gets its
+name when it is whole, and is mapped after that: on Windows a file that is open or mapped cannot be renamed.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import itertools
 import mmap
 import os
 import struct
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from loaderwatch.core.errors import RingError
+from loaderwatch.core.private import opener
 from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, RecordKind
 from loaderwatch.core.span import (
     CURSOR_WORD,
@@ -42,7 +43,6 @@ WORKER_CAPACITY: Final = 512
 
 _SLOT: Final = struct.Struct(f"<{SLOT_FIELDS}q")
 _STATIC: Final = struct.Struct("<8s9q")
-_STATIC_AT: Final = 0
 _STATUS: Final = struct.Struct("<4q")
 _STATUS_AT: Final = 512
 _CURSOR: Final = struct.Struct("<q")
@@ -83,10 +83,19 @@ Memory = mmap.mmap | bytearray
 
 
 def _map_whole(fd: int, size: int) -> Memory:
-    if sys.platform == "win32" or not hasattr(mmap, "MAP_POPULATE"):
+    if not hasattr(mmap, "MAP_POPULATE"):
         return mmap.mmap(fd, size)
     # every page at once: a page fault on each page's first record would be the writer's dearest moment
     return mmap.mmap(fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+
+
+def _allocate(file: IO[bytes], size: int) -> None:
+    """Make the rest of a file, with the space for it."""
+    if hasattr(os, "posix_fallocate"):
+        file.flush()
+        os.posix_fallocate(file.fileno(), 0, size)
+    else:
+        file.write(bytes(size - file.tell()))
 
 
 class RingWriter:
@@ -104,33 +113,30 @@ class RingWriter:
         self.capacity = capacity
         size = HEADER_BYTES + capacity * SLOT_BYTES
         scratch = path.with_name(path.name + ".new")
-        fd = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+        header = _STATIC.pack(
+            MAGIC,
+            SLOT_FIELDS,
+            capacity,
+            identity.pid,
+            identity.parent_pid,
+            identity.loader,
+            identity.worker,
+            identity.created_ns,
+            0,
+            0,
+        )
+        file = open(scratch, "xb", opener=opener)  # noqa: SIM115 - what failed here is not ours to remove
+        made = scratch
         try:
-            try:
-                if hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(fd, 0, size)
-                else:
-                    os.ftruncate(fd, size)
-                self.memory = _map_whole(fd, size)
-            finally:
-                os.close(fd)
-            _STATIC.pack_into(
-                self.memory,
-                _STATIC_AT,
-                MAGIC,
-                SLOT_FIELDS,
-                capacity,
-                identity.pid,
-                identity.parent_pid,
-                identity.loader,
-                identity.worker,
-                identity.created_ns,
-                0,
-                0,
-            )
+            with file:
+                file.write(header)
+                _allocate(file, size)
             scratch.replace(path)  # readers never see a ring without its header
+            made = path
+            with path.open("r+b") as whole:
+                self.memory = _map_whole(whole.fileno(), size)
         except BaseException:
-            scratch.unlink(missing_ok=True)
+            made.unlink(missing_ok=True)
             raise
         self.numbers = itertools.count(
             1

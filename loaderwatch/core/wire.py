@@ -106,7 +106,7 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     phase_names: list[str] = []
     has_model: bool = False
     has_optimizer: bool = False
-    faults: Int = 0  # our own faults that the guard swallowed
+    faults: Int = 0  # our own faults that the guard swallowed, there and in its workers
     tripped: bool = False
     cuda: bool = False
     thread_limits: Annotated[dict[str, str], msgspec.Meta(max_length=100)] | None = (

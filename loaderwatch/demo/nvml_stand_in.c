@@ -6,11 +6,12 @@
  *   uuid GPU-...                      name TEXT          begin names with "loaderwatch simulated"
  *   memory USED TOTAL   (bytes)       power IDLE MAX     (watts)
  *   clock IDLE MAX      (MHz)         memory_clock MHZ
- *   pids PID...                       processes that run on it
+ *   pids PID...                       processes that run on it; each has an equal share of what is used and busy
+ *   process PID BYTES PERCENT         one that has this much memory (-1: not told) and of the SMs (0: no sample)
  *   busy PATH                         three int64: busy nanoseconds so far, CLOCK_MONOTONIC since which it is busy (or 0), pid (or 0)
  *   util PERCENT                      a fixed utilization instead
  *   throttle REASONS MHZ              while busy it clocks no higher, for these reasons (bits of nvml.h)
- *   mig UUID                          a slice of it; one line each
+ *   mig UUID PID...                   a slice of it and the processes that run there; one line each
  *   error FUNCTION NVML_ERROR_NAME    the function fails; before the first "gpu" on all, FUNCTION may be *
  *   slow FUNCTION MILLISECONDS        the function takes this long
  *
@@ -33,6 +34,7 @@ enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_F
 typedef struct { unsigned int gpu, memory; } nvmlUtilization_t;
 typedef struct { unsigned long long total, free, used; } nvmlMemory_t;
 typedef struct { unsigned int pid; unsigned long long usedGpuMemory; unsigned int gpuInstanceId, computeInstanceId; } nvmlProcessInfo_t;
+typedef struct { unsigned int pid; unsigned long long timeStamp; unsigned int smUtil, memUtil, encUtil, decUtil; } nvmlProcessUtilizationSample_t;
 
 #define MAX_GPUS 16
 #define MAX_SLICES 8
@@ -40,6 +42,8 @@ typedef struct { unsigned int pid; unsigned long long usedGpuMemory; unsigned in
 #define MAX_FAULTS 32
 #define HISTORY 64
 #define WINDOW_NS 500000000LL
+#define SAMPLE_US 166667ULL /* between two samples of the processes */
+#define NOT_TOLD 0xFFFFFFFFFFFFFFFFULL
 
 static const struct { const char *name; int code; const char *text; } ERRORS[] = {
     {"NVML_SUCCESS", 0, "Success"},
@@ -61,14 +65,15 @@ static const struct { const char *name; int code; const char *text; } ERRORS[] =
 typedef struct { char function[64]; int code; int slow_ms; } fault_t;
 typedef struct { int64_t at, busy; } point_t;
 struct gpu;
-typedef struct { struct gpu *parent; char uuid[96]; } slice_t;
+typedef struct { unsigned int pid; int shares; unsigned long long used; int sm; } process_t; /* shares: an equal part, whatever else */
+typedef struct { struct gpu *parent; char uuid[96]; process_t processes[MAX_PIDS]; int n_processes; } slice_t;
 typedef struct gpu {
     char uuid[96], name[96], busy_path[1024];
     double power_idle, power_max;
     unsigned int clock_idle, clock_max, memory_clock, throttle_clock;
     unsigned long long used, total, throttle;
-    unsigned int pids[MAX_PIDS];
-    int n_pids, util, n_slices, n_faults;
+    process_t processes[MAX_PIDS];
+    int n_processes, util, n_slices, n_faults;
     slice_t slices[MAX_SLICES];
     fault_t faults[MAX_FAULTS];
     const volatile int64_t *busy; /* not part of the script: kept when it is read again */
@@ -102,6 +107,14 @@ static void map_busy(gpu_t *g) {
     close(fd);
 }
 
+/* Returns how many there are then. */
+static int parse_pids(const char *text, process_t *list, int n) {
+    char *end;
+    for (unsigned long pid; n < MAX_PIDS && (pid = strtoul(text, &end, 10), end != text); text = end)
+        list[n++] = (process_t){(unsigned)pid, 1, 0, 0};
+    return n;
+}
+
 static void parse_line(char *line, gpu_t **current) {
     char *rest = line + strcspn(line, " \t\n");
     if (*rest) *rest++ = 0;
@@ -113,7 +126,7 @@ static void parse_line(char *line, gpu_t **current) {
         if (n_gpus >= MAX_GPUS) return;
         g = *current = &gpus[n_gpus++];
         g->busy_path[0] = 0;
-        g->n_pids = g->n_slices = g->n_faults = 0;
+        g->n_processes = g->n_slices = g->n_faults = 0;
         g->util = -1;
         g->power_idle = 60, g->power_max = 350;
         g->throttle = 0;
@@ -157,10 +170,17 @@ static void parse_line(char *line, gpu_t **current) {
     } else if (!strcmp(line, "mig") && g->n_slices < MAX_SLICES) {
         slice_t *s = &g->slices[g->n_slices++];
         s->parent = g;
-        snprintf(s->uuid, sizeof s->uuid, "%s", rest);
+        int length = (int)strcspn(rest, " \t");
+        snprintf(s->uuid, sizeof s->uuid, "%.*s", length, rest);
+        s->n_processes = parse_pids(rest + length, s->processes, 0);
     } else if (!strcmp(line, "pids")) {
-        for (char *p = strtok(rest, " \t"); p && g->n_pids < MAX_PIDS; p = strtok(NULL, " \t"))
-            g->pids[g->n_pids++] = (unsigned)strtoul(p, NULL, 10);
+        g->n_processes = parse_pids(rest, g->processes, g->n_processes);
+    } else if (!strcmp(line, "process") && g->n_processes < MAX_PIDS) {
+        long long used;
+        process_t p = {0};
+        if (sscanf(rest, "%u %lld %d", &p.pid, &used, &p.sm) != 3) return;
+        p.used = used < 0 ? NOT_TOLD : (unsigned long long)used;
+        g->processes[g->n_processes++] = p;
     }
 }
 
@@ -335,7 +355,7 @@ nvmlReturn_t nvmlDeviceGetUUID(void *device, char *uuid, unsigned int length) {
 nvmlReturn_t nvmlDeviceGetUtilizationRates(void *device, nvmlUtilization_t *rates) {
     gpu_t *g = as_gpu(device);
     ENTER("nvmlDeviceGetUtilizationRates", g);
-    if (as_slice(device)) FAIL(NOT_SUPPORTED);
+    if (g->n_slices) FAIL(NOT_SUPPORTED); /* neither of a slice, nor of the GPU that is cut */
     double share = duty(g);
     rates->gpu = (unsigned)(share * 100 + 0.5);
     rates->memory = (unsigned)(share * 45 + 0.5);
@@ -401,17 +421,54 @@ nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned lo
     return nvmlDeviceGetCurrentClocksEventReasons(device, reasons);
 }
 
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, nvmlProcessInfo_t *infos) {
+/* The processes of a GPU, with those of its slices, or of a slice; as many as fit. */
+static unsigned int running(void *device, process_t *list) {
     gpu_t *g = as_gpu(device);
-    ENTER("nvmlDeviceGetComputeRunningProcesses", g);
-    unsigned int room = *count, found = 0, pids[MAX_PIDS + 1];
-    for (int i = 0; i < g->n_pids; i++) pids[found++] = g->pids[i];
+    slice_t *s = as_slice(device);
+    unsigned int n = 0, shares = 0;
+    double busy = duty(g);
+    for (int i = 0; s && i < s->n_processes; i++) list[n++] = s->processes[i];
+    for (int i = 0; !s && i < g->n_processes; i++) list[n++] = g->processes[i];
+    for (int j = 0; !s && j < g->n_slices; j++)
+        for (int i = 0; i < g->slices[j].n_processes && n < MAX_PIDS; i++) list[n++] = g->slices[j].processes[i];
     map_busy(g);
-    if (g->busy && g->busy[2] > 0) pids[found++] = (unsigned)g->busy[2];
+    if (!s && g->busy && g->busy[2] > 0) list[n++] = (process_t){(unsigned)g->busy[2], 1, 0, 0};
+    for (unsigned int i = 0; i < n; i++) shares += (unsigned)list[i].shares;
+    for (unsigned int i = 0; i < n; i++)
+        if (list[i].shares) {
+            list[i].used = g->used / (s ? (unsigned)g->n_slices : 1) / shares;
+            list[i].sm = (int)(busy * 100 / shares + 0.5);
+        }
+    return n;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, nvmlProcessInfo_t *infos) {
+    process_t list[MAX_PIDS + 1];
+    ENTER("nvmlDeviceGetComputeRunningProcesses", as_gpu(device));
+    unsigned int room = *count, found = running(device, list);
     *count = found;
     if (found > room) FAIL(INSUFFICIENT_SIZE);
     for (unsigned int i = 0; i < found; i++)
-        infos[i] = (nvmlProcessInfo_t){pids[i], g->used / found, 0xFFFFFFFFu, 0xFFFFFFFFu};
+        infos[i] = (nvmlProcessInfo_t){list[i].pid, list[i].used, 0xFFFFFFFFu, 0xFFFFFFFFu};
+    return leave();
+}
+
+nvmlReturn_t nvmlDeviceGetProcessUtilization(void *device, nvmlProcessUtilizationSample_t *samples, unsigned int *count, unsigned long long since_us) {
+    gpu_t *g = as_gpu(device);
+    process_t list[MAX_PIDS + 1];
+    ENTER("nvmlDeviceGetProcessUtilization", g);
+    if (g->n_slices) FAIL(NOT_SUPPORTED);
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    unsigned long long at_us = ((unsigned long long)t.tv_sec * 1000000ULL + (unsigned long long)t.tv_nsec / 1000) / SAMPLE_US * SAMPLE_US;
+    unsigned int room = *count, found = 0, n = running(device, list);
+    for (unsigned int i = 0; i < n; i++) /* idle processes have no sample */
+        if (list[i].sm > 0) list[found++] = list[i];
+    if (!found || at_us <= since_us) FAIL(NOT_FOUND);
+    *count = found;
+    if (!samples || found > room) FAIL(INSUFFICIENT_SIZE);
+    for (unsigned int i = 0; i < found; i++)
+        samples[i] = (nvmlProcessUtilizationSample_t){list[i].pid, at_us, (unsigned)list[i].sm, 0, 0, 0};
     return leave();
 }
 

@@ -28,6 +28,23 @@ class NoCompiler(RuntimeError):
 
 
 @dataclass(frozen=True)
+class SimulatedProcess:
+    """One that runs on a GPU. ``memory_used`` None: NVML does not tell it; ``sm_percent`` 0: it has no sample."""
+
+    pid: int
+    memory_used: int | None
+    sm_percent: int
+
+
+@dataclass(frozen=True)
+class SimulatedSlice:
+    """A MIG slice, with an equal share of its GPU's memory."""
+
+    uuid: str
+    pids: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
 class SimulatedGpu:
     """One GPU of the script. ``busy`` and ``util_percent`` are two ways to say how busy it is; neither: idle."""
 
@@ -35,7 +52,8 @@ class SimulatedGpu:
     name: str = "loaderwatch simulated GPU"  # the page labels names that begin so
     busy: Path | None = None  # a BusyFile's
     util_percent: int | None = None
-    pids: Sequence[int] = ()
+    pids: Sequence[int] = ()  # share memory and utilization equally
+    processes: Sequence[SimulatedProcess] = ()
     memory_used: int = 11 * 2**30
     memory_total: int = 80 * 2**30
     power_idle_w: float = 62.0
@@ -43,7 +61,7 @@ class SimulatedGpu:
     clock_idle_mhz: int = 345
     clock_max_mhz: int = 1980
     memory_clock_mhz: int = 2619
-    migs: Sequence[str] = ()
+    migs: Sequence[SimulatedSlice] = ()
     errors: Sequence[tuple[str, str]] = ()  # (function, name of the NVML error)
     slow_ms: Sequence[tuple[str, int]] = ()
     throttle: tuple[int, int] | None = None  # reasons (bits of nvml.h) and the clock in MHz that they leave
@@ -97,7 +115,10 @@ def write_script(path: Path, gpus: Iterable[SimulatedGpu], errors: Sequence[tupl
             lines.append(f"throttle {gpu.throttle[0]} {gpu.throttle[1]}")
         if gpu.pids:
             lines.append("pids " + " ".join(str(pid) for pid in gpu.pids))
-        lines += [f"mig {uuid}" for uuid in gpu.migs]
+        for process in gpu.processes:
+            memory = -1 if process.memory_used is None else process.memory_used
+            lines.append(f"process {process.pid} {memory} {process.sm_percent}")
+        lines += [" ".join(["mig", part.uuid, *map(str, part.pids)]) for part in gpu.migs]
         lines += [f"error {function} {name}" for function, name in gpu.errors]
         lines += [f"slow {function} {milliseconds}" for function, milliseconds in gpu.slow_ms]
     scratch = path.with_name(path.name + ".new")

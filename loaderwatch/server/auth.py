@@ -20,6 +20,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.private import replace_file
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})
@@ -157,9 +158,10 @@ def write_private(path: Path, text: str) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        os.fchmod(file.fileno(), 0o600)  # the mode above counts only for a file that was not there
+        if hasattr(os, "fchmod"):  # not on Windows before Python 3.13
+            os.fchmod(file.fileno(), 0o600)  # the mode above counts only for a file that was not there
         file.write(text)
-    draft.replace(path)
+    replace_file(draft, path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import gc
 import json
 import logging
@@ -20,6 +19,7 @@ import uvicorn
 
 from loaderwatch.core.config import DEFAULT_PORT, is_loopback
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
+from loaderwatch.core.lock import HELD_FILES_STAY, try_lock
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.server.app import Parts, create_app
 from loaderwatch.server.auth import Tokens, load_tokens, write_private
@@ -214,20 +214,19 @@ def _prepare_directory(options: ServeOptions) -> None:
 def _lock(options: ServeOptions) -> Iterator[None]:
     """One server per data directory: DuckDB files have one writer."""
     try:
-        descriptor = os.open(options.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(options.lock_path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     except OSError as error:
         raise ServeError(f"cannot open {options.lock_path}: {error.strerror}") from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(descriptor):
             raise ServeError(
                 f"a server for {options.data_dir} is already running{_other_server(options, descriptor)}; use that page, or"
                 " end that server first to start one with other options"
-            ) from None
+            )
         with suppress(OSError):  # a full disk; the lock holds all the same
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.write(descriptor, str(os.getpid()).encode())
         yield
     finally:
         os.close(descriptor)
@@ -235,11 +234,12 @@ def _lock(options: ServeOptions) -> Iterator[None]:
 
 def _other_server(options: ServeOptions, lock: int) -> str:
     """Where the holder of the lock is, as far as it has said so yet: it may have taken the lock this very moment."""
-    if sys.platform == "win32":
-        return ""  # neither can a locked file be read there, nor a process asked whether it lives
+    if HELD_FILES_STAY:
+        return ""  # Windows: neither can a locked file be read, nor a process asked whether it lives without ending it
     give_up_at = time.monotonic() + 1.0
     while True:
-        holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
+        os.lseek(lock, 0, os.SEEK_SET)
+        holder = os.read(lock, 20).decode("ascii", "replace").strip()
         if _lives(holder):
             break
         if time.monotonic() > give_up_at:
@@ -313,7 +313,9 @@ def _bind(host: str, port: int) -> socket.socket:
         raise ConfigError(f"--host {host!r} is not an address of this machine: {error.strerror}") from error
     listener = socket.socket(family, kind, protocol)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Windows, whose SO_REUSEADDR would let two servers have one port, has an option of its own against that.
+        alone = getattr(socket, "SO_EXCLUSIVEADDRUSE", None)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR if alone is None else alone, 1)
         listener.bind(address)
         listener.listen(1024)
         listener.setblocking(False)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import signal
-import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,9 +13,10 @@ from loaderwatch.core.config import load_settings
 from loaderwatch.core.descriptors import raise_descriptor_limit
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import log_to_stderr
-from loaderwatch.core.private import private_folder
+from loaderwatch.core.private import is_own, private_folder
 from loaderwatch.core.wire import RUN_ID_PATTERN
-from loaderwatch.streamer.election import elect
+from loaderwatch.streamer.election import clear_away, elect
+from loaderwatch.streamer.notices import JobStderr
 from loaderwatch.streamer.state import host_folder_name, ring_folder
 
 MAX_FILES = 65_536
@@ -37,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--left-by", default=host_folder_name(), help="the host whose outbox it is, if not this one"
+    )
+    parser.add_argument(
+        "--job-stderr", type=int, default=None, metavar="FD", help="a descriptor: the job's stderr"
     )
     options = parser.parse_args(arguments)
     if not RUN_ID_PATTERN.match(options.run_id):
@@ -64,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "%s belongs to somebody else; it is not read. Set LOADERWATCH_DIR to another directory", folder
         )
         return 1
-    office = elect(folder)
+    job_stderr = None if options.job_stderr is None else JobStderr(options.job_stderr)
+    office = elect(folder, job_stderr.stand_by if job_stderr is not None else lambda: None)
     if office is None:
         return 0
     from loaderwatch.streamer.loop import Streamer  # not at import: a standby needs none of it
@@ -78,17 +81,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             adopting=options.adopt,
             inherited=office.inherited or options.standby,
             host=options.left_by,
+            job_stderr=job_stderr,
         ).run()
     finally:
         office.lock.release()
+        clear_away(folder)
 
 
 def is_private(folder: Path) -> bool:
     """Whether nobody else can put files there: its name in /dev/shm can be guessed, and pids in rings get signals."""
-    if not hasattr(os, "getuid"):
-        return True
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+    return is_own(folder.lstat())
 
 
 if __name__ == "__main__":

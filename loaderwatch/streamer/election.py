@@ -5,20 +5,16 @@ Both places are OS file locks, so they are given up by the kernel when their hol
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from loaderwatch.core.lock import STREAMER_LOCK, is_held
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-    import msvcrt
+from loaderwatch.core.lock import HELD_FILES_STAY, STREAMER_LOCK, is_held, try_lock, wait_for_lock
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +62,9 @@ class FileLock:
         while True:
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
             try:
-                if not _lock(fd, block=block):
+                if block:
+                    wait_for_lock(fd)
+                elif not try_lock(fd):
                     os.close(fd)
                     return False
                 if _same_file(fd, self.path):
@@ -78,22 +76,9 @@ class FileLock:
             os.close(fd)  # the path leads to another file by now: try that one
 
 
-def _lock(fd: int, *, block: bool) -> bool:
-    if fcntl is None:
-        try:
-            # LK_LOCK gives up after ten tries of a second each; the caller's loop tries again.
-            msvcrt.locking(fd, msvcrt.LK_LOCK if block else msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX if block else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _same_file(fd: int, path: Path) -> bool:
+    if HELD_FILES_STAY:
+        return True
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
     except FileNotFoundError:
@@ -108,10 +93,14 @@ class Office:
     inherited: bool
 
 
-def elect(folder: Path) -> Office | None:
+def elect(folder: Path, stand_by: Callable[[], None] = lambda: None) -> Office | None:
     """Become the active streamer of a run's ring folder, waiting as its standby if there is one already.
 
     Returns None when this process is not needed: both places are taken, or the run ended while it waited.
+
+    Args:
+        folder: where the rings of the run lie.
+        stand_by: called before the wait, which may be as long as the run.
     """
     active = FileLock(folder / STREAMER_LOCK)
     standby = FileLock(folder / STANDBY_NAME)
@@ -123,6 +112,7 @@ def elect(folder: Path) -> Office | None:
     except FileNotFoundError:
         return None
     log.info("another streamer is active; standing by")
+    stand_by()
     try:
         return Office(active, inherited=True) if active.acquire() else None
     finally:
@@ -141,3 +131,15 @@ def _try_patiently(lock: FileLock) -> bool:
 def standby_missing(folder: Path) -> bool:
     """Whether nobody stands by."""
     return not is_held(folder / STANDBY_NAME)
+
+
+def clear_away(folder: Path) -> None:
+    """Remove what the end of a run left of its folder: the lock files, where they cannot go while they are held."""
+    if not HELD_FILES_STAY:
+        return
+    with contextlib.suppress(OSError):  # somebody holds one, or settles in: the last to leave clears away
+        files = list(folder.iterdir())
+        if all(path.suffix == ".lock" for path in files):
+            for path in files:
+                path.unlink(missing_ok=True)
+            folder.rmdir()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import logging
-import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from loaderwatch.core.system import HAS_OWNERS, own_user
 from loaderwatch.core.wire import FlightEntry, FlightGroup, ProcessInfo
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class FlightReader:
         known = self._read.get(path)
         if known is not None and known[0] == found.st_mtime_ns:
             return known[1]
-        if found.st_mtime_ns < since_ns or found.st_uid != os.getuid():
+        if found.st_mtime_ns < since_ns or (HAS_OWNERS and found.st_uid != own_user()):
             return []  # an earlier job's, or somebody else's
         groups: list[FlightGroup] = []
         if found.st_size > MAX_BYTES:

@@ -15,7 +15,7 @@ from loaderwatch.core.wire import Envelope, SpanInfo, encode, pack_table
 from loaderwatch.streamer.drain import Drain
 from loaderwatch.streamer.flight import FlightReader
 from loaderwatch.streamer.local_server import ServerFinder
-from loaderwatch.streamer.notices import write_stderr
+from loaderwatch.streamer.notices import JobStderr, write_stderr
 from loaderwatch.streamer.outbox import DEFAULT_MAX_BYTES, Outbox
 from loaderwatch.streamer.rings import RingFolder
 from loaderwatch.streamer.roster import Roster
@@ -54,11 +54,13 @@ class Streamer:
         adopting: bool = False,
         inherited: bool = False,
         host: str | None = None,
+        job_stderr: JobStderr | None = None,
     ) -> None:
         self._settings = settings
         self._run_id = run_id
         self._adopting = adopting
         self._rings_are_there = adopting or inherited  # if there are none, none will come
+        self._job_stderr = job_stderr
         host = host or host_folder_name()
         fresh = StreamState(
             stream=new_stream_name(host),
@@ -136,6 +138,8 @@ class Streamer:
         roster = self._roster
         roster.refresh(now)
         roster.check_alive(now)
+        if self._job_stderr is not None and roster.all_dead():
+            self._job_stderr.close()
         if self._sampled_pid is not None and roster.all_dead():
             self._sample_host(None, now)
         self._drain.lose("ring", -1, self._rings.overwritten)
@@ -304,7 +308,10 @@ class Streamer:
     def _write_to_rank(self, rank: int | None, text: str) -> None:
         member = self._roster.newest_by_rank().get(rank) if rank is not None else None
         if member is not None and member.alive and member.info is not None and member.info.has_stderr:
-            write_stderr(member.pid, text)
+            if self._job_stderr is not None:
+                self._job_stderr.write(text)
+            else:
+                write_stderr(member.pid, text)
         else:
             log.info("no living process of rank %s with a stderr here; not written: %s", rank, text)
 

@@ -2,18 +2,89 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
+import queue
+import stat
+import threading
 from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.printable import one_line
-from loaderwatch.streamer.samplers.procfs import PROC
+from loaderwatch.core.system import PROC
 
 log = logging.getLogger(__name__)
 
 MAX_NOTICE: Final = 2000
+MOST_WAITING: Final = 100
+"""Lines that wait for a stderr that takes nothing at the moment."""
+
+
+class JobStderr:
+    """The stderr of the process that started this one, handed on: where there is no /proc to open another's by.
+
+    Lines are written by a thread, because such a descriptor can neither be asked whether it takes one nor be told not to
+    wait: its settings are the job's, too.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._closing = False
+        self._lines: queue.Queue[bytes] = queue.Queue(MOST_WAITING)
+        self._writer: threading.Thread | None = None
+        with contextlib.suppress(OSError):
+            os.set_inheritable(fd, False)  # not for the server that we start
+
+    def write(self, text: str) -> bool:
+        """Have a line written; False if it was let go of, or too many wait."""
+        line = one_line(text[:MAX_NOTICE])
+        if not self._closing:
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._write, name="job stderr", daemon=True)
+                self._writer.start()
+            try:
+                self._lines.put_nowait((line + "\n").encode("utf-8", "replace"))
+            except queue.Full:
+                pass
+            else:
+                return True
+        log.info("the job's stderr takes nothing; not written: %s", line)
+        return False
+
+    def stand_by(self) -> None:
+        """Let go of it if it is a pipe or a socket: its reader waits for its end, and standing by may take longer."""
+        try:
+            mode = os.fstat(self._fd).st_mode
+        except OSError:
+            mode = 0
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            self.close()
+
+    def close(self) -> None:
+        """The job has ended: whoever reads its stderr to the end must not wait for us."""
+        if self._closing:
+            return
+        self._closing = True
+        if self._writer is None:
+            self._let_go()
+        else:
+            with contextlib.suppress(queue.Full):
+                self._lines.put_nowait(b"")  # or it would wait for a line
+
+    def _write(self) -> None:
+        while not (self._closing and self._lines.empty()):
+            line = self._lines.get()
+            try:
+                os.write(self._fd, line)
+            except OSError as error:
+                log.info("the job's stderr takes nothing (%s); not written: %r", error, line)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._fd)
 
 
 def write_stderr(pid: int, text: str, proc_root: Path = PROC) -> bool:

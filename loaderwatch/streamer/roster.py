@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import msgspec
 
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.span import OpenSpan
+from loaderwatch.core.system import PROC
 from loaderwatch.core.wire import ProcessInfo
 from loaderwatch.streamer.rings import RingFolder, TrackedRing
-from loaderwatch.streamer.samplers.process import pid_alive
-from loaderwatch.streamer.samplers.procfs import PROC, ProcessFiles, Stat, started_after
+from loaderwatch.streamer.samplers.process import process_began_s
+from loaderwatch.streamer.samplers.procfs import ProcessFiles, Stat, started_after
 from loaderwatch.streamer.state import set_aside
 
 log = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ class Member:
     alive: bool = True
     died_ns: int = 0  # monotonic, when we noticed
     start_ticks: int | None = None
+    began_s: float | None = None  # the same where there is no /proc
     stat: Stat | None = None
     drained: bool = False  # dead, and its last records are in an envelope on disk
     final_cursor: int | None = None  # dead and read to the end: what the envelope must cover
@@ -58,6 +61,7 @@ class Roster:
         self._has_proc = proc_root.is_dir()
         self.mains: dict[int, Member] = {}  # by pid
         self.workers: list[Member] = []
+        self._faults_of_gone_workers: Counter[int] = Counter()  # by pid of their training process
         self.last_new_main_ns = 0
 
     def refresh(self, now_ns: int) -> None:
@@ -118,9 +122,13 @@ class Roster:
                 continue
             status = member.ring.reader.status()
             state = "live" if member.alive else "finished" if status.finished else "crashed"
-            result.append(
-                msgspec.structs.replace(info, state=state, faults=status.faults, tripped=status.tripped)
+            faults = status.faults + self._faults_of_gone_workers[member.pid]
+            faults += sum(
+                worker.ring.reader.status().faults
+                for worker in self.workers
+                if worker.ring.identity.parent_pid == member.pid
             )
+            result.append(msgspec.structs.replace(info, state=state, faults=faults, tripped=status.tripped))
         return result
 
     def all_dead(self) -> bool:
@@ -131,6 +139,9 @@ class Roster:
         """Let go of rings whose writer is gone and whose records are safe."""
         newest = {id(member) for member in self.newest_by_rank().values()}
         for worker in [w for w in self.workers if w.drained and not self._still_awaited(w, now_ns)]:
+            self._faults_of_gone_workers[worker.ring.identity.parent_pid] += (
+                worker.ring.reader.status().faults
+            )
             self._drop(worker)
             self.workers.remove(worker)
         for pid, main in list(self.mains.items()):
@@ -195,7 +206,10 @@ class Roster:
 
     def _look(self, member: Member) -> bool:
         if not self._has_proc:
-            return pid_alive(member.pid)
+            began_s = process_began_s(member.pid)
+            if member.began_s is None:
+                member.began_s = began_s
+            return began_s is not None and began_s == member.began_s  # else the pid is somebody else's by now
         stat = member.files.stat()
         if stat is None or not stat.alive:
             return False

@@ -9,20 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from loaderwatch.core.private import opener, private_folder
+from loaderwatch.core.system import DETACHED, HAS_OWNERS, OWN_GROUP
 
 
 def spawn_detached(
     arguments: Sequence[str], log_path: Path, environ: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start ``python arguments…`` in a session of its own, its output appended to a log file.
+    """Start ``python arguments…`` in a session of its own and without a console, its output appended to a log file.
 
     Raises:
         OSError: the log cannot be written or the process cannot be started.
     """
     private_folder(log_path.parent)
-    flags = 0
-    if sys.platform == "win32":
-        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
     with open(log_path, "ab", opener=opener) as log:
         return subprocess.Popen(
             [sys.executable, *arguments],
@@ -32,6 +30,6 @@ def spawn_detached(
             env=dict(os.environ if environ is None else environ),
             cwd=str(log_path.parent),  # python -m looks into the working directory first: not the user's
             start_new_session=True,
-            umask=0o077 if sys.platform != "win32" else -1,
-            creationflags=flags,
+            umask=0o077 if HAS_OWNERS else -1,
+            creationflags=DETACHED | OWN_GROUP,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Watched
 from tests.browser.test_page import drawn, until
+from tests.fakes.own_faults import stored_faults
 from tests.fakes.serving import Access, ServeProcess
 
 pytestmark = [
@@ -41,6 +43,8 @@ class Samples(torch.utils.data.Dataset):
     def __getitem__(self, index):
         while index % 100 == 42 and (faults / "hang").exists():
             time.sleep(0.1)  # the sample that does not come
+        if index == 1234:
+            time.sleep(0.2)  # the slow sample; batches fetched ahead hide it
         time.sleep(0.02 if (faults / "slow").exists() else 0.0002)
         return torch.zeros(16)
 
@@ -122,6 +126,8 @@ def training(tmp_path: Path, data_dir: Path, free_port: int) -> Iterator[Trainin
                 os.killpg(trainee.pid, signal.SIGKILL)
                 trainee.communicate(timeout=10)
             end_streamers(data_dir)
+        (file,) = (tmp_path / "server" / "runs").glob("*.duckdb")
+        assert stored_faults(file.parent, file.stem) == {}
 
 
 def test_points_arrive_and_an_alert_appears_and_resolves(training: Training, watched: Watched) -> None:
@@ -148,6 +154,18 @@ def test_points_arrive_and_an_alert_appears_and_resolves(training: Training, wat
     expect(page.locator("h1")).to_have_text("Rank 0")
     drawn(page, "lanes")
     expect(page.locator("#plot-lanes .ytick text")).to_have_count(2)
+    fetches = (
+        "document.getElementById('plot-lanes').data.filter(t => t.name === 'fetch').flatMap(t => [...t.y])"
+    )
+    page.wait_for_function(f"() => new Set({fetches}.filter(y => y !== null)).size === 2")
+    drawn(page, "ready")
+    ready = "document.getElementById('plot-ready').data"
+    page.wait_for_function(f"() => {ready}.some(t => t.x.at(-1) > {first} && t.y.some(y => y > 0))")
+    samples = page.locator("[data-card=samples]")
+    samples.scroll_into_view_if_needed()
+    slowest = samples.locator("tbody tr", has=page.get_by_text("dataset[1234]", exact=True))
+    expect(slowest).to_have_count(1)
+    expect(slowest.locator("td").nth(1)).to_have_text(re.compile(r"^2\d\d\sms\s*$"))
     page.get_by_role("button", name="Take stacks now").scroll_into_view_if_needed()
     page.get_by_role("button", name="Take stacks now").click()
     expect(page.locator("[data-card=stacks] .stack-name").first).to_be_visible(timeout=20_000)

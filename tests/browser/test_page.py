@@ -363,7 +363,8 @@ def test_first_paint_does_not_wait_for_plotly(
         "performance.getEntriesByType('resource').find(r => r.name.endsWith('plotly.min.js')).startTime"
     )
     record_property("first_contentful_paint_ms", paint)
-    assert paint < 5000  # the budget is 1 s; a loaded test machine gets room
+    # `python -m benchmarks.page` measures it against the budget; a loaded test machine gets room.
+    assert paint < 5000, f"the first paint came after {paint:.0f} ms; the budget is 1000 ms on a free machine"
     assert (
         page.evaluate(
             "performance.getEntriesByType('resource').filter(r => !r.name.startsWith(location.origin)).length"

@@ -15,6 +15,7 @@ import msgspec
 
 from loaderwatch.core.proof import IDENTITY_PATH, proofs
 from loaderwatch.core.wire import Envelope, decode, split
+from tests.fakes.own_faults import own_faults
 from tests.fakes.quiet_server import QuietServer
 
 TOKEN = "a-secret-for-tests"
@@ -85,10 +86,13 @@ class Receiver:
         self._thread.start()
         return self
 
-    def __exit__(self, *args: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
+        if kind is None:
+            faults = own_faults(self.in_order())
+            assert not faults, f"faults of our own by (rank, pid): {faults}"
 
     def in_order(self) -> list[Envelope]:
         """The envelopes, each once."""

@@ -13,6 +13,7 @@ from typing import Final
 import duckdb
 
 from loaderwatch.server.store.facts import unpack_event
+from tests.fakes.own_faults import own_faults
 
 Key = tuple[int, ...]
 
@@ -47,6 +48,7 @@ class Stored:
     rows: dict[str, Counter[Key]]
     repeated: list[str]  # rows that are there twice, every column alike
     lost: Counter[tuple[str, int]]  # by cause and rank
+    own_faults: dict[tuple[int, int], int]  # that our guard swallowed, by rank and pid
 
     @property
     def lost_in_all(self) -> int:
@@ -193,10 +195,11 @@ def _read(connection: duckdb.DuckDBPyConnection) -> Stored:
         ).fetchall()
         repeated += [f"{table} {row}" for row in whole[:5]]
     lost: Counter[tuple[str, int]] = Counter()
-    for (body,) in connection.execute("SELECT body FROM events WHERE lost > 0").fetchall():
-        for loss in unpack_event(body).losses:
+    events = [unpack_event(body) for (body,) in connection.execute("SELECT body FROM events").fetchall()]
+    for event in events:
+        for loss in event.losses:
             lost[loss.what, loss.rank] += loss.count
-    return Stored(rows, repeated, lost)
+    return Stored(rows, repeated, lost, own_faults(events))
 
 
 def balance(books: Books, stored: Stored) -> Balance:
@@ -221,12 +224,15 @@ def balance(books: Books, stored: Stored) -> Balance:
 
 def assert_balanced(folder: Path, runs_dir: Path, run_id: str, *, lost: Iterable[str] = ()) -> Balance:
     """Every record that is certain is stored exactly once or counted as lost; losses only of the causes in ``lost``."""
-    result = balance(read_books(folder), read_store(runs_dir, run_id))
+    stored = read_store(runs_dir, run_id)
+    result = balance(read_books(folder), stored)
     print(f"run {run_id}: {result}")
     assert result.certain["steps"] > 0, "the training recorded nothing: the comparison proves nothing"
     faults = result.faults()
     unexpected = {key: n for key, n in result.lost.items() if key[0] not in set(lost)}
     if unexpected:
         faults.append(f"counted as lost without a reason: {unexpected}")
+    if stored.own_faults:
+        faults.append(f"our guard swallowed faults of our own, by (rank, pid): {stored.own_faults}")
     assert not faults, "\n".join([*faults, str(result)])
     return result

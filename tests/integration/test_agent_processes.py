@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch.utils.data import DataLoader, Dataset
 
+import loaderwatch
+from loaderwatch.agent.guard import guard, take_swallowed
 from loaderwatch.core.records import EndedBy, Phase, RecordKind
+from loaderwatch.core.ring import RingReader
 from tests.conftest import RingContents, RingFolder
 
 pytestmark = pytest.mark.usefixtures("data_dir", "no_streamer")
@@ -375,3 +379,31 @@ def test_a_process_without_stderr_says_so(start: Start, rings: RingFolder) -> No
     )  # fmt: skip
     assert out == "4\n"
     assert [info.has_stderr for info in rings.processes()] == [False]
+
+
+class FaultInWorker(Dataset[int]):
+    """A fault of ours while a sample is read."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        if index == 3:
+            guard.note(RuntimeError("made up"))
+        return index
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_fault_in_a_worker_is_published_at_once(rings: RingFolder, method: str) -> None:
+    guard.note(RuntimeError("before the fork"))  # a forked worker must not tell of it again
+    loader = DataLoader(
+        FaultInWorker(), batch_size=2, num_workers=1, persistent_workers=True, multiprocessing_context=method
+    )
+    loaderwatch.attach(loader)
+    assert len(list(loader)) == 4
+    (path,) = rings.directory.glob("*/worker-*.ring")
+    reader = RingReader(path)
+    status = reader.status()
+    reader.close()
+    assert (status.finished, status.faults) == (False, 1)
+    take_swallowed()

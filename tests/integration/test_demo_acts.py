@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.demo import outcome
 from loaderwatch.demo.acts import ACTS, HANG_AFTER_S
+from tests.browser.shots import find_chromium
+from tests.fakes.own_faults import stored_faults
+from tests.fakes.serving import ServeProcess
 
 PLAY_LIMIT_S = 240.0
 """The fast demo takes about 75 s on two free cores; other work on the machine stretches it."""
@@ -35,15 +39,15 @@ class Demo:
     results: dict[str, outcome.Outcome]
 
 
-def start(folder: Path, *options: str) -> subprocess.Popen[str]:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
+def start(folder: Path, *options: str, **environ: str) -> subprocess.Popen[str]:
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
     command = [sys.executable, "-m", "loaderwatch", "demo", "--fast", "--exit", "--port", "0"]
     return subprocess.Popen(
         [*command, "--data-dir", str(folder), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=environ,
+        env=plain | environ,
         start_new_session=True,
     )
 
@@ -124,6 +128,33 @@ def test_the_slow_sample_is_named(demo: Demo) -> None:
     assert any(1690 in finding["sample_indices"] for finding in slow), slow
 
 
+def test_each_act_is_told_on_the_page(demo: Demo) -> None:
+    """As it was told while the demo ran: the finished run, opened by another server in a browser."""
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip("no Chromium on this machine: apt install chromium")
+    # Playwright leaves no event loop behind it that the tests to come would find.
+    with ServeProcess(demo.folder, "--port", "0") as server, sync_playwright() as playwright:
+        access = server.start()
+        played = outcome.read_played(demo.folder / "played.jsonl")
+        told = outcome.outcomes(played, access.get("/runs/demo/findings"))
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"{access.url}/?token={access.viewer}")
+        page.locator(".run-link").click()
+        page.locator("#alerts .alert").first.wait_for(timeout=60_000)
+        listed = page.locator("#alerts .alert-title").all_text_contents()
+        browser.close()
+    assert [result.played.act.key for result in told] == [act.key for act in ACTS]
+    for result in told:
+        assert bool(result.titles) == bool(result.played.act.scenarios)
+        assert set(result.titles) <= set(listed)
+
+
+def test_our_own_code_had_no_faults(demo: Demo) -> None:
+    assert stored_faults(demo.folder / "runs", "demo") == {}
+
+
 def test_nothing_is_left_behind(demo: Demo) -> None:
     deadline = time.monotonic() + 10
     while processes_of(demo.folder) and time.monotonic() < deadline:
@@ -132,9 +163,9 @@ def test_nothing_is_left_behind(demo: Demo) -> None:
     assert not rings_of(demo.folder).exists()
 
 
-def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
+def test_without_a_compiler_it_goes_on_and_ctrl_c_ends_everything(tmp_path: Path) -> None:
     folder = tmp_path / "interrupted"
-    process = start(folder, "--acts", "hang")
+    process = start(folder, "--acts", "hang", PATH=str(tmp_path))
     try:
         deadline = time.monotonic() + 60
         while not list(rings_of(folder).rglob("*")) and time.monotonic() < deadline:
@@ -143,5 +174,6 @@ def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
     finally:
         output = end(process)
     assert process.returncode == 130, output
+    assert "GPU charts are off: no C compiler" in output
     assert processes_of(folder) == []
     assert not rings_of(folder).exists()

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -33,6 +34,62 @@ def test_the_wheel_holds_the_page_and_the_stand_in(dist: Path) -> None:
     assert page <= names
     assert {"loaderwatch/py.typed", "loaderwatch/demo/nvml_stand_in.c", "loaderwatch/demo/train.py"} <= names
     assert not [name for name in names if name.startswith("tests/")]
+
+
+def test_an_installed_wheel_finds_its_page(dist: Path, tmp_path: Path) -> None:
+    """In a Python that knows the wheel's own files and what it needs, and nothing of this checkout."""
+    (wheel,) = dist.glob("*.whl")
+    installed = tmp_path / "installed"
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(installed)]
+    subprocess.run([*command, str(wheel)], check=True, capture_output=True, timeout=120)
+    code = """
+import sys
+sys.path += sys.argv[1:]
+from loaderwatch.server import static
+print(static.__file__)
+print(static.find_web())
+"""
+    needed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    # -S: no .pth file is read, and so no editable install; -I: neither PYTHONPATH nor the working directory count.
+    asked = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(installed), *needed],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert asked.returncode == 0, asked.stderr
+    module, web = map(Path, asked.stdout.splitlines())
+    assert module == installed / "loaderwatch" / "server" / "static.py"
+    assert web == installed / "loaderwatch" / "web"
+    assert (web / "index.html").read_bytes() == (ROOT / "web" / "index.html").read_bytes()
+
+
+def test_what_the_dockerfile_copies_makes_a_wheel_with_the_page(tmp_path: Path) -> None:
+    """And .dockerignore lets exactly that through."""
+    lines = [line.split() for line in (ROOT / "Dockerfile").read_text().splitlines()]
+    copies = [words[1:] for words in lines if words[:1] == ["COPY"] and not words[1].startswith("--from")]
+    source = tmp_path / "src"
+    source.mkdir()
+    for *names, target in copies:
+        for name in names:
+            if (ROOT / name).is_dir():
+                shutil.copytree(
+                    ROOT / name, source / target, ignore=shutil.ignore_patterns("__pycache__", "*.so")
+                )
+            else:
+                shutil.copy(ROOT / name, source / target)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-cache-dir"]
+    built = subprocess.run(
+        [*command, "--wheel-dir", str(tmp_path), "."], cwd=source, capture_output=True, text=True, timeout=120
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    assert "loaderwatch/web/index.html" in zipfile.ZipFile(wheel).namelist()
+    let_through = (ROOT / ".dockerignore").read_text().split()
+    assert {f"!{name}" for *names, _ in copies for name in names} == {
+        word for word in let_through if word.startswith("!")
+    }
 
 
 def test_without_a_compiler_the_wheel_is_for_any_python(tmp_path: Path) -> None:

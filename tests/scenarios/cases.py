@@ -24,7 +24,7 @@ class Case:
     group: str = ""  # the test module that plays it
     ranks: int = 1
     within_s: float = 30.0
-    stacks: bool = False  # wait for them too
+    stacks: int = 0  # wait for those of so many processes, too
     python: tuple[str, ...] = ()  # options of the interpreter
     args: tuple[str, ...] = ()  # of the script
     name: str = ""  # the script's, if it is not played twice
@@ -133,9 +133,9 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s32_rebuilt", ("S32",), "epochs", says=("next(iter(loader))",)),
     Case("s33_shuffle_buffer", ("S33",), "epochs", says=("shuffle buffer",)),
     # ---- hangs inside one process tree
-    Case("s22_endless_loop", ("S22",), "hung", stacks=True, worker=1, samples=(333,)),
-    Case("s35_fork_lock", ("S35",), "hung", stacks=True, worker=0, says=("futex",)),
-    Case("s36_silent_read", ("S36",), "hung", stacks=True, worker=1, samples=(333,), says=("pipe",)),
+    Case("s22_endless_loop", ("S22",), "hung", stacks=1, worker=1, samples=(333,)),
+    Case("s35_fork_lock", ("S35",), "hung", stacks=1, worker=0, says=("futex",)),
+    Case("s36_silent_read", ("S36",), "hung", stacks=1, worker=1, samples=(333,), says=("pipe",)),
     Case(
         "s36_silent_read",
         ("S36",),
@@ -143,23 +143,23 @@ CASES: Final[tuple[Case, ...]] = (
         name="s36_slow_first",
         args=("--slow-first",),
         within_s=40,
-        stacks=True,
+        stacks=1,
         worker=1,
         samples=(1293,),
         says=("pipe",),
     ),
     Case("s36_stopped", ("S36",), "hung", worker=1, says=("kill -CONT",)),
     Case("s37_dead_worker", ("S37",), "hung", worker=1, says=("dead",)),
-    Case("s41_lost_message", ("S41",), "hung", stacks=True),
-    Case("s41_prefetch_thread", ("S41",), "hung", stacks=True),
+    Case("s41_lost_message", ("S41",), "hung", stacks=1),
+    Case("s41_prefetch_thread", ("S41",), "hung", stacks=1),
     # ---- ranks that wait for each other
     Case("s43_straggler", ("S43",), "ranks", ranks=2, rank=1),
-    Case("s44_unequal", ("S44",), "ranks", ranks=2, stacks=True, rank=1),
-    Case("s46_validation", ("S46",), "ranks", ranks=2, stacks=True, says=("buffer sync", "model.module")),
+    Case("s44_unequal", ("S44",), "ranks", ranks=2, stacks=2, rank=1),
+    Case("s46_validation", ("S46",), "ranks", ranks=2, stacks=1, says=("buffer sync", "model.module")),
     Case("s46_validation", group="advised", ranks=2, args=("--advised",), name="s46_validation_advised"),
     Case("s46_validation", group="advised", ranks=2, args=("--no-buffer-sync",), name="s46_no_buffer_sync"),
-    Case("s45_collectives", ("S45",), "ranks", ranks=2, stacks=True),
-    Case("s47_one_rank", ("S47",), "ranks", ranks=2, stacks=True, says=("prepare",)),
+    Case("s45_collectives", ("S45",), "ranks", ranks=2, stacks=1),
+    Case("s47_one_rank", ("S47",), "ranks", ranks=2, stacks=1, says=("prepare",)),
     # ---- long steps, for which the loader is not to blame
     Case("s25_collector", ("S25",), "steps", says=("gc.freeze()",)),
     Case("s26_logging", ("S26",), "steps", remark=True, says=("not the cause",)),

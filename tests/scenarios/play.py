@@ -19,10 +19,13 @@ from typing import Any
 
 import httpx
 
+from loaderwatch.core import wire
+from tests.fakes.own_faults import own_faults
 from tests.fakes.serving import Access, ServeProcess
 from tests.fakes.streaming import Streaming, kill
 from tests.fakes.tap import Tap
 from tests.scenarios.cases import Case, counts
+from tests.scenarios.judge import waited_s
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_AFTER_S = 6.0  # stacks are taken when a span is five seconds old
@@ -58,6 +61,20 @@ class Outcome:
         assert scenarios <= set(self.case.scenarios), self.report()
         assert len(self.alerts) == 1, self.report()
         return self.alerts[0]
+
+    def late_s(self) -> float:
+        """Seconds from the hang's limit until the API gave the finding that was awaited.
+
+        The limit is the finding's own: on a busy machine long waits are learned, and it is above ``HANG_AFTER_S``.
+        """
+        finding = self.found()
+        learned = [e["value"] for e in finding["evidence"] if e["label"] == "limit learned for this phase"]
+        limit_s = max([HANG_AFTER_S, *learned])
+        assert limit_s < 3 * HANG_AFTER_S, f"the limit is {limit_s} s: nobody learned --hang-after"
+        fired_at = self.fired_at[finding["id"], finding["key"]]
+        late_s = waited_s(finding["scenario"], finding, fired_at, self.payloads, limit_s)
+        assert late_s is not None
+        return late_s
 
     def report(self) -> str:
         """For a test that failed."""
@@ -127,6 +144,8 @@ def play_one(case: Case, access: Access, data_dir: Path, *, settle_s: float = 0.
             outcome.output = log.read_text(errors="replace")
             outcome.case = built_in(case, outcome.output)
             outcome.payloads = list(tap.payloads)
+    faults = own_faults(map(wire.decode, outcome.payloads))
+    assert not faults, f"{case.id}: faults of our own by (rank, pid): {faults}\n{outcome.output[-3000:]}"
     return outcome
 
 
@@ -140,6 +159,13 @@ def built_in(case: Case, output: str) -> Case:
             }
             return dataclasses.replace(case, **plain)
     return case
+
+
+def line_of(script: str, words: str) -> int:
+    """The number of the one line of a scenario's script that holds ``words``."""
+    lines = (ROOT / "tests" / "scenarios" / script).read_text().splitlines()
+    (number,) = (number for number, line in enumerate(lines, 1) if words in line)
+    return number
 
 
 def _command(case: Case) -> list[str]:
@@ -182,4 +208,4 @@ def _watch(
 
 
 def _is_awaited(case: Case, finding: dict[str, Any]) -> bool:
-    return finding["scenario"] in case.scenarios and (bool(finding["stacks"]) or not case.stacks)
+    return finding["scenario"] in case.scenarios and len(finding["stacks"]) >= case.stacks

@@ -6,12 +6,14 @@ Every field degrades by itself: what one GPU or driver cannot tell is None there
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
+from loaderwatch.core.system import HAS_OWNERS
 from loaderwatch.core.wire import GpuInfo
 from loaderwatch.streamer.samplers.nvml import (
     SIMULATED_PREFIX,
@@ -28,6 +30,7 @@ Row = tuple[float | int | None, ...]
 
 PERIOD_S: Final = 0.1
 SLOW_EVERY: Final = 5  # ticks: memory, memory clock, temperature, throttle reasons
+PROCESSES_EVERY: Final = 10  # ticks: utilization of each process; the driver renews it once a second
 UNUSED_EVERY: Final = 10  # ticks: GPUs that no rank of ours uses
 RESOLVE_EVERY_S: Final = 5.0
 OPEN_AGAIN_S: Final = 60.0
@@ -46,7 +49,7 @@ class GpuSampler:
         self._followed: dict[int, tuple[int, str | None]] = {}
         self._stop_asked = threading.Event()
         self._devices: list[Device] = []
-        self._ranks: dict[int, int] = {}  # index of the device: rank
+        self._ranks: dict[int, list[tuple[int, int]]] = {}  # index of the device: (rank, pid) of those on it
         self._pcie_turn = 0
         self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
 
@@ -64,7 +67,7 @@ class GpuSampler:
             self._followed = dict(processes)
 
     def infos(self) -> list[GpuInfo]:
-        """The GPUs; a row's ``gpu`` is the index into this list."""
+        """The GPUs; a row's ``gpu`` is the index into this list. Behind them, each further rank of a shared GPU has an entry."""
         with self._lock:
             return list(self._infos)
 
@@ -117,13 +120,13 @@ class GpuSampler:
         devices = list_devices(self._devices)
         with self._lock:
             followed = dict(self._followed)
-        ranks: dict[int, int] = {}
+        ranks: dict[int, list[tuple[int, int]]] = {}
         for device in devices:
             device.read_rarely()
-        for rank, (pid, uuid) in followed.items():
-            index = _find(devices, pid, uuid)
+        for rank, (pid, uuid) in sorted(followed.items()):
+            index = find_device(devices, pid, uuid)
             if index is not None:
-                ranks[index] = min(rank, ranks.get(index, rank))
+                ranks.setdefault(index, []).append((rank, pid))
         ours = {pid for pid, _ in followed.values()}
         for device in devices:
             device.count_others(ours)
@@ -134,17 +137,13 @@ class GpuSampler:
             self.status = f"{devices[0].trouble or 'the GPU does not answer'}: {OFF}"
         else:
             self.status = ""
+        first = [
+            _info(index, device, ranks[index][0][0] if index in ranks else None)
+            for index, device in enumerate(devices)
+        ]
+        further = [_info(index, devices[index], rank) for index in ranks for rank, _ in ranks[index][1:]]
         with self._lock:
-            self._infos = [
-                GpuInfo(
-                    gpu=index,
-                    uuid=device.uuid,
-                    name=device.name,
-                    rank=ranks.get(index),
-                    simulated=device.name.startswith(SIMULATED_PREFIX),
-                )
-                for index, device in enumerate(devices)
-            ]
+            self._infos = first + further
 
     def _read(self, tick: int) -> None:
         devices = self._devices
@@ -162,16 +161,58 @@ class GpuSampler:
             device.read_fast()
             if tick % SLOW_EVERY == 0 or not mine:
                 device.read_slow()
-            values = device.values()
-            if any(value is not None for value in values):
-                with self._lock:
-                    self._rows.append((self._ranks.get(index), index, time.monotonic_ns(), values))
+            if mine and tick % PROCESSES_EVERY == 0:
+                device.read_processes()
+            now = time.monotonic_ns()
+            for rank, pid in self._ranks.get(index, [(None, None)]):
+                values = device.values(pid)
+                if any(value is not None for value in values):
+                    with self._lock:
+                        self._rows.append((rank, index, now, values))
 
 
-def _find(devices: list[Device], pid: int, uuid: str | None) -> int | None:
-    """The device of a process: by the UUID it named, else by NVML's list of running processes."""
-    if uuid is not None:
-        for index, device in enumerate(devices):
-            if same_uuid(device.uuid, uuid):
-                return index
-    return next((index for index, device in enumerate(devices) if pid in device.pids), None)
+def _info(index: int, device: Device, rank: int | None) -> GpuInfo:
+    simulated = device.name.startswith(SIMULATED_PREFIX)
+    return GpuInfo(gpu=index, uuid=device.uuid, name=device.name, rank=rank, simulated=simulated)
+
+
+def find_device(devices: list[Device], pid: int, uuid: str | None) -> int | None:
+    """The device of a process: the one it named, unless NVML lists the process on others and not there.
+
+    A process that named none, or the wrong one, computes where it holds the most memory; None where that is not known.
+    """
+    named = _named(devices, uuid)
+    listed = [index for index, device in enumerate(devices) if _lists(device, pid)]
+    if named in listed or not listed:
+        return named
+    if len(listed) == 1:
+        return listed[0]
+    held = {index: memory for index in listed if (memory := devices[index].pids[pid]) is not None}
+    return max(held, key=held.__getitem__) if len(held) == len(listed) else None
+
+
+def _named(devices: list[Device], uuid: str | None) -> int | None:
+    if uuid is None:
+        return None
+    index = next((i for i, device in enumerate(devices) if same_uuid(device.uuid, uuid)), None)
+    if index is None or not devices[index].slices:
+        return index
+    slices = devices[index].slices  # nothing computes on a GPU that is cut but on its slices
+    return devices.index(slices[0]) if len(slices) == 1 else None
+
+
+def _lists(device: Device, pid: int) -> bool:
+    """Whether NVML says that the process runs there. A list with a pid that is none here is of another pid namespace."""
+    return pid in device.pids and not device.slices and all(map(_exists, device.pids))
+
+
+def _exists(pid: int) -> bool:
+    if not HAS_OWNERS:
+        return True  # Windows: it has no pid namespaces, and the signal would be a Ctrl-C
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core.system import PROC
 from loaderwatch.core.wire import HostInfo
 from loaderwatch.streamer.samplers.cgroup import (
     find_cpu_groups,
@@ -17,7 +18,7 @@ from loaderwatch.streamer.samplers.cgroup import (
     read_oom_kills,
 )
 from loaderwatch.streamer.samplers.process import affinity_count
-from loaderwatch.streamer.samplers.procfs import CLOCK_TICKS, PAGE_BYTES, PROC, ProcessFiles
+from loaderwatch.streamer.samplers.procfs import CLOCK_TICKS, PAGE_BYTES, ProcessFiles
 
 Row = tuple[float | int | None, ...]
 
@@ -51,6 +52,7 @@ class HostSampler:
 
     def __init__(self, proc_root: Path = PROC, fs_root: Path = Path("/")) -> None:
         self._proc = proc_root
+        self._has_proc = proc_root.is_dir()
         self._root = fs_root
         self._rates = _Rates()
         self._own = ProcessFiles(os.getpid(), proc_root)
@@ -63,8 +65,8 @@ class HostSampler:
         self._static = HostInfo(
             name=socket.gethostname(),
             cpus=os.cpu_count() or 1,
-            memory_bytes=self._memory()[1],
-            shm_bytes=self._shm()[0],
+            memory_bytes=self._memory()[1] if self._has_proc else _memory_elsewhere()[1],
+            shm_bytes=self._shm()[0] if self._has_proc else None,
             boot_id=self._text("sys/kernel/random/boot_id"),
         )
 
@@ -83,8 +85,8 @@ class HostSampler:
 
     def sample(self, training_pid: int, now_ns: int) -> Row:
         """The row's floats, from cpu_ratio on; None for each that cannot be read."""
-        if not self._proc.is_dir():
-            return _sample_elsewhere()
+        if not self._has_proc:
+            return self._sample_elsewhere(now_ns)
         if self._looked_ns is None or now_ns - self._looked_ns > LOOK_AGAIN_NS:
             self._looked_ns = now_ns
             self._disks = self._list_disks()
@@ -254,18 +256,35 @@ class HostSampler:
                 received += int(first)
         return received
 
+    def _sample_elsewhere(self, now_ns: int) -> Row:
+        """What psutil tells on every system. Its own ratio would begin with a 0 that means nothing, as does its load on Windows."""
+        import psutil  # Linux does not need it
 
-def _sample_elsewhere() -> Row:
+        times = psutil.cpu_times()
+        busy_s = times.user + times.system + getattr(times, "nice", 0.0)
+        busy_per_s = self._rates.per_s("cpu busy", busy_s, now_ns)
+        all_per_s = self._rates.per_s("cpu all", busy_s + times.idle, now_ns)
+        available, total = _memory_elsewhere()
+        own = psutil.Process()
+        spent = own.cpu_times()
+        return (
+            min(busy_per_s / all_per_s, 1.0) if busy_per_s is not None and all_per_s else None,
+            None,
+            None,
+            None,
+            os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+            available,
+            total,
+            *(None,) * 10,
+            self._rates.per_s("own cpu", spent.user + spent.system, now_ns),
+            own.memory_info().rss,
+            *(None,) * 5,
+        )
+
+
+def _memory_elsewhere() -> tuple[int, int]:
+    """Available and total bytes."""
     import psutil  # Linux does not need it
 
     memory = psutil.virtual_memory()
-    return (
-        psutil.cpu_percent() / 100,
-        None,
-        None,
-        None,
-        psutil.getloadavg()[0],
-        memory.available,
-        memory.total,
-        *(None,) * 17,
-    )
+    return memory.available, memory.total

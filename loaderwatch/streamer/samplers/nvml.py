@@ -14,6 +14,8 @@ log = logging.getLogger(__name__)
 SIMULATED_PREFIX: Final = "loaderwatch simulated"
 TRY_AGAIN_S: Final = 60.0
 """How long a field that this GPU or driver does not support is left alone."""
+KEEP_S: Final = 2.0
+"""How long a process's utilization holds: the driver has a new sample of a process that runs at least once a second."""
 UNSUPPORTED: Final = frozenset(
     {
         pynvml.NVML_ERROR_NOT_SUPPORTED,
@@ -74,7 +76,8 @@ def list_devices(known: list[Device]) -> list[Device]:
             continue
         whole.append(by_uuid.get(uuid) or Device(handle, handle, uuid))
         whole[-1].handle = whole[-1].own = handle
-        slices += _slices(handle, by_uuid)
+        whole[-1].slices = _slices(handle, by_uuid)
+        slices += whole[-1].slices
     return whole + slices
 
 
@@ -88,6 +91,7 @@ def _slices(parent: Any, by_uuid: dict[str, Device]) -> list[Device]:
         uuid = _ask(pynvml.nvmlDeviceGetUUID, own) if own is not None else None
         if uuid is not None:
             found.append(by_uuid.get(uuid) or Device(parent, own, uuid))
+            found[-1].handle, found[-1].own = parent, own
     return found
 
 
@@ -99,7 +103,10 @@ def _ask(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class Device:
-    """One GPU, or one MIG slice: memory and processes are the slice's own, power and clocks its GPU's."""
+    """One GPU, or one MIG slice: memory and processes are the slice's own, power and clocks its GPU's.
+
+    NVML tells no utilization of slices, nor of a GPU that is cut into them.
+    """
 
     def __init__(self, handle: Any, own: Any, uuid: str) -> None:
         self.handle = handle
@@ -108,7 +115,8 @@ class Device:
         self.name: str = str(
             _ask(pynvml.nvmlDeviceGetName, own) or _ask(pynvml.nvmlDeviceGetName, handle) or "GPU"
         )
-        self.pids: frozenset[int] = frozenset()
+        self.slices: list[Device] = []
+        self.pids: dict[int, float | None] = {}  # that run on it: bytes of its memory that they hold
         self.lost = False
         self.trouble = ""
         self._retry_at: dict[str, float] = {}
@@ -125,6 +133,8 @@ class Device:
         self._temperature_c: float | None = None
         self._throttle_reasons: int | None = None
         self._others: int | None = None
+        self._sampled_us: int | None = None  # the newest sample of any process, by the driver's clock
+        self._sm: dict[int, tuple[float, float]] = {}  # pid: its SM utilization and when it was read
 
     def read_fast(self) -> None:
         """Utilization, power and SM clock."""
@@ -164,21 +174,37 @@ class Device:
         else:
             self._pcie_tx = rate
 
+    def read_processes(self) -> None:
+        """SM utilization of each process."""
+        since_us = self._sampled_us or 0
+        samples = self._field(
+            "process utilization", pynvml.nvmlDeviceGetProcessUtilization, self.own, since_us
+        )
+        now = time.monotonic()
+        self._sm = {pid: sm for pid, sm in self._sm.items() if now - sm[1] < KEEP_S}
+        if not samples:
+            return
+        if self._sampled_us is not None:  # the first answer reaches back as far as the driver remembers
+            for sample in sorted(samples, key=lambda sample: int(sample.timeStamp)):
+                if sample.smUtil <= 100:
+                    self._sm[int(sample.pid)] = (sample.smUtil / 100, now)
+        self._sampled_us = max(since_us, *(int(sample.timeStamp) for sample in samples))
+
     def read_rarely(self) -> None:
         """Power limit and the processes that use it."""
         limit = self._field("power limit", pynvml.nvmlDeviceGetEnforcedPowerLimit, self.handle)
         self._power_limit_w = _scaled(limit, 1e-3)
         running = self._field("processes", pynvml.nvmlDeviceGetComputeRunningProcesses, self.own)
-        self.pids = frozenset(process.pid for process in running or ())
+        self.pids = {int(p.pid): _scaled(p.usedGpuMemory, 1.0) for p in running or ()}
 
     def count_others(self, ours: set[int]) -> None:
         """Processes that are not of this run; unknown where NVML names none of ours (another pid namespace)."""
-        self._others = len(self.pids - ours) if self.pids & ours else None
+        self._others = len(self.pids.keys() - ours) if self.pids.keys() & ours else None
 
-    def values(self) -> tuple[float | int | None, ...]:
-        """The row's values, from utilization_ratio on."""
+    def values(self, pid: int | None = None) -> tuple[float | int | None, ...]:
+        """The row's values, from utilization_ratio on; the last two are those of the process ``pid``."""
         if self.lost:
-            return (None,) * 13
+            return (None,) * 15
         return (
             self._utilization,
             self._memory_utilization,
@@ -193,6 +219,8 @@ class Device:
             self._temperature_c,
             self._throttle_reasons,
             self._others,
+            None if pid is None else self.pids.get(pid),
+            None if pid is None else self._sm.get(pid, (None, 0.0))[0],
         )
 
     def _field(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:

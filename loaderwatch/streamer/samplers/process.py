@@ -9,12 +9,15 @@ from time import thread_time_ns
 from typing import Final
 
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.streamer.samplers.procfs import PROC, ProcessFiles
+from loaderwatch.core.system import PROC
+from loaderwatch.streamer.samplers.procfs import ProcessFiles
 from loaderwatch.streamer.samplers.threads import ThreadTimes
 
 Row = tuple[float | int | None, ...]
 
 FDS_EVERY: Final = 5  # samples: listing descriptors costs as much as everything else together
+LETTERS: Final = {"stopped": "T", "zombie": "Z"}
+"""What other systems than Linux say of a process, as /proc would. Not "running": macOS and Windows say it of sleepers, too."""
 PSS_EVERY_NS: Final = 10_000_000_000
 PSS_REST: Final = 500
 """After reading a PSS, none is read for so many times what that cost: 0.2 % of a core, however many processes."""
@@ -25,6 +28,21 @@ def pid_alive(pid: int) -> bool:
     import psutil  # not at import: Linux does not need it, and it costs two megabytes
 
     return bool(psutil.pid_exists(pid))
+
+
+def process_began_s(pid: int) -> float | None:
+    """When the process that has this pid began, which tells it from another; None: it has ended. Without /proc, too."""
+    import psutil  # see pid_alive
+
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return float(process.create_time())
+    except psutil.NoSuchProcess:
+        return None
+    except psutil.Error:  # the system does not say, so there is one
+        return 0.0
 
 
 @dataclass(slots=True)
@@ -58,13 +76,16 @@ class ProcessSampler:
         self._has_proc = proc_root.is_dir()
         self._past: dict[tuple[int, int], _Past] = {}  # by pid and start
         self._next_pss_ns = 0
+        self._elsewhere: dict[
+            int, tuple[float, float, int]
+        ] = {}  # by pid: when it began, CPU seconds, when read
 
     def sample(
         self, files: ProcessFiles, now_ns: int, *, training: bool = False, pins: bool = False
     ) -> Reading | None:
         """None if the process has ended. ``training``: it is no worker; ``pins``: it may have threads that pin memory."""
         if not self._has_proc:
-            return _sample_elsewhere(files.pid)
+            return self._sample_elsewhere(files.pid, now_ns)
         stat = files.stat()
         if stat is None:
             return None
@@ -140,6 +161,31 @@ class ProcessSampler:
         """Drop what is kept of processes that are gone."""
         for key in [key for key in self._past if key[0] not in living]:
             del self._past[key]
+        for pid in self._elsewhere.keys() - living:
+            del self._elsewhere[pid]
+
+    def _sample_elsewhere(self, pid: int, now_ns: int) -> Reading | None:
+        """What psutil tells on every system; where it does not, or the process may not be asked, None."""
+        import psutil  # see pid_alive
+
+        try:
+            process = psutil.Process(pid)
+            with process.oneshot():
+                state = LETTERS.get(process.status())
+                if state == "Z":
+                    return None
+                began_s, times = process.create_time(), process.cpu_times()
+                rss_bytes, threads = process.memory_info().rss, process.num_threads()
+        except psutil.NoSuchProcess:
+            return None
+        except psutil.Error:
+            return Reading(None, None, None, None, (None,) * 16)
+        cpu_ratio = None
+        past, cpu_s = self._elsewhere.get(pid), times.user + times.system
+        if past is not None and past[0] == began_s and now_ns > past[2]:
+            cpu_ratio = (cpu_s - past[1]) * 1e9 / (now_ns - past[2])
+        self._elsewhere[pid] = (began_s, cpu_s, now_ns)
+        return Reading(state, None, None, None, (cpu_ratio, rss_bytes, threads, *(None,) * 13))
 
 
 def affinity_count(pid: int) -> int | None:
@@ -153,17 +199,3 @@ def affinity_count(pid: int) -> int | None:
 def state_code(state: str | None) -> int:
     """The state letter as the table holds it."""
     return ord(state) if state else UNKNOWN
-
-
-def _sample_elsewhere(pid: int) -> Reading | None:
-    import psutil  # see pid_alive
-
-    letters = {"running": "R", "sleeping": "S", "disk-sleep": "D", "stopped": "T", "zombie": "Z", "idle": "I"}
-    try:
-        process = psutil.Process(pid)
-        with process.oneshot():
-            state = letters.get(process.status())
-            values = (None, process.memory_info().rss, process.num_threads())
-    except psutil.Error:
-        return None
-    return Reading(state, None, None, None, (*values, *(None,) * 13))

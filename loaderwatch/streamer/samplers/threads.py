@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from loaderwatch.streamer.samplers.procfs import PROC, parse_stat
+from loaderwatch.core.system import PROC
+from loaderwatch.streamer.samplers.procfs import parse_stat
 
 PIN_NAME: Final = "pt_data_pin"
 """One per iterator, named so by PyTorch (pytorch#128448)."""

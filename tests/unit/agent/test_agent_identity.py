@@ -6,8 +6,10 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 
 from loaderwatch.agent.identity import (
     Ranks,
@@ -20,6 +22,7 @@ from loaderwatch.agent.identity import (
 )
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.wire import RUN_ID_PATTERN
+from tests.fakes.cuda import FakeCuda
 
 TORCHRUN = {
     "RANK": "3",
@@ -141,11 +144,85 @@ def test_derived_id_is_a_run_id() -> None:
     assert RUN_ID_PATTERN.match(find_run(None, {}).run_id)
 
 
-def test_gpu_uuid_from_the_environment() -> None:
-    assert find_gpu_uuid({}) is None
-    assert find_gpu_uuid({"CUDA_VISIBLE_DEVICES": "0,1"}) is None
-    visible = {"CUDA_VISIBLE_DEVICES": "GPU-aa,MIG-bb", "LOCAL_RANK": "1"}
-    assert find_gpu_uuid(visible) == "MIG-bb"
+@pytest.mark.parametrize(
+    ("visible", "local_rank", "found"),
+    [
+        (None, None, None),
+        ("", "0", None),
+        ("GPU-aa", None, "GPU-aa"),
+        (" GPU-aa ", "3", "GPU-aa"),  # the launcher shows each rank its own
+        ("GPU-aa,MIG-bb", "1", "MIG-bb"),
+        ("GPU-aa,MIG-bb", "2", None),
+        ("GPU-aa,MIG-bb", "-1", None),
+        ("GPU-aa,MIG-bb", None, None),  # it may take either
+        ("GPU-aa,-1,GPU-bb", "1", "GPU-aa"),  # CUDA stops reading at what it does not understand
+        ("no,GPU-aa", None, None),
+        ("0", None, None),
+        ("0,1", "1", None),  # counted by CUDA in its own order, of what a container or cgroup leaves
+    ],
+)
+def test_gpu_uuid_from_the_environment(
+    tmp_path: Path, visible: str | None, local_rank: str | None, found: str | None
+) -> None:
+    """Before CUDA is in use; of a machine with two GPUs."""
+    driver_files(tmp_path, "GPU-00aa", "GPU-00bb")
+    env = {"CUDA_VISIBLE_DEVICES": visible, "LOCAL_RANK": local_rank}
+    assert find_gpu_uuid({name: value for name, value in env.items() if value is not None}, tmp_path) == found
+
+
+def test_the_only_gpu_of_a_machine_is_known_by_its_number(tmp_path: Path) -> None:
+    assert find_gpu_uuid({"CUDA_VISIBLE_DEVICES": "0"}, tmp_path) is None
+    driver_files(tmp_path, "GPU-00aa-11")
+    assert find_gpu_uuid({"CUDA_VISIBLE_DEVICES": "0"}, tmp_path) == "GPU-00aa-11"
+    assert find_gpu_uuid({"CUDA_VISIBLE_DEVICES": "0", "LOCAL_RANK": "1"}, tmp_path) == "GPU-00aa-11"
+    assert find_gpu_uuid({"CUDA_VISIBLE_DEVICES": "1"}, tmp_path) is None
+    assert find_gpu_uuid({}, tmp_path) is None, "nobody said that it is used"
+    driver_files(tmp_path, "GPU-????????-????")
+    assert find_gpu_uuid({"CUDA_VISIBLE_DEVICES": "0"}, tmp_path) is None
+
+
+def driver_files(folder: Path, *uuids: str) -> None:
+    """What NVIDIA's driver has under /proc."""
+    for number, uuid in enumerate(uuids):
+        gpu = folder / "gpus" / f"0000:{number:02x}:00.0"
+        gpu.mkdir(parents=True, exist_ok=True)
+        (gpu / "information").write_text(f"Model: \t\t H200\nGPU UUID: \t {uuid}\nBus Type: \t PCIe\n")
+
+
+@pytest.mark.parametrize(
+    ("cuda", "local_rank", "found"),
+    [
+        pytest.param(FakeCuda([5]), None, 0, id="the only one"),
+        pytest.param(FakeCuda([0]), None, 0, id="the only one, unused"),
+        pytest.param(FakeCuda([0, 0, 5], current=2), "2", 2, id="set_device"),
+        pytest.param(FakeCuda([0, 0, 5]), "2", 2, id="to(rank) without set_device"),
+        pytest.param(FakeCuda([1, 0, 5]), "2", 2, id="a few bytes on the current one"),
+        pytest.param(FakeCuda([9, 0, 5], current=2), "2", 2, id="a checkpoint that lies on GPU 0"),
+        pytest.param(FakeCuda([0, 0, 5], current=1), None, 2, id="set_device to one, used another"),
+        pytest.param(FakeCuda([5, 5]), None, 0, id="a model across two"),
+        pytest.param(FakeCuda([0, 0, 0], current=2), None, 2, id="set_device, nothing there yet"),
+        pytest.param(FakeCuda([0, 0, 0]), "0", 0, id="the first rank, nothing there yet"),
+        pytest.param(FakeCuda([0, 0, 0]), "1", None, id="nobody chose, nothing there yet"),
+        pytest.param(FakeCuda([0, 0, 0]), None, None, id="one process, nothing there yet"),
+    ],
+)
+def test_gpu_uuid_from_cuda(
+    monkeypatch: pytest.MonkeyPatch, cuda: FakeCuda, local_rank: str | None, found: int | None
+) -> None:
+    """Once in use it knows better than the environment."""
+    cuda.install(lambda name, new: monkeypatch.setattr(torch.cuda, name, new))
+    env = {"CUDA_VISIBLE_DEVICES": "GPU-aa,GPU-bb,GPU-cc"}
+    if local_rank is not None:
+        env["LOCAL_RANK"] = local_rank
+    assert find_gpu_uuid(env) == (None if found is None else f"GPU-0000-{found}")
+
+
+def test_memory_is_asked_of_torch_s_own_allocator_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of others the question may open a context on each device."""
+    cuda = FakeCuda([0, 5], current=1)
+    cuda.allocator = "cudaMallocAsync"
+    cuda.install(lambda name, new: monkeypatch.setattr(torch.cuda, name, new))
+    assert find_gpu_uuid({}) == "GPU-0000-1"
 
 
 def test_start_time_tells_processes_apart() -> None:

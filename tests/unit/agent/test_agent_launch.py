@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.lock import STREAMER_LOCK
 from loaderwatch.streamer.election import FileLock
+from tests.fakes.streaming import wait_for
 
 SAY = """#!/bin/sh
 exec {python} -c 'import json, os, sys; print(json.dumps([sys.argv[1:], os.getppid(), os.getcwd(), dict(os.environ)]))' "$@"
@@ -81,3 +83,53 @@ def test_a_streamer_is_brought_when_both_were_killed(
     while not log.read_text().endswith("\n") and time.monotonic() < deadline:
         time.sleep(0.05)
     assert json.loads(log.read_text())[0][-1] == "my run"
+
+
+HANDED_ON = """#!/bin/sh
+exec {python} -c 'import os, sys; fd = int(sys.argv[sys.argv.index("--job-stderr") + 1]); os.write(fd, b"streamed\\n")' "$@"
+"""
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_our_stderr_is_handed_on_where_it_cannot_be_opened(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: bool
+) -> None:
+    """macOS: by a descriptor's number, through the shell. Windows: as stdin, which is all that it can hand on."""
+    python = tmp_path / "python"
+    python.write_text(HANDED_ON.format(python=sys.executable))
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr(launch, "has_proc", lambda: False)
+    monkeypatch.setattr(launch, "HAS_FORK", forks)
+    read, write = os.pipe()
+    before = os.dup(2)
+    os.dup2(write, 2)
+    try:
+        start_streamer(load_settings(), "run-1", "my run")
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(write)
+    with os.fdopen(read, "rb") as file:
+        assert file.read() == b"streamed\n"  # and its end: nothing of it is left open here
+    assert data_dir.exists()
+    assert (load_settings().logs_dir / "streamer-run-1.log").read_text() == ""
+
+
+def test_a_streamer_that_was_started_without_a_shell_is_not_warned_of(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Python warns of a process that was left running, in the user's terminal."""
+    python = tmp_path / "python"
+    python.write_text(SAY.format(python=sys.executable))
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr(launch, "HAS_FORK", False)
+    start_streamer(load_settings(), "run-1", "my run")
+    gc.collect()
+    assert not [warning for warning in recwarn if issubclass(warning.category, ResourceWarning)]
+    log = load_settings().logs_dir / "streamer-run-1.log"
+    wait_for(lambda: log.read_text().endswith("\n"))
+    arguments = json.loads(log.read_text())[0]
+    assert "--job-stderr" not in arguments  # it opens it by itself
+    assert data_dir.exists()

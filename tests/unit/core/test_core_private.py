@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from loaderwatch.core.private import NotPrivate, opener, own_folder, private_folder
+from loaderwatch.core import private
+from loaderwatch.core.private import NotPrivate, opener, own_folder, private_folder, replace_file
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +66,43 @@ def test_new_files_are_private_and_links_are_not_followed(tmp_path: Path) -> Non
     with pytest.raises(OSError):
         opener(str(link), os.O_WRONLY | os.O_CREAT)
     assert not (tmp_path / "bashrc").exists()
+
+
+def test_where_files_have_no_owners_a_folder_is_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows has no users by number, and every mode reads as open to all."""
+    monkeypatch.setattr(private, "HAS_OWNERS", False)
+    monkeypatch.delattr(os, "geteuid")
+    folder = tmp_path / "rings"
+    folder.mkdir()
+    folder.chmod(0o777)
+    assert own_folder(folder) == folder
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    with pytest.raises(NotPrivate, match="it is a link"):
+        own_folder(link)
+
+
+@pytest.mark.parametrize("owners", [True, False])
+def test_a_file_that_is_being_read_is_replaced_a_moment_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owners: bool
+) -> None:
+    """On Windows, where that is refused; elsewhere a refusal is one."""
+    monkeypatch.setattr(private, "HAS_OWNERS", owners)
+    draft, path = tmp_path / "draft", tmp_path / "file"
+    draft.write_text("new")
+    tries = iter(range(2))
+
+    def refuse_twice(one: Path, other: Path) -> Path:
+        if next(tries, None) is not None:
+            raise PermissionError("somebody reads it")
+        return one.rename(other)
+
+    monkeypatch.setattr(Path, "replace", refuse_twice)
+    if owners:
+        with pytest.raises(PermissionError):
+            replace_file(draft, path)
+        return
+    replace_file(draft, path)
+    assert path.read_text() == "new"

@@ -189,6 +189,32 @@ def test_ring_is_never_seen_half_made(tmp_path: Path) -> None:
     assert size.st_blocks * 512 >= size.st_size  # allocated, so that a full disk cannot kill the writer later
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="asks Linux who has a file open")
+def test_a_ring_gets_its_name_while_nobody_has_it_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows renames no file that is open or mapped. Where space cannot be reserved, it is written full."""
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    seen: list[RingIdentity] = []
+
+    def replace(self: Path, target: Path) -> None:
+        assert str(self) not in Path("/proc/self/maps").read_text()
+        assert not any(fd.exists() and fd.samefile(self) for fd in Path("/proc/self/fd").iterdir())
+        seen.append(RingReader(self).identity)  # as whole as it will ever be
+        self.rename(target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    writer = RingWriter(tmp_path / "a.ring", IDENTITY, 8)
+    assert seen == [IDENTITY]
+    size = (tmp_path / "a.ring").stat()
+    assert size.st_blocks * 512 >= size.st_size
+    writer.set_span(Phase.WAIT, 5)
+    span = RingReader(tmp_path / "a.ring").span()
+    assert span is not None
+    assert span.since_ns == 5
+    writer.close()
+
+
 def test_a_sample_that_is_being_named_is_unknown(tmp_path: Path) -> None:
     """``pack_into`` clears its place before it writes: that moment must not read as a sample since the host's boot."""
     writer, reader = make(tmp_path / "a.ring")

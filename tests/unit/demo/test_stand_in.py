@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from loaderwatch.demo.stand_in import BusyFile, NoCompiler, SimulatedGpu, build, environment, write_script
+from loaderwatch.demo.stand_in import (
+    BusyFile,
+    NoCompiler,
+    SimulatedGpu,
+    SimulatedSlice,
+    build,
+    environment,
+    write_script,
+)
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
@@ -63,7 +71,7 @@ def test_every_error_comes_through_pynvml(tmp_path: Path) -> None:
         ("nvmlDeviceGetPowerUsage", "NVML_ERROR_NOT_SUPPORTED"),
         ("nvmlDeviceGetName", "NVML_ERROR_GPU_IS_LOST"),
     ]
-    write_script(script, [SimulatedGpu("GPU-0", errors=errors, migs=["MIG-1"])])
+    write_script(script, [SimulatedGpu("GPU-0", errors=errors, migs=[SimulatedSlice("MIG-1")])])
     code = """
 import pynvml
 pynvml.nvmlInit()

@@ -143,6 +143,21 @@ def test_a_pid_that_is_anothers_by_now_is_dead(folder: Path) -> None:
         child.wait()
 
 
+def test_a_workers_faults_are_told_with_its_rank_and_stay(folder: Path) -> None:
+    """A worker that went takes nothing with it."""
+    main, worker, _ = open_rings(folder, rank=0, workers=2)
+    main.set_status(RingStatus(False, 0, 1, False))
+    worker.set_status(RingStatus(False, 0, 2, True))
+    roster = make(folder)
+    assert [(p.faults, p.tripped) for p in roster.describe()] == [(3, False)]
+    worker.set_status(RingStatus(True, 0, 2, True))
+    for member in roster.workers:
+        member.drained = True
+    roster.retire(time.monotonic_ns())
+    assert len(roster.workers) < 2
+    assert [(p.faults, p.tripped) for p in roster.describe()] == [(3, False)]
+
+
 def test_finished_and_crashed(folder: Path) -> None:
     """The goodbye in the ring tells; the newest process of a rank speaks for it."""
     old = open_rings(folder, rank=0, workers=0, pid=dead_pid())[0]

@@ -1,0 +1,33 @@
+"""What this system offers. Linux offers all of it, other systems parts: asked here by what is there, never by a name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Final
+
+PROC: Final = Path("/proc")
+"""What the kernel tells of processes and of the host. A directory on Linux alone."""
+SHM: Final = Path("/dev/shm")
+"""Files that lie in memory."""
+
+HAS_OWNERS: Final = hasattr(os, "geteuid")
+"""Files have owners and modes. Windows has access lists, and a user's own folders are closed to others from the start."""
+HAS_FORK: Final = hasattr(os, "fork")
+"""A shell can start a process and leave; what it inherits are descriptors by their numbers."""
+
+DETACHED: Final[int] = getattr(subprocess, "DETACHED_PROCESS", 0)
+"""For ``creationflags`` on Windows: without the console of whoever starts it, whose closing would end it."""
+OWN_GROUP: Final[int] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+"""The same: the Ctrl-C at that console is not for it."""
+
+
+def own_user() -> int:
+    """The number under which files of this user's are found."""
+    return os.geteuid() if HAS_OWNERS else 0
+
+
+def has_proc() -> bool:
+    """Whether processes can be looked at from outside by their files."""
+    return PROC.is_dir()

@@ -1,0 +1,94 @@
+"""What a rank's process uses of its GPU, from the store: charts of new files, and of those that never had it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from loaderwatch.core.wire import decode, encode
+from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.metrics import LEVELS
+from tests.fakes.runs import SECOND, T0, envelope, process, table
+
+SEEN_S = 3600
+METRICS = {"gpu_process_memory_bytes": 9e9, "gpu_process_sm_ratio": 0.5}
+COLUMNS = ("process_memory_bytes", "process_sm_ratio")
+
+
+def rows(begin_s: int, end_s: int) -> dict[str, bytes]:
+    """A GPU that two ranks share; nobody knows what the second one's process uses."""
+    times = T0 + np.repeat(np.arange(begin_s, end_s, 2), 2) * SECOND
+    first = np.arange(len(times)) % 2 == 0
+    return table(
+        "gpus",
+        rank=np.where(first, 0, 1),
+        gpu=0,
+        t_ns=times,
+        utilization_ratio=0.8,
+        process_memory_bytes=np.where(first, 9e9, np.nan),
+        process_sm_ratio=np.where(first, 0.5, np.nan),
+    )
+
+
+def roll(store: DuckDBStore) -> None:
+    for _ in range(200):
+        store.tidy()
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+def test_charts_of_what_the_process_uses(tmp_path: Path, rolled: bool) -> None:
+    store = DuckDBStore(tmp_path)
+    both = [process(0, 2), process(1, 2)]
+    store.append([envelope(SEEN_S, processes=both, tables={"gpus": rows(0, SEEN_S)})])
+    if rolled:
+        roll(store)
+    for name, value in METRICS.items():
+        for rank in (0, None):
+            found = store.series("run-1", name, rank, T0, T0 + SEEN_S * SECOND, 50)
+            assert found.mean == pytest.approx(value), "unknown is no zero"
+            assert len(found.mean) > 20
+        assert not len(store.series("run-1", name, 1, T0, T0 + SEEN_S * SECOND, 50).mean)
+    used = store.series("run-1", "gpu_utilization_ratio", 1, T0, T0 + SEEN_S * SECOND, 50)
+    assert used.mean == pytest.approx(0.8), "each rank that shares the GPU sees it"
+    store.close()
+
+
+def test_a_streamer_of_before_does_not_send_them() -> None:
+    sent = rows(0, 4)
+    for column in COLUMNS:
+        del sent[column]
+    taken = decode(encode(envelope(1, tables={"gpus": sent}))).tables["gpus"]
+    assert all(np.isnan(np.frombuffer(taken[column])).tolist() == [True] * 4 for column in COLUMNS)
+
+
+def test_a_file_of_before_opens_and_goes_on(tmp_path: Path) -> None:
+    store = DuckDBStore(tmp_path)
+    half = SEEN_S // 2
+    store.append([envelope(1, made_ns=T0 + half * SECOND, tables={"gpus": rows(0, half)})])
+    roll(store)
+    store.close()
+    with duckdb.connect(str(tmp_path / "run-1.duckdb")) as outside:
+        for column in COLUMNS:
+            outside.execute(f"ALTER TABLE gpus DROP COLUMN {column}")
+            for level in LEVELS:
+                for part in ("n", "sum", "min", "max"):
+                    outside.execute(f"ALTER TABLE {level.table('gpus')} DROP COLUMN {column}_{part}")
+    looking = DuckDBStore(tmp_path, read_only=True)
+    scanned = looking.scan("run-1", "gpus", 0, 2**62)
+    assert scanned["utilization_ratio"][0] == 0.8
+    assert all(np.isnan(scanned[column]).all() for column in COLUMNS)
+    looking.close()
+    store = DuckDBStore(tmp_path)
+    store.append([envelope(2, made_ns=T0 + SEEN_S * SECOND, tables={"gpus": rows(half, SEEN_S)})])
+    for _ in range(2):
+        for name, value in METRICS.items():
+            found = store.series("run-1", name, 0, T0, T0 + SEEN_S * SECOND, 50)
+            assert found.mean == pytest.approx(value)
+            assert found.t_ns.min() >= T0 + (half - 120) * SECOND, "before there was nothing"
+        used = store.series("run-1", "gpu_utilization_ratio", 0, T0, T0 + SEEN_S * SECOND, 50)
+        assert used.t_ns.min() == T0 // used.bucket_ns * used.bucket_ns
+        roll(store)
+    store.close()
