@@ -12,6 +12,7 @@ from loaderwatch.core.probe import LoaderProbe, ScriptReport
 from loaderwatch.core.records import UNKNOWN, IterKind
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 from loaderwatch.detect.robust import known, mean, quantile, ratio
+from loaderwatch.detect.successors import joined
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, seconds
 
 MEASURED_STEPS = 20
@@ -46,6 +47,7 @@ class LoaderFacts:
     first_wait_s: float = math.nan  # the longest first wait of an epoch
     starts: int = 0  # epochs that started workers anew, the first one left out
     start_s: float = math.nan  # mean until their first batch
+    rebuilt: int = 0  # of those epochs, how many a newly built loader began
     epoch_s: float = math.nan  # mean length of an epoch
     worker_threads: float = math.nan  # the most that a worker has
     worker_cpu_ratio: float = math.nan  # of one core, the mean over busy workers
@@ -102,7 +104,8 @@ class Facts:
 
 
 def facts_of(window: RunWindow) -> Facts:
-    """What a window tells of a run's configuration."""
+    """What a window tells of a run's configuration. A loader that is built anew for every epoch counts once."""
+    window = joined(window)
     return Facts(
         loaders=[
             _loader_facts(rank, info)
@@ -200,6 +203,7 @@ def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
         first_wait_s=_most(wait_s),
         starts=int(anew.sum()),
         start_s=mean(until_s[anew]),
+        rebuilt=sum(number == info.loader for number, _ in rank.rebuilt),
         epoch_s=mean(gaps),
         worker_threads=_most(processes["threads"][ours]),
         worker_cpu_ratio=mean(ratios[ratios > 0.05]),

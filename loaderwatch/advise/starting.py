@@ -37,10 +37,12 @@ def _restarting(facts: Facts, loader: LoaderFacts) -> Advice | None:
     share = ratio(loader.start_s, loader.epoch_s) if measured else math.nan
     if measured and (loader.start_s < RESTART_S or share < RESTART_RATIO):
         return None  # it was measured, and it does not matter
+    anew = 2 * loader.rebuilt > loader.starts
+    made = ", and a new DataLoader for each epoch" if anew else ""
     if measured:
         severity = "warning"
         what = (
-            f"persistent_workers=False: {count(loader.workers, 'worker')}, started anew in each epoch, which takes"
+            f"persistent_workers=False{made}: {count(loader.workers, 'worker')}, started anew in each epoch, which takes"
             f" {duration(loader.start_s)} until the first batch"
             + (f", {percent(min(1.0, share))} of an epoch." if math.isfinite(share) else ".")
         )
@@ -61,7 +63,9 @@ def _restarting(facts: Facts, loader: LoaderFacts) -> Advice | None:
         severity=severity,
         what=what,
         why="Each epoch begins with an empty queue: the workers start, then read the first batches while the model waits.",
-        change="persistent_workers=True keeps them." + (stream if info.iterable_dataset else ""),
+        change="Make the DataLoader once, outside the epoch loop: with persistent_workers=True it keeps them."
+        if anew
+        else "persistent_workers=True keeps them." + (stream if info.iterable_dataset else ""),
         loader=info.name,
         ranks=[loader.rank],
     )

@@ -6,13 +6,18 @@ report of its loaders goes to the folder. Without, every loader is attached as i
 
 from __future__ import annotations
 
+import builtins
 import faulthandler
+import importlib.util
 import os
 import runpy
 import sys
 import traceback
+import zipfile
 from collections.abc import Sequence
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 
 from loaderwatch.agent import ondemand
 
@@ -64,10 +69,45 @@ def _print_from_script(error: BaseException) -> None:
 
 def _run(target: str, as_module: bool) -> None:
     if as_module:
+        _check_module(target)
         runpy.run_module(target, run_name="__main__", alter_sys=True)
         return
     sys.path[0] = str(Path(target).resolve().parent)
-    runpy.run_path(target, run_name="__main__")
+    if zipfile.is_zipfile(target) or target.endswith(".pyc"):
+        runpy.run_path(target, run_name="__main__")
+    else:
+        _run_source(target)
+
+
+def _run_source(target: str) -> None:
+    """As Python runs a script: ``__file__`` absolute, links kept, and ``sys.argv[0]`` as given, of which runpy makes one thing."""
+    path = os.path.abspath(target)  # noqa: PTH100 - the same
+    loader = SourceFileLoader("__main__", path)
+    code = loader.source_to_code(loader.get_data(path), path)
+    module = ModuleType("__main__")
+    module.__dict__.update(__file__=path, __loader__=loader, __cached__=None, __builtins__=builtins)
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)
+
+
+def _check_module(name: str) -> None:
+    """Say what ``python -m`` says of a module that there is not, and leave as it does."""
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # its package was found, and lacks something itself
+        what = f"Error while finding module specification for {name!r} ({type(error).__name__}: {error})"
+        sys.stderr.write(f"{sys.executable}: {what}\n")
+        raise SystemExit(1) from None
+    missing = ""
+    if found is None:
+        missing = name
+    elif found.submodule_search_locations is not None and not importlib.util.find_spec(f"{name}.__main__"):
+        missing = f"{name}.__main__; {name!r} is a package and cannot be directly executed"
+    if missing:
+        sys.stderr.write(f"{sys.executable}: No module named {missing}\n")
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from loaderwatch.agent import loader as loaders
-from loaderwatch.agent.describe import is_shuffled
+from loaderwatch.agent.describe import describe_loader, is_shuffled
 from loaderwatch.agent.everyiter import EveryIter
 from loaderwatch.agent.guard import ask, shield
 from loaderwatch.agent.watch import Watch
@@ -136,10 +137,18 @@ def _sources(loader: Any) -> list[Any]:
 def guess_role(loader: Any, known: list[LoaderInfo]) -> str:
     """Train or eval, for a loader that nobody attached by hand.
 
-    One that is iterated without gradients evaluates, shuffled or not; of the others a shuffled one trains, and the first.
+    One that is iterated without gradients evaluates, shuffled or not; of the others a shuffled one trains, and the first,
+    also where it is built anew for every epoch.
     """
     if not torch.is_grad_enabled():
         return "eval"
     if is_shuffled(loader):
         return "train"
-    return "eval" if any(info.role == "train" for info in known) else "train"
+    training = [info for info in known if info.role == "train"]
+    return "train" if not training or any(_built_alike(loader, info) for info in training) else "eval"
+
+
+def _built_alike(loader: Any, known: LoaderInfo) -> bool:
+    """Whether a loader is what the line that built a known one would build again."""
+    info = describe_loader(loader, known.loader, known.name, known.role, type(loader).__name__)
+    return info == msgspec.structs.replace(known, same_epoch_passes=info.same_epoch_passes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from loaderwatch.cli.serve import hang_seconds
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
+from loaderwatch.core.printable import one_line
 from loaderwatch.detect.phrases import folded_phrase
 
 if TYPE_CHECKING:
@@ -62,24 +64,38 @@ def prepare_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the findings, the worst first."""
     if args.redact:
-        found, title = _redacted(args.which, args.data_dir, args.hang_after)
+        found = _redacted(args.which, args.data_dir, args.hang_after)
     else:
-        found, title = _findings(args.which, args.data_dir, args.hang_after)
+        found = _analyzed(args.which, args.data_dir, args.hang_after)
     if args.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(found.findings, indent=2))
         return 0
-    print(title)
-    if not found:
+    print(found.title)
+    if found.verdict is not None:
+        print("\n".join(["", *_said(found.verdict)]))
+    if not found.findings and found.sound:
         print("\nNothing found: no data stall, no costly epoch boundary, no hang.")
-    for finding in found:
+    for finding in found.findings:
         print()
         print("\n".join(_paragraphs(finding)))
     return 0
 
 
-def _findings(
-    which: str, data_dir: Path | None, hang_after_s: float | None
-) -> tuple[list[dict[str, Any]], str]:
+@dataclass(frozen=True)
+class _Analysis:
+    """What is printed of a run. ``verdict`` as the page and ``runs`` give it; None where nobody has made one."""
+
+    findings: list[dict[str, Any]]
+    title: str
+    verdict: dict[str, Any] | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Whether the verdict has nothing to say that would make a clean bill of health wrong."""
+        return self.verdict is None or self.verdict["severity"] == "ok"
+
+
+def _analyzed(which: str, data_dir: Path | None, hang_after_s: float | None) -> _Analysis:
     from loaderwatch.cli.client import find_server
 
     file = Path(which).expanduser()
@@ -88,6 +104,10 @@ def _findings(
     if which.endswith(".duckdb") or file.is_file():
         if not file.is_file():
             raise NoSuchRun(f"there is no file {file}")
+        if not _is_database(file):
+            raise NoSuchRun(
+                f"{file} is no recording; name a .lwrec file (loaderwatch export), a run's .duckdb file, or a run"
+            )
         return _from_files(file.absolute().parent, file.stem, hang_after_s)
     client = find_server(data_dir)
     if client is not None:  # it has the files open
@@ -97,46 +117,54 @@ def _findings(
                 " start that one with --hang-after, or name a .lwrec file (loaderwatch export)"
             )
         row = pick(client.runs(), which)
-        return _worst_first(client.findings(str(row["run_id"]))), _title(row)
+        run_id = str(row["run_id"])
+        return _Analysis(_worst_first(client.findings(run_id)), _title(row), client.verdict(run_id))
     runs_dir = (data_dir or load_settings().data_dir) / "runs"
     if not runs_dir.is_dir():
         raise NoSuchRun(f"no runs are kept in {runs_dir}; name another place with --data-dir")
     return _from_files(runs_dir, which, hang_after_s)
 
 
-def _from_recording(file: Path, hang_after_s: float | None) -> tuple[list[dict[str, Any]], str]:
+def _is_database(file: Path) -> bool:
+    """DuckDB's files have their mark after a checksum."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(12)[8:] == b"DUCK"
+    except OSError as error:
+        raise NoSuchRun(f"cannot read {file}: {error.strerror}") from error
+
+
+def _from_recording(file: Path, hang_after_s: float | None) -> _Analysis:
     from loaderwatch.server.recording import load
 
     recording = load(file)
-    return _reanalysed(recording, hang_after_s), f"{_named(recording)}, recorded in {file.name}"
+    return _of_recording(recording, hang_after_s, f"{_named(recording)}, recorded in {file.name}")
 
 
-def _redacted(
-    which: str, data_dir: Path | None, hang_after_s: float | None
-) -> tuple[list[dict[str, Any]], str]:
+def _of_recording(recording: Recording, hang_after_s: float | None, title: str) -> _Analysis:
+    import msgspec
+
+    from loaderwatch.server.detector import detector
+    from loaderwatch.server.reanalysis import judge_recording
+
+    limit_s = recording.hang_after_s if hang_after_s is None else hang_after_s
+    findings, verdict = judge_recording(recording, detector(limit_s))
+    return _Analysis(_worst_first(msgspec.to_builtins(findings)), title, verdict)
+
+
+def _redacted(which: str, data_dir: Path | None, hang_after_s: float | None) -> _Analysis:
     from loaderwatch.cli.export import recording_of
     from loaderwatch.server.recording import redacted
 
     recording = redacted(recording_of(which, _SERVED_S, data_dir))
-    return _reanalysed(recording, hang_after_s), _named(recording)
+    return _of_recording(recording, hang_after_s, _named(recording))
 
 
 def _named(recording: Recording) -> str:
     return f"{recording.run_name} ({recording.run_id})"
 
 
-def _reanalysed(recording: Recording, hang_after_s: float | None) -> list[dict[str, Any]]:
-    import msgspec
-
-    from loaderwatch.server.detector import detector
-    from loaderwatch.server.reanalysis import reanalyse_recording
-
-    limit_s = recording.hang_after_s if hang_after_s is None else hang_after_s
-    found: list[dict[str, Any]] = msgspec.to_builtins(reanalyse_recording(recording, detector(limit_s)))
-    return _worst_first(found)
-
-
-def _from_files(runs_dir: Path, which: str, hang_after_s: float | None) -> tuple[list[dict[str, Any]], str]:
+def _from_files(runs_dir: Path, which: str, hang_after_s: float | None) -> _Analysis:
     import time
 
     import msgspec
@@ -145,15 +173,18 @@ def _from_files(runs_dir: Path, which: str, hang_after_s: float | None) -> tuple
     from loaderwatch.server.reanalysis import reanalyse
     from loaderwatch.server.snapshots import stored_row
     from loaderwatch.server.store.duckdb import DuckDBStore
+    from loaderwatch.server.verdicts import stored_verdict
 
     store = DuckDBStore(runs_dir, read_only=True)
     try:
         row = pick([stored_row(run, store, time.time_ns()) for run in store.runs()], which)
-        found = reanalyse(store, str(row["run_id"]), detector(hang_after_s))
+        run = store.run(str(row["run_id"]))
+        found = reanalyse(store, run.run_id, detector(hang_after_s))
+        said = stored_verdict(run, store, time.time_ns())
     finally:
         store.close()
     plain: list[dict[str, Any]] = msgspec.to_builtins(found)
-    return _worst_first(plain), _title(row)
+    return _Analysis(_worst_first(plain), _title(row), said)
 
 
 def pick(rows: list[dict[str, Any]], which: str) -> dict[str, Any]:
@@ -184,7 +215,7 @@ def _title(row: dict[str, Any]) -> str:
 
 def _paragraphs(finding: dict[str, Any]) -> list[str]:
     lines = [fill(f"[{finding['severity']}] {finding['title']}", _WIDTH)]
-    facts = [f"{finding['code']} {finding['scenario']}", str(finding["state"])]
+    facts = [f"{finding['code']} {finding['scenario']}".rstrip(), str(finding["state"])]
     if finding["lost_s"]:
         facts.append(f"{finding['lost_s']:.1f} s lost")
     if finding["gain_ceiling_ratio"]:
@@ -208,6 +239,14 @@ def _paragraphs(finding: dict[str, Any]) -> list[str]:
         lines.append(f"  Stack of rank {stack['rank']}, {who}, pid {stack['pid']}:")
         lines += [f"    {frame}" for frame in _frames(stack)]
     return lines
+
+
+def _said(verdict: dict[str, Any]) -> list[str]:
+    """The verdict; its advice where no finding below gives it."""
+    advice = (
+        [] if verdict["finding_id"] or not verdict["advice"] else [_labelled("Advice", verdict["advice"])]
+    )
+    return [fill(one_line(verdict["title"]), _WIDTH), *advice]
 
 
 def _labelled(label: str, text: str) -> str:

@@ -99,6 +99,11 @@ class Client:
         found: list[dict[str, Any]] = self.get(f"/runs/{quote(run_id, safe='')}/findings")
         return found
 
+    def verdict(self, run_id: str) -> dict[str, Any]:
+        """The verdict of a run, with its advice."""
+        found: dict[str, Any] = self.get(f"/runs/{quote(run_id, safe='')}/summary")["verdict"]
+        return found
+
     def recording(self, run_id: str, last_s: float) -> bytes:
         """The newest part of a run as the bytes of an ``.lwrec`` file."""
         return self._fetch(f"/runs/{quote(run_id, safe='')}/recording?last={last_s:g}", _PACKING_S)

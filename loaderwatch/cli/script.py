@@ -126,11 +126,15 @@ def _stuck(output: str) -> str:
     """What it printed, and the lines at which faulthandler found it, without those that ran the script."""
     printed, _, fault = output.partition("Fatal Python error: Aborted")
     _, _, stack = fault.partition("Current thread ")
-    lines = list(takewhile(lambda line: "runpy" not in line and line.strip(), stack.splitlines()[1:]))
+    lines = list(takewhile(_of_script, stack.splitlines()[1:]))
     if not lines:
         return tail(printed)
     where = "\n".join(lines[:_TAIL_LINES])
     return f"{tail(printed)}\nIt stood at (most recent call first):\n{where}"
+
+
+def _of_script(line: str) -> bool:
+    return bool(line.strip()) and "runpy" not in line and "loaderwatch/agent/bootstrap.py" not in line
 
 
 def _placed(ranks: int | None) -> list[tuple[int, int | None]]:

@@ -95,7 +95,8 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     world_size: Int
     started_ns: Int  # UTC
     state: str = "live"  # "live" | "finished" | "crashed"
-    exit: str | None = None  # "exit code 1", "SIGKILL", None if not known
+    exit: str | None = None  # its last words: "exit code 1", "uncaught ValueError: ..."; None if it said none
+    exit_code: Int | None = None  # as the kernel has it: 3 is exit code 3, -9 is SIGKILL; None if not known
     name: str = ""  # script
     argv: list[str] = []
     cwd: str = ""

@@ -32,6 +32,7 @@ class Boundary:
     batches_before: int | None  # that it delivered
     first_fetch_s: float  # the first fetch of the new epoch; NaN if not known
     gap_s: float  # the loop's own time between the two epochs
+    rebuilt: bool = False  # a new loader was built for it
 
     @property
     def start_s(self) -> float:
@@ -80,6 +81,7 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
                 batches_before=int(ends["batches"][end]) if end is not None else None,
                 first_fetch_s=_first_fetch_s(began_ns, fetch_s, request_ns, until_ns),
                 gap_s=_s(begins["gap_ns"][row]),
+                rebuilt=(loader.loader, epoch) in rank.rebuilt,
             )
         )
     return found

@@ -209,9 +209,9 @@ def _cap(cpus: Cpus, each: float, now: int) -> int:
 def _workers_too_slow(pace: Pace, cpus: Cpus) -> Cause:
     workers = pace.workers or 1
     step_s = pace.mean_step_s
-    _, fetch_s, _ = fetch_summary(pace.fetches)
-    if not math.isfinite(fetch_s):
-        fetch_s = workers * pace.iteration_s
+    typical_s, fetch_s, _ = fetch_summary(pace.fetches)
+    # The mean, as the slow ones count; the median where quick ones have come since that nobody waited for.
+    fetch_s = max(typical_s, fetch_s) if math.isfinite(fetch_s) else workers * pace.iteration_s
     each = cpus.worker_ratio if math.isfinite(cpus.worker_ratio) else pace.fetches.cpu_ratio
     computing = pace.fetches.cpu_ratio if math.isfinite(pace.fetches.cpu_ratio) else each
     if cpus.runnable_ratio >= RUNNABLE_RATIO:
@@ -238,6 +238,12 @@ def _workers_too_slow(pace: Pace, cpus: Cpus) -> Cause:
         if full or target <= workers:
             return _cpu_bound(pace, cpus, fetch_s, computing, because, facts + "." + comb)
     after_s = iteration_with(fetch_s, target, step_s)
+    verdict = (
+        f", so {count(workers, 'worker')} cannot keep up"
+        if fetch_s / workers > step_s
+        else f": {count(workers, 'worker')} keep{'s' if workers == 1 else ''} up on average, but with nothing to spare for"
+        " a batch that takes longer"
+    )
     room = (
         f" {rate(cpus.free)} of {rate(cpus.usable)} usable CPUs are free"
         if math.isfinite(cpus.free) and computing >= LATENCY_CPU_RATIO
@@ -249,7 +255,7 @@ def _workers_too_slow(pace: Pace, cpus: Cpus) -> Cause:
         scenario="S02",
         confidence=0.9 if math.isfinite(computing) and (period or workers == 1) else 0.75,
         because=because,
-        cause=f"{facts}, so {count(workers, 'worker')} cannot keep up.{comb}",
+        cause=f"{facts}{verdict}.{comb}",
         advice=f"Raise num_workers {workers} → {target}: each fetch takes {duration(fetch_s)} and a step {duration(step_s)}."
         f"{room}. prefetch_factor does not raise throughput.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),

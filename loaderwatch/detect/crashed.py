@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.death import (
+    DeathReason,
+    could_not_start,
+    interrupted,
+    sample_at_death,
+    uncaught,
+    workers_began,
+)
 from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.killed import killed_worker, oom_kills
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import size
 from loaderwatch.detect.robust import known
@@ -40,15 +48,9 @@ _PICKLE = re.compile(r"pickle|Can't get (?:local )?(?:object|attribute)", re.IGN
 _CUDA = re.compile(r"re-initialize CUDA|initialization error", re.IGNORECASE)
 _DAEMON = re.compile(r"daemonic processes", re.IGNORECASE)
 _GUARD = re.compile(r"bootstrapping phase|freeze_support", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class _Reason:
-    scenario: str
-    confidence: float
-    what: str  # completes "Training died ..."
-    cause: str
-    advice: str
+_CAUGHT = re.compile(r"Caught \w+ in DataLoader worker process \d+")
+_AGAIN = ("spawn", "forkserver")
+"""Start methods with which each worker imports the script again."""
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -61,28 +63,29 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     return []
 
 
-def _reason(rank: RankWindow, host: HostWindow | None) -> _Reason | None:
+def _reason(rank: RankWindow, host: HostWindow | None) -> DeathReason | None:
     text = rank.process.exit or ""
+    if interrupted(rank.process):
+        return None  # workers that end with it say nothing
     multi = [loader for loader in rank.process.loaders if loader.num_workers]
     if _SHM.search(text) and multi:
         return _shared_memory(rank, host, multi)
     if _FDS.search(text):
         return _descriptors(rank)
-    killed = _KILLED.search(text)
-    if killed:
-        return _killed(host, f"worker (pid {killed['pid']})", killed["signal"])
-    if not text and oom_kills(host) > 0:
-        return _killed(host, "the training process", "Killed")
-    if _delivered(rank):
+    by_signal = _KILLED.search(text)
+    if by_signal:
+        return killed_worker(rank, host, int(by_signal["pid"]), by_signal["signal"])
+    kills = oom_kills(host)
+    if not text and kills > 0:
+        return killed_worker(rank, host, None, "Killed", "the training process")
+    spawned = any(loader.start_method in _AGAIN for loader in multi)
+    if _delivered(rank) or workers_began(rank) or not spawned:
         gone = _GONE.search(text)
-        if gone is None and multi and _CUT.match(text) and oom_kills(host):
-            return _killed(host, "a worker", "Killed")  # in the middle of handing over a batch
-        return (
-            _killed(host, f"a worker (pid {gone['pid']})", "Killed" if oom_kills(host) else "")
-            if gone
-            else None
-        )
-    if not multi:
+        if gone is not None:
+            return killed_worker(rank, host, int(gone["pid"].split(",")[0]), "Killed" if kills else "")
+        if multi and _CUT.match(text) and kills:  # in the middle of handing over a batch
+            return killed_worker(rank, host, None, "Killed", "a worker")
+    if _delivered(rank) or not multi:
         return None
     return _start_up(rank, text, multi[0])
 
@@ -92,16 +95,14 @@ def _delivered(rank: RankWindow) -> bool:
     return bool(rank.table("steps")["rank"].size) or (span is not None and span.batches > 0)
 
 
-def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> _Reason | None:
-    """S42: it never got as far as the first batch."""
+def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> DeathReason | None:
+    """S42: its workers could not be started. An error of a worker that works is the dataset's own, but for CUDA's."""
     method = loader.start_method or "the default start method"
-    again = method in ("spawn", "forkserver")
-    entered = bool(rank.table("epoch_begins")["rank"].size) or (
-        rank.span is not None and rank.span.phase in ("iter", "wait", "teardown")
-    )
+    again = method in _AGAIN
     what = f"before the first batch, while {loader.name} started its workers ({method})"
-    if _PICKLE.search(text):
-        return _Reason(
+    starting = could_not_start(rank) and not _CAUGHT.search(text)
+    if starting and _PICKLE.search(text):
+        return DeathReason(
             "S42",
             0.9,
             f"{what}: something in the loader cannot be pickled",
@@ -110,24 +111,24 @@ def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> _Reason | None
             "Move lambdas and local functions to module level, open files inside the worker (drop them in __getstate__), or use"
             ' multiprocessing_context="fork" if no threads and no CUDA run yet.',
         )
-    if _CUDA.search(text):
-        return _Reason(
+    if _CUDA.search(text) and (starting or _CAUGHT.search(text)):
+        return DeathReason(
             "S42",
             0.9,
-            f"{what}: CUDA was used before the fork",
+            f"before the first batch, in the workers of {loader.name} ({method}): CUDA was used before the fork",
             "A forked worker inherits CUDA's state but cannot use it (pytorch#40403).",
             'Return CPU tensors from the dataset and move them in the training loop, or use multiprocessing_context="spawn".',
         )
-    if _DAEMON.search(text):
-        return _Reason(
+    if starting and _DAEMON.search(text):
+        return DeathReason(
             "S42",
             0.9,
             f"{what}: this process may not have children",
             "It is itself a daemonic worker of some pool, and those may not start processes.",
             "Use num_workers=0 inside pools, or start this process with daemon=False.",
         )
-    if _GUARD.search(text) or (_GONE.search(text) and again):
-        return _Reason(
+    if (starting and _GUARD.search(text)) or (_GONE.search(text) and again):
+        return DeathReason(
             "S42",
             0.85,
             f"{what}: the workers died while they imported the script",
@@ -135,19 +136,19 @@ def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> _Reason | None
             " own and ends.",
             'Put what trains under `if __name__ == "__main__":`, and look at the first traceback in the job\'s log.',
         )
-    if not entered:
+    error = uncaught(rank.process)
+    if not starting or error is None:
         return None
-    said = f" ({text[:200]})" if text else ""
-    return _Reason(
+    return DeathReason(
         "S42",
         0.5,
         what,
-        f"The process ended before any batch was delivered{said}.",
+        f"The process ended before any batch was delivered ({error[:200]}).",
         "Read the traceback in the job's log; with num_workers=0 the same error shows the line in your own code.",
     )
 
 
-def _shared_memory(rank: RankWindow, host: HostWindow | None, loaders: Sequence[LoaderInfo]) -> _Reason:
+def _shared_memory(rank: RankWindow, host: HostWindow | None, loaders: Sequence[LoaderInfo]) -> DeathReason:
     total = _latest(host, "shm_total_bytes")
     holds = f" It holds {size(total)}." if total > 0 else ""
     ahead = max((loader.num_workers or 0) * (loader.prefetch_factor or 2) for loader in loaders)
@@ -159,7 +160,7 @@ def _shared_memory(rank: RankWindow, host: HostWindow | None, loaders: Sequence[
     need = (
         f" Up to {ahead + 1} batches of {size(float(sizes.max()))} lie there at a time." if sizes.size else ""
     )
-    return _Reason(
+    return DeathReason(
         "S39",
         0.9,
         "because /dev/shm is full",
@@ -169,13 +170,13 @@ def _shared_memory(rank: RankWindow, host: HostWindow | None, loaders: Sequence[
     )
 
 
-def _descriptors(rank: RankWindow) -> _Reason:
+def _descriptors(rank: RankWindow) -> DeathReason:
     rows = rank.table("processes")
     main = rows["worker"] == -1
     fds, limit = known(rows["fds"][main]), known(rows["fd_limit"][main])
     numbers = f" It last had {fds[-1]:.0f} open" if fds.size else ""
     numbers += f", and may have {limit[-1]:.0f}." if fds.size and limit.size else "." if numbers else ""
-    return _Reason(
+    return DeathReason(
         "S40",
         0.9,
         "because it ran out of file descriptors",
@@ -185,57 +186,16 @@ def _descriptors(rank: RankWindow) -> _Reason:
     )
 
 
-def _killed(host: HostWindow | None, who: str, by: str) -> _Reason:
-    kills = oom_kills(host)
-    if not by:
-        return _Reason(
-            "S37",
-            0.7,
-            f"because {who} ended all at once",
-            "Something killed the worker, or it left by itself (os._exit, a crash of native code). The kernel's count of out-of-memory"
-            " kills is not known to have risen.",
-            "Look for that pid in the kernel log (dmesg), and at the memory of the workers before; run with num_workers=0 to see"
-            " an error of native code.",
-        )
-    if by.strip().lower() != "killed":
-        return _Reason(
-            "S37",
-            0.85,
-            f"because {who} crashed ({by.strip()})",
-            "Native code in the worker crashed: a decoder, an extension, or two libraries that do not fit.",
-            "Run that sample alone with num_workers=0 and faulthandler enabled; update the library on its stack.",
-        )
-    evidence = (
-        f" The kernel counts {kills} out-of-memory kill{'s' if kills != 1 else ''} in this run's control group since we look."
-        if kills
-        else " The kernel's count of out-of-memory kills is not known to have risen, so somebody else may have done it."
-        if host is not None
-        else ""
-    )
-    return _Reason(
-        "S37",
-        0.95 if kills else 0.75,
-        f"because {who} was killed" + (": out of memory" if kills else ""),
-        f"SIGKILL to a worker comes from the out-of-memory killer nine times of ten.{evidence}",
-        "Lower num_workers or prefetch_factor, give the job more memory, and look at the memory of the workers: metadata in Python"
-        " lists is copied by reading it; keep it in NumPy or Arrow.",
-    )
-
-
-def oom_kills(host: HostWindow | None) -> int:
-    """Kills in the control group within the window."""
-    values = known(host.hosts["oom_kills"]) if host is not None else np.empty(0)
-    return int(values[-1] - values[0]) if values.size else 0
-
-
 def _latest(host: HostWindow | None, column: str) -> float:
     values = known(host.hosts[column]) if host is not None else np.empty(0)
     return float(values[-1]) if values.size else -1.0
 
 
-def _finding(window: RunWindow, rank: RankWindow, reason: _Reason) -> Finding:
+def _finding(window: RunWindow, rank: RankWindow, reason: DeathReason) -> Finding:
     who = f"Rank {rank.rank}" if len(window.ranks) > 1 else "Training"
     kills = oom_kills(window.hosts.get(rank.host))
+    worker = reason.worker
+    index = sample_at_death(worker)
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
         code=CODE,
@@ -249,9 +209,16 @@ def _finding(window: RunWindow, rank: RankWindow, reason: _Reason) -> Finding:
         evidence=[
             Evidence(label="last words", value=(rank.process.exit or "none")[:300], unit="text"),
             *([Evidence(label="out-of-memory kills", value=kills, unit="count")] if kills else []),
+            *(
+                [Evidence(label="sample it was reading", value=index, unit="index")]
+                if index is not None
+                else []
+            ),
         ],
         rank=rank.rank,
         host=rank.host,
-        pid=rank.process.pid,
+        worker=worker.worker if worker is not None else None,
+        pid=reason.pid or rank.process.pid,
+        sample_indices=[index] if index is not None else [],
         stacks=[],
     )

@@ -109,7 +109,7 @@ def explain(loader: LoaderInfo, paid: Sequence[Boundary], usual_fetch_s: float) 
     if parts.first_s >= half and filling and (not started or loader.iterable_dataset):
         return _slow_first_batch(loader, parts, started)
     if started:
-        return _workers_started(loader, parts, newest, usual_fetch_s)
+        return _workers_started(loader, parts, paid, usual_fetch_s)
     if parts.teardown_s >= max(parts.first_s, parts.start_s):
         return _teardown(loader, parts, newest)
     return _slow_first_batch(loader, parts, started)
@@ -206,8 +206,10 @@ def _slow_first_batch(loader: LoaderInfo, parts: Parts, started: bool) -> EpochC
     )
 
 
-def _workers_started(loader: LoaderInfo, parts: Parts, newest: Boundary, usual_fetch_s: float) -> EpochCause:
-    workers = newest.workers or loader.num_workers or 0
+def _workers_started(
+    loader: LoaderInfo, parts: Parts, paid: Sequence[Boundary], usual_fetch_s: float
+) -> EpochCause:
+    workers = paid[-1].workers or loader.num_workers or 0
     method = loader.start_method
     how = f" by {method}" if method else ""
     refill_s = min(parts.first_s, usual_fetch_s) if math.isfinite(usual_fetch_s) else 0.0
@@ -217,19 +219,26 @@ def _workers_started(loader: LoaderInfo, parts: Parts, newest: Boundary, usual_f
         if method in ("spawn", "forkserver")
         else ""
     )
-    already = loader.persistent_workers is True
+    anew = loader.persistent_workers is True or 2 * sum(b.rebuilt for b in paid) > len(paid)
     advice = (
         "persistent_workers is on, but a new DataLoader is made each epoch: make it once, outside the epoch loop."
-        if already
+        if loader.persistent_workers is True
+        else "Make the DataLoader once, outside the epoch loop, and set persistent_workers=True: workers then live through"
+        " all epochs. One without the other does not keep them."
+        if anew
         else "Set persistent_workers=True: workers then live through all epochs."
+    )
+    started = (
+        f"a new DataLoader is made for every epoch and starts {count(workers, 'worker')}{how}"
+        if anew
+        else f"{count(workers, 'worker')} {'is' if workers == 1 else 'are'} started anew{how} for every epoch"
     )
     return EpochCause(
         scenario="S28",
         confidence=0.9,
-        because=f"{count(workers, 'worker')} {'is' if workers == 1 else 'are'} started anew{how} for every epoch,"
-        f" {duration(parts.start_s + parts.first_s)} until the first batch",
-        cause=f"Every epoch starts {count(workers, 'worker process', 'worker processes')}{how} ({duration(parts.start_s)} inside"
-        f" iter()) and then waits {duration(parts.first_s)} for the first batch; ending them took"
+        because=f"{started}, {duration(parts.start_s + parts.first_s)} until the first batch",
+        cause=f"Every epoch {'makes a new DataLoader, which starts' if anew else 'starts'}"
+        f" {count(workers, 'worker process', 'worker processes')}{how} ({duration(parts.start_s)} inside iter()) and then waits {duration(parts.first_s)} for the first batch; ending them took"
         f" {duration(parts.teardown_s)}.{pickled}",
         advice=advice,
         saved_s=max(0.0, parts.total_s - refill_s),

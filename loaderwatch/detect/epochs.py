@@ -24,6 +24,7 @@ from loaderwatch.detect.epoch_causes import (
 )
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.pace import takes_from_several
 from loaderwatch.detect.phrases import duration, percent, ranks_phrase, singular
 from loaderwatch.detect.progress import wait_limit_s
 from loaderwatch.detect.robust import median
@@ -59,7 +60,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             toll = _toll(rank, loader, limits)
             if toll is not None:
                 tolls.setdefault(loader.loader, []).append(toll)
-    return [_finding(window, group) for _, group in sorted(tolls.items())]
+    return [_finding(window, group, limits) for _, group in sorted(tolls.items())]
 
 
 def _toll(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Toll | None:
@@ -147,13 +148,15 @@ def _usual_fetch_s(rank: RankWindow, loader: LoaderInfo) -> float:
     return median(seconds(fetches["fetch_ns"][fetches["loader"] == loader.loader]))
 
 
-def _finding(window: RunWindow, tolls: Sequence[Toll]) -> Finding:
+def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Finding:
     worst = max(tolls, key=lambda toll: toll.lost_s)
     world = max(len(window.ranks), worst.rank.process.world_size)
     ranks = sorted(toll.rank.rank for toll in tolls)
     one = singular(ranks, world)
     parts, cause = parts_of(worst.paid), worst.cause
     place = "making iterators" if cause.scenario == "S32" else "at epoch boundaries"
+    if takes_from_several(worst.rank, limits):
+        place += f" of {worst.loader.name}"
     return Finding(
         key=f"{CODE}:{worst.loader.loader}",
         code=CODE,

@@ -23,6 +23,7 @@ from loaderwatch.detect import (
 from loaderwatch.detect.finding import SEVERITIES, Finding
 from loaderwatch.detect.folding import fold
 from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.successors import joined
 from loaderwatch.detect.window import RunWindow
 
 Detector = Callable[[RunWindow, Limits], list[Finding]]
@@ -50,8 +51,10 @@ DEFAULT_LIMITS: Final = Limits()
 def detect(window: RunWindow, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
     """The findings of a window, the worst first: one for each cause, its effects folded under it.
 
-    A key is said once: the family that comes first knows the cause more exactly.
+    A key is said once: the family that comes first knows the cause more exactly. A loader that is built anew for every
+    epoch is one loader to all of them.
     """
+    window = joined(window)
     found: dict[str, Finding] = {}
     for detector in DETECTORS:
         for finding in detector(window, limits):

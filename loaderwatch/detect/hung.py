@@ -13,9 +13,9 @@ import numpy as np
 
 from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect import collectives, standstill
-from loaderwatch.detect.crashed import oom_kills
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.flight import recorded
+from loaderwatch.detect.killed import oom_kills
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.phrases import duration, listing, sample_name
 from loaderwatch.detect.places import patience, place_evidence, places
@@ -151,9 +151,12 @@ def _is_out(worker: SpanInfo) -> bool:
 def _title(item: Stuck, worker: SpanInfo | None, index: int | None, reason: Reason, window: RunWindow) -> str:
     who = f"Rank {item.rank.rank} hangs" if len(window.ranks) > 1 else "Training hangs"
     at = f" in {sample_name(index, _is_stream(item))}" if index is not None else ""
+    if worker is None and index is not None:
+        name = f"the training process (pid {item.rank.process.pid})"
+        return f"{who}: {name} has been stuck for {duration(item.age_s)}{at}, {reason.doing}."
     if worker is None:
         what = _MISSING.get(item.span.phase, "no batch has come")
-        return f"{who}: {what} for {duration(item.age_s)}{at}, {reason.doing}."
+        return f"{who}: {what} for {duration(item.age_s)}, {reason.doing}."
     since_ns = worker.sample_since_ns or worker.since_ns
     age_s = item.age_s if not worker.alive else (item.rank.made_ns - since_ns) / 1e9
     name = f"worker {worker.worker} (pid {worker.pid})"

@@ -190,9 +190,16 @@ def paces(rank: RankWindow) -> list[Pace]:
     return found
 
 
-def recent(pace: Pace, limits: Limits) -> Pace | None:
+def takes_from_several(rank: RankWindow, limits: Limits) -> bool:
+    """Whether batches of more than one training loader were taken lately, so that a sentence must say which it means."""
+    lately_ns = rank.made_ns - int(limits.spike_recent_s * 1e9)
+    return sum(int(pace.request_ns[-1]) >= lately_ns for pace in paces(rank)) > 1
+
+
+def recent(pace: Pace, limits: Limits, aside_s: float = 0.0) -> Pace | None:
     """The pace of "now": the last ``recent_s``, stretched back until it holds two rounds of the workers.
 
+    ``aside_s``: time within it whose rows were taken out of the pace; it reaches back further by as much.
     None when the loader is not being iterated now or there are too few rows to say anything.
     """
     needed = max(6, 2 * (pace.workers or 1))
@@ -208,7 +215,7 @@ def recent(pace: Pace, limits: Limits) -> Pace | None:
         stepping = span is not None and span.loader == pace.loader.loader and span.phase != "outside"
         if not stepping:
             return None
-    began_ns = made_ns - int(limits.recent_s * 1e9)
+    began_ns = made_ns - int((limits.recent_s + aside_s) * 1e9)
     now = pace.since(began_ns)
     if now.wait_s.size >= needed:
         return now

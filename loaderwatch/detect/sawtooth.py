@@ -8,18 +8,27 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from loaderwatch.detect.causes import ready_wait_ratio, wait_cpu_ratio
+from loaderwatch.detect.causes import capacity_short, ready_wait_ratio, wait_cpu_ratio
 from loaderwatch.detect.ceiling import gain_ratio
 from loaderwatch.detect.coupling import Coupling, coupling
-from loaderwatch.detect.cpus import cpus_of
+from loaderwatch.detect.cpus import Cpus, cpus_of
 from loaderwatch.detect.dispatch import as_dispatch
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.gpu_evidence import gpu_evidence
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.pace import QUIET_RATIO, fetch_summary, paces, recent, wait_share
+from loaderwatch.detect.pace import (
+    QUIET_RATIO,
+    Pace,
+    fetch_summary,
+    paces,
+    recent,
+    takes_from_several,
+    wait_share,
+)
 from loaderwatch.detect.periodicity import comb_period
 from loaderwatch.detect.phrases import duration, percent, ranks_phrase, singular
 from loaderwatch.detect.robust import mean, median
+from loaderwatch.detect.slow_samples import slow_samples, without
 from loaderwatch.detect.stalls import Stall, spiky_stall, steady_stall
 from loaderwatch.detect.window import RunWindow
 
@@ -38,11 +47,9 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     for rank in loud[:MOST_ANALYSED]:
         cpus = cpus_of(window, rank)
         for pace in paces(rank):
-            current = recent(pace, limits)
-            if current is None:
+            if recent(pace, limits) is None:
                 continue
-            stall = steady_stall(window, pace, current, cpus, limits) or spiky_stall(pace, cpus, limits)
-            if stall is not None:
+            for stall in _stalls(window, pace, cpus, limits):
                 groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)
     # Ranks beyond those looked at closely: as many wait as much, and one finding speaks for all.
     more = [rank.rank for rank in loud[MOST_ANALYSED:] if waiting[rank.rank] >= limits.input_warning_ratio]
@@ -51,6 +58,19 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
         for (_, spiky), stalls in sorted(groups.items())
     ]
     return as_dispatch(window, findings, [stall for stalls in groups.values() for stall in stalls])
+
+
+def _stalls(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> list[Stall]:
+    """The steady wait of one loader and rank, and its single long ones; each is judged without the other."""
+    slow = slow_samples(pace, limits)
+    rest = without(pace, slow)
+    lately_ns = pace.rank.made_ns - int(limits.recent_s * 1e9)
+    aside_s = sum(spike.wait_s for spike in slow if spike.request_ns + spike.wait_s * 1e9 >= lately_ns)
+    now = recent(rest, limits, aside_s)
+    steady = steady_stall(window, rest, now, cpus, limits) if now is not None else None
+    short = steady is not None or capacity_short(rest) is True
+    spiky = spiky_stall(pace, cpus, limits, slow if short else None)
+    return [stall for stall in (steady, spiky) if stall is not None]
 
 
 def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits: Limits) -> Finding:
@@ -66,7 +86,7 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
         severity=worst.severity,
         confidence=cause.confidence,
         began_ns=min(stall.began_ns for stall in stalls),
-        title=_title(worst, ranks, world),
+        title=_title(worst, ranks, world, limits),
         cause=cause.cause,
         advice=cause.advice,
         evidence=[*_evidence(worst), *cause.evidence],
@@ -87,15 +107,21 @@ def _world_size(window: RunWindow) -> int:
     return max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())])
 
 
-def _title(stall: Stall, ranks: list[int], world: int) -> str:
+def _title(stall: Stall, ranks: list[int], world: int, limits: Limits) -> str:
     who = ranks_phrase([stall.pace.rank.rank] if stall.spiky else ranks, world)
+    source = _source(stall.pace, limits)
     if stall.spiky:
-        return f"{who} lost {duration(stall.lost_s)} waiting for data: {stall.cause.because}."
+        return f"{who} lost {duration(stall.lost_s)} waiting for data{source}: {stall.cause.because}."
     one = singular(ranks, world)
     return (
         f"{who} {'loses' if one else 'lose'}{'' if one else ' up to'} {percent(stall.share)} of"
-        f" {'its' if one else 'their'} time waiting for data: {stall.cause.because}."
+        f" {'its' if one else 'their'} time waiting for data{source}: {stall.cause.because}."
     )
+
+
+def _source(pace: Pace, limits: Limits) -> str:
+    """Which loader the wait is in, where the loop takes batches from more than one."""
+    return f" from {pace.loader.name}" if takes_from_several(pace.rank, limits) else ""
 
 
 def _evidence(stall: Stall) -> list[Evidence]:
@@ -159,8 +185,8 @@ def _as_straggler(finding: Finding, culprit: Stall, window: RunWindow, limits: L
         finding,
         scenario="S43",
         confidence=max(finding.confidence, 0.85) if finding.confidence >= 0.7 else finding.confidence,
-        title=f"Rank {rank} waits {duration(own.data_s)} for data in each iteration, and {their} for rank {rank}:"
-        f" {culprit.cause.because}.",
+        title=f"Rank {rank} waits {duration(own.data_s)} for data{_source(culprit.pace, limits)} in each iteration,"
+        f" and {their} for rank {rank}: {culprit.cause.because}.",
         cause=f"All ranks take {duration(iteration_s)} per iteration, but only rank {rank} spends it waiting for data"
         f" ({percent(own.data_s / own.iteration_s)}). {they} {duration(found.wait_s)} of it{where} waiting for rank"
         f" {rank} ({told}). {culprit.cause.cause}{hidden}",

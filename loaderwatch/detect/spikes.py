@@ -92,7 +92,8 @@ def _slow_sample(
     if worst.sample_index is not None:
         stream = pace.loader.iterable_dataset
         what = f"{sample_name(worst.sample_index, stream)} took {duration(took_s)} in {who}"
-        look = f"Look at {listing([sample_name(index, stream) for index in indices])}: shorten, cache or skip it."
+        them = "them" if len(indices) > 1 else "it"
+        look = f"Look at {listing([sample_name(index, stream) for index in indices])}: shorten, cache or skip {them}."
     else:
         what = f"one batch took {duration(took_s)} in {who}"
         look = "Look at the samples of the batches named here: shorten, cache or skip the long ones."
@@ -104,7 +105,7 @@ def _slow_sample(
         cause=f"Batches are delivered in order, so one slow sample holds up all that are ready: {what}, a usual batch takes"
         f" {duration(median(pace.fetches.fetch_s))}. Meanwhile no new work is handed out, and the other workers go idle.",
         advice=f"{look} With torch 2.6 or newer in_order=False lets ready batches pass a slow one (the order then changes)."
-        " More workers do not help.",
+        " More workers do not help against such a sample.",
         gain_ceiling_ratio=gain,
         worker=worst.worker,
         pid=worst.pid,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,7 @@ from loaderwatch.detect.pace import Pace
 from loaderwatch.detect.progress import wait_limit_s
 from loaderwatch.detect.refine import refined_cause
 from loaderwatch.detect.robust import median, quantile, ratio
-from loaderwatch.detect.spikes import find_spikes, spike_cause, spike_mask
+from loaderwatch.detect.spikes import Spike, find_spikes, spike_cause, spike_mask
 from loaderwatch.detect.storage_causes import may_be_changing, step_change
 from loaderwatch.detect.window import RunWindow
 
@@ -148,14 +149,13 @@ def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
     return began, pace.since(began).lost_s
 
 
-def spiky_stall(pace: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
-    """Single long waits of a loader that otherwise keeps up; None when there are none worth a word."""
-    if not pace.workers or capacity_short(pace) is True:
-        return None
-    if step_change(pace.fetches) is not None or may_be_changing(pace.fetches):
-        return None  # all workers are slow at once: that is no spike
+def spiky_stall(pace: Pace, cpus: Cpus, limits: Limits, slow: Sequence[Spike] | None = None) -> Stall | None:
+    """Single long waits; None when there are none worth a word.
+
+    Of a loader that otherwise keeps up any long wait counts, of one that does not only those of ``slow``, if it is given.
+    """
+    spikes = _spikes(pace, limits) if slow is None else slow
     began_ns = pace.rank.made_ns - int(limits.spike_recent_s * 1e9)
-    spikes = find_spikes(pace, limits)
     limit_s = wait_limit_s(pace.rank, pace.loader.loader, limits)
     # Beyond the limit it was reported as a hang; one that goes on lies under that, if it is one.
     spikes = [spike for spike in spikes if spike.open or spike.wait_s < limit_s]
@@ -187,3 +187,11 @@ def spiky_stall(pace: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
         severity=severity,
         spiky=True,
     )
+
+
+def _spikes(pace: Pace, limits: Limits) -> list[Spike]:
+    if not pace.workers or capacity_short(pace) is True:
+        return []
+    if step_change(pace.fetches) is not None or may_be_changing(pace.fetches):
+        return []  # all workers are slow at once: that is no spike
+    return find_spikes(pace, limits)

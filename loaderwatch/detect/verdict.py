@@ -7,14 +7,18 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.detect.death import interrupted
 from loaderwatch.detect.finding import SEVERITIES, Finding
 from loaderwatch.detect.pace import totals_since
 from loaderwatch.detect.phrases import count, duration, percent
+from loaderwatch.detect.progress import LOADER_PHASES
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 RECENT_NS = 30_000_000_000
 FEW_STEPS = 5
 UNSURE_RATIO = 0.10
+UNMEASURED_S: Final = 20.0
+"""A process that was watched for so long without a loader being iterated may well have the wrong one attached."""
 _TELLING: Final = ("fast-forward", "hung")  # a remark of these says why nothing is trained now
 
 
@@ -40,6 +44,8 @@ def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
     crashed = sorted(rank.rank for rank in window.ranks.values() if rank.process.state == "crashed")
     if crashed:
         first = window.ranks[crashed[0]].process
+        if interrupted(first):
+            return Verdict(severity="info", title="Stopped by Ctrl-C (KeyboardInterrupt).", advice="")
         how = f" ({first.exit})" if first.exit else ""
         return Verdict(
             severity="critical",
@@ -63,9 +69,12 @@ def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
         and totals.total_s > 0
     ]
     if states == {"finished"}:
+        if _unmeasured(list(window.ranks.values())):
+            title = "Finished. No loader was iterated: nothing was measured."
+            return Verdict(severity="info", title=title, advice=_ATTACH)
         return Verdict(severity="ok", title="Finished: every training process ended by itself.", advice="")
     if sum(totals.rows for totals in live) < FEW_STEPS:
-        return Verdict(severity="ok", title=_quiet(window), advice="")
+        return _quiet(window)
     share = sum(totals.wait_s for totals in live) / max(1e-9, sum(totals.total_s for totals in live))
     steps_per_s = sum(totals.rows / totals.total_s for totals in live) / len(live)
     ranks = len(live)
@@ -97,17 +106,43 @@ def _stepped_aside(unwatched: Sequence[RankWindow], ranks: int) -> Verdict:
     )
 
 
-def _quiet(window: RunWindow) -> str:
+_ATTACH: Final = (
+    "Attach the loader that the training loop iterates: loaderwatch.attach(train_loader). Of an iterable that is no"
+    " DataLoader, iterate what attach returns: train_loader = loaderwatch.attach(train_loader). Batches that a script makes"
+    " without any iterable cannot be measured."
+)
+
+
+def _unmeasured(ranks: Sequence[RankWindow]) -> bool:
+    """Whether no loader of these was ever begun, though there was time for it."""
+    return bool(ranks) and all(
+        rank.span is not None
+        and not rank.span.batches
+        and rank.span.phase not in LOADER_PHASES
+        and rank.made_ns - rank.process.started_ns >= UNMEASURED_S * 1e9
+        and not any(rank.table(name)["rank"].size for name in ("epoch_begins", "steps"))
+        for rank in ranks
+    )
+
+
+def _quiet(window: RunWindow) -> Verdict:
     """Why there is nothing to judge now."""
     live = [rank for rank in window.ranks.values() if rank.process.state == "live" and rank.span is not None]
+    if _unmeasured(live):
+        title = "No loader has been iterated yet: nothing is measured."
+        return Verdict(severity="info", title=title, advice=_ATTACH)
     steps = max((rank.span.steps or rank.span.batches for rank in live if rank.span), default=0)
     if steps < FEW_STEPS:
-        return "Warming up: too few steps yet for a verdict."
+        return _plain("Warming up: too few steps yet for a verdict.")
     ages = [
         (rank.made_ns - rank.span.since_ns) / 1e9
         for rank in live
         if rank.span and rank.span.phase == "outside"
     ]
     if ages and len(ages) == len(live):
-        return f"Outside the training loop for {duration(min(ages))}; {steps:,} steps so far."
-    return f"No training step ended in the last seconds; {steps:,} steps so far."
+        return _plain(f"Outside the training loop for {duration(min(ages))}; {steps:,} steps so far.")
+    return _plain(f"No training step ended in the last seconds; {steps:,} steps so far.")
+
+
+def _plain(title: str) -> Verdict:
+    return Verdict(severity="ok", title=title, advice="")

@@ -70,6 +70,8 @@ class RankWindow:
     workers: list[SpanInfo]  # every live or dead-but-held DataLoader worker of this rank
     tables: Mapping[str, Columns]  # every rank-keyed table of records.TABLES, rows of this rank only
     stacks: list[StackDump] = field(default_factory=list)  # the newest of each process
+    last_workers: list[SpanInfo] = field(default_factory=list)  # as last told of: what a crash leaves of them
+    rebuilt: frozenset[tuple[int, int]] = frozenset()  # loader and epoch that a newly built loader began
 
     def table(self, name: str) -> Columns:
         """The rank's rows of a table; no rows if there are none."""

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.records import UNKNOWN, EndedBy
 from loaderwatch.core.wire import SpanInfo
+from loaderwatch.detect.death import interrupted, last_sign_ns, left_epoch, loader_of, uncaught
 from loaderwatch.detect.folding import warned_s
 from loaderwatch.detect.phrases import count, duration, listing, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
@@ -22,7 +23,6 @@ _SAME_MOMENT_NS: Final = 3_000_000_000
 """A hang that was closed this shortly before the last sign of life was not overcome."""
 
 _DOING: Final = {
-    "outside": "between two epochs",
     "iter": "while its workers were started (inside iter(loader))",
     "wait": "while waiting for data",
     "step": "between two batches, in the body of the loop",
@@ -33,11 +33,16 @@ _DOING: Final = {
     "teardown": "while the epoch's iterator was taken down",
 }
 
+_ERROR_IN: Final = {"iter": _DOING["iter"], "wait": _DOING["wait"]}
+"""Where an error came up that left its epoch; in the loop's body nothing needs to be added."""
+
 _NO_TRACE: Final = (
     "Look at the last lines of its stderr: a Python error leaves its traceback there. If there is none, it was killed "
     "from outside: `dmesg -T | grep -i kill` on its host tells of the out-of-memory killer, the job scheduler's log of "
     "its limits."
 )
+
+_BY_HAND: Final = "Somebody pressed Ctrl-C, or a program sent SIGINT: nothing failed."
 
 
 def crash_verdict(window: RunWindow, alerts: Iterable[Alert]) -> dict[str, Any]:
@@ -49,24 +54,28 @@ def crash_verdict(window: RunWindow, alerts: Iterable[Alert]) -> dict[str, Any]:
     known = next((alert for alert in alerts if alert.finding.code == "crashed"), None)
     if known is not None:
         before_s = warned_s(known.finding)
-        warned = "" if before_s is None else f" It was warned {duration(before_s)} before."
+        warned = "" if before_s is None else f" This was warned of {duration(before_s)} before."
         return _verdict(f"{known.finding.title}{warned}", known.finding.advice, known.id)
     dead = sorted(
         (rank for rank in window.ranks.values() if rank.process.state == "crashed"),
-        key=lambda rank: (_last_sign_ns(rank), rank.rank),
+        key=lambda rank: (last_sign_ns(rank), rank.rank),
     )
     if not dead:
         return _verdict("A training process crashed.", _NO_TRACE, None)
     first = dead[0]
-    hang = next((alert for alert in alerts if _lasted_until(alert, _last_sign_ns(first))), None)
+    hang = next((alert for alert in alerts if _lasted_until(alert, last_sign_ns(first))), None)
     if hang is not None:
         ended = f"{_who(first, window)} ended at {_clock(first)} without going on."
         return _verdict(f"{hang.finding.title} {ended}", hang.finding.advice, hang.id)
+    stopped = next((rank for rank in dead if interrupted(rank.process)), None)
+    if stopped is not None and all(interrupted(rank.process) or not rank.process.exit for rank in dead):
+        title = f"Stopped by Ctrl-C (KeyboardInterrupt){_where(stopped)}."
+        return _verdict(title, _BY_HAND, None, severity="info")
     return _verdict(_title(first, window, dead), _advice(first, window.hosts.get(first.host)), None)
 
 
-def _verdict(title: str, advice: str, finding_id: str | None) -> dict[str, Any]:
-    return {"severity": "critical", "title": title, "advice": advice, "finding_id": finding_id}
+def _verdict(title: str, advice: str, finding_id: str | None, severity: str = "critical") -> dict[str, Any]:
+    return {"severity": severity, "title": title, "advice": advice, "finding_id": finding_id}
 
 
 def _lasted_until(alert: Alert, died_ns: int) -> bool:
@@ -82,13 +91,13 @@ def _who(rank: RankWindow, window: RunWindow) -> str:
 
 
 def _clock(rank: RankWindow) -> str:
-    return time.strftime("%H:%M:%S %Z", time.localtime(_last_sign_ns(rank) / 1e9))
+    return time.strftime("%H:%M:%S %Z", time.localtime(last_sign_ns(rank) / 1e9))
 
 
 def _title(rank: RankWindow, window: RunWindow, dead: Sequence[RankWindow]) -> str:
     how = _last_words(rank)
     crashed = f"{_who(rank, window)} crashed{f' ({how})' if how else ''}"
-    title = f"{crashed} at {_clock(rank)}{_where(rank.span)}."
+    title = f"{crashed} at {_clock(rank)}{_where(rank)}."
     others = len(dead) - 1
     return f"{title} {count(others, 'other rank')} crashed too." if others else title
 
@@ -96,13 +105,20 @@ def _title(rank: RankWindow, window: RunWindow, dead: Sequence[RankWindow]) -> s
 def _last_words(rank: RankWindow) -> str:
     """One line of how it ended, as its agent wrote it down."""
     lines = (rank.process.exit or "").strip().splitlines()
-    text = lines[-1].strip() if lines else ""
-    return text if len(text) <= _EXIT_LENGTH else text[: _EXIT_LENGTH - 1] + "…"
+    return _shortened(lines[-1].strip()) if lines else ""
 
 
-def _where(span: SpanInfo | None) -> str:
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _EXIT_LENGTH else line[: _EXIT_LENGTH - 1] + "…"
+
+
+def _where(rank: RankWindow) -> str:
+    span = rank.span
     if span is None:
         return ""
+    if span.phase == "outside":
+        return _outside(rank, span)
     place = f" in step {span.step if span.step is not None else span.steps}"
     if span.epoch is not None:
         place += f" of epoch {span.epoch}"
@@ -114,6 +130,28 @@ def _where(span: SpanInfo | None) -> str:
     return f"{place}, {doing}" if doing else place
 
 
+def _outside(rank: RankWindow, span: SpanInfo) -> str:
+    """Outside all loops: an error that came up in one has closed it on its way out."""
+    step = f" in step {span.step if span.step is not None else span.steps}"
+    left = left_epoch(rank)
+    if left is not None:
+        if left.loader is not None and left.loader.role == "eval":
+            return f"{step}, in the pass over {left.loader.name}"
+        doing = _ERROR_IN.get(left.phase)
+        return f"{step}, in epoch {left.epoch}{f', {doing}' if doing else ''}"
+    ends = rank.table("epoch_ends")
+    of_training = [
+        row
+        for row, number in enumerate(ends["loader"].tolist())
+        if (loader := loader_of(rank, number)) is None or loader.role == "train"
+    ]
+    if not of_training:
+        return " before its first epoch" if not span.steps else f"{step}, outside its training loops"
+    last = of_training[-1]
+    over = "after" if ends["ended_by"][last] == EndedBy.EXHAUSTED else "after it had left"
+    return f" after step {span.step if span.step is not None else span.steps}, {over} epoch {int(ends['epoch'][last])}"
+
+
 def _advice(rank: RankWindow, host: HostWindow | None) -> str:
     parts = []
     gone = [worker for worker in rank.workers if not worker.alive]
@@ -123,6 +161,9 @@ def _advice(rank: RankWindow, host: HostWindow | None) -> str:
         parts.append(
             f"{'Worker' if len(gone) == 1 else 'Workers'} {names} died before it: look for what ended them."
         )
+    error = uncaught(rank.process)
+    if error is not None:  # it said itself what it died of: no kernel log and no memory figure tells more
+        return " ".join([*parts, f"Read the traceback in the job's log: {_shortened(error)}"])
     short, memory = _memory(rank, host)
     parts += [memory, _NO_TRACE] if short else [_NO_TRACE, memory]
     return " ".join(part for part in parts if part)
@@ -147,16 +188,6 @@ def _memory(rank: RankWindow, host: HostWindow | None) -> tuple[bool, str]:
         False,
         f"Memory was not short on the host: {left}{mine}; a limit of the container or job may be lower.",
     )
-
-
-def _last_sign_ns(rank: RankWindow) -> int:
-    """UTC of the last thing that shows it alive: its open span's begin, or the last sample of the process."""
-    processes = rank.table("processes")
-    mine = processes["t_ns"][processes["pid"] == rank.process.pid]
-    signs = [rank.process.started_ns, *(int(t) for t in mine[-1:])]
-    if rank.span is not None:
-        signs.append(rank.span.since_ns)
-    return max(signs)
 
 
 def _last(columns: Mapping[str, Any], name: str, pid: int | None = None) -> float | None:

@@ -19,6 +19,7 @@ from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts import AlertBook, Announcement, shape
 from loaderwatch.server.answers import encode_json
 from loaderwatch.server.crash import crash_verdict
+from loaderwatch.server.deaths import death
 from loaderwatch.server.errands import Errands
 from loaderwatch.server.events import RunState
 from loaderwatch.server.hearing import Hearing
@@ -175,11 +176,17 @@ class LiveRun:
             hung = any(alert.finding.code == "hung" and alert.pages for alert in book.open_alerts())
             state = "hung" if base == "live" and hung else base
             findings = [shape(alert, stack_texts=False) for alert in book.newest_first()]
+            costs_s = [alert.finding.lost_s for alert in book.newest_first()]
             verdict_now = self._verdict_json(book, base)
             totals = builder.totals()
         # Outside the lock: with a thousand ranks this takes a while, and only reads what cannot change.
         self.summary = summary_of(
-            window, totals, state=state, verdict=verdict_now, host_lost=self._hearing.lost
+            window,
+            totals,
+            state=state,
+            verdict=verdict_now,
+            costs_s=costs_s,
+            host_lost=self._hearing.lost,
         )
         self.latest = RunState(encode_json(self.summary), encode_json(findings), window.now_ns / 1e9)
         return self.latest
@@ -201,6 +208,8 @@ class LiveRun:
             return []
         with self._lock:
             _, book = self._load()
+            died = death(window, findings, book.newest_first())
+            findings = findings if died is None else [*findings, died]
             announcements = book.apply(self._tracker.update(findings, window.now_ns), now_ns)
             if ended:
                 announcements += book.apply(self._tracker.close_all(window.now_ns), now_ns)

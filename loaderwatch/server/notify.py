@@ -10,8 +10,8 @@ import logging
 import queue
 import threading
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -100,7 +100,8 @@ class _Channel:
             warnings.simplefilter(
                 "ignore", DeprecationWarning
             )  # of the plugins, which are loaded here: not ours to mend
-            known = self._target.add(url)
+            with _silent(logging.getLogger("apprise")):  # what is wrong is said once, below
+                known = self._target.add(url)
         if not known:
             raise ConfigError(
                 f"--notify {self._label!r} is not an address Apprise knows; "
@@ -170,6 +171,15 @@ class _Channel:
         except Exception:  # noqa: BLE001 - 100+ third-party plugins; one that raises must not end the thread
             _log.exception("notify %s: the Apprise plugin raised", self._label)
             return False
+
+
+@contextmanager
+def _silent(log: logging.Logger) -> Iterator[None]:
+    was, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = was
 
 
 def _without_secrets(url: str) -> str:

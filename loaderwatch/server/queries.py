@@ -7,7 +7,7 @@ Blocking: call them in a thread.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -167,7 +167,9 @@ def slow_samples(store: Store, run_id: str, rank: int | None = None, limit: int 
     ]
 
 
-def stored_summary(store: Store, run_id: str, verdict: dict[str, Any] | None = None) -> dict[str, Any]:
+def stored_summary(
+    store: Store, run_id: str, verdict: dict[str, Any] | None = None, costs_s: Iterable[float | None] = ()
+) -> dict[str, Any]:
     """``GET /runs/{run}/summary`` of a run that is not live: its last half minute, rebuilt, and its totals."""
     run = store.run(run_id)
     builder = rebuild(store, run_id)
@@ -176,6 +178,7 @@ def stored_summary(store: Store, run_id: str, verdict: dict[str, Any] | None = N
         builder.totals(),
         state=state_now(run, wall_ns()),
         verdict=verdict,
+        costs_s=costs_s,
         last_seen_ns=run.last_seen_ns,
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from loaderwatch.detect.families import detect
 from loaderwatch.detect.tracker import Tracker
+from loaderwatch.detect.verdict import verdict
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server import recording
 from loaderwatch.server.alerts import AlertBook, shape
@@ -15,6 +16,7 @@ from loaderwatch.server.live import Detector
 from loaderwatch.server.recording import Recording
 from loaderwatch.server.replay import windows
 from loaderwatch.server.store.protocol import Store
+from loaderwatch.server.verdicts import verdict_of_ended
 
 
 def reanalyse(store: Store, run_id: str, detector: Detector = detect) -> list[dict[str, Any]]:
@@ -24,7 +26,7 @@ def reanalyse(store: Store, run_id: str, detector: Detector = detect) -> list[di
         UnknownRun, StoreError
     """
     over = store.run(run_id).state != "live"
-    return _findings(run_id, ((window, over) for window in windows(store, run_id)), detector)
+    return _judged(run_id, ((window, over) for window in windows(store, run_id)), detector)[0]
 
 
 def reanalyse_recording(recorded: Recording, detector: Detector = detect) -> list[dict[str, Any]]:
@@ -33,20 +35,46 @@ def reanalyse_recording(recorded: Recording, detector: Detector = detect) -> lis
     Raises:
         WireError: an envelope is malformed.
     """
-    return _findings(recorded.run_id, recording.windows(recorded), detector)
+    return judge_recording(recorded, detector)[0]
 
 
-def _findings(
+def judge_recording(
+    recorded: Recording, detector: Detector = detect
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """A recording's findings, and its verdict as the page would give it.
+
+    Raises:
+        WireError: an envelope is malformed.
+    """
+    return _judged(recorded.run_id, recording.windows(recorded), detector)
+
+
+def _judged(
     run_id: str, looks: Iterable[tuple[RunWindow, bool]], detector: Detector
-) -> list[dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """``looks``: windows in order of time, each with whether the run was over; only the last one's word counts."""
     book = AlertBook(run_id)
     tracker = Tracker(run_id)
     now_ns = time.time_ns()
-    last_ns, over = 0, False
+    last, over = None, False
     for window, is_over in looks:
         book.apply(tracker.update(detector(window), window.now_ns), now_ns)
-        last_ns, over = window.now_ns, is_over
+        last, over = window, is_over
+    if last is None:
+        return [], None
     if over:
-        book.apply(tracker.close_all(last_ns), now_ns)
-    return [shape(alert) for alert in book.newest_first()]
+        book.apply(tracker.close_all(last.now_ns), now_ns)
+    return [shape(alert) for alert in book.newest_first()], _verdict(last, book, over)
+
+
+def _verdict(window: RunWindow, book: AlertBook, over: bool) -> dict[str, Any]:
+    if over:
+        return verdict_of_ended(window, book.newest_first())
+    found = verdict(window, [alert.finding for alert in book.open_alerts()])
+    alert = book.by_key(found.key) if found.key else None
+    return {
+        "severity": found.severity,
+        "title": found.title,
+        "advice": found.advice,
+        "finding_id": alert.id if alert else None,
+    }

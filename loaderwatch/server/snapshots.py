@@ -160,8 +160,9 @@ def _window(parts: Parts, run_id: str) -> RunWindow:
 
 def _stored_state(store: Store, verdicts: Verdicts, run_id: str) -> RunState:
     run = store.run(run_id)
-    summary = stored_summary(store, run_id, verdicts.of(run, time.time_ns(), math.inf))
     alerts = AlertBook(run_id, store.alerts(run_id)).newest_first()
+    costs_s = [alert.finding.lost_s for alert in alerts]
+    summary = stored_summary(store, run_id, verdicts.of(run, time.time_ns(), math.inf), costs_s)
     found = [shape(alert, stack_texts=False) for alert in alerts]
     return RunState(encode_json(summary), encode_json(found), run.last_seen_ns / 1e9)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.progress import LOADER_PHASES
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of
+from loaderwatch.server.deaths import ending
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.windows import RunTotals
 
@@ -59,7 +61,7 @@ def summary_of(
     *,
     state: str,
     verdict: Mapping[str, Any] | None = None,
-    lost_s: float | None = None,
+    costs_s: Iterable[float | None] = (),
     last_seen_ns: int | None = None,
     host_lost: Callable[[str], bool] | None = None,
 ) -> dict[str, Any]:
@@ -67,7 +69,8 @@ def summary_of(
 
     ``verdict`` is ``{severity, title, advice, finding_id}``; without one, the share of data wait is said in words.
     ``host_lost`` says of a host whether it has fallen silent; without it, hosts' own times of their newest envelopes do.
-    ``lost_s`` defaults to the time a rank lost to data wait and epoch boundaries so far, the mean over ranks.
+    ``costs_s`` is what each finding of the run has cost. ``lost_s`` is the most of them, and at least the time a rank lost to
+    data wait and epoch boundaries so far, the mean over ranks.
     """
     recent = {number: _recent(rank) for number, rank in window.ranks.items()}
     wait_s = sum(r.wait_s for r in recent.values())
@@ -79,8 +82,8 @@ def summary_of(
     host_lost = host_lost or _behind(window)
     lost = {host for host in window.ranks_by_host if state == "lost" or host_lost(host)}
     gpus = [gpu for host in window.hosts.values() for gpu in host.gpus]
-    if lost_s is None:
-        lost_s = _mean([totals.wait_s[r] + totals.boundary_s[r] for r in totals.wait_s]) or 0.0
+    waited = [totals.wait_s[r] + totals.boundary_s[r] + _open_s(window.ranks.get(r)) for r in totals.wait_s]
+    lost_s = max([_mean(waited) or 0.0, *(cost_s for cost_s in costs_s if cost_s is not None)])
     return {
         "run_id": window.run_id,
         "name": window.run_name,
@@ -133,7 +136,7 @@ def _rank_row(
         "host": rank.host,
         "pid": rank.process.pid,
         "state": "lost" if lost and rank.process.state == "live" else rank.process.state,
-        "exit": rank.process.exit,
+        "exit": ending(rank.process),
         "watched": not rank.process.tripped,
         "step": _steps(rank, totals),
         "epoch": span.epoch if span is not None else None,
@@ -161,6 +164,21 @@ def _steps(rank: RankWindow, totals: RunTotals) -> int:
     """What the process itself counts, which includes steps whose records were lost."""
     counted = totals.steps.get(rank.rank, 0)
     return max(counted, rank.span.steps) if rank.span is not None else counted
+
+
+def _waits(rank: RankWindow) -> bool:
+    """Whether its training loop stands in its loader now."""
+    span = rank.span
+    if span is None or not span.alive or rank.process.state != "live" or span.phase not in LOADER_PHASES:
+        return False
+    return all(loader.loader != span.loader or loader.role == "train" for loader in rank.process.loaders)
+
+
+def _open_s(rank: RankWindow | None) -> float:
+    """The wait or epoch boundary that goes on now; its record comes when it is over."""
+    if rank is None or rank.span is None or not _waits(rank):
+        return 0.0
+    return max(0.0, (rank.made_ns - rank.span.since_ns) / 1e9)
 
 
 def _recent(rank: RankWindow) -> _Recent:

@@ -6,11 +6,13 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from loaderwatch.server.alerts import AlertBook
+from loaderwatch.detect.verdict import verdict
+from loaderwatch.detect.window import RunWindow
+from loaderwatch.server.alerts import Alert, AlertBook
 from loaderwatch.server.crash import crash_verdict
 from loaderwatch.server.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, UnknownRun
@@ -97,11 +99,22 @@ def stored_verdict(run: StoredRun, store: Store, now_ns: int) -> Verdict | None:
     alerts = AlertBook(run.run_id, store.alerts(run.run_id)).newest_first()
     if state == "crashed":
         return crash_verdict(rebuild(store, run.run_id).window(), alerts)
-    ended = ended_verdict(state, alerts)
+    ended = ended_verdict(state, alerts)  # which takes no look at the rows
     if ended is not None:
         return ended
-    title = "Finished: every training process ended by itself."
-    return {"severity": "ok", "title": title, "advice": "", "finding_id": None}
+    return verdict_of_ended(rebuild(store, run.run_id).window(), alerts)
+
+
+def verdict_of_ended(window: RunWindow, alerts: Sequence[Alert]) -> Verdict:
+    """The verdict of a run of which every process has ended."""
+    crashed = any(rank.process.state == "crashed" for rank in window.ranks.values())
+    if crashed:
+        return crash_verdict(window, alerts)
+    ended = ended_verdict("finished", alerts)
+    if ended is not None:
+        return ended
+    found = verdict(window, [])
+    return {"severity": found.severity, "title": found.title, "advice": found.advice, "finding_id": None}
 
 
 def _read(path: Path) -> dict[str, tuple[int, Verdict | None]]:

@@ -57,6 +57,7 @@ class _Rank:
     stacks: dict[int, StackDump] = field(default_factory=dict)  # by pid
     span: SpanInfo | None = None
     workers: list[SpanInfo] = field(default_factory=list)
+    last_workers: list[SpanInfo] = field(default_factory=list)  # the newest that were told of
 
 
 @dataclass
@@ -192,6 +193,9 @@ class WindowBuilder:
                 rank.span = span
             else:
                 rank.workers.append(span)
+        for number in host.ranks:
+            rank = self._rank(number)
+            rank.last_workers = rank.workers or rank.last_workers
 
     def _take_stack(self, stack: StackDump) -> None:
         stacks = self._rank(stack.rank).stacks
@@ -282,6 +286,7 @@ class WindowBuilder:
                 workers=list(rank.workers),
                 tables=tables,
                 stacks=list(rank.stacks.values()),
+                last_workers=list(rank.last_workers),
             )
         hosts = {
             name: HostWindow(

@@ -10,10 +10,12 @@ from loaderwatch.core.printable import one_line
 from loaderwatch.detect.finding import SEVERITIES, Finding
 from loaderwatch.detect.folding import warned_s
 from loaderwatch.detect.phrases import duration, folded_phrase
+from loaderwatch.detect.stacktext import main_frames, user_frame
 from loaderwatch.server.alerts import Alert, Announcement
 from loaderwatch.server.notify import Kind, Message
 
 _NOTICE_LENGTH: Final = 400
+_TELLING_LENGTH: Final = 80
 
 
 def run_link(base_url: str, run_id: str, rank: int | None = None) -> str:
@@ -29,7 +31,7 @@ def notice(announcement: Announcement, run_id: str, base_url: str) -> str:
     if announcement.resolved:
         text = f"resolved after {_lasted(alert)}: {finding.title}"
     else:
-        text = f"{finding.title.rstrip('.')}{_warned(finding)} — {_first_sentence(finding.advice)}"
+        text = f"{finding.title.rstrip('.')}{_stuck_at(finding)}{_warned(finding)} — {_beginning(finding.advice)}"
     return f"loaderwatch: [{finding.code}] {_one_line(text)} — {run_link(base_url, run_id, finding.rank)}"
 
 
@@ -121,8 +123,23 @@ def _lasted(alert: Alert) -> str:
     return duration(max(0.0, (ended_ns - alert.finding.began_ns) / 1e9))
 
 
-def _first_sentence(text: str) -> str:
-    return text.partition(". ")[0].rstrip(".")
+def _stuck_at(finding: Finding) -> str:
+    """Of a hang the line of the user's own code: who reads the terminal has the script open."""
+    if finding.code != "hung":
+        return ""
+    frames = (user_frame(main_frames(stack)) for stack in finding.stacks)
+    where = next((str(frame) for frame in frames if frame is not None), None)
+    return "" if where is None or where in finding.title else f", stuck at {where}"
+
+
+def _beginning(advice: str) -> str:
+    """As many sentences as say something: the first alone may be "Mend rank 1 on vm"."""
+    first, *others = advice.split(". ")
+    for sentence in others:
+        if len(first) >= _TELLING_LENGTH:
+            break
+        first = f"{first}. {sentence}"
+    return first.rstrip(".")
 
 
 def _one_line(text: str) -> str:

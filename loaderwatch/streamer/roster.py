@@ -14,6 +14,7 @@ from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.span import OpenSpan
 from loaderwatch.core.system import PROC
 from loaderwatch.core.wire import ProcessInfo
+from loaderwatch.streamer.ending import Handle
 from loaderwatch.streamer.rings import RingFolder, TrackedRing
 from loaderwatch.streamer.samplers.process import process_began_s
 from loaderwatch.streamer.samplers.procfs import ProcessFiles, Stat, started_after
@@ -37,6 +38,8 @@ class Member:
     began_s: float | None = None  # the same where there is no /proc
     stat: Stat | None = None
     drained: bool = False  # dead, and its last records are in an envelope on disk
+    handle: Handle | None = None  # training processes only, while they live
+    exit_code: int | None = None  # dead: as ``subprocess`` has it, None when nobody could say
     final_cursor: int | None = None  # dead and read to the end: what the envelope must cover
     info: ProcessInfo | None = None  # training processes only, as the process wrote it
     info_mark: tuple[int, int] = field(default=(0, 0))
@@ -50,6 +53,13 @@ class Member:
     def worker(self) -> int:
         """-1: the training process."""
         return self.ring.identity.worker
+
+    def let_go(self) -> None:
+        """Close what is open of it."""
+        self.files.close()
+        if self.handle is not None:
+            self.handle.close()
+            self.handle = None
 
 
 class Roster:
@@ -110,8 +120,7 @@ class Roster:
         """See who has died."""
         for member in self.members():
             if member.alive and not self._look(member):
-                member.alive = False
-                member.died_ns = now_ns
+                self._note_end(member, now_ns)
 
     def describe(self) -> list[ProcessInfo]:
         """The training processes as the envelope tells of them."""
@@ -128,7 +137,11 @@ class Roster:
                 for worker in self.workers
                 if worker.ring.identity.parent_pid == member.pid
             )
-            result.append(msgspec.structs.replace(info, state=state, faults=faults, tripped=status.tripped))
+            result.append(
+                msgspec.structs.replace(
+                    info, state=state, exit_code=member.exit_code, faults=faults, tripped=status.tripped
+                )
+            )
         return result
 
     def all_dead(self) -> bool:
@@ -158,10 +171,10 @@ class Roster:
     def close(self) -> None:
         """Close the files of /proc."""
         for member in self.members():
-            member.files.close()
+            member.let_go()
 
     def _drop(self, member: Member) -> None:
-        member.files.close()
+        member.let_go()
         self.folder.forget(member.ring)
 
     def _still_awaited(self, worker: Member, now_ns: int) -> bool:
@@ -192,17 +205,28 @@ class Roster:
 
     def _add(self, ring: TrackedRing, now_ns: int) -> None:
         member = Member(ring, ProcessFiles(ring.identity.pid, self._proc_root))
+        if ring.is_main:
+            member.handle = Handle(member.pid, self._proc_root)
         if not self._look(member):
-            member.alive, member.died_ns = False, now_ns
+            self._note_end(member, now_ns)
         if ring.is_main:
             replaced = self.mains.get(member.pid)
             if replaced is not None:
-                replaced.files.close()
+                replaced.let_go()
             self.mains[member.pid] = member
             self.last_new_main_ns = now_ns
             self._read_info(member)
         else:
             self.workers.append(member)
+
+    @staticmethod
+    def _note_end(member: Member, now_ns: int) -> None:
+        member.alive, member.died_ns = False, now_ns
+        if member.handle is not None:
+            if member.start_ticks is not None:  # else the pid may be somebody else's
+                member.exit_code = member.handle.exit_code()
+            member.handle.close()
+            member.handle = None
 
     def _look(self, member: Member) -> bool:
         if not self._has_proc:

@@ -426,6 +426,16 @@ def test_everything_is_watched_without_a_loader(rings: RingFolder) -> None:
     assert type(loader) is DataLoader
 
 
+def test_a_training_loader_that_is_built_anew_still_trains(rings: RingFolder) -> None:
+    """Not shuffled, and so like a validation loader but for what it reads."""
+    loaderwatch.attach()
+    for _ in range(3):
+        batches(DataLoader(Squares(8), batch_size=2))
+        batches(DataLoader(Squares(4), batch_size=2))
+    infos = rings.processes()[0].loaders
+    assert [one.role for one in infos] == ["train", "eval"] * 3
+
+
 def test_loaders_of_several_threads_get_numbers_and_names_of_their_own(rings: RingFolder) -> None:
     loaderwatch.attach()
     start = threading.Barrier(8)

@@ -114,3 +114,26 @@ def test_ranks_that_the_script_spawns_are_watched(tmp_path: Path, rings: RingFol
     assert done.returncode == 0, done.stderr
     watched = {process.pid for process in rings.processes()}
     assert len(watched) == 2
+
+
+@pytest.mark.parametrize("target", ["sub/named.py", "link.py"])
+def test_a_script_finds_itself_as_under_python(tmp_path: Path, target: str) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "named.py").write_text(
+        "import sys; print(__file__, sys.argv, sys.path[0], __name__, __package__, __spec__)\n"
+        "print(sys.modules['__main__'].__dict__ is globals(), __doc__)\n"
+    )
+    (tmp_path / "link.py").symlink_to("sub/named.py")
+    plain = subprocess.run(
+        [sys.executable, target, "1"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert loaderwatch_run(target, "1", cwd=tmp_path).stdout == plain.stdout
+
+
+@pytest.mark.parametrize("module", ["nosuch.module", "nosuch", "json.nosuch", "json"])
+def test_a_module_that_there_is_not_is_told_as_python_tells_it(tmp_path: Path, module: str) -> None:
+    plain = subprocess.run(
+        [sys.executable, "-m", module], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    done = loaderwatch_run("-m", module, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, plain.stderr)

@@ -31,6 +31,12 @@ def test_workers_started_anew(outcomes: dict[str, Outcome]) -> None:
     assert finding["gain_ceiling_ratio"] > 0.1
 
 
+def test_a_loader_built_in_every_epoch(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s28_rebuilt"].found()
+    assert "a new DataLoader is made for every epoch" in finding["title"]
+    assert "Make the DataLoader once" in finding["advice"]
+
+
 def test_reset_drain(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s30_reset_drain"].found()
     drained = {item["label"]: item["value"] for item in finding["evidence"]}["batches thrown away"]

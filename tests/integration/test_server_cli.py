@@ -89,6 +89,34 @@ def test_a_copied_file_is_analyzed_where_it_lies_and_not_changed(
     code, _, error = printed(capsys, "analyze", str(tmp_path / "no.duckdb"))
     assert code == 1
     assert "no.duckdb" in error
+    other = tmp_path / "passwd"
+    other.write_text("root:x:0:0")
+    code, _, error = printed(capsys, "analyze", str(other))
+    assert code == 1
+    assert f"{other} is no recording; name a .lwrec file" in error
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_a_crash_is_said_first_also_when_nothing_else_was_found(
+    data_dir: Path, capsys: pytest.CaptureFixture[str], served: bool
+) -> None:
+    with ServeProcess(data_dir, "--port", "0") as server:
+        access = server.start()
+        feed = Feed()
+        access.send(feed.envelope(steps=20))
+        access.send(feed.envelope(steps=0, state="crashed", exit="exit code 3", final=True))
+        wait_until("the verdict", lambda: "crashed" in (access.get("/runs")[0]["verdict"] or ""))
+        if not served:
+            server.stop()
+        (row,) = json.loads(printed(capsys, "runs", "--json")[1])
+        code, out, _ = printed(capsys, "analyze", "run-1")
+    assert code == 0
+    head, _, rest = out.partition("\n\n")
+    assert head == "train.py (run-1), 1 rank, crashed"
+    assert " ".join(rest.split()).startswith(row["verdict"])
+    assert "exit code 3" in row["verdict"]
+    assert "  Advice: Look at the last lines of its stderr" in rest
+    assert "Nothing found" not in out
 
 
 def test_a_killed_servers_file_is_no_server(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -195,7 +199,8 @@ def test_an_alert_from_firing_to_resolved_with_one_message_each(tmp_path: Path) 
         assert ended["title"].startswith("Resolved: Rank 0 hangs")
         assert [n["rank"] for n in notices] == [0, 0]
         assert re.match(
-            r"loaderwatch: \[hung\] Rank 0 hangs.* — Look at sample 7 — http://", notices[0]["text"]
+            r"loaderwatch: \[hung\] Rank 0 hangs.* — Look at sample 7\. Its stack is below — http://",
+            notices[0]["text"],
         )
         assert "resolved" in notices[1]["text"]
         assert all("\n" not in n["text"] for n in notices)
@@ -240,7 +245,7 @@ def test_a_warning_that_comes_true_is_one_alert_and_one_more_message(tmp_path: P
         (folded,) = alert["folded"]
         assert folded["title"] == "/dev/shm is too small."
         assert folded["warned_s"] > 0
-        assert "It was warned " in access.get("/runs/run-1/summary")["verdict"]["title"]
+        assert "This was warned of " in access.get("/runs/run-1/summary")["verdict"]["title"]
         died = hook.wait_for(2)[1]
         assert (died["type"], died["title"]) == ("failure", "Training died. (train.py)")
         assert re.search(r"^Warned .* before: /dev/shm is too small\.$", died["message"], re.MULTILINE)
@@ -472,6 +477,85 @@ def test_alerts_survive_a_restart_and_nobody_is_told_twice(tmp_path: Path) -> No
             assert over["id"] == alert["id"]
             assert hook.wait_for(2)[1]["title"].startswith("Resolved")
         assert len(hook.messages) == 2
+
+
+TRAINING = """
+import time, torch, loaderwatch
+from torch.utils.data import DataLoader, TensorDataset
+loader = DataLoader(TensorDataset(torch.zeros(100_000, 1)), batch_size=4)
+loaderwatch.attach(loader)
+for number, _ in enumerate(loader):
+    time.sleep(0.02)
+    if number == 20:
+        print("trains", flush=True)
+"""
+
+
+def test_a_killed_training_is_told_once_and_a_stopped_one_is_not(tmp_path: Path) -> None:
+    """Real processes, the real streamer, a real webhook; the server is restarted after the message."""
+    script = tmp_path / "train.py"
+    script.write_text(TRAINING)
+    data_dir = tmp_path / "data"
+
+    def run_and_end(name: str, number: int) -> None:
+        with subprocess.Popen(
+            [sys.executable, str(script)],
+            stdout=subprocess.PIPE,
+            env={
+                **os.environ,
+                "LOADERWATCH_DIR": str(tmp_path / "jobs"),
+                "LOADERWATCH_SERVER": access.url,
+                "LOADERWATCH_TOKEN": access.agent,
+                "LOADERWATCH_RUN": name,
+            },
+        ) as training:
+            assert training.stdout is not None
+            assert training.stdout.readline() == b"trains\n"
+            wait_until("its steps", lambda: _row(access, name))
+            training.send_signal(number)
+        row = wait_until("the end", lambda: _row(access, name, "crashed"))
+        (rank,) = access.get(f"/runs/{row['run_id']}/summary")["ranks"]
+        assert rank["exit"] in (signal.Signals(number).name, None)
+
+    def verdict() -> Any:
+        row = _row(access, "killed", "crashed")
+        return row and message["title"] == f"{row['verdict']} (killed)"
+
+    with Webhook() as hook:
+        with ServeProcess(data_dir, "--port", "0", "--notify", hook.url) as server:
+            access = server.start()
+            run_and_end("stopped", signal.SIGTERM)
+            run_and_end("killed", signal.SIGKILL)
+            (message,) = hook.wait_for(1)
+            wait_until("the same sentence on the page", verdict)
+            server.stop()
+        assert "dmesg" in message["message"]
+        assert "/#/runs/killed" in message["message"]
+        with ServeProcess(data_dir, "--port", "0", "--notify", hook.url) as server:
+            access = server.start()
+            assert verdict()
+            server.stop()
+        assert len(hook.messages) == 1
+
+
+def _row(access: Access, name: str, state: str = "live") -> Any:
+    return next((r for r in access.get("/runs") if (r["name"], r["state"]) == (name, state)), None)
+
+
+def test_a_crash_is_not_told_again_by_a_server_that_was_restarted(tmp_path: Path) -> None:
+    feed = Feed()
+    with Webhook() as hook:
+        with serving(tmp_path, notify=(hook.url,)) as access:
+            access.send(feed.envelope(steps=20))
+            access.send(feed.envelope(state="crashed"))  # how, nobody knows
+            hook.wait_for(1)
+            (alert,) = wait_until("saved", lambda: findings_of(access))
+        with serving(tmp_path, notify=(hook.url,)) as access:
+            access.send(feed.envelope(state="crashed"))  # what lay in the outbox
+            wait_until("a tick", lambda: access.get("/runs/run-1/summary")["steps"] == feed.steps)
+            time.sleep(2.5)  # two passes of the detectors
+            assert [found["id"] for found in findings_of(access)] == [alert["id"]]
+    assert len(hook.messages) == 1
 
 
 def test_a_detector_that_raises_stops_neither_this_run_nor_another(

@@ -128,6 +128,19 @@ CASES: Final[tuple[Case, ...]] = (
     # ---- epoch boundaries
     Case("s15_sampler", ("S15",), "epochs", says=("sampler",)),
     Case("s28_restart", ("S28",), "epochs", within_s=40, says=("spawn", "persistent_workers=True")),
+    Case(
+        "s28_restart",
+        ("S28",),
+        "epochs",
+        name="s28_rebuilt",
+        args=("--rebuilt",),
+        within_s=40,
+        says=(
+            "a new DataLoader is made for every epoch",
+            "Make the DataLoader once",
+            "persistent_workers=True",
+        ),
+    ),
     Case("s30_reset_drain", ("S30",), "epochs", says=("break",)),
     Case("s31_teardown", ("S31",), "epochs", within_s=40),
     Case("s32_rebuilt", ("S32",), "epochs", says=("next(iter(loader))",)),

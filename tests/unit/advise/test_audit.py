@@ -13,6 +13,7 @@ from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts, facts_of, fa
 from loaderwatch.core.probe import LoaderProbe, ScriptReport
 from loaderwatch.core.wire import ProcessInfo
 from tests.unit.detect.build import RankBuilder, loader, run
+from tests.unit.detect.test_epochs import anew, epochs
 
 
 def process(rank: int = 0, world_size: int = 1, **fields: Any) -> ProcessInfo:
@@ -147,6 +148,18 @@ def test_workers_started_anew_each_epoch() -> None:
     assert advice.severity == "warning"
     assert "2.0 s" in advice.what
     assert "20 %" in advice.what
+
+
+def test_a_loader_built_for_every_epoch_is_one_loader() -> None:
+    builder = epochs(of=loader(persistent_workers=False, start_method="fork"), iter_s=0.4, first_s=1.2)
+    found = audit(
+        facts_of(run(anew(builder), cpus=4))
+    )  # five times two workers would be too many for four CPUs
+    (advice,) = found
+    assert (advice.check, advice.loader, advice.severity) == ("persistent-workers", "train_loader", "warning")
+    assert "a new DataLoader for each epoch" in advice.what
+    assert "1.6 s" in advice.what
+    assert "Make the DataLoader once" in advice.change
 
 
 def test_restarts_that_cost_nothing_are_not_mentioned() -> None:

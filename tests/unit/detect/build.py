@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
+from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN, EndedBy
 from loaderwatch.core.wire import GpuInfo, HostInfo, LoaderInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
@@ -61,6 +61,7 @@ class RankBuilder:
         self.steps = 0
         self.span: SpanInfo | None = None
         self.workers: list[SpanInfo] = []
+        self.workers_are_gone = False  # the newest envelope tells of none
         self.stacks: list[StackDump] = []
         self.state = "live"
         self.faults = 0  # of ours; the hooks are out when it is not 0
@@ -143,6 +144,22 @@ class RankBuilder:
         self.rows[table_name].append({"rank": self.rank, TIME_COLUMN[table_name]: self.now_ns, **fields})
         return self
 
+    def epoch_left(self, ended_by: EndedBy, *, in_iter: bool = False, loader: int = 0) -> RankBuilder:
+        """The epoch at hand ends now, as an error leaves it behind; ``in_iter``: it is ``iter(loader)`` that raised."""
+        epoch = self.epoch.get(loader, 0)
+        began_ns = self.now_ns if in_iter else T0
+        self.add("epoch_begins", loader=loader, epoch=epoch, request_ns=began_ns, iter_ns=S // 100)
+        self.add(
+            "epoch_ends",
+            loader=loader,
+            epoch=epoch,
+            batches=self.batch.get(loader, 0),
+            ended_by=ended_by,
+            request_ns=self.now_ns,
+            teardown_ns=S // 100,
+        )
+        return self
+
     def open(self, phase: str, age: float, **fields: Any) -> RankBuilder:
         """What the training process is doing now, since ``age`` seconds; time goes on by that much."""
         since_ns = self.now_ns
@@ -213,9 +230,10 @@ class RankBuilder:
                 collective_timeout_s=self.timeout_s,
             ),
             span=self.span,
-            workers=self.workers,
+            workers=[] if self.workers_are_gone else self.workers,
             tables={name: table(name, rows) for name, rows in self.rows.items()},
             stacks=self.stacks,
+            last_workers=self.workers,
         )
 
 

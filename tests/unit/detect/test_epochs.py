@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from loaderwatch.core.records import EndedBy, IterKind
@@ -62,6 +63,28 @@ def epochs(
     return builder
 
 
+def anew(builder: RankBuilder) -> RankBuilder:
+    """The same epochs, each of a loader that is built for it: "train_loader", "train_loader-2", …"""
+    (first,) = builder.loaders
+    for table in ("epoch_begins", "epoch_ends", "steps"):
+        for row in builder.rows[table]:
+            row["loader"], row["epoch"] = row["epoch"], 0
+    for row in builder.rows["fetches"]:
+        row["loader"] = max(
+            begin["loader"]
+            for begin in builder.rows["epoch_begins"]
+            if begin["request_ns"] <= row["request_ns"]
+        )
+    numbers = range(len(builder.rows["epoch_begins"]))
+    builder.loaders = [
+        msgspec.structs.replace(
+            first, loader=number, name=first.name if not number else f"{first.name}-{number + 1}"
+        )
+        for number in numbers
+    ]
+    return builder
+
+
 def only(window: RunWindow) -> Finding:
     (finding,) = [finding for finding in detect(window) if finding.severity != "info"]
     assert finding.code == "epoch-boundary"
@@ -82,6 +105,38 @@ def test_workers_started_for_every_epoch() -> None:
 def test_a_new_loader_each_epoch_is_told_apart() -> None:
     finding = only(run(epochs(of=loader(persistent_workers=True), iter_s=0.4, first_s=1.2)))
     assert "a new DataLoader is made each epoch" in finding.advice
+
+
+def test_a_loader_built_in_the_epoch_loop_is_one_loader() -> None:
+    shape = {"of": loader(persistent_workers=False), "iter_s": 0.4, "first_s": 1.2, "teardown_s": 0.2}
+    kept = only(run(epochs(**shape)))  # type: ignore[arg-type]
+    finding = only(run(anew(epochs(**shape))))  # type: ignore[arg-type]
+    assert (finding.scenario, finding.key, finding.severity) == ("S28", "epoch-boundary:0", kept.severity)
+    assert finding.lost_s == pytest.approx(kept.lost_s)
+    assert finding.gain_ceiling_ratio == pytest.approx(kept.gain_ceiling_ratio, abs=0.01)
+    assert "a new DataLoader is made for every epoch and starts 2 workers" in finding.title
+    assert "Make the DataLoader once" in finding.advice
+    assert "persistent_workers=True" in finding.advice
+    assert "new DataLoader" not in kept.title
+
+
+def test_a_loader_built_for_every_step_is_one_loader() -> None:
+    rebuilt = epochs(count=60, batches=1, iter_s=0.03, first_s=0.02, teardown_s=0.02, ended_by=EndedBy.BREAK)
+    assert only(run(anew(rebuilt))).scenario == "S32"
+
+
+@pytest.mark.parametrize("quiet", [{}, {"batches": 400, "iter_s": 0.5, "first_s": 0.8}, {"count": 2}])
+def test_a_new_loader_that_costs_little_needs_no_word(quiet: dict[str, float]) -> None:
+    assert not detect(run(anew(epochs(**quiet))))  # type: ignore[arg-type]
+
+
+def test_loaders_of_other_data_follow_each_other_without_a_word() -> None:
+    """Each has its own first epoch, which is unavoidable."""
+    builder = anew(epochs(iter_s=0.4, first_s=1.2))
+    builder.loaders = [
+        msgspec.structs.replace(one, dataset_length=1000 + one.loader) for one in builder.loaders
+    ]
+    assert not detect(run(builder))
 
 
 def test_reset_drain() -> None:

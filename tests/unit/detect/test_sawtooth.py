@@ -204,6 +204,67 @@ def test_one_slow_sample_is_named_with_its_index() -> None:
     assert "dataset[18432] took 4.0 s in worker 0" in finding.title
 
 
+def short_of_workers(rank: RankBuilder, rounds: int, *, fetch: float = 0.08, step: float = 0.03) -> None:
+    """Two workers that are too slow for the loop."""
+    for number in range(2 * rounds):
+        rank.fetch(number % 2, fetch, cpu=0.1)
+        wait, ready = (fetch - 2 * step, 0) if number % 2 == 0 else (0.0005, 1)
+        rank.step(wait, step, ready=ready, awaited_worker=number % 2)
+
+
+@pytest.mark.parametrize("going_on", [False, True])
+def test_a_slow_sample_in_a_steady_shortage_is_told_apart(going_on: bool) -> None:
+    """12 s of one sample are not the fault of too few workers, and the quarter that they cost is not the sample's."""
+    rank = RankBuilder()
+    short_of_workers(rank, 300)
+    if going_on:
+        rank.open("wait", 12.0, awaited_worker=0).worker(1, "idle", 11.9)
+        rank.worker(0, "fetch", 12.0, sample_age=12.0, sample_index=5000)
+    else:
+        rank.fetch(0, 12.1, slow_index=5000, slow_ns=12 * S, request_ns=rank.now_ns - S // 10)
+        rank.step(12.0, 0.03, ready=1, awaited_worker=0)
+        short_of_workers(rank, 40)
+    found = {finding.scenario: finding for finding in detect(run(rank))}
+    assert set(found) == {"S02", "S20"}
+    steady, slow = found["S02"], found["S20"]
+    assert steady.severity == "warning"
+    assert "loses 25 %" in steady.title
+    assert steady.lost_s == pytest.approx(6.0, rel=0.2)
+    assert "A worker needs 80 ms" in steady.cause
+    assert (slow.sample_indices, slow.worker) == ([5000], 0)
+    assert slow.lost_s == pytest.approx(12.0)
+    assert slow.severity == ("info" if going_on else "warning")
+
+
+def test_many_slow_samples_in_a_steady_shortage_are_part_of_it() -> None:
+    rank = RankBuilder()
+    for number in range(6):
+        short_of_workers(rank, 30)
+        rank.fetch(0, 1.1, slow_index=number, slow_ns=S, request_ns=rank.now_ns - S // 10)
+        rank.step(1.0, 0.03, ready=1, awaited_worker=0)
+    assert only(run(rank)).scenario == "S02"
+
+
+def test_a_slow_sample_is_not_called_a_shortage() -> None:
+    """The workers read a batch in 40 ms and the model takes 50: the mean with the sample says otherwise."""
+    finding = only(run(slow_sample(RankBuilder(), {380: (4000, 12.0)})))
+    assert finding.scenario == "S20"
+
+
+def test_with_two_loaders_the_one_that_is_waited_for_is_named() -> None:
+    names = ("photos", "sketches")
+    rank = RankBuilder(loaders=[loader(loader=n, name=name, num_workers=1) for n, name in enumerate(names)])
+    for _ in range(200):
+        rank.fetch(0, 0.01, loader=0).step(0.0005, 0.0001, loader=0, ready=2, nested_ns=S // 20)
+        rank.fetch(0, 0.1, loader=1).step(0.05, 0.05, loader=1)
+    (finding,) = [finding for finding in detect(run(rank)) if finding.severity != "info"]
+    assert "waiting for data from sketches: 1 worker delivers" in finding.title
+    alone = RankBuilder(loaders=[loader(num_workers=1)])
+    for _ in range(200):
+        alone.fetch(0, 0.1).step(0.05, 0.05)
+    assert "waiting for data: 1 worker" in only(run(alone)).title
+
+
 def test_one_short_spike_is_not_worth_an_alert() -> None:
     window = run(slow_sample(RankBuilder(), {390: (18_432, 1.2)}))
     assert not alerts(window)

@@ -77,3 +77,21 @@ def test_a_break_that_does_not_end_says_where() -> None:
     said = verdict(window, detect(window))
     assert (said.severity, said.key) == ("info", "hung:rank0")
     assert "train.py:61 in report" in said.title
+
+
+def test_a_script_in_which_no_loader_is_iterated_gets_no_clean_bill_of_health() -> None:
+    said = verdict(run(RankBuilder().open("outside", 5.0)), [])
+    assert said.title.startswith("Warming up")
+    silent = RankBuilder(loaders=[]).open("outside", 15.0, steps=500)  # the optimizer's are counted
+    said = verdict(run(silent), [])
+    assert (said.severity, said.title) == ("info", "No loader has been iterated yet: nothing is measured.")
+    assert "iterate what attach returns" in said.advice
+    silent.state = "finished"
+    said = verdict(run(silent), [])
+    assert (said.severity, said.title) == ("info", "Finished. No loader was iterated: nothing was measured.")
+    starting = RankBuilder().open("iter", 60.0)
+    assert verdict(run(starting), []).title.startswith("Warming up")
+    begun = RankBuilder().step(0.1, 0.1).open("outside", 60.0)
+    assert "nothing is measured" not in verdict(run(begun), []).title
+    other = RankBuilder(1, 2).step(0.1, 0.1).open("outside", 60.0)
+    assert "nothing is measured" not in verdict(run(RankBuilder(0, 2).open("outside", 60.0), other), []).title

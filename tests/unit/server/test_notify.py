@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from collections.abc import Iterator
@@ -75,9 +76,12 @@ def test_a_dead_address_is_given_up_counted_and_does_not_delay_others() -> None:
 
 
 @pytest.mark.parametrize("url", ["nonsense", "", "nosuchservice://x", "http://127.0.0.1/"])
-def test_an_address_apprise_does_not_know_is_named(url: str) -> None:
+def test_an_address_apprise_does_not_know_is_named_once(url: str, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ConfigError, match="--notify"):
         Notifier([url])
+    assert caplog.records == []
+    logging.getLogger("apprise").error("as before")
+    assert len(caplog.records) == 1
 
 
 def test_an_error_shows_no_secrets() -> None:

@@ -44,6 +44,21 @@ def test_ratios_and_rates_of_a_steady_run() -> None:
     assert found["verdict"]["title"]
 
 
+def test_the_time_lost_holds_the_open_wait_and_is_no_less_than_the_costliest_finding() -> None:
+    rows = steps(0, T0 + np.arange(10) * SECOND, SECOND // 100, SECOND // 2)
+    hang = envelope(60, tables={"steps": rows}, spans=[span(0, END - 46 * SECOND, phase="wait", loader=0)])
+    assert _summary(hang)["lost_s"] == pytest.approx(46.1)
+    assert _summary(hang, costs_s=[3.0, None, 80.0])["lost_s"] == 80.0
+    step = envelope(60, tables={"steps": rows}, spans=[span(0, END - 46 * SECOND)])
+    assert _summary(step, costs_s=[None])["lost_s"] == pytest.approx(0.1)
+    over = envelope(
+        60,
+        processes=[process(0, 1, state="finished")],
+        spans=[span(0, END - 46 * SECOND, phase="wait", loader=0, alive=False)],
+    )
+    assert _summary(over)["lost_s"] == 0.0
+
+
 def test_a_wait_in_progress_counts() -> None:
     since = END - 15 * SECOND
     times = T0 + np.arange(450) * SECOND // 10

@@ -129,6 +129,18 @@ def test_spans_are_those_of_each_hosts_newest_envelope() -> None:
     assert window.now_ns == T0 + 3 * SECOND
 
 
+def test_workers_are_remembered_when_they_died_with_their_process() -> None:
+    builder = WindowBuilder("run-1")
+    died = span(0, T0, worker=1, phase="fetch", sample_index=3210, alive=False)
+    builder.add(envelope(1, spans=[span(0, T0), died]))
+    builder.add(envelope(2, spans=[span(0, T0, alive=False)], processes=[process(0, state="crashed")]))
+    (rank,) = builder.window().ranks.values()
+    assert (rank.workers, rank.last_workers) == ([], [died])
+    fresh = span(0, T0 + SECOND, worker=0, phase="idle")
+    builder.add(envelope(3, spans=[span(0, T0), fresh]))
+    assert builder.window().ranks[0].last_workers == [fresh]
+
+
 def test_a_late_envelope_does_not_wake_the_dead() -> None:
     builder = WindowBuilder("run-1")
     builder.add(envelope(2, processes=[process(0, state="crashed", exit="SIGKILL")]))

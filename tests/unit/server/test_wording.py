@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.cli import analyze
+from loaderwatch.core.wire import StackDump
 from loaderwatch.detect.finding import Finding, Folded
 from loaderwatch.server.alerts import Alert, Announcement
 from loaderwatch.server.wording import message, notice
@@ -48,10 +49,41 @@ def died(*others: Folded) -> Announcement:
 def test_the_line_in_the_terminal_says_how_long_before_it_was_warned() -> None:
     told = died(folded("/dev/shm is too small.", 24.0), folded("It waits.", None))
     assert notice(told, "run-1", "http://x") == (
-        "loaderwatch: [crashed] Training died because /dev/shm is full (warned 24 s before) — Give the container more — "
-        "http://x/#/runs/run-1"
+        "loaderwatch: [crashed] Training died because /dev/shm is full (warned 24 s before) — Give the container more. Or less "
+        "— http://x/#/runs/run-1"
     )
     assert "warned" not in notice(died(folded("It waits.", None)), "run-1", "http://x")
+
+
+HUNG_STACK = """Current thread 0x1 (most recent call first):
+  File "/usr/lib/python3.11/socket.py", line 700 in readinto
+  File "/home/me/data.py", line 12 in __getitem__
+  File "/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 300 in _worker_loop
+"""
+
+
+def test_of_a_hang_the_line_in_the_terminal_names_the_line_of_the_script_and_enough_advice() -> None:
+    finding = Finding(
+        key="hung:rank1",
+        code="hung",
+        scenario="S36",
+        severity="critical",
+        confidence=0.9,
+        began_ns=T0,
+        title="Rank 1 hangs.",
+        cause="",
+        advice="Mend rank 1 on vm. Its worker reads from a socket that nobody answers; set a timeout there. More. "
+        * 3,
+        stacks=[StackDump(rank=1, worker=0, pid=7, taken_ns=T0, text=HUNG_STACK)],
+        rank=1,
+    )
+    line = notice(
+        Announcement(Alert("run-1.x", finding, "firing", T0, T0), resolved=False), "run-1", "http://x"
+    )
+    assert line == (
+        "loaderwatch: [hung] Rank 1 hangs, stuck at data.py:12 in __getitem__ — Mend rank 1 on vm. Its worker reads from"
+        " a socket that nobody answers; set a timeout there — http://x/#/runs/run-1/ranks/1"
+    )
 
 
 def test_a_message_lists_what_else_was_seen() -> None:
@@ -71,4 +103,5 @@ def test_analyze_lists_it_under_the_finding(capsys: pytest.CaptureFixture[str]) 
     analyze.run(parser.parse_args(["analyze", str(HANG)]))
     text = " ".join(capsys.readouterr().out.split())
     assert text.count("[critical]") == 1
+    assert text.index(finding["title"]) < text.index("[critical]"), "the verdict comes first"
     assert f"Also seen, same cause: {other['title']}" in text
