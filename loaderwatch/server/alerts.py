@@ -65,6 +65,7 @@ class Announcement:
 
     alert: Alert
     resolved: bool
+    died: bool = False  # resolved, because the process died that it was about
 
 
 class AlertBook:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from loaderwatch.core.wire import ProcessInfo
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.window import RankWindow, RunWindow
-from loaderwatch.server.alerts import Alert
+from loaderwatch.server.alerts import Alert, Announcement
 from loaderwatch.server.crash import crash_verdict
 
 CODE: Final = "crashed"
@@ -52,6 +53,14 @@ def death(window: RunWindow, found: Sequence[Finding], alerts: Sequence[Alert]) 
         host=first.host,
         pid=first.process.pid,
     )
+
+
+def with_its_end(announcement: Announcement, window: RunWindow) -> Announcement:
+    """What is over because its process died has not got well."""
+    rank = announcement.alert.finding.rank
+    about = [one for number, one in window.ranks.items() if rank in (None, number)]
+    died = announcement.resolved and any(one.process.state == "crashed" for one in about)
+    return replace(announcement, died=died)
 
 
 def died(process: ProcessInfo) -> bool:

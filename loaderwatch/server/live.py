@@ -19,7 +19,7 @@ from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts import AlertBook, Announcement, shape
 from loaderwatch.server.answers import encode_json
 from loaderwatch.server.crash import crash_verdict
-from loaderwatch.server.deaths import death
+from loaderwatch.server.deaths import death, with_its_end
 from loaderwatch.server.errands import Errands
 from loaderwatch.server.events import RunState
 from loaderwatch.server.hearing import Hearing
@@ -213,6 +213,7 @@ class LiveRun:
             announcements = book.apply(self._tracker.update(findings, window.now_ns), now_ns)
             if ended:
                 announcements += book.apply(self._tracker.close_all(window.now_ns), now_ns)
+            announcements = [with_its_end(announcement, window) for announcement in announcements]
             self._ask_for_stacks(book, window)
             for announcement in announcements:
                 self._leave_notice(announcement, window)

@@ -28,7 +28,9 @@ def notice(announcement: Announcement, run_id: str, base_url: str) -> str:
     """One line for the job's stderr."""
     alert = announcement.alert
     finding = alert.finding
-    if announcement.resolved:
+    if announcement.died:
+        text = f"ended with the training process after {_lasted(alert)}: {finding.title}"
+    elif announcement.resolved:
         text = f"resolved after {_lasted(alert)}: {finding.title}"
     else:
         text = f"{finding.title.rstrip('.')}{_stuck_at(finding)}{_warned(finding)} — {_beginning(finding.advice)}"
@@ -40,6 +42,12 @@ def message(announcement: Announcement, run_id: str, run_name: str, base_url: st
     alert = announcement.alert
     finding = alert.finding
     link = run_link(base_url, run_id, finding.rank)
+    if announcement.died:
+        return Message(
+            "warning",
+            f"Ended with the training process: {finding.title} ({run_name})",
+            f"It lasted {_lasted(alert)}, until the process died.{_lost(finding)}\n\n{link}",
+        )
     if announcement.resolved:
         return Message(
             "resolved",

@@ -6,13 +6,16 @@ import argparse
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from loaderwatch.cli import analyze
 from loaderwatch.core.wire import StackDump
 from loaderwatch.detect.finding import Finding, Folded
 from loaderwatch.server.alerts import Alert, Announcement
+from loaderwatch.server.deaths import with_its_end
 from loaderwatch.server.wording import message, notice
+from tests.unit.detect.build import RankBuilder, run
 
 HANG = Path(__file__).resolve().parents[2] / "scenarios" / "recordings" / "s22_endless_loop.lwrec"
 T0 = 1_790_000_000 * 10**9
@@ -105,3 +108,22 @@ def test_analyze_lists_it_under_the_finding(capsys: pytest.CaptureFixture[str]) 
     assert text.count("[critical]") == 1
     assert text.index(finding["title"]) < text.index("[critical]"), "the verdict comes first"
     assert f"Also seen, same cause: {other['title']}" in text
+
+
+def test_what_ends_with_its_process_has_not_got_well() -> None:
+    """A hung run that somebody kills: "Resolved: Training hangs" would let them sleep on."""
+    hang = died().alert
+    hang.finding = msgspec.structs.replace(hang.finding, code="hung", title="Training hangs.", rank=0)
+    over = Announcement(hang, resolved=True)
+    rank = RankBuilder()
+    assert with_its_end(over, run(rank)) == over
+    rank.state = "crashed"
+    ended = with_its_end(over, run(rank))
+    told = message(ended, "run-1", "train.py", "http://x")
+    assert (told.kind, told.title) == (
+        "warning",
+        "Ended with the training process: Training hangs. (train.py)",
+    )
+    assert "until the process died" in told.body
+    assert "ended with the training process after" in notice(ended, "run-1", "http://x")
+    assert not with_its_end(Announcement(hang, resolved=False), run(rank)).died
