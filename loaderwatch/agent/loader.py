@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from loaderwatch.agent.epoch import nothing_to_read
 from loaderwatch.agent.fetch import watch_fetcher
 from loaderwatch.agent.frames import leave_out_ours
-from loaderwatch.agent.guard import guard, shield
+from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.iterator import (
     WrappedIterator,
     is_torch_iterator,
@@ -136,7 +136,7 @@ def _begun(loader: Any, started: Any, iterator: Any) -> Any:
         watch_iterator(iterator, epoch)
     else:
         watched = WrappedIterator(iterator, epoch)
-        if hasattr(iterator, "_workers") or hasattr(iterator, "_dataset_fetcher"):
+        if ask(lambda: hasattr(iterator, "_workers") or hasattr(iterator, "_dataset_fetcher")):
             _note_kind(watch, epoch, iterator)  # PyTorch's own, whose base has another name in this version
         else:
             # A generator of a subclass: its own loader's iterator is built inside the first next().

@@ -124,6 +124,9 @@ class Roster:
 
     def describe(self) -> list[ProcessInfo]:
         """The training processes as the envelope tells of them."""
+        in_workers = self._faults_of_gone_workers.copy()
+        for worker in self.workers:
+            in_workers[worker.ring.identity.parent_pid] += worker.ring.reader.status().faults
         result = []
         for member in self.newest_by_rank().values():
             info = member.info
@@ -131,12 +134,7 @@ class Roster:
                 continue
             status = member.ring.reader.status()
             state = "live" if member.alive else "finished" if status.finished else "crashed"
-            faults = status.faults + self._faults_of_gone_workers[member.pid]
-            faults += sum(
-                worker.ring.reader.status().faults
-                for worker in self.workers
-                if worker.ring.identity.parent_pid == member.pid
-            )
+            faults = status.faults + in_workers[member.pid]
             result.append(
                 msgspec.structs.replace(
                     info, state=state, exit_code=member.exit_code, faults=faults, tripped=status.tripped

@@ -646,3 +646,31 @@ def test_interrupts_anywhere_leave_the_watching_whole(raised: type[BaseException
     steps = rings.main().of(RecordKind.STEP)[-50:]
     assert [step["batch"] for step in steps] == list(range(50))
     assert {(step["loader"], step["nested_ns"]) for step in steps} == {(0, 0)}
+
+
+class OwnIterator:
+    """An iterator whose unknown attributes raise something of their own."""
+
+    def __init__(self, numbers: Iterator[int]) -> None:
+        self._numbers = numbers
+
+    def __iter__(self) -> OwnIterator:
+        return self
+
+    def __next__(self) -> int:
+        return next(self._numbers)
+
+    def __getattr__(self, name: str) -> Any:
+        raise KeyError(name)
+
+
+class OwnIteration(DataLoader[int]):
+    """Iterates by itself."""
+
+    def __iter__(self) -> Any:
+        return OwnIterator(iter([1, 2, 3]))
+
+
+def test_an_iterator_that_cannot_be_asked_for_attributes_is_no_fault() -> None:
+    loader = loaderwatch.attach(OwnIteration([0]))  # type: ignore[arg-type]
+    assert [list(loader) for _ in range(2)] == [[1, 2, 3], [1, 2, 3]]
