@@ -8,4 +8,4 @@ from tests.scenarios.training import SlowDataset, sleep_read, train, vary
 batch = vary(8, 4, 16)
 loader = DataLoader(SlowDataset(100_000, sleep_read(0.04 / batch * vary(1.0, 1.5))), batch_size=batch)
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.02, 0.03), seconds=20)
+train(loader, step_s=vary(0.02, 0.03))

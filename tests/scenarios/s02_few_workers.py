@@ -11,4 +11,4 @@ loader = DataLoader(
     SlowDataset(100_000, sleep_read(0.16 / batch * vary(1.0, 1.4))), batch_size=batch, num_workers=workers
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.02, 0.03), seconds=20)
+train(loader, step_s=vary(0.02, 0.03))

@@ -18,4 +18,4 @@ loader = DataLoader(
     shuffle=vary(True, False),
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.02, 0.01), seconds=25)
+train(loader, step_s=vary(0.02, 0.01))

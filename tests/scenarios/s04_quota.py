@@ -13,4 +13,4 @@ loader = DataLoader(
     SlowDataset(100_000, lambda index: burn(0.06 / batch)), batch_size=batch, num_workers=workers
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.05, 0.03), seconds=25)
+train(loader, step_s=vary(0.05, 0.03))

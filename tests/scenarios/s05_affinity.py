@@ -23,4 +23,4 @@ loader = DataLoader(
     worker_init_fn=shrink,
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.02, 0.01), seconds=25)
+train(loader, step_s=vary(0.02, 0.01))

@@ -25,4 +25,4 @@ loader = DataLoader(
     SlowDataset(100_000, read), batch_size=batch, num_workers=vary(3, 2, 4), multiprocessing_context="fork"
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.02, 0.01), seconds=30)
+train(loader, step_s=vary(0.02, 0.01))

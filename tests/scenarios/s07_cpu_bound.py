@@ -13,4 +13,4 @@ os.sched_setaffinity(
 batch = vary(8, 4, 16)
 loader = DataLoader(SlowDataset(100_000, lambda index: burn(0.064 / batch)), batch_size=batch, num_workers=2)
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.02, 0.01), seconds=20)
+train(loader, step_s=vary(0.02, 0.01))

@@ -10,4 +10,4 @@ loader = DataLoader(
     SlowDataset(100_000, sleep_read(0.48 / batch * vary(1.0, 1.3))), batch_size=batch, num_workers=vary(6, 8)
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.02, 0.03), seconds=20)
+train(loader, step_s=vary(0.02, 0.03))

@@ -45,4 +45,4 @@ loader = DataLoader(
     multiprocessing_context="fork",
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.002, 0.004), seconds=30)
+train(loader, step_s=vary(0.002, 0.004))

@@ -21,4 +21,4 @@ loader = DataLoader(
     SlowDataset(100_000, read), batch_size=batch, num_workers=vary(2, 3, 1), shuffle=vary(True, False)
 )
 loaderwatch.attach(loader)
-train(loader, step_s=0.05, seconds=credits_s + 25)
+train(loader, step_s=0.05)

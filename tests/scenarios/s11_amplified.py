@@ -47,4 +47,4 @@ loader = DataLoader(
     Blocks(), batch_size=batch, num_workers=vary(1, 2), shuffle=True, multiprocessing_context="fork"
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.01, 0.005), seconds=25)
+train(loader, step_s=vary(0.01, 0.005))

@@ -23,4 +23,4 @@ loader = DataLoader(
     collate_fn=pad,
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.02, 0.01), seconds=25)
+train(loader, step_s=vary(0.02, 0.01))

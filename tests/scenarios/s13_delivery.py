@@ -20,4 +20,4 @@ loader = DataLoader(
     SlowDataset(100_000), batch_size=batch, num_workers=2, prefetch_factor=4, collate_fn=scatter
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.25, 0.3), seconds=20)
+train(loader, step_s=vary(0.25, 0.3))

@@ -28,4 +28,4 @@ def watch() -> None:
 threading.Thread(target=watch, daemon=True).start()
 loader = DataLoader(SlowDataset(100_000), batch_size=vary(8, 4), num_workers=2, collate_fn=several)
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.06, 0.08), seconds=25)
+train(loader, step_s=vary(0.06, 0.08))

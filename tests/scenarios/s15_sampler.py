@@ -29,4 +29,4 @@ loader = DataLoader(
     persistent_workers=True,
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.04, 0.05), seconds=30)
+train(loader, step_s=vary(0.04, 0.05))

@@ -52,4 +52,4 @@ loader = DataLoader(
     pin_memory=True,
 )
 loaderwatch.attach(loader)
-train(loader, step_s=0.02, seconds=25)
+train(loader, step_s=0.02)

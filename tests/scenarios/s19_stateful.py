@@ -44,4 +44,4 @@ loader = StatefulDataLoader(
     prefetch_factor=vary(4, 3),
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.15, 0.1), seconds=25)
+train(loader, step_s=vary(0.15, 0.1))

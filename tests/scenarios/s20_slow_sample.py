@@ -21,4 +21,4 @@ loader = DataLoader(
     SlowDataset(640, read), batch_size=vary(8, 5), num_workers=workers, persistent_workers=True
 )
 loaderwatch.attach(loader)
-train(loader, step_s=0.04, seconds=20)
+train(loader, step_s=0.04)

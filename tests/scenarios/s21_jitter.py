@@ -19,4 +19,4 @@ def read(index: int) -> None:
 
 loader = DataLoader(SlowDataset(100_000, read), batch_size=BATCH, num_workers=2)
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.06, 0.07), seconds=20)
+train(loader, step_s=vary(0.06, 0.07))

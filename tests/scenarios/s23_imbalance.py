@@ -27,4 +27,4 @@ class Shards(IterableDataset[Tensor]):
 
 loader = DataLoader(Shards(), batch_size=batch, num_workers=4)
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.03, 0.04), seconds=25)
+train(loader, step_s=vary(0.03, 0.04))

@@ -21,5 +21,5 @@ def step(number: int) -> None:
         gc.collect()
 
 
-train(loader, step_s=0.03, seconds=16, each_step=step)
+train(loader, step_s=0.03, each_step=step)
 assert vocabulary

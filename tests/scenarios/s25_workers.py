@@ -21,5 +21,5 @@ loader = DataLoader(
     SlowDataset(100_000, read), batch_size=batch, num_workers=workers, multiprocessing_context="fork"
 )
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.01, 0.015), seconds=25)
+train(loader, step_s=vary(0.01, 0.015))
 assert metadata

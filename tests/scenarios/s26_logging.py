@@ -13,6 +13,5 @@ loaderwatch.attach(loader)
 train(
     loader,
     step_s=0.04,
-    seconds=18,
     each_step=lambda step: time.sleep(0.9 if step % every == every - 1 else 0),
 )

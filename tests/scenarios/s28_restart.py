@@ -29,4 +29,4 @@ class Rebuilt:
 
 
 if __name__ == "__main__":
-    train(Rebuilt() if "--rebuilt" in sys.argv else build(), step_s=vary(0.04, 0.05), seconds=40)
+    train(Rebuilt() if "--rebuilt" in sys.argv else build(), step_s=vary(0.04, 0.05))

@@ -24,4 +24,4 @@ class Shards(IterableDataset[Tensor]):
 
 loader = DataLoader(Shards(), batch_size=BATCH, num_workers=2, persistent_workers=True)
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.04, 0.05), seconds=30)
+train(loader, step_s=vary(0.04, 0.05))

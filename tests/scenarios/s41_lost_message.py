@@ -35,4 +35,4 @@ os.close(2)  # the feeder thread prints a traceback; in the jobs this stands for
 os.open(os.devnull, os.O_WRONLY)
 loader = DataLoader(Sometimes(100_000), batch_size=vary(8, 4, 12), num_workers=vary(2, 3), collate_fn=as_list)
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.05, 0.07), seconds=60)
+train(loader, step_s=vary(0.05, 0.07))

@@ -29,4 +29,4 @@ class Prefetcher:
 
 
 loader = loaderwatch.attach(Prefetcher(), name="prefetcher")
-train(loader, step_s=vary(0.05, 0.07), seconds=60)
+train(loader, step_s=vary(0.05, 0.07))

@@ -18,6 +18,8 @@ from torch.utils.data import Dataset
 SEED: Final = os.environ.get("SCENARIO_SEED", "0")
 BUILT_IN: Final = "built in: "
 _choice: Final = random.Random(f"{SEED} {Path(sys.argv[0]).name}")
+UNTIL_FOUND_S: Final = 60.0
+"""How long a stall goes on at most. Its script is ended once it is found, which takes longer on a busy machine."""
 _T = TypeVar("_T")
 
 
@@ -66,7 +68,7 @@ def burn(seconds: float) -> None:
 def train(
     loader: Iterable[Any],
     step_s: float,
-    seconds: float,
+    seconds: float = UNTIL_FOUND_S,
     *,
     each_epoch: Callable[[int], object] = lambda epoch: None,
     each_step: Callable[[int], object] = lambda step: None,
