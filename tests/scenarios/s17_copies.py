@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import loaderwatch
 from loaderwatch.demo.stand_in import BusyFile, SimulatedGpu, build, environment, write_script
-from tests.scenarios.training import built_in, vary
+from tests.scenarios.training import UNTIL_FOUND_S, built_in, vary
 
 torch.set_num_threads(1)
 waits = "--waits" in sys.argv
@@ -60,7 +60,7 @@ model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 224 * 224, 10)).to("meta")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 loader = DataLoader(Images(), batch_size=None, num_workers=2, pin_memory=False)
 loaderwatch.attach(loader, model=model, optimizer=optimizer)
-until = time.monotonic() + (14 if waits else 22)
+until = time.monotonic() + (14 if waits else UNTIL_FOUND_S)
 if waits:
     busy.begin()
 for batch in loader:

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, sleep_read, vary
+from tests.scenarios.training import UNTIL_FOUND_S, SlowDataset, sleep_read, vary
 
 torch.set_num_threads(1)
 usual, every = vary(16, 12), vary(12, 15)
@@ -47,7 +47,7 @@ torch._dynamo.config.cache_size_limit = 64
 model = torch.compile(Model(), backend="aot_eager", dynamic=False)
 loader = DataLoader(SlowDataset(10_000, sleep_read(0.0005)), batch_sampler=Buckets(), num_workers=2)
 loaderwatch.attach(loader)
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + UNTIL_FOUND_S
 for batch in loader:
     model(batch).sum().backward()
     time.sleep(0.03)

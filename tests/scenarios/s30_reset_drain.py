@@ -5,7 +5,7 @@ import time
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, sleep_read, vary
+from tests.scenarios.training import UNTIL_FOUND_S, SlowDataset, sleep_read, vary
 
 batch, last = vary(8, 4, 16), vary(11, 15)
 loader = DataLoader(
@@ -16,7 +16,7 @@ loader = DataLoader(
     persistent_workers=True,
 )
 loaderwatch.attach(loader)
-deadline = time.monotonic() + 30
+deadline = time.monotonic() + UNTIL_FOUND_S
 while time.monotonic() < deadline:
     for number, _ in enumerate(loader):
         time.sleep(0.12)

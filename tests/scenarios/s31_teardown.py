@@ -5,7 +5,7 @@ import time
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, vary
+from tests.scenarios.training import UNTIL_FOUND_S, SlowDataset, vary
 
 BATCH, LAST, LONG_S = vary(8, 4, 16), vary(11, 15), vary(3.0, 2.5)
 
@@ -17,7 +17,7 @@ def read(index: int) -> None:
 
 loader = DataLoader(SlowDataset(10_000, read), batch_size=BATCH, num_workers=2)
 loaderwatch.attach(loader)
-deadline = time.monotonic() + 40
+deadline = time.monotonic() + UNTIL_FOUND_S
 while time.monotonic() < deadline:
     for number, _ in enumerate(loader):
         time.sleep(0.05)
