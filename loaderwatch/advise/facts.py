@@ -13,7 +13,7 @@ from loaderwatch.core.records import UNKNOWN, IterKind
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 from loaderwatch.detect.robust import known, mean, quantile, ratio
 from loaderwatch.detect.successors import joined
-from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, seconds
+from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, between_s, seconds
 
 MEASURED_STEPS = 20
 """Fewer steps say nothing about the steady state."""
@@ -182,7 +182,7 @@ def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
     sizes = fetches["bytes"][mine_fetches]
     sizes = sizes[(sizes != UNKNOWN) & (sizes > 0)]
     both = np.isfinite(fetch_s) & np.isfinite(cpu_s)
-    step_rows = seconds(steps["step_ns"][steps["loader"] == info.loader])
+    step_rows = between_s(steps)[steps["loader"] == info.loader]
     mine = begins["loader"] == info.loader
     wait_s = seconds(begins["first_wait_ns"][mine])
     until_s = seconds(begins["iter_ns"][mine]) + wait_s

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from time import thread_time_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from loaderwatch.agent.hot import Pass
 from loaderwatch.agent.plain.layout import CPU_CLOCK_ABOVE_NS, ENDING
@@ -17,6 +17,7 @@ from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKind
 
 if TYPE_CHECKING:
+    from loaderwatch.agent.hot import PhaseClock
     from loaderwatch.agent.watch import Watch
 
 
@@ -30,6 +31,20 @@ class GpuClock(Protocol):
         """A batch was delivered."""
 
 
+Phases: TypeAlias = tuple[int, int, int, int, int, int]
+"""As ``PhaseClock.take`` gives them."""
+
+
+def _sum(one: Phases | None, other: Phases) -> Phases:
+    if one is None:
+        return other
+    a, b, c, d, e, f = (
+        max(mine, more) if UNKNOWN in (mine, more) else mine + more
+        for mine, more in zip(one, other, strict=True)
+    )
+    return a, b, c, d, e, f
+
+
 def nothing_to_read(iterator: Any) -> tuple[int, int, int]:
     """The reader of an iterator that tells nothing."""
     return UNKNOWN, UNKNOWN, UNKNOWN
@@ -39,20 +54,23 @@ class Epoch(Pass):
     """One pass over one watched loader."""
 
     __slots__ = (
+        "_added",
         "_begun",
+        "_counted",
         "_depth",
         "_gpu",
         "_settled",
         "drained",
         "ended",
         "gap_ns",
+        "in_loop",
         "iter_cpu_ns",
         "iter_ns",
         "kind",
         "off_main_thread",
         "request_ns",
-        "waited_before_ns",
         "watch",
+        "work_ns",
         "workers",
     )
 
@@ -72,7 +90,10 @@ class Epoch(Pass):
         self.off_main_thread = 0
         self.ended: EndedBy | None = None
         self._begun = False
-        self.waited_before_ns = 0
+        self.in_loop = False
+        self._added = False  # the loop took the batch for the step that it had begun with another loader's
+        self.work_ns = 0  # of its step, so far as it is known
+        self._counted: Phases | None = None  # by the clock, so far as it was taken
         self._settled = (0, 0)  # batches and steps that the totals hold
         self._depth = 0  # recorder.depth at the request
 
@@ -119,22 +140,21 @@ class Epoch(Pass):
         """``next(loader)`` was entered at ``now``: the step before ends, a wait begins."""
         recorder = self.recorder
         recorder.cool()
+        on_main = threading.get_ident() == recorder.thread
+        depth = recorder.outer_waits(own=1) if on_main else 0
+        worked = on_main and not depth and recorder.pause(now, self)
         if self.delivered_ns:
-            self._end_step(now)
+            self._end_step(now, worked)
         if self.ended is not None:
             if self.ended is not EndedBy.ERROR:
                 return  # exhausted: asking again tells nothing new
             self.ended = None
         self.ready, self.cached, self.awaited = self.read(iterator)
         self.wait_since_ns = now
-        if threading.get_ident() == recorder.thread:
-            self.off_main_thread = 0
-            depth = recorder.outer_waits(own=1)
+        self.off_main_thread = int(not on_main)
+        if on_main:
             self._depth = depth
             recorder.depth = depth + 1
-        else:
-            self.off_main_thread = 1
-            depth = 0
         if not depth:
             if self.awaited == ENDING:
                 self.publish(Phase.TEARDOWN, now, self.batch + 1)
@@ -165,10 +185,11 @@ class Epoch(Pass):
         if not self.off_main_thread:
             depth = self._depth
             recorder.depth = depth
-            if not depth:
-                recorder.waited_ns += wait
         self.settle()
-        self.waited_before_ns = recorder.waited_ns
+        self.in_loop = not (depth or self.off_main_thread)
+        if self.in_loop:
+            recorder.since_ns = now
+            self._added = recorder.goes_on_with(self)
         if depth:
             return
         self.publish(Phase.STEP, now, self.batch)
@@ -196,7 +217,7 @@ class Epoch(Pass):
         if not self.off_main_thread:
             self.recorder.depth = self._depth
             if not self._depth:
-                self.recorder.waited_ns += took
+                self.recorder.since_ns = monotonic_ns()
         exhausted = isinstance(error, StopIteration)
         self.end(EndedBy.EXHAUSTED if exhausted else EndedBy.ERROR, self.wait_since_ns, took)
 
@@ -213,7 +234,12 @@ class Epoch(Pass):
         recorder = self.recorder
         recorder.cool()
         if self.delivered_ns:
-            self._end_step(request_ns if teardown_ns != UNKNOWN else UNKNOWN)
+            seen = teardown_ns != UNKNOWN
+            worked = recorder.latest is self
+            if seen and self.in_loop:
+                recorder.pause(request_ns, self)
+                recorder.since_ns += teardown_ns
+            self._end_step(request_ns if seen else UNKNOWN, worked)
         if not self._begun:
             self._write_begin(UNKNOWN)
         self.ended = ended_by
@@ -222,6 +248,7 @@ class Epoch(Pass):
         self.watch.ended_ns = now if teardown_ns != UNKNOWN else UNKNOWN
         if self in recorder.open_steps:
             recorder.open_steps.remove(self)
+        recorder.together.clear()
         recorder.ring.append(
             RecordKind.EPOCH_END,
             self.loader,
@@ -233,16 +260,35 @@ class Epoch(Pass):
         )
         recorder.publish_outer(now)
 
-    def _end_step(self, now: int) -> None:
+    def work(self, ns: int, phases: PhaseClock | None) -> None:
+        """The loop worked for so long with the batch that this pass delivered, during which ``phases`` counted."""
+        self.work_ns += ns
+        if phases is not None and (
+            phases.forward_ns or phases.backward_ns
+        ):  # each taking is a step to the clock
+            self._counted = _sum(self._counted, phases.take())
+
+    def _end_step(self, now: int, worked: bool) -> None:
+        """Write its record.
+
+        Args:
+            now: when it ended; ``UNKNOWN`` when nobody saw it.
+            worked: the loop worked with this batch until then, so what the clock has counted is of this step.
+        """
         recorder = self.recorder
-        delivered = self.delivered_ns
+        whole = now - self.delivered_ns
         self.delivered_ns = 0
-        nested = recorder.waited_ns - self.waited_before_ns if not self.off_main_thread else 0
-        phases = self.phases
-        if phases is None:
-            h2d = forward = backward = optimizer = optimizer_steps = collective = UNKNOWN
-        else:
-            h2d, forward, backward, optimizer, optimizer_steps, collective = phases.take()
+        work = self.work_ns if self.in_loop else whole * self.off_main_thread
+        counted, phases = self._counted, self.phases
+        if phases is not None and (worked or not self.in_loop):
+            counted = _sum(counted, phases.take())
+        elif phases is not None and counted is None and phases.has_optimizer:
+            counted = (UNKNOWN,) * 4 + (0, UNKNOWN)
+        if counted is None:
+            # Nobody watches an optimizer. A step is one in spite of it, unless it is counted with another loader's batch.
+            counted = (UNKNOWN,) * 4 + (0 if self._added else UNKNOWN, UNKNOWN)
+        h2d, forward, backward, optimizer, optimizer_steps, collective = counted
+        self.work_ns, self._counted = 0, None
         recorder.ring.append(
             RecordKind.STEP,
             self.loader,
@@ -255,17 +301,20 @@ class Epoch(Pass):
             self.ready,
             self.cached,
             self.awaited,
-            now - delivered - nested if now != UNKNOWN else UNKNOWN,
+            work if now != UNKNOWN else UNKNOWN,
             h2d,
             forward,
             backward,
             optimizer,
-            nested,
+            whole - work if now != UNKNOWN else UNKNOWN,
             self.off_main_thread,
             optimizer_steps,
             collective,
         )
         self.settle()
+        if self._added:
+            self._added = False
+            recorder.count_steps(-1)
 
     def _write_begin(self, first_wait_ns: int) -> None:
         self._begun = True

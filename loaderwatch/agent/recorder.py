@@ -22,6 +22,11 @@ class OpenStep(Protocol):
 
     delivered_ns: int
     batch: int
+    in_loop: bool  # delivered to the training loop itself: in the training thread, and not inside another pass's ``next``
+    phases: PhaseClock | None
+
+    def work(self, ns: int, phases: PhaseClock | None) -> None:
+        """The loop worked for so long with the batch that this pass delivered, during which ``phases`` counted."""
 
     def publish(self, phase: Phase, since_ns: int, batch: int) -> None:
         """Say that this is what goes on."""
@@ -58,8 +63,9 @@ class Recorder:
         "open_phases",
         "open_steps",
         "ring",
+        "since_ns",
         "thread",
-        "waited_ns",
+        "together",
     )
 
     def __init__(self, ring: RingWriter) -> None:
@@ -69,9 +75,10 @@ class Recorder:
         self._steps = 0  # that ended, up to when an optimizer was watched
         self._optimizer: PhaseClock | None = None
         self.depth = 0  # next() calls of watched loaders that the training thread is inside of
-        self.waited_ns = 0  # spent in them, outermost only
         self.live: OpenStep | None = None
-        self.open_steps: list[OpenStep] = []
+        self.open_steps: list[OpenStep] = []  # in the order of their newest batches
+        self.together: list[OpenStep] = []  # whose newest batches the loop took for one step
+        self.since_ns = 0  # no step has anything of the time before
         self.open_phases: list[OpenPhase] = []
 
     @property
@@ -150,10 +157,50 @@ class Recorder:
             follows=STEP_FOLLOWS * step_follows + STEPS_FOLLOW * (not self.counts_optimizer),
         )
 
+    @property
+    def latest(self) -> OpenStep | None:
+        """The pass whose batch came last, of those whose step is open: the one that the loop works with."""
+        return next((one for one in reversed(self.open_steps) if one.delivered_ns and one.in_loop), None)
+
+    def pause(self, now: int, asking: OpenStep | None) -> bool:
+        """The loop stands still from ``now`` on, as it waits or asks for an iterator.
+
+        Where it takes batches from several loaders, a moment belongs to the step of the one that delivered last; then the steps
+        of all of them add up to the time that there was.
+
+        Args:
+            now: monotonic nanoseconds.
+            asking: the pass whose step ends by that; None: no step ends.
+
+        Returns:
+            whether the loop worked with the batch of ``asking`` until now.
+        """
+        latest = self.latest
+        if latest is not None:
+            clock = next((one.phases for one in self.open_steps if one.phases is not None), None)
+            latest.work(now - max(self.since_ns, latest.delivered_ns), None if latest is asking else clock)
+        self.since_ns = now
+        return latest is not None and latest is asking
+
+    def goes_on_with(self, one: OpenStep) -> bool:
+        """The loop has a batch of this pass; whether it takes it for the step that it has begun with another's.
+
+        A step has one batch of each pass at most, so each in a ``zip`` of three begins every third of them.
+        """
+        if self.open_steps[-1:] != [one]:
+            if one in self.open_steps:
+                self.open_steps.remove(one)
+            self.open_steps.append(one)
+        if self.together and one not in self.together:
+            self.together.append(one)
+            return True
+        self.together[:] = [one]
+        return False
+
     def publish_outer(self, now: int) -> None:
         """Something inside ended: say what goes on around it since when."""
         self.cool()
-        outer = next((epoch for epoch in reversed(self.open_steps) if epoch.delivered_ns), None)
+        outer = self.latest
         if outer is None:
             self.publish(Phase.OUTSIDE, self.open_phases[-1].since_ns if self.open_phases else now)
         else:

@@ -87,6 +87,7 @@ class Watch:
         recorder = self.recorder
         recorder.cool()
         if not recorder.outer_waits(own=0):
+            recorder.pause(epoch.request_ns, None)
             recorder.publish(Phase.ITER, epoch.request_ns, self.loader, epoch.number)
         self._iter_cpu_ns = thread_time_ns()
         return epoch
@@ -109,7 +110,7 @@ class Watch:
         self.began = None
         self.recorder.cool()
         if not self.recorder.depth:
-            self.recorder.waited_ns += epoch.iter_ns
+            self.recorder.since_ns = now
             self.recorder.publish_outer(now)
 
     def begin_failed(self, epoch: Epoch) -> None:

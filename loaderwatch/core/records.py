@@ -81,14 +81,14 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "ready",  # batches ready but unread at entry (result queue, plus pinned queue)
         "cached",  # batches received out of order at entry
         "awaited_worker",  # worker whose batch had to come next
-        "step_ns",  # delivery to next request, other watched loaders' waits excluded
+        "step_ns",  # from delivery to the next request, as long as no other watched loader was asked or delivered
         "h2d_ns",  # delivery to the model's first call, when that is handed tensors on a device
         "forward_ns",
         "backward_ns",
         "optimizer_ns",
-        "nested_ns",  # waits on other watched loaders inside this step, not part of step_ns
+        "nested_ns",  # the rest of it: waits for other watched loaders, and work with their batches
         "off_main_thread",  # 1 when iterated by another thread than the one that attached
-        "optimizer_steps",  # optimizer.step() calls inside this step: 0 while gradients accumulate
+        "optimizer_steps",  # optimizer.step() calls in step_ns; with no optimizer watched, 0 if the loop took it for a step it had begun
         "collective_ns",  # part of forward and backward: in DDP's own exchange of buffers and of gradients
     ),
     # One per iter(loader), written when its first batch is delivered or the epoch ends without one.

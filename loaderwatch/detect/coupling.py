@@ -155,14 +155,14 @@ def _steps(rank: RankWindow, limits: Limits) -> _Steps:
     column = {
         name: table[name][rows][chosen]
         for name in (
-            *("loader", "epoch", "batch", "wait_ns", "step_ns", "nested_ns", "collective_ns"),
+            *("loader", "epoch", "batch", "wait_ns", "step_ns", "collective_ns"),
             *("forward_ns", "backward_ns", "optimizer_ns"),
         )
     }
     return _Steps(
         rank.rank,
         (column["loader"] << 56) | (column["epoch"] << 36) | column["batch"],
-        (column["wait_ns"] + np.maximum(0, column["nested_ns"])) / 1e9,  # unknown is negative
+        column["wait_ns"] / 1e9,
         column["step_ns"] / 1e9,
         seconds(column["collective_ns"]),
         (column["forward_ns"], column["backward_ns"], column["optimizer_ns"]),

@@ -19,7 +19,15 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.machine import limit_hits_per_s
 from loaderwatch.detect.phrases import count, duration, size
 from loaderwatch.detect.robust import known, mean, median
-from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, distinct, first_at, seconds
+from loaderwatch.detect.window import (
+    HostWindow,
+    RankWindow,
+    RunWindow,
+    between_s,
+    distinct,
+    first_at,
+    seconds,
+)
 
 CODE = "running-out"
 SETTLING_NS = 4_000_000_000  # of a process's life: imports and first touches
@@ -197,7 +205,7 @@ def _epoch_left_s(leak: _Leak) -> float:
         return math.inf
     steps = leak.rank.table("steps")
     own = steps["loader"] == loader.loader
-    each_s = median(seconds(steps["wait_ns"][own]) + seconds(steps["step_ns"][own]))
+    each_s = median((seconds(steps["wait_ns"]) + between_s(steps))[own])
     return (loader.batches - span.batch) * each_s if math.isfinite(each_s) else math.inf
 
 

@@ -65,7 +65,7 @@ class Pace:
     wait_s: Floats
     wait_cpu_s: Floats
     step_s: Floats  # this loop's own work
-    nested_s: Floats  # waits on other loaders inside the step
+    nested_s: Floats  # waits on other loaders inside the step, and the loop's work with their batches
     ready: Ints  # UNKNOWN possible
     cached: Ints
     awaited: Ints
@@ -163,7 +163,7 @@ def totals_since(rank: RankWindow, since_ns: int, *, at_least: int = 0) -> Total
     training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
     mask = one_of(steps["loader"][first:], training) & (steps["off_main_thread"][first:] != 1)
     wait_ns = steps["wait_ns"][first:][mask]
-    sums = [wait_ns, steps["step_ns"][first:][mask], steps["nested_ns"][first:][mask]]
+    sums = [wait_ns, steps["step_ns"][first:][mask]]
     seconds_of = [float(values[values > 0].sum()) / 1e9 for values in sums]  # UNKNOWN is negative
     return Totals(int(wait_ns.size), seconds_of[0], sum(seconds_of))
 
@@ -208,7 +208,7 @@ def recent(pace: Pace, limits: Limits, aside_s: float = 0.0) -> Pace | None:
         return None
     made_ns = pace.rank.made_ns
     last_end_ns = int(pace.request_ns[-1]) + int(
-        1e9 * float(pace.wait_s[-1] + np.nan_to_num(pace.step_s[-1]))
+        1e9 * float(pace.wait_s[-1] + np.nan_to_num(pace.step_s[-1]) + pace.nested_s[-1])
     )
     if not pace.open_wait and made_ns - last_end_ns > limits.recent_s * 1e9:
         span = pace.rank.span

@@ -259,7 +259,7 @@ def _compile_dump(pauses: Pauses) -> StackDump | None:
             continue
         for row in pauses.rows.tolist():
             began_ns = int(pace.request_ns[row])
-            took_s = float(np.nansum([pace.wait_s[row], pace.step_s[row]]))
+            took_s = float(np.nansum([pace.wait_s[row], pace.step_s[row], pace.nested_s[row]]))
             if began_ns <= dump.taken_ns <= began_ns + took_s * 1e9:
                 return dump
     return None

@@ -10,7 +10,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import SpanInfo, StackDump
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.robust import Floats, high
-from loaderwatch.detect.window import Columns, RankWindow, seconds
+from loaderwatch.detect.window import Columns, RankWindow, between_s, seconds
 
 WORKER_IDLE = "idle"
 LOADER_PHASES = ("iter", "wait", "teardown")
@@ -139,7 +139,7 @@ def _history(rank: RankWindow, span: SpanInfo) -> Floats:
         first = seconds(begins["first_wait_ns"][begins["loader"] == loader])
         return _clean(np.concatenate([seconds(steps["wait_ns"][own]), first]))
     if span.phase in STEP_PHASES:
-        return _clean(seconds(steps["step_ns"][own]))
+        return _clean(between_s(steps)[own])
     if span.phase == "iter":
         return _of(rank.table("epoch_begins"), "iter_ns", loader)
     if span.phase == "teardown":

@@ -32,6 +32,11 @@ def seconds(values: NDArray[np.int64]) -> NDArray[np.float64]:
     return result
 
 
+def between_s(steps: Columns) -> NDArray[np.float64]:
+    """From each delivery to the next request, in seconds: the step and what other loaders have of it. NaN where unknown."""
+    return seconds(steps["step_ns"]) + np.nan_to_num(seconds(steps["nested_ns"]))
+
+
 def first_at(times: NDArray[np.int64], ns: int) -> int:
     """The first row at or after a time, of rows ordered by time.
 

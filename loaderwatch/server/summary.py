@@ -206,10 +206,8 @@ def _recent(rank: RankWindow) -> _Recent:
     if live and span is not None and span.phase == "wait" and (not known_loaders or span.loader in train):
         wait_s += _within(np.array([span.since_ns]), np.array([end]), begin, end)
     inside = slice(first_at(request, begin), None)
-    advance = len(request[inside])
-    if rank.process.has_optimizer:
-        made = steps["optimizer_steps"][late][inside]
-        advance = int(np.where(made != UNKNOWN, made, 1).sum())
+    made = steps["optimizer_steps"][late][inside]
+    advance = int(np.where(made >= 0, made, 1).sum())
     ready = steps["ready"][late][-1:]
     since = max(begin, _began(rank))
     starved_s, gpu_step_s = _gpu_waits(rank, begin)

@@ -223,8 +223,7 @@ class WindowBuilder:
         if table == "steps":
             counted &= block[at["off_main_thread"]] != 1
             made = block[at["optimizer_steps"]]
-            watched = np.isin(block[0], self.facts.optimizer_ranks()) & (made >= 0)
-            of = [np.where(watched, made, 1), block[at["wait_ns"]], block[at["step_ns"]]]
+            of = [np.where(made >= 0, made, 1), block[at["wait_ns"]], block[at["step_ns"]]]
         elif table == "epoch_begins":
             of = [np.ones(block.shape[1], dtype=np.int64), block[at["iter_ns"]]]
         else:

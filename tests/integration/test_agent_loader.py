@@ -285,25 +285,6 @@ def test_open_span_names_the_sample_being_read(rings: RingFolder) -> None:
     assert span.since_ns <= span.sample_since_ns
 
 
-def test_nested_wait_is_not_the_outer_step(rings: RingFolder) -> None:
-    train = loaderwatch.attach(DataLoader(Squares(8), batch_size=4))
-    slow = loaderwatch.attach(DataLoader(Squares(4, slow=2), batch_size=4), role="eval")
-    for _ in train:
-        batches(slow)
-    steps = [step for step in rings.main().of(RecordKind.STEP) if step["loader"] == 0]
-    assert all(step["nested_ns"] > 150e6 > step["step_ns"] for step in steps)
-
-
-def test_zipped_loaders(rings: RingFolder) -> None:
-    one = loaderwatch.attach(DataLoader(Squares(8), batch_size=2))
-    two = loaderwatch.attach(DataLoader(Squares(8), batch_size=2))
-    assert len(list(zip(one, two, strict=True))) == 4
-    main = rings.main()
-    assert [step["loader"] for step in main.of(RecordKind.STEP)].count(1) == 4
-    assert main.span is not None
-    assert main.span.batches == 8
-
-
 def test_loader_inside_a_dataset_is_not_counted_twice(rings: RingFolder) -> None:
     inner = loaderwatch.attach(DataLoader(Squares(2, slow=1), batch_size=1), role="eval")
 

@@ -29,7 +29,6 @@ class RunFacts:
     _newest: dict[str, int] = field(default_factory=dict, repr=False)  # by stream: the highest number taken
     _rank_streams: dict[int, str] = field(default_factory=dict, repr=False)  # who spoke of a rank last
     _uncounted: NDArray[np.int64] | None = field(default=None, repr=False)
-    _optimizer_ranks: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def take(self, envelope: Envelope) -> bool:
         """Take in an envelope; true when it said something new. One that a later one of its stream overtook says nothing."""
@@ -74,7 +73,7 @@ class RunFacts:
             return False  # a late envelope from before its end
         if any(_outgrown(process, by) for by in self.processes.values()):
             return False
-        self._uncounted = self._optimizer_ranks = None
+        self._uncounted = None
         self.processes[process.rank] = process
         self.rank_hosts[process.rank] = host
         self._rank_streams[process.rank] = stream
@@ -124,13 +123,6 @@ class RunFacts:
         return process is None or all(
             each.loader != loader or each.role == "train" for each in process.loaders
         )
-
-    def optimizer_ranks(self) -> NDArray[np.int64]:
-        """Ranks whose optimizer is watched: their steps are optimizer steps, not batches."""
-        if self._optimizer_ranks is None:
-            ranks = [process.rank for process in self.processes.values() if process.has_optimizer]
-            self._optimizer_ranks = np.array(ranks, dtype=np.int64)
-        return self._optimizer_ranks
 
 
 def _outgrown(process: ProcessInfo, by: ProcessInfo) -> bool:

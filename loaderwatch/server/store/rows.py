@@ -52,7 +52,7 @@ def gather(envelopes: Sequence[Envelope], facts: RunFacts) -> dict[str, Arrays]:
         if name in ("steps", "fetches", "gpu_waits", "epoch_begins", "epoch_ends"):
             arrays["counted"] = _counted(arrays, facts)
         if name == "steps":
-            arrays["advance"] = _advance(arrays, facts)
+            arrays["advance"] = _advance(arrays)
         tables[name] = arrays
     return tables
 
@@ -73,10 +73,10 @@ def _counted(arrays: Arrays, facts: RunFacts) -> NDArray[np.int64]:
     return counted.astype(np.int64)
 
 
-def _advance(arrays: Arrays, facts: RunFacts) -> NDArray[np.int64]:
+def _advance(arrays: Arrays) -> NDArray[np.int64]:
+    """Steps of the run that each row stands for."""
     made = arrays["optimizer_steps"]
-    watched = np.isin(arrays["rank"], facts.optimizer_ranks()) & (made >= 0)
-    result: NDArray[np.int64] = np.where(watched, np.minimum(made, 1000), 1)
+    result: NDArray[np.int64] = np.where(made >= 0, np.minimum(made, 1000), 1)
     return result
 
 
