@@ -29,6 +29,11 @@ READY_RATIO = 0.5
 LATENCY_CPU_RATIO = 0.3  # a worker that computes less than this while fetching waits for storage or network
 RUNNABLE_RATIO = 0.5  # workers found runnable this often are computing, however little CPU they get
 NEIGHBOURS_RATIO = 0.5  # of the CPUs that this run may use, in the hands of other programs
+WORTH_RATIO = 0.1  # of the time: a change that gives less at most is not advised for its own sake
+CHEAPER = (
+    "Make reading a sample cheaper: resize and decode the dataset once ahead of time, decode with a faster library,"
+    " do augmentation on the GPU, cache decoded samples."
+)
 MOST_PER_CORE = 4  # workers per core beyond which even sleeping workers are not the cure
 
 
@@ -133,16 +138,31 @@ def _in_process(pace: Pace, cpus: Cpus) -> Cause:
         else _cap(cpus, 1.0, 0)
     )
     workers = max(1, min(workers_needed(wait_s, step_s), most))
-    after_s = iteration_with(wait_s, workers, step_s)
+    overlapped_s, least_s = iteration_with(wait_s, workers, step_s), cpus.least_s(pace.iteration_s)
+    after_s = max(overlapped_s, least_s)
     room = f" ({cpu_count(cpus.per_rank, 'usable CPU')})" if math.isfinite(cpus.per_rank) else ""
+    busy = f"keep {rate(cpus.ours)} of {cpu_count(cpus.usable, 'usable CPU')} busy already"
+    if least_s <= overlapped_s:
+        advice = (
+            f"Set num_workers={workers}{room} and persistent_workers=True: batches are then read while the model computes, about"
+            f" {rate(1 / after_s)} steps/s instead of {rate(1 / pace.iteration_s)}."
+        )
+    elif least_s <= (1 - WORTH_RATIO) * pace.iteration_s:
+        advice = (
+            f"Set num_workers={workers} and persistent_workers=True for {rate(1 / after_s)} steps/s at most instead of"
+            f" {rate(1 / pace.iteration_s)}, as training and reading {busy}. Threads that get in each other's way make it less. To go"
+            f" beyond that: {CHEAPER[0].lower()}{CHEAPER[1:]}"
+        )
+    else:
+        advice = f"{CHEAPER} Workers alone will hardly help, as training and reading {busy}."
+        after_s = step_s
     return Cause(
         scenario="S01",
         confidence=0.95,
         because=f"num_workers=0 reads every batch on the training thread, {duration(wait_s)} each",
         cause=f"With num_workers=0 the training thread itself reads and joins each batch ({duration(wait_s)}), then computes"
         f" ({duration(step_s)}). Nothing overlaps.",
-        advice=f"Set num_workers={workers}{room} and persistent_workers=True: batches are then read while the model"
-        f" computes, about {rate(1 / after_s)} steps/s instead of {rate(1 / pace.iteration_s)}."
+        advice=advice
         + (
             " If workers were switched off because of a CUDA fork error, return CPU tensors from the dataset instead."
             if pace.rank.process.cuda
@@ -237,7 +257,7 @@ def _workers_too_slow(pace: Pace, cpus: Cpus) -> Cause:
         full = cpus.free < 0.5 if math.isfinite(cpus.free) else workers >= cores
         if full or target <= workers:
             return _cpu_bound(pace, cpus, fetch_s, computing, because, facts + "." + comb)
-    after_s = iteration_with(fetch_s, target, step_s)
+    after_s = max(iteration_with(fetch_s, target, step_s), cpus.least_s(pace.iteration_s))
     verdict = (
         f", so {count(workers, 'worker')} cannot keep up"
         if fetch_s / workers > step_s
@@ -279,8 +299,7 @@ def _cpu_bound(pace: Pace, cpus: Cpus, fetch_s: float, computing: float, because
         because=f"{because}, and no CPU is free for more workers",
         cause=f"{facts} The workers compute, or wait for a CPU, {percent(min(1.0, computing))} of the time they read, and the"
         f" usable CPUs are taken.{_neighbours(cpus)}{limit}",
-        advice="Make reading a sample cheaper: resize and decode the dataset once ahead of time, decode with a faster library,"
-        " do augmentation on the GPU, cache decoded samples. More workers on this machine will not help.",
+        advice=f"{CHEAPER} More workers on this machine will not help.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),
     )
 

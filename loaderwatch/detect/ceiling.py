@@ -7,6 +7,7 @@ are, and is never below what the advice gives. ``after`` is the largest of what 
 
 - the step, free of data wait (of the fight for CPUs, too, where there is one: its quickest tenth);
 - the fetch over the workers that the advice asks for (S01, S02);
+- what CPU time the run takes now over the usable CPUs: reading in workers costs as much of it as before (S01, S02);
 - the reading threads' CPU time over the CPUs, where they do nothing else with it (S03, S04, S05). Not where threads spin
   (S06): a thread that waits for another by spinning burns CPU that looks like work;
 - for waits that are rare, the iteration without those (S20, S21); for epoch boundaries, a whole epoch without what the

@@ -33,6 +33,11 @@ class Cpus:
         """CPUs of the host that programs outside this run keep busy; NaN where not known."""
         return max(0.0, self.busy - self.ours) if math.isfinite(self.busy - self.ours) else math.nan
 
+    def least_s(self, iteration_s: float) -> float:
+        """What an iteration takes at least as long as it costs the CPU time that it costs now; 0 where not known."""
+        ratio = self.ours / self.usable if self.usable > 0 else math.nan
+        return iteration_s * min(1.0, ratio) if math.isfinite(ratio) else 0.0
+
 
 def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
     """CPUs as this rank sees them.

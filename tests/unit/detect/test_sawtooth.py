@@ -118,6 +118,28 @@ def test_reading_on_the_training_thread() -> None:
     assert finding.gain_ceiling_ratio == pytest.approx(0.8, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("busy_cpus", "gain", "says"),
+    [
+        (1.0, 0.4, "num_workers=1 (2 usable CPUs) and persistent_workers=True: batches are then read"),
+        (1.6, 0.2, "num_workers=1 and persistent_workers=True for 13 steps/s at most instead of 10"),
+        (1.9, 0.4, "Workers alone will hardly help, as training and reading keep 1.9 of 2 usable CPUs busy"),
+    ],
+)
+def test_reading_in_workers_costs_as_much_cpu_as_before(busy_cpus: float, gain: float, says: str) -> None:
+    """Training on two CPUs: a step of 60 ms with threads on both, and 40 ms of reading."""
+    builder = RankBuilder(loaders=[loader(num_workers=0)])
+    for _ in range(200):
+        builder.fetch(-1, 0.04, cpu=0.9).step(0.04, 0.06)
+    for second in range(6):
+        builder.process(worker=-1, pid=100, cpu=busy_cpus, t_ns=builder.now_ns - second * S)
+    finding = only(run(builder, cpus=2, busy=busy_cpus / 2))
+    assert finding.scenario == "S01"
+    assert says in finding.advice
+    assert finding.gain_ceiling_ratio == pytest.approx(gain, abs=0.01)
+    assert finding.advice.startswith("Make reading a sample cheaper: ") is (busy_cpus > 1.8)
+
+
 def test_in_memory_data_needs_no_workers() -> None:
     """A tensor dataset waits microseconds: sending batches between processes would take longer."""
     builder = RankBuilder(loaders=[loader(num_workers=0)])
