@@ -49,6 +49,11 @@ class Toll:
     lost_s: float
     severity: str
 
+    @property
+    def epoch_share(self) -> float:
+        """Share of an epoch, which is more than ``share``: that holds the first epoch, whose start stays."""
+        return min(1.0, self.cost_s / self.epoch_s) if self.epoch_s > 0 else self.share
+
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """One finding per loader whose epoch boundaries cost too much, over all ranks."""
@@ -164,13 +169,13 @@ def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Findin
         severity=worst.severity,
         confidence=cause.confidence,
         began_ns=worst.paid[0].request_ns,
-        title=f"{ranks_phrase(ranks, world)} {'loses' if one else 'lose'} {percent(worst.share)} of"
+        title=f"{ranks_phrase(ranks, world)} {'loses' if one else 'lose'} {percent(worst.epoch_share)} of"
         f" {'its' if one else 'their'} time {place}: {cause.because}.",
         cause=f"{cause.cause} It has cost {duration(worst.lost_s)} so far, {duration(worst.cost_s)} per"
         f" {'iterator' if cause.scenario == 'S32' else 'epoch'}.",
         advice=cause.advice,
         evidence=[
-            Evidence(label="share of the time", value=worst.share, unit="ratio"),
+            Evidence(label="share of the time", value=worst.epoch_share, unit="ratio"),
             Evidence(label="boundaries seen", value=len(worst.paid), unit="count"),
             Evidence(label="cost of one", value=worst.cost_s, unit="s"),
             Evidence(label="from one to the next", value=worst.epoch_s, unit="s"),
@@ -183,6 +188,5 @@ def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Findin
         rank=worst.rank.rank if len(ranks) < world or world == 1 else None,
         host=worst.rank.host,
         lost_s=worst.lost_s,
-        # Of a whole epoch. The share of the time until now is less: it holds the first epoch, whose start stays.
         gain_ceiling_ratio=gain_ratio(worst.epoch_s, worst.epoch_s - cause.saved_s),
     )
