@@ -263,10 +263,15 @@ class Epoch(Pass):
     def work(self, ns: int, phases: PhaseClock | None) -> None:
         """The loop worked for so long with the batch that this pass delivered, during which ``phases`` counted."""
         self.work_ns += ns
-        if phases is not None and (
-            phases.forward_ns or phases.backward_ns
-        ):  # each taking is a step to the clock
-            self._counted = _sum(self._counted, phases.take())
+        if phases is None:
+            return
+        # Only if there is anything: each taking is a step to the clock.
+        if phases.forward_ns or phases.backward_ns or phases.steps_finished != self.recorder.steps_taken:
+            self._take(phases)
+
+    def _take(self, phases: PhaseClock) -> None:
+        self._counted = _sum(self._counted, phases.take())
+        self.recorder.steps_taken = phases.steps_finished
 
     def _end_step(self, now: int, worked: bool) -> None:
         """Write its record.
@@ -279,15 +284,12 @@ class Epoch(Pass):
         whole = now - self.delivered_ns
         self.delivered_ns = 0
         work = self.work_ns if self.in_loop else whole * self.off_main_thread
-        counted, phases = self._counted, self.phases
+        phases = self.phases
         if phases is not None and (worked or not self.in_loop):
-            counted = _sum(counted, phases.take())
-        elif phases is not None and counted is None and phases.has_optimizer:
-            counted = (UNKNOWN,) * 4 + (0, UNKNOWN)
-        if counted is None:
-            # Nobody watches an optimizer. A step is one in spite of it, unless it is counted with another loader's batch.
-            counted = (UNKNOWN,) * 4 + (0 if self._added else UNKNOWN, UNKNOWN)
-        h2d, forward, backward, optimizer, optimizer_steps, collective = counted
+            self._take(phases)
+        none_made = self._added or (recorder.counts_optimizer and (phases is not None or not worked))
+        nothing = (*(UNKNOWN,) * 4, 0 if none_made else UNKNOWN, UNKNOWN)
+        h2d, forward, backward, optimizer, optimizer_steps, collective = self._counted or nothing
         self.work_ns, self._counted = 0, None
         recorder.ring.append(
             RecordKind.STEP,

@@ -64,6 +64,7 @@ class Recorder:
         "open_steps",
         "ring",
         "since_ns",
+        "steps_taken",
         "thread",
         "together",
     )
@@ -79,6 +80,7 @@ class Recorder:
         self.open_steps: list[OpenStep] = []  # in the order of their newest batches
         self.together: list[OpenStep] = []  # whose newest batches the loop took for one step
         self.since_ns = 0  # no step has anything of the time before
+        self.steps_taken = 0  # of the optimizer, that some record holds or will
         self.open_phases: list[OpenPhase] = []
 
     @property
@@ -160,7 +162,10 @@ class Recorder:
     @property
     def latest(self) -> OpenStep | None:
         """The pass whose batch came last, of those whose step is open: the one that the loop works with."""
-        return next((one for one in reversed(self.open_steps) if one.delivered_ns and one.in_loop), None)
+        for one in reversed(self.open_steps):
+            if one.delivered_ns and one.in_loop:
+                return one
+        return None
 
     def pause(self, now: int, asking: OpenStep | None) -> bool:
         """The loop stands still from ``now`` on, as it waits or asks for an iterator.
@@ -175,27 +180,32 @@ class Recorder:
         Returns:
             whether the loop worked with the batch of ``asking`` until now.
         """
+        since_ns = self.since_ns
+        self.since_ns = max(now, since_ns)
         latest = self.latest
-        if latest is not None:
-            clock = next((one.phases for one in self.open_steps if one.phases is not None), None)
-            latest.work(now - max(self.since_ns, latest.delivered_ns), None if latest is asking else clock)
-        self.since_ns = now
-        return latest is not None and latest is asking
+        if latest is None:
+            return False
+        worked_ns = max(0, now - max(since_ns, latest.delivered_ns))
+        if latest is asking:
+            latest.work(worked_ns, None)
+            return True
+        latest.work(worked_ns, next((one.phases for one in self.open_steps if one.phases is not None), None))
+        return False
 
     def goes_on_with(self, one: OpenStep) -> bool:
         """The loop has a batch of this pass; whether it takes it for the step that it has begun with another's.
 
         A step has one batch of each pass at most, so each in a ``zip`` of three begins every third of them.
         """
-        if self.open_steps[-1:] != [one]:
-            if one in self.open_steps:
-                self.open_steps.remove(one)
-            self.open_steps.append(one)
-        if self.together and one not in self.together:
-            self.together.append(one)
-            return True
-        self.together[:] = [one]
-        return False
+        steps, together = self.open_steps, self.together
+        if not steps or steps[-1] is not one:
+            if one in steps:
+                steps.remove(one)
+            steps.append(one)
+        if one in together:
+            together.clear()
+        together.append(one)
+        return len(together) > 1
 
     def publish_outer(self, now: int) -> None:
         """Something inside ended: say what goes on around it since when."""

@@ -135,11 +135,14 @@ def test_the_whole_time_between_two_batches_stays_known(rings: RingFolder) -> No
             assert row["step_ns"] + row["nested_ns"] == until_ns > (WORK_S + READ_S) * 1e9
 
 
-def test_phases_are_those_of_the_step_with_the_work(rings: RingFolder) -> None:
+@pytest.mark.parametrize("first", [True, False])
+def test_phases_are_those_of_the_step_with_the_work(first: bool, rings: RingFolder) -> None:
     model = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     one = loaderwatch.attach(DataLoader(Samples(5), batch_size=1), model=model, optimizer=optimizer)
     two = loader(5)  # nobody says again what the model is
+    if not first:
+        one, two = two, one
     for x, y in zip(one, two, strict=True):
         optimizer.zero_grad()
         model(x + y).sum().backward()
@@ -156,6 +159,27 @@ def test_phases_are_those_of_the_step_with_the_work(rings: RingFolder) -> None:
         0 < row["forward_ns"] + row["backward_ns"] + row["optimizer_ns"] <= row["step_ns"] for row in known
     )
     assert sum(max(0, row["optimizer_steps"]) for row in rows) == 5
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_steps_of_an_optimizer_are_counted_without_a_model(first: bool, rings: RingFolder) -> None:
+    weight = torch.nn.Parameter(torch.ones(4))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    one = loaderwatch.attach(DataLoader(Samples(5), batch_size=1), optimizer=optimizer)
+    two = loader(5)
+    if not first:
+        one, two = two, one
+    for number, (x, y) in enumerate(zip(one, two, strict=True)):
+        (weight * (x + y)).sum().backward()
+        if number % 2:
+            optimizer.step()
+    main = rings.main()
+    rows = main.of(RecordKind.STEP)
+    assert main.span is not None
+    assert main.span.steps == 2
+    assert (
+        sum(row["optimizer_steps"] for row in rows[:-1]) == 2
+    )  # the last one is left in the middle of a zip
 
 
 def test_validation_inside_a_step_is_not_that_step(rings: RingFolder) -> None:
