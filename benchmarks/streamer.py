@@ -26,7 +26,7 @@ import msgspec
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.proof import proofs
-from loaderwatch.core.records import RECORD_FIELDS, Phase, RecordKind
+from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, WORKER_CAPACITY, RingIdentity, RingWriter
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo, decode, row_count, split
 from loaderwatch.demo.stand_in import NoCompiler, SimulatedGpu, build, environment, write_script
@@ -77,6 +77,7 @@ class Load:
     def write(self, rate: float, stop: threading.Event) -> None:
         """A step of every rank ``rate`` times a second, and the fetch of the worker whose turn it is."""
         step = [0] * len(RECORD_FIELDS[RecordKind.STEP])
+        step[RECORD_FIELDS[RecordKind.STEP].index("optimizer_steps")] = UNKNOWN
         fetch = [0] * len(RECORD_FIELDS[RecordKind.FETCH])
         batch = 0
         deadline = time.monotonic()

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from loaderwatch.core.records import RECORD_FIELDS, Phase, RecordKind
+from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 from tests.faults.cluster import RUN, Cluster, Host
@@ -112,9 +112,9 @@ def write(plan: dict[str, Any], rank: int) -> None:
     while time.monotonic() < deadline and not enough.exists():
         now = time.monotonic_ns()
         fields = dict.fromkeys(RECORD_FIELDS[RecordKind.STEP], 0)
-        fields.update(
-            batch=batch, step=batch, request_ns=now, wait_ns=100_000, step_ns=int(plan["period_s"] * 1e9)
-        )
+        step_ns = int(plan["period_s"] * 1e9)
+        fields.update(batch=batch, step=batch, request_ns=now, wait_ns=100_000, step_ns=step_ns)
+        fields.update(optimizer_steps=UNKNOWN)
         os.write(book, f"got 0 {batch} {os.getpid()} 0\n".encode())
         ring.append(RecordKind.STEP, *fields.values())
         ring.set_span(
