@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from time import thread_time_ns
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from loaderwatch.agent.hot import Pass
 from loaderwatch.agent.plain.layout import CPU_CLOCK_ABOVE_NS, ENDING
@@ -33,6 +33,8 @@ class GpuClock(Protocol):
 
 Phases: TypeAlias = tuple[int, int, int, int, int, int]
 """As ``PhaseClock.take`` gives them."""
+_NOTHING: Final = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+_NO_STEP: Final = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0, UNKNOWN)
 
 
 def _sum(one: Phases | None, other: Phases) -> Phases:
@@ -142,9 +144,9 @@ class Epoch(Pass):
         recorder.cool()
         on_main = threading.get_ident() == recorder.thread
         depth = recorder.outer_waits(own=1) if on_main else 0
-        worked = on_main and not depth and recorder.pause(now, self)
+        worked_ns = recorder.pause(now, self) if on_main and not depth else None
         if self.delivered_ns:
-            self._end_step(now, worked)
+            self._end_step(now, worked_ns)
         if self.ended is not None:
             if self.ended is not EndedBy.ERROR:
                 return  # exhausted: asking again tells nothing new
@@ -234,12 +236,12 @@ class Epoch(Pass):
         recorder = self.recorder
         recorder.cool()
         if self.delivered_ns:
-            seen = teardown_ns != UNKNOWN
-            worked = recorder.latest is self
-            if seen and self.in_loop:
-                recorder.pause(request_ns, self)
-                recorder.since_ns += teardown_ns
-            self._end_step(request_ns if seen else UNKNOWN, worked)
+            if teardown_ns == UNKNOWN:
+                self._end_step(UNKNOWN, 0 if recorder.latest is self else None)
+            else:
+                worked_ns = recorder.pause(request_ns, self) if self.in_loop else None
+                recorder.since_ns += teardown_ns * self.in_loop
+                self._end_step(request_ns, worked_ns)
         if not self._begun:
             self._write_begin(UNKNOWN)
         self.ended = ended_by
@@ -273,23 +275,26 @@ class Epoch(Pass):
         self._counted = _sum(self._counted, phases.take())
         self.recorder.steps_taken = phases.steps_finished
 
-    def _end_step(self, now: int, worked: bool) -> None:
+    def _end_step(self, now: int, worked_ns: int | None) -> None:
         """Write its record.
 
         Args:
             now: when it ended; ``UNKNOWN`` when nobody saw it.
-            worked: the loop worked with this batch until then, so what the clock has counted is of this step.
+            worked_ns: how long the loop has worked with this batch until then, so that what the clock has counted is of this
+                step; None: it worked with another one.
         """
         recorder = self.recorder
         whole = now - self.delivered_ns
         self.delivered_ns = 0
-        work = self.work_ns if self.in_loop else whole * self.off_main_thread
+        work = self.work_ns + (worked_ns or 0) if self.in_loop else whole * self.off_main_thread
         phases = self.phases
-        if phases is not None and (worked or not self.in_loop):
+        if phases is not None and (worked_ns is not None or not self.in_loop):
             self._take(phases)
-        none_made = self._added or (recorder.counts_optimizer and (phases is not None or not worked))
-        nothing = (*(UNKNOWN,) * 4, 0 if none_made else UNKNOWN, UNKNOWN)
-        h2d, forward, backward, optimizer, optimizer_steps, collective = self._counted or nothing
+        counted = self._counted
+        if counted is None:
+            no_step = self._added or ((phases is not None or worked_ns is None) and recorder.counts_optimizer)
+            counted = _NO_STEP if no_step else _NOTHING
+        h2d, forward, backward, optimizer, optimizer_steps, collective = counted
         self.work_ns, self._counted = 0, None
         recorder.ring.append(
             RecordKind.STEP,

@@ -167,7 +167,7 @@ class Recorder:
                 return one
         return None
 
-    def pause(self, now: int, asking: OpenStep | None) -> bool:
+    def pause(self, now: int, asking: OpenStep | None) -> int | None:
         """The loop stands still from ``now`` on, as it waits or asks for an iterator.
 
         Where it takes batches from several loaders, a moment belongs to the step of the one that delivered last; then the steps
@@ -178,19 +178,23 @@ class Recorder:
             asking: the pass whose step ends by that; None: no step ends.
 
         Returns:
-            whether the loop worked with the batch of ``asking`` until now.
+            how long the loop worked with the batch of ``asking`` until now; None: it did not.
         """
-        since_ns = self.since_ns
-        self.since_ns = max(now, since_ns)
         latest = self.latest
-        if latest is None:
-            return False
-        worked_ns = max(0, now - max(since_ns, latest.delivered_ns))
+        since_ns = self.since_ns
+        if latest is not None and latest.delivered_ns > since_ns:
+            since_ns = latest.delivered_ns
+        worked_ns = now - since_ns
+        if worked_ns < 0:
+            worked_ns = 0
+        else:
+            self.since_ns = now
         if latest is asking:
-            latest.work(worked_ns, None)
-            return True
-        latest.work(worked_ns, next((one.phases for one in self.open_steps if one.phases is not None), None))
-        return False
+            return worked_ns if latest is not None else None
+        if latest is not None:
+            clock = next((one.phases for one in self.open_steps if one.phases is not None), None)
+            latest.work(worked_ns, clock)
+        return None
 
     def goes_on_with(self, one: OpenStep) -> bool:
         """The loop has a batch of this pass; whether it takes it for the step that it has begun with another's.
@@ -202,10 +206,15 @@ class Recorder:
             if one in steps:
                 steps.remove(one)
             steps.append(one)
-        if one in together:
-            together.clear()
-        together.append(one)
-        return len(together) > 1
+        if not together:
+            together.append(one)
+        elif one in together:
+            if len(together) > 1:
+                together[:] = [one]
+        else:
+            together.append(one)
+            return True
+        return False
 
     def publish_outer(self, now: int) -> None:
         """Something inside ended: say what goes on around it since when."""
