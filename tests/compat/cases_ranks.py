@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -205,8 +206,12 @@ def _failing(rank: int, watch: Watcher, directory: str) -> None:
     dist.init_process_group("gloo", init_method=f"file://{directory}/store", rank=rank, world_size=RANKS)
     model, optimizer, loader = _watched(watch)
     for number, (x, y) in enumerate(loader):
-        if number == 2 and rank == 1:
-            raise ArithmeticError("in rank 1")
+        if number == 2:
+            if rank == 1:
+                raise ArithmeticError("in rank 1")
+            time.sleep(
+                300
+            )  # until it is ended: in a collective it might fail first, with an error of its own
         train(model, optimizer, [(x, y)])
 
 
