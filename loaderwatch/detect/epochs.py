@@ -51,7 +51,7 @@ class Toll:
 
     @property
     def epoch_share(self) -> float:
-        """Share of an epoch, which is more than ``share``: that holds the first epoch, whose start stays."""
+        """Share of an epoch, what the gain is of as well; ``share`` holds the first epoch, too, whose start stays."""
         return min(1.0, self.cost_s / self.epoch_s) if self.epoch_s > 0 else self.share
 
 
