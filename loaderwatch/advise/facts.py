@@ -155,11 +155,9 @@ def _probed(
 
 
 def _host_facts(host: HostWindow) -> HostFacts:
-    usable, quota, total, used = (
-        _last(host.hosts[name]) for name in ("usable_cpus", "quota_cpus", "shm_total_bytes", "shm_used_bytes")
+    quota, total, used = (
+        _last(host.hosts[name]) for name in ("quota_cpus", "shm_total_bytes", "shm_used_bytes")
     )
-    if not math.isfinite(usable) and host.info.usable_cpus is not None:
-        usable = host.info.usable_cpus
     if not math.isfinite(total) and host.info.shm_bytes is not None:
         total = float(host.info.shm_bytes)
     # What is used now holds this run's own batches; the least that was ever used comes nearest to the others' share.
@@ -167,7 +165,7 @@ def _host_facts(host: HostWindow) -> HostFacts:
     return HostFacts(
         name=host.info.name,
         cpus=host.info.cpus,
-        usable_cpus=usable,
+        usable_cpus=host.usable_cpus,
         quota_cpus=quota,
         shm_bytes=total,
         shm_used_bytes=float(least.min()) if math.isfinite(used) else 0.0,
@@ -176,7 +174,7 @@ def _host_facts(host: HostWindow) -> HostFacts:
 
 
 def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
-    fetches, steps, begins = rank.table("fetches"), rank.table("steps"), rank.table("epoch_begins")
+    fetches, steps, begins = rank.table("fetches"), rank.steps, rank.table("epoch_begins")
     mine_fetches = fetches["loader"] == info.loader
     fetch_s, cpu_s = seconds(fetches["fetch_ns"][mine_fetches]), seconds(fetches["cpu_ns"][mine_fetches])
     sizes = fetches["bytes"][mine_fetches]
@@ -186,7 +184,9 @@ def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
     mine = begins["loader"] == info.loader
     wait_s = seconds(begins["first_wait_ns"][mine])
     until_s = seconds(begins["iter_ns"][mine]) + wait_s
-    anew = (begins["iter_kind"][mine] == IterKind.STARTED) & (begins["epoch"][mine] > 0)
+    kinds = begins["iter_kind"][mine]
+    rebuilt = kinds == IterKind.REBUILT
+    anew = ((kinds == IterKind.STARTED) | rebuilt) & (begins["epoch"][mine] > 0)
     gaps = np.diff(begins["request_ns"][mine]) / 1e9
     processes = rank.table("processes")
     ours = (processes["loader"] == info.loader) & (processes["worker"] >= 0)
@@ -203,7 +203,7 @@ def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
         first_wait_s=_most(wait_s),
         starts=int(anew.sum()),
         start_s=mean(until_s[anew]),
-        rebuilt=sum(number == info.loader for number, _ in rank.rebuilt),
+        rebuilt=int(rebuilt.sum()) + sum(number == info.loader for number, _ in rank.rebuilt),
         epoch_s=mean(gaps),
         worker_threads=_most(processes["threads"][ours]),
         worker_cpu_ratio=mean(ratios[ratios > 0.05]),

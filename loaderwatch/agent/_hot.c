@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
+#include <unistd.h>
 
 #if !defined(__linux__)
 #error "the clocks are Linux's"
@@ -28,6 +29,7 @@ enum {
     ENDING = -2,
     STEP = 1,
     SHORT_STEP = STEP | 0x100,
+    FETCH = 5,
     SLOT_FIELDS = 22,
     HEADER_BYTES = 4096,
     CAPACITY = 8192,
@@ -41,14 +43,24 @@ enum {
     BACKWARD_WORD = 4 + 6,
     OPTIMIZER_WORD = 4 + 7,
     TEARDOWN_WORD = 4 + 8,
+    IDLE_WORD = 4 + 10,
+    FETCH_WORD = 4 + 11,
+    COLLATE_WORD = 4 + 12,
+    BATCHES_WORD = 22,
     STEPS_WORD = 23,
+    SAMPLES_WORD = 24,
     SAMPLE_WORD = 26,
     CPU_CLOCK_ABOVE_NS = 100000,
     LOOK_EVERY = 8,
+    EACH = 1, /* how a fetcher reads, see plain/samples.py */
+    EACH_COUNTED = 2,
+    AT_ONCE = 3,
+    ONE = 4,
+    ONE_COUNTED = 5,
 };
 
-static PyObject *s_task_info, *s_tasks_outstanding, *s_rcvd_idx, *s_request, *s_deliver, *s_cool, *s_is_cpu,
-    *s_moved, *s_look_at_output, *s_loaderwatch;
+static PyObject *s_task_info, *s_tasks_outstanding, *s_rcvd_idx, *s_request, *s_deliver, *s_is_cpu,
+    *s_moved, *s_look_at_output, *s_loaderwatch, *s_reads, *s_tripped, *s_memory, *s_collate_fn;
 
 static int64_t now_by(clockid_t clock) {
     struct timespec now;
@@ -297,6 +309,8 @@ static PyObject *clock_backward_ended(Clock *self, PyObject *unused) {
     self->backward_ns += now - since;
     self->backward_since = 0;
     self->in_head = 0;
+    if (self->optimizer_since && self->optimizer_since < self->model_ended_at)
+        self->model_ns_before -= since - self->model_ended_at; /* the closure's: the loss, between the passes */
     self->model_ended_at = now;
     tell(self, BACKWARD_WORD, UNKNOWN);
     Py_RETURN_NONE;
@@ -312,18 +326,32 @@ static PyObject *clock_optimizer_began(Clock *self, PyObject *const *args, Py_ss
     Py_RETURN_NONE;
 }
 
-static PyObject *clock_optimizer_ended(Clock *self, PyObject *const *args, Py_ssize_t count) {
+/* Whether one began before. */
+static inline int optimizer_over(Clock *self) {
     int64_t inside, since = self->optimizer_since;
-    (void)args, (void)count;
     if (!since)
-        Py_RETURN_NONE;
+        return 0;
     inside = self->forward_ns + self->backward_ns - self->model_ns_before; /* a closure's */
     self->optimizer_ns += MONOTONIC() - since - inside;
     self->optimizer_since = 0;
+    return 1;
+}
+
+static PyObject *clock_optimizer_ended(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    (void)args, (void)count;
+    if (!optimizer_over(self))
+        Py_RETURN_NONE;
     self->optimizer_steps++;
     self->steps_finished++;
     tell(self, STEPS_WORD, ++self->steps);
     tell(self, OPTIMIZER_WORD, UNKNOWN);
+    Py_RETURN_NONE;
+}
+
+static PyObject *clock_other_optimizer_ended(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    (void)args, (void)count;
+    if (optimizer_over(self))
+        tell(self, OPTIMIZER_WORD, UNKNOWN);
     Py_RETURN_NONE;
 }
 
@@ -405,6 +433,7 @@ static PyMethodDef clock_methods[] = {
     METHOD("backward_ended", clock_backward_ended, METH_NOARGS),
     METHOD("optimizer_began", clock_optimizer_began, METH_FASTCALL),
     METHOD("optimizer_ended", clock_optimizer_ended, METH_FASTCALL),
+    METHOD("other_optimizer_ended", clock_other_optimizer_ended, METH_FASTCALL),
     {NULL},
 };
 
@@ -578,14 +607,13 @@ static PyObject *pass_enter(Pass *self, PyObject *iterator) {
         show(self->ring, AWAITED_WORD, self->awaited);
         show(self->ring, self->awaited != ENDING ? WAIT_WORD : TEARDOWN_WORD, now);
     }
-    if (!self->ready)
+    if (self->armed || !self->ready)
         self->cpu_ns = THREAD_CPU();
     Py_RETURN_TRUE;
 }
 
 static PyObject *pass_leave(Pass *self, PyObject *unused) {
-    PyObject *recorder, *answer;
-    int64_t arrived, wait, cpu = UNKNOWN;
+    int64_t arrived, cpu = UNKNOWN;
     if (self->thread == 0 || self->ring == NULL)
         return PyObject_CallMethodNoArgs((PyObject *)self, s_deliver);
     if (self->cpu_ns) {
@@ -595,16 +623,11 @@ static PyObject *pass_leave(Pass *self, PyObject *unused) {
     arrived = MONOTONIC();
     show(self->ring, STEP_WORD, arrived);
     self->delivered_ns = arrived;
-    self->wait_ns = wait = arrived - self->wait_since_ns;
+    self->wait_ns = arrived - self->wait_since_ns;
     self->wait_cpu_ns = cpu;
+    self->armed = self->wait_ns > CPU_CLOCK_ABOVE_NS;
     self->batch++;
-    if (wait <= CPU_CLOCK_ABOVE_NS || self->recorder == NULL)
-        Py_RETURN_NONE;
-    self->armed = 1;
-    recorder = Py_NewRef(self->recorder);
-    answer = PyObject_CallMethodNoArgs(recorder, s_cool);
-    Py_DECREF(recorder);
-    return answer;
+    Py_RETURN_NONE;
 }
 
 static int pass_traverse(Pass *self, visitproc visit, void *arg) {
@@ -822,29 +845,61 @@ static PyTypeObject NextType = {
 
 static PyObject *nexts_on_the_stack(PyObject *module, PyObject *unused) { return PyLong_FromLong(nexts_inside); }
 
+/* ---- the last line of a script; of all that runs as a process ends, handlers of on_exit alone learn its exit code */
+
+#ifdef __GLIBC__
+static char last_line[1024];
+
+static void say_last_line(int status, void *unused) {
+    if (status == 0 && write(STDERR_FILENO, last_line, strlen(last_line)) < 0)
+        return; /* nobody reads it */
+}
+
+static PyObject *say_after_success(PyObject *module, PyObject *text) {
+    if (!PyBytes_Check(text)) return PyErr_SetString(PyExc_TypeError, "the text must be bytes"), NULL;
+    strncpy(last_line, PyBytes_AS_STRING(text), sizeof last_line - 1);
+    if (on_exit(say_last_line, NULL)) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+#endif
+
 static PyMethodDef functions[] = {
+#ifdef __GLIBC__
+    METHOD("say_after_success", say_after_success, METH_O),
+#endif
     METHOD("nexts_on_the_stack", nexts_on_the_stack, METH_NOARGS),
     {NULL},
 };
 
-/* ---- SampleClock: the samples of one fetch */
+/* ---- SampleClock: the fetches of one process, and the samples of each */
 
 #define MAX_INDEX ((int64_t)1 << 62)
 
-typedef struct {
+typedef struct { /* what every sample touches lies together */
     PyObject_HEAD
+    char *ring; /* while a fetch goes on */
     int64_t samples, count, slow_index, slow_ns, sample_since_ns;
+    int64_t worker, loader, capacity, ordinal, collate_since_ns, began_ns, began_cpu_ns, ended_ns;
+    char armed;
+    PyObject *writer, *numbers, *weigh;
+    Py_buffer view;
 } Samples;
 
 typedef struct {
     PyObject_HEAD
-    char *ring;
     PyObject *indices; /* an iterator */
     Samples *clock;
     int64_t since, slow_ns, named, count;
-    char ordinals, reading;
-    Py_buffer view;
+    char counted, reading;
 } Walk;
+
+typedef struct {
+    PyListObject list;
+    Samples *clock;
+    char counted;
+} Indices;
+
+static PyTypeObject SamplesType, WalkType, IndicesType;
 
 static int64_t name_of(PyObject *index) {
     int overflow;
@@ -855,39 +910,62 @@ static int64_t name_of(PyObject *index) {
     return overflow || number >= MAX_INDEX || number <= -MAX_INDEX ? UNKNOWN : number;
 }
 
+/* The ring's memory as it is now: a forked child's writer has another. */
+static int samples_hold(Samples *self) {
+    PyObject *memory;
+    int failed = 0;
+    if (self->writer == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "the clock has no ring");
+        return -1;
+    }
+    if ((memory = PyObject_GetAttr(self->writer, s_memory)) == NULL)
+        return -1;
+    if (self->ring == NULL || self->view.obj != memory)
+        failed = memory_hold(&self->view, &self->ring, memory, HEADER_BYTES + (Py_ssize_t)self->capacity * SLOT_FIELDS * 8);
+    Py_DECREF(memory);
+    return failed;
+}
+
+static void show_sample(char *ring, int64_t index, int64_t since) {
+    show(ring, SAMPLE_WORD + 1, 0); /* being written */
+    show(ring, SAMPLE_WORD, index);
+    show(ring, SAMPLE_WORD + 1, since);
+}
+
 static PyObject *walk_next(Walk *self) {
     int64_t now = MONOTONIC(), took = now - self->since;
-    PyObject *index;
-    if (self->ring == NULL) /* garbage collection has cleared it */
+    PyObject *index, *indices = self->indices;
+    Samples *clock = self->clock;
+    if (indices == NULL || clock == NULL) /* garbage collection has cleared it */
         return NULL;
     if (self->reading) {
         if (took > self->slow_ns) {
-            self->clock->slow_ns = self->slow_ns = took;
-            self->clock->slow_index = self->named;
+            clock->slow_ns = self->slow_ns = took;
+            clock->slow_index = self->named;
         }
-        self->clock->count = ++self->count;
+        clock->count = ++self->count;
         self->reading = 0;
     }
-    if ((index = PyIter_Next(self->indices)) == NULL)
-        return NULL;
+    Py_INCREF(indices);
+    index = PyIter_Next(indices);
+    Py_DECREF(indices);
+    if (index == NULL || (clock = self->clock) == NULL)
+        return index;
     self->reading = 1;
-    self->named = self->ordinals ? self->clock->samples + self->count : name_of(index);
-    self->clock->sample_since_ns = self->since = now;
-    show(self->ring, SAMPLE_WORD + 1, 0); /* being written */
-    show(self->ring, SAMPLE_WORD, self->named);
-    show(self->ring, SAMPLE_WORD + 1, now);
+    self->named = self->counted ? clock->samples + self->count : name_of(index);
+    clock->sample_since_ns = self->since = now;
+    if (clock->ring != NULL) /* else its fetch is over */
+        show_sample(clock->ring, self->named, now);
     return index;
 }
 
 static int walk_traverse(Walk *self, visitproc visit, void *arg) {
-    Py_VISIT(self->view.obj);
     Py_VISIT(self->indices);
     Py_VISIT(self->clock);
     return 0;
 }
 
 static int walk_clear(Walk *self) {
-    memory_drop(&self->view, &self->ring);
     Py_CLEAR(self->indices);
     Py_CLEAR(self->clock);
     return 0;
@@ -911,39 +989,287 @@ static PyTypeObject WalkType = {
     .tp_iternext = (iternextfunc)walk_next,
 };
 
-static PyObject *samples_walk(Samples *self, PyObject *const *args, Py_ssize_t count) {
-    Walk *walk;
-    if (count != 3 || !PyIter_Check(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "walk takes an iterator of indices, the memory of a ring and whether to count");
+/* `indices` is an iterator. */
+static PyObject *walk_of(Samples *clock, PyObject *indices, int counted) {
+    Walk *walk = (Walk *)PyType_GenericAlloc(&WalkType, 0);
+    if (walk == NULL)
         return NULL;
-    }
-    if ((walk = (Walk *)PyType_GenericAlloc(&WalkType, 0)) == NULL)
-        return NULL;
-    if (memory_hold(&walk->view, &walk->ring, args[1], HEADER_BYTES) < 0) {
-        Py_DECREF(walk);
-        return NULL;
-    }
-    walk->indices = Py_NewRef(args[0]);
-    walk->clock = (Samples *)Py_NewRef((PyObject *)self);
-    walk->ordinals = (char)(args[2] == Py_True);
+    walk->indices = Py_NewRef(indices);
+    walk->clock = (Samples *)Py_NewRef((PyObject *)clock);
+    walk->counted = (char)counted;
     walk->slow_ns = UNKNOWN;
     return (PyObject *)walk;
 }
 
-static int samples_init(Samples *self, PyObject *args, PyObject *kwargs) {
-    if (!PyArg_ParseTuple(args, ""))
+static PyObject *samples_walk(Samples *self, PyObject *const *args, Py_ssize_t count) {
+    if (count != 2 || !PyIter_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "walk takes an iterator of indices and whether samples are counted");
+        return NULL;
+    }
+    return walk_of(self, args[0], args[1] == Py_True);
+}
+
+static PyObject *indices_iter(Indices *self) {
+    PyObject *answer, *indices = PyList_Type.tp_iter((PyObject *)self);
+    Samples *clock = self->clock;
+    if (indices == NULL || clock == NULL) /* a copy, or cleared by garbage collection */
+        return indices;
+    answer = walk_of(clock, indices, self->counted);
+    Py_DECREF(indices);
+    return answer;
+}
+
+static int indices_traverse(Indices *self, visitproc visit, void *arg) {
+    Py_VISIT(self->clock);
+    return PyList_Type.tp_traverse((PyObject *)self, visit, arg);
+}
+
+static int indices_clear(Indices *self) {
+    Py_CLEAR(self->clock);
+    return PyList_Type.tp_clear((PyObject *)self);
+}
+
+static void indices_dealloc(Indices *self) {
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(self->clock);
+    PyList_Type.tp_dealloc((PyObject *)self);
+}
+
+/* Copies and pickles are lists. */
+static PyObject *indices_reduce(PyObject *self, PyObject *unused) {
+    PyObject *items = PyList_GetSlice(self, 0, PyList_GET_SIZE(self));
+    return items == NULL ? NULL : Py_BuildValue("(O(N))", (PyObject *)&PyList_Type, items);
+}
+
+static PyMethodDef indices_methods[] = {
+    METHOD("__reduce__", indices_reduce, METH_NOARGS),
+    {NULL},
+};
+
+static PyTypeObject IndicesType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent._hot.TimedIndices",
+    .tp_basicsize = sizeof(Indices),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_dealloc = (destructor)indices_dealloc,
+    .tp_traverse = (traverseproc)indices_traverse,
+    .tp_clear = (inquiry)indices_clear,
+    .tp_iter = (getiterfunc)indices_iter,
+    .tp_methods = indices_methods,
+};
+
+static PyObject *timed_indices(Samples *clock, PyObject *indices, int counted) {
+    Indices *timed = (Indices *)IndicesType.tp_alloc(&IndicesType, 0);
+    if (timed == NULL)
+        return NULL;
+    if (PyList_SetSlice((PyObject *)timed, 0, 0, indices) < 0) {
+        Py_DECREF(timed);
+        return NULL;
+    }
+    timed->clock = (Samples *)Py_NewRef((PyObject *)clock);
+    timed->counted = (char)counted;
+    return (PyObject *)timed;
+}
+
+static PyObject *begin_fetch(Samples *self, long reads, PyObject *indices) {
+    int64_t now = MONOTONIC(), index = UNKNOWN;
+    PyObject *handed = NULL;
+    self->began_ns = now;
+    self->began_cpu_ns = 0;
+    self->slow_index = self->slow_ns = self->collate_since_ns = UNKNOWN;
+    self->count = self->sample_since_ns = 0;
+    if (samples_hold(self) < 0)
+        return NULL;
+    if (reads == ONE || reads == ONE_COUNTED) {
+        self->count = 1;
+        self->slow_index = index = reads == ONE ? name_of(indices) : self->samples;
+        self->sample_since_ns = now;
+    } else if (PyList_CheckExact(indices)) {
+        if (reads == AT_ONCE)
+            self->count = PyList_GET_SIZE(indices);
+        else if ((reads == EACH || reads == EACH_COUNTED) &&
+                 (handed = timed_indices(self, indices, reads == EACH_COUNTED)) == NULL)
+            return NULL;
+    }
+    if (self->ring != NULL) { /* else garbage collection ran, and somebody's finalizer ended the fetch */
+        if (index != UNKNOWN)
+            show_sample(self->ring, index, now);
+        if (self->worker >= 0)
+            show(self->ring, FETCH_WORD, now);
+    }
+    /* a system call, and nobody asks where the time of a short fetch on the training thread went */
+    if (self->worker >= 0 || self->armed)
+        self->began_cpu_ns = THREAD_CPU();
+    return handed != NULL ? handed : Py_NewRef(indices);
+}
+
+static void begin_collate(Samples *self) {
+    int64_t now = MONOTONIC();
+    if (self->sample_since_ns && self->slow_ns == UNKNOWN) /* one sample without a list */
+        self->slow_ns = now - self->sample_since_ns;
+    self->collate_since_ns = now;
+    if (self->ring == NULL)
+        return;
+    if (samples_hold(self) < 0) {
+        PyErr_Clear(); /* the end of the fetch will say so */
+        return;
+    }
+    if (self->worker >= 0) {
+        show(self->ring, SAMPLES_WORD, self->samples + self->count);
+        show(self->ring, COLLATE_WORD, now);
+    }
+    show_sample(self->ring, UNKNOWN, UNKNOWN);
+}
+
+/* The memory is held. */
+static void rest(Samples *self) {
+    int64_t now = MONOTONIC();
+    self->samples += self->count;
+    self->count = 0;
+    self->ended_ns = now;
+    show_sample(self->ring, UNKNOWN, UNKNOWN);
+    if (self->worker >= 0) {
+        show(self->ring, BATCHES_WORD, self->ordinal);
+        show(self->ring, SAMPLES_WORD, self->samples);
+        show(self->ring, IDLE_WORD, now);
+        show(self->ring, FETCH_WORD, UNKNOWN);
+        show(self->ring, COLLATE_WORD, UNKNOWN);
+    }
+    memory_drop(&self->view, &self->ring);
+}
+
+static int end_fetch(Samples *self, PyObject *batch) {
+    int64_t now = MONOTONIC(), cpu = self->began_cpu_ns ? THREAD_CPU() - self->began_cpu_ns : UNKNOWN;
+    int64_t number, bytes, *slot;
+    PyObject *value, *numbers;
+    self->armed = now - self->began_ns > CPU_CLOCK_ABOVE_NS;
+    if (number_and_release(call(self->weigh, batch), &bytes) < 0)
         return -1;
-    self->samples = self->count = self->sample_since_ns = 0;
-    self->slow_index = self->slow_ns = UNKNOWN;
+    numbers = Py_XNewRef(self->numbers);
+    value = numbers != NULL ? PyIter_Next(numbers) : NULL;
+    Py_XDECREF(numbers);
+    if (number_and_release(value, &number) < 0 || number < 1 || samples_hold(self) < 0) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "records are numbered from 1");
+        return -1;
+    }
+    slot = (int64_t *)(self->ring + HEADER_BYTES) + (number - 1) % self->capacity * SLOT_FIELDS;
+    slot[0] = number;
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    slot[1] = FETCH;
+    slot[2] = self->loader; /* in the order of RECORD_FIELDS */
+    slot[3] = self->worker;
+    slot[4] = self->ordinal;
+    slot[5] = self->began_ns;
+    slot[6] = now - self->began_ns;
+    slot[7] = self->collate_since_ns != UNKNOWN ? now - self->collate_since_ns : UNKNOWN;
+    slot[8] = cpu;
+    slot[9] = self->began_ns - self->ended_ns;
+    slot[10] = self->count ? self->count : UNKNOWN;
+    slot[11] = self->slow_index;
+    slot[12] = self->slow_ns;
+    slot[13] = bytes;
+    memset(slot + 14, 0, 7 * sizeof *slot);
+    __atomic_store_n(slot + 21, number, __ATOMIC_RELEASE);
+    show(self->ring, CURSOR_WORD, number);
+    self->ordinal++;
+    rest(self);
+    return 0;
+}
+
+static int end_without(Samples *self) {
+    if (samples_hold(self) < 0)
+        return -1;
+    rest(self);
+    return 0;
+}
+
+static PyObject *samples_begin(Samples *self, PyObject *const *args, Py_ssize_t count) {
+    long reads;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "begin takes how the fetcher reads and the indices");
+        return NULL;
+    }
+    reads = PyLong_AsLong(args[0]);
+    return reads == -1 && PyErr_Occurred() ? NULL : begin_fetch(self, reads, args[1]);
+}
+
+static PyObject *samples_collate(Samples *self, PyObject *unused) {
+    begin_collate(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *samples_end(Samples *self, PyObject *batch) {
+    return end_fetch(self, batch) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *samples_idle(Samples *self, PyObject *unused) {
+    return end_without(self) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static int samples_traverse(Samples *self, visitproc visit, void *arg) {
+    Py_VISIT(self->view.obj);
+    Py_VISIT(self->writer);
+    Py_VISIT(self->numbers);
+    Py_VISIT(self->weigh);
+    return 0;
+}
+
+static int samples_clear(Samples *self) {
+    memory_drop(&self->view, &self->ring);
+    Py_CLEAR(self->writer);
+    Py_CLEAR(self->numbers);
+    Py_CLEAR(self->weigh);
+    return 0;
+}
+
+static void samples_dealloc(Samples *self) {
+    PyObject_GC_UnTrack(self);
+    samples_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static int samples_init(Samples *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"ring", "loader", "worker", "weigh", NULL};
+    PyObject *writer, *weigh, *numbers, *capacity;
+    long long loader, worker;
+    int64_t slots;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OLLO", names, &writer, &loader, &worker, &weigh))
+        return -1;
+    samples_clear(self);
+    if ((numbers = PyObject_GetAttrString(writer, "numbers")) == NULL)
+        return -1;
+    capacity = PyIter_Check(numbers) ? PyObject_GetAttrString(writer, "capacity") : NULL;
+    if (number_and_release(capacity, &slots) < 0 || slots < 1 || slots > CAPACITY) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "that is no ring to write");
+        Py_DECREF(numbers);
+        return -1;
+    }
+    self->numbers = numbers;
+    self->writer = Py_NewRef(writer);
+    self->weigh = Py_NewRef(weigh);
+    self->capacity = slots;
+    self->loader = loader;
+    self->worker = worker;
+    self->samples = self->count = self->sample_since_ns = self->ordinal = 0;
+    self->slow_index = self->slow_ns = self->collate_since_ns = UNKNOWN;
+    self->armed = 1;
+    self->began_ns = self->ended_ns = MONOTONIC();
     return 0;
 }
 
 static PyMemberDef samples_members[] = {
-    INTEGER(Samples, samples), INTEGER(Samples, count),           INTEGER(Samples, slow_index),
-    INTEGER(Samples, slow_ns), INTEGER(Samples, sample_since_ns), {NULL},
+    INTEGER(Samples, samples), INTEGER(Samples, count),           INTEGER(Samples, slow_index), INTEGER(Samples, loader),
+    INTEGER(Samples, slow_ns), INTEGER(Samples, sample_since_ns), INTEGER(Samples, ordinal),    INTEGER(Samples, worker),
+    {NULL},
 };
 
 static PyMethodDef samples_methods[] = {
+    METHOD("begin", samples_begin, METH_FASTCALL),
+    METHOD("collate", samples_collate, METH_NOARGS),
+    METHOD("end", samples_end, METH_O),
+    METHOD("idle", samples_idle, METH_NOARGS),
     METHOD("walk", samples_walk, METH_FASTCALL),
     {NULL},
 };
@@ -952,11 +1278,186 @@ static PyTypeObject SamplesType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "loaderwatch.agent._hot.SampleClock",
     .tp_basicsize = sizeof(Samples),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .tp_new = PyType_GenericNew,
     .tp_init = (initproc)samples_init,
+    .tp_dealloc = (destructor)samples_dealloc,
+    .tp_traverse = (traverseproc)samples_traverse,
+    .tp_clear = (inquiry)samples_clear,
     .tp_members = samples_members,
     .tp_methods = samples_methods,
+};
+
+/* ---- TimedFetch: fetch of a watched fetcher */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *call, *guard, *caught;
+} Fetch;
+
+static int is_tripped(Fetch *self) {
+    PyObject *answer, *guard = Py_XNewRef(self->guard);
+    int tripped;
+    if (guard == NULL)
+        return 1;
+    answer = PyObject_GetAttr(guard, s_tripped);
+    Py_DECREF(guard);
+    if (answer == NULL)
+        return -1;
+    tripped = answer == Py_True;
+    Py_DECREF(answer);
+    return tripped;
+}
+
+/* What is handed to the fetcher in place of its indices. */
+static PyObject *begin_as_told(Samples *clock, PyObject *fetcher, PyObject *indices) {
+    int64_t reads;
+    if (number_and_release(PyObject_GetAttr(fetcher, s_reads), &reads) < 0)
+        return NULL;
+    return begin_fetch(clock, (long)reads, indices);
+}
+
+static PyObject *fetch_timed(Fetch *self, Samples *clock, PyObject *fetcher, PyObject *indices) {
+    PyObject *answer, *type, *error, *trace, *function, *handed = begin_as_told(clock, fetcher, indices);
+    if (handed == NULL) {
+        if (hand_over(self->caught, (PyObject *)clock, 0) < 0)
+            return NULL;
+        handed = Py_NewRef(indices);
+    }
+    function = Py_XNewRef(self->call);
+    if (function == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "a field of the hot path is not set");
+        answer = NULL;
+    } else {
+        PyObject *const both[] = {fetcher, handed};
+        answer = PyObject_Vectorcall(function, both, 2, NULL);
+    }
+    Py_XDECREF(function);
+    Py_DECREF(handed);
+    if (answer != NULL) {
+        if (end_fetch(clock, answer) < 0 && hand_over(self->caught, (PyObject *)clock, 0) < 0)
+            Py_CLEAR(answer);
+        return answer;
+    }
+    PyErr_Fetch(&type, &error, &trace);
+    if (end_without(clock) < 0 && hand_over(self->caught, (PyObject *)clock, 0) < 0) {
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(trace);
+    } else {
+        PyErr_Restore(type, error, trace);
+    }
+    return NULL;
+}
+
+static PyObject *fetch_call(Fetch *self, PyObject *const *args, size_t count, PyObject *names) {
+    PyObject *clock, *answer, *function;
+    int tripped = is_tripped(self);
+    if (tripped < 0)
+        return NULL;
+    if (!tripped && PyVectorcall_NARGS(count) == 2 && names == NULL) {
+        if ((clock = PyObject_GetAttr(args[0], s_loaderwatch)) == NULL)
+            return NULL;
+        if (PyObject_TypeCheck(clock, &SamplesType)) {
+            answer = fetch_timed(self, (Samples *)clock, args[0], args[1]);
+            Py_DECREF(clock);
+            return answer;
+        }
+        Py_DECREF(clock);
+    }
+    if ((function = Py_XNewRef(self->call)) == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "a field of the hot path is not set");
+        return NULL;
+    }
+    answer = PyObject_Vectorcall(function, args, PyVectorcall_NARGS(count), names);
+    Py_DECREF(function);
+    return answer;
+}
+
+static int fetch_init(Fetch *self, PyObject *args, PyObject *kwargs) {
+    PyObject *call, *guard, *caught;
+    if (!PyArg_ParseTuple(args, "OOO", &call, &guard, &caught))
+        return -1;
+    Py_XSETREF(self->call, Py_NewRef(call));
+    Py_XSETREF(self->guard, Py_NewRef(guard));
+    Py_XSETREF(self->caught, Py_NewRef(caught));
+    self->vectorcall = (vectorcallfunc)fetch_call;
+    return 0;
+}
+
+static int fetch_traverse(Fetch *self, visitproc visit, void *arg) {
+    Py_VISIT(self->call);
+    Py_VISIT(self->guard);
+    Py_VISIT(self->caught);
+    return 0;
+}
+
+static int fetch_clear(Fetch *self) {
+    Py_CLEAR(self->call);
+    Py_CLEAR(self->guard);
+    Py_CLEAR(self->caught);
+    return 0;
+}
+
+static void fetch_dealloc(Fetch *self) {
+    PyObject_GC_UnTrack(self);
+    fetch_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyTypeObject FetchType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent._hot.TimedFetch",
+    .tp_basicsize = sizeof(Fetch),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_vectorcall_offset = offsetof(Fetch, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_descr_get = next_of,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)fetch_init,
+    .tp_dealloc = (destructor)fetch_dealloc,
+    .tp_traverse = (traverseproc)fetch_traverse,
+    .tp_clear = (inquiry)fetch_clear,
+};
+
+/* ---- NotedCollate: collate_fn of a watched fetcher, which is looked up right before it is called */
+
+static PyObject *noted_get(PyObject *self, PyObject *fetcher, PyObject *type) {
+    PyObject *clock, *function, *fields;
+    if (fetcher == NULL)
+        return Py_NewRef(self);
+    if ((fields = PyObject_GenericGetDict(fetcher, NULL)) == NULL)
+        return NULL;
+    clock = Py_XNewRef(PyDict_GetItemWithError(fields, s_loaderwatch)); /* that is borrowed */
+    if (clock != NULL && PyObject_TypeCheck(clock, &SamplesType))
+        begin_collate((Samples *)clock);
+    Py_XDECREF(clock);
+    function = PyErr_Occurred() ? NULL : Py_XNewRef(PyDict_GetItemWithError(fields, s_collate_fn));
+    Py_DECREF(fields);
+    if (function == NULL && !PyErr_Occurred())
+        PyErr_SetObject(PyExc_AttributeError, s_collate_fn);
+    return function;
+}
+
+static int noted_set(PyObject *self, PyObject *fetcher, PyObject *function) {
+    PyObject *fields = PyObject_GenericGetDict(fetcher, NULL);
+    int failed;
+    if (fields == NULL)
+        return -1;
+    failed = function != NULL ? PyDict_SetItem(fields, s_collate_fn, function) : PyDict_DelItem(fields, s_collate_fn);
+    Py_DECREF(fields);
+    return failed;
+}
+
+static PyTypeObject NotedType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent._hot.NotedCollate",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_descr_get = noted_get,
+    .tp_descr_set = noted_set,
+    .tp_new = PyType_GenericNew,
 };
 
 /* ---- the module */
@@ -969,15 +1470,20 @@ PyMODINIT_FUNC PyInit__hot(void) {
     PyObject *made, *layout;
     if (intern(&s_task_info, "_task_info") || intern(&s_tasks_outstanding, "_tasks_outstanding") ||
         intern(&s_rcvd_idx, "_rcvd_idx") || intern(&s_request, "request") || intern(&s_deliver, "deliver") ||
-        intern(&s_cool, "cool") || intern(&s_is_cpu, "is_cpu") || intern(&s_moved, "moved") ||
-        intern(&s_look_at_output, "look_at_output") || intern(&s_loaderwatch, "_loaderwatch"))
+        intern(&s_is_cpu, "is_cpu") || intern(&s_moved, "moved") ||
+        intern(&s_look_at_output, "look_at_output") || intern(&s_loaderwatch, "_loaderwatch") ||
+        intern(&s_reads, "_loaderwatch_reads") || intern(&s_tripped, "tripped") || intern(&s_memory, "memory") ||
+        intern(&s_collate_fn, "collate_fn"))
         return NULL;
+    IndicesType.tp_base = &PyList_Type;
     if (PyType_Ready(&ClockType) < 0 || PyType_Ready(&PassType) < 0 || PyType_Ready(&WalkType) < 0 || PyType_Ready(&NextType) < 0 ||
-        PyType_Ready(&SamplesType) < 0 || (made = PyModule_Create(&module)) == NULL)
+        PyType_Ready(&SamplesType) < 0 || PyType_Ready(&IndicesType) < 0 || PyType_Ready(&FetchType) < 0 ||
+        PyType_Ready(&NotedType) < 0 || (made = PyModule_Create(&module)) == NULL)
         return NULL;
-    layout = Py_BuildValue("(Liiiiiiiiiiiiiiiiiiii)", (long long)UNKNOWN, ENDING, STEP, SHORT_STEP, SLOT_FIELDS, HEADER_BYTES, CAPACITY,
+    layout = Py_BuildValue("(Liiiiiiiiiiiiiiiiiiiiiiiiii)", (long long)UNKNOWN, ENDING, STEP, SHORT_STEP, FETCH, SLOT_FIELDS, HEADER_BYTES, CAPACITY,
                            WORDS_AT, CURSOR_WORD, BATCH_WORD, AWAITED_WORD, WAIT_WORD, STEP_WORD, FORWARD_WORD, BACKWARD_WORD,
-                           OPTIMIZER_WORD, TEARDOWN_WORD, STEPS_WORD, SAMPLE_WORD, CPU_CLOCK_ABOVE_NS, LOOK_EVERY);
+                           OPTIMIZER_WORD, TEARDOWN_WORD, IDLE_WORD, FETCH_WORD, COLLATE_WORD, BATCHES_WORD, STEPS_WORD,
+                           SAMPLES_WORD, SAMPLE_WORD, CPU_CLOCK_ABOVE_NS, LOOK_EVERY);
     if (layout == NULL || PyModule_AddObject(made, "LAYOUT", layout) < 0) {
         Py_XDECREF(layout);
         Py_DECREF(made);
@@ -986,7 +1492,10 @@ PyMODINIT_FUNC PyInit__hot(void) {
     if (PyModule_AddObject(made, "PhaseClock", Py_NewRef((PyObject *)&ClockType)) < 0 ||
         PyModule_AddObject(made, "Pass", Py_NewRef((PyObject *)&PassType)) < 0 ||
         PyModule_AddObject(made, "timed_next", Py_NewRef((PyObject *)&NextType)) < 0 ||
-        PyModule_AddObject(made, "SampleClock", Py_NewRef((PyObject *)&SamplesType)) < 0) {
+        PyModule_AddObject(made, "SampleClock", Py_NewRef((PyObject *)&SamplesType)) < 0 ||
+        PyModule_AddObject(made, "TimedIndices", Py_NewRef((PyObject *)&IndicesType)) < 0 ||
+        PyModule_AddObject(made, "timed_fetch", Py_NewRef((PyObject *)&FetchType)) < 0 ||
+        PyModule_AddObject(made, "noted_collate", Py_NewRef((PyObject *)&NotedType)) < 0) {
         Py_DECREF(made);
         return NULL;
     }

@@ -6,30 +6,35 @@ import dataclasses
 import json
 import multiprocessing
 import time
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 from torch.utils.data import get_worker_info
 
-from loaderwatch.agent import everything
+from loaderwatch.agent import construction, everything, roles
 from loaderwatch.agent import loader as loaders
 from loaderwatch.agent.arguments import check_arguments
 from loaderwatch.agent.compilers import hide_from_compile, hide_from_script, show_to_script
 from loaderwatch.agent.describe import describe_loader, synced_buffers
 from loaderwatch.agent.epoch_check import epoch_check
 from loaderwatch.agent.guard import guard, say, shield
+from loaderwatch.agent.naming import name_made
+from loaderwatch.agent.scout import Scout
 from loaderwatch.agent.session import Session, current_session, open_session
 from loaderwatch.agent.steps import StepHooks
 from loaderwatch.agent.watch import Watch
 from loaderwatch.agent.wrapped import is_wrapped, unwrapped, wrap_loader
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.wire import LoaderInfo
 
 URL_WAIT_S: Final = 5.0
 
 _wrappers: Final[list[Any]] = []
 _everywhere: Final[list[StepHooks | None]] = []  # what attach() without a loader was given
 _hooks: StepHooks | None = None
+_scout: Scout | None = None  # finds what _hooks was not given
 _server: str | None = None  # attach(server=)
 
 
@@ -78,7 +83,7 @@ def _attach(session: Session, loader: Any, name: str | None, role: str, model: A
     if loaders.adopt is None:
         loaders.adopt = shield(lambda found: _adopt(session, found))
     hide_from_compile()
-    hooks = shield(_step_hooks)(session, model, optimizer)
+    hooks = shield(_step_hooks)(session, model, optimizer, loader is None or role == "train")
     if loader is None:
         _everywhere.append(hooks)
         everything.watch_everything()
@@ -92,20 +97,24 @@ def _attach(session: Session, loader: Any, name: str | None, role: str, model: A
     return watched if held is None else loader
 
 
-def _step_hooks(session: Session, model: Any, optimizer: Any) -> StepHooks | None:
-    global _hooks
-    if model is None and optimizer is None:
-        return None
+def _step_hooks(session: Session, model: Any, optimizer: Any, trains: bool) -> StepHooks | None:
+    global _hooks, _scout
+    given = model is not None or optimizer is not None
+    if not given and (not trains or (_hooks is not None and _hooks.given)):
+        return None  # what was given with another loader is of that one
     if _hooks is None:
         _hooks = StepHooks(session.recorder)
     if model is not None:
         hide_from_script()
-        _hooks.watch_model(model)
+        _hooks.give_model(model)
     if optimizer is not None:
-        _hooks.watch_optimizer(optimizer)
-    session.change(has_model=_hooks.has_model, has_optimizer=_hooks.has_optimizer)
+        _hooks.give_optimizer(optimizer)
+    if given:
+        session.change(has_model=_hooks.has_model, has_optimizer=_hooks.has_optimizer)
     if model is not None:
         session.change(synced_buffers=synced_buffers(model))
+    if trains and _scout is None:
+        _scout = shield(Scout)(_hooks, session.change)
     return _hooks
 
 
@@ -133,28 +142,63 @@ def _watch(
         if hooks is not None and known.role == "train":
             known.phases = hooks
         return loader
+    guessed = role is None
+    lineage = session.lineage
+    made = construction.made(loader)
     if role is None:
-        role = everything.guess_role(loader, session.info.loaders)
-        name = name or type(getattr(loader, "dataset", loader)).__name__
-    described = session.add_loader(describe_loader(loader, 0, name or role, role, class_name))
-    watch = Watch(
-        described.loader,
-        described.name,
-        role,
-        session.recorder,
-        session.make_probe,
-        session.make_fetch,
-        session.refresh,
-    )
-    if role == "train":
+        name, role = lineage.given(loader) or (None, None)
+        role = role or everything.guess_role(loader, session.info.loaders)
+        name = name or name_made(made, loader, role)
+    elif not loaders.is_dataloader(loader):
+        made = construction.here()
+    info = describe_loader(loader, 0, name or role, role, class_name)
+    watch = _taken_up(session, loader, info, made)
+    if watch is None:
+        described = session.add_loader(info)
+        watch = Watch(
+            described.loader,
+            described.name,
+            role,
+            session.recorder,
+            session.make_probe,
+            session.make_fetch,
+            session.refresh,
+        )
+        lineage.add(loader, info, made, watch)
+        if guessed and role != "train":
+            roles.doubt(watch, session.recorder, partial(_trains_after_all, session, watch, hooks))
+    if watch.role == "train":
         watch.phases = hooks
     _check_epochs(session, loader, watch)
     if loaders.is_dataloader(loader):
         loaders.watch_loader(loader, watch)
         return loader
     wrapper = wrap_loader(loader, watch)
-    _wrappers.append(watch)
+    lineage.hold(watch, wrapper)
+    if watch not in _wrappers:
+        _wrappers.append(watch)
     return wrapper
+
+
+def _trains_after_all(session: Session, watch: Watch, hooks: StepHooks | None) -> None:
+    """It was taken for a loader that evaluates; its next pass has what those that train have."""
+    watch.role, watch.phases = "train", hooks
+    session.change_loader(watch.loader, role="train")
+
+
+def _taken_up(
+    session: Session, loader: Any, info: LoaderInfo, made: construction.Made | None
+) -> Watch | None:
+    """The watch of the loader that this one was made anew for."""
+    found = session.lineage.taken_up(loader, info, made)
+    if found is None:
+        return None
+    watch, changed = found
+    loaders.release(watch)
+    if changed:
+        kept = {"loader": watch.loader, "name": watch.name, "role": watch.role}
+        session.change_loader(watch.loader, **{**msgspec.structs.asdict(info), **kept})
+    return watch
 
 
 def _describe_anew(session: Session, loader: Any, watch: Watch) -> None:
@@ -166,7 +210,7 @@ def _describe_anew(session: Session, loader: Any, watch: Watch) -> None:
 
 def _check_epochs(session: Session, loader: Any, watch: Watch) -> None:
     watch.note_pass = epoch_check(
-        loader, lambda passes: session.change_loader(watch.loader, same_epoch_passes=passes)
+        loader, lambda passes: session.change_loader(watch.loader, same_epoch_passes=passes), watch.note_pass
     )
 
 
@@ -195,10 +239,14 @@ def detach(loader: Any) -> Any:
 
 def _close() -> None:
     """Take every hook out."""
-    global _hooks, _server
+    global _hooks, _scout, _server
     _server = None
     everything.unwatch_everything()
+    roles.forget()
     loaders.adopt = None
+    if _scout is not None:
+        _scout.remove()
+        _scout = None
     if _hooks is not None:
         _hooks.remove()
         _hooks = None

@@ -1,7 +1,7 @@
-"""``python -m loaderwatch.agent.bootstrap [-m] SCRIPT ARGS``: runs somebody's script with hooks in place.
+"""``python -m loaderwatch.agent.bootstrap [-m] SCRIPT ARGS``: runs somebody's script for the doctor.
 
-With LOADERWATCH_DOCTOR in the environment (``FOLDER:FD``) the script runs up to the first batch of its training, and a
-report of its loaders goes to the folder. Without, every loader is attached as it is first iterated, and the script runs.
+LOADERWATCH_DOCTOR in the environment is ``FOLDER:FD``. The script runs up to the first batch of its training, and a report of
+its loaders goes to the folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
-from loaderwatch.agent import ondemand
+from loaderwatch.agent.inspection import Inspection
+from loaderwatch.agent.ondemand import DOCTOR
 
 try:
     import resource
@@ -32,14 +33,7 @@ def main(argv: Sequence[str]) -> None:
     as_module = argv[0] == "-m"
     target, arguments = (argv[1], argv[2:]) if as_module else (argv[0], argv[1:])
     sys.argv = [target, *arguments]
-    asked = os.environ.pop(ondemand.DOCTOR, None)
-    if asked is None:
-        ondemand.install()
-        _run(target, as_module)
-        return
-    from loaderwatch.agent.inspection import Inspection
-
-    folder, _, leash = asked.rpartition(":")
+    folder, _, leash = os.environ.pop(DOCTOR).rpartition(":")
     inspection = Inspection(target, Path(folder), int(leash))
     inspection.install()
     faulthandler.enable()  # where it stands, when it is stopped for taking too long

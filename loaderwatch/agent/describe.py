@@ -87,12 +87,23 @@ def shuffles_by_epoch(sampler: object) -> bool:
 
 
 def shards_of(dataset: object) -> int | None:
-    """Into how many parts an iterable dataset divides its data, if it says so (Hugging Face datasets do)."""
+    """Into how many parts an iterable dataset can be divided among its workers, if it says so; None where it does not.
+
+    A number called ``num_shards`` may as well be that of files, of which any worker reads any part: mosaicml-streaming deals
+    out samples. It is the number of parts where the dataset itself divides by it, as ``shard(num_shards, index)`` of Hugging
+    Face datasets does (before they had that method, their streams had a number only, and gave each worker whole shards).
+    """
+    if not callable(ask(lambda: getattr(dataset, "shard", None))) and not _is_hugging_face(dataset):
+        return None
     for name in ("num_shards", "n_shards"):
         shards = _integer(ask(lambda name=name: getattr(dataset, name, None)))  # type: ignore[misc]
         if shards is not None:
             return shards
     return None
+
+
+def _is_hugging_face(dataset: object) -> bool:
+    return any(one.__module__.partition(".")[0] == "datasets" for one in type(dataset).__mro__)
 
 
 def _class_name(value: object) -> str | None:
@@ -102,10 +113,16 @@ def _class_name(value: object) -> str | None:
 def _batches(loader: Any, iterable: bool | None) -> int | None:
     if iterable:
         return None  # len() of such a loader switches on PyTorch's warnings about lengths
+    if not _is_known(getattr(type(loader), "__len__", None)):
+        return None  # a subclass's own may count by drawing, or want what its constructor is still to make
     sampler = getattr(loader, "_index_sampler", None)
     if sampler is not None and not type(sampler).__module__.startswith("torch."):
         return None  # some batch samplers draw random numbers to count their batches
     return _integer(ask(lambda: len(loader)))
+
+
+def _is_known(function: object) -> bool:
+    return str(getattr(function, "__module__", "")).split(".")[0] in ("torch", "torchdata", "accelerate")
 
 
 def _batch_size(loader: Any) -> int | None:

@@ -7,6 +7,7 @@ faster, and leave the totals to ``settle``.
 from __future__ import annotations
 
 import threading
+import weakref
 from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -53,7 +54,11 @@ def nothing_to_read(iterator: Any) -> tuple[int, int, int]:
 
 
 class Epoch(Pass):
-    """One pass over one watched loader."""
+    """One pass over one watched loader.
+
+    It gets its number with the first ``next``: an iterator that is made and never asked is no epoch. What a subclass of
+    DataLoader reads inside its own iterator is told by that one alone: the iterator inside is silent meanwhile.
+    """
 
     __slots__ = (
         "_added",
@@ -66,19 +71,27 @@ class Epoch(Pass):
         "ended",
         "gap_ns",
         "in_loop",
+        "inner",
         "iter_cpu_ns",
         "iter_ns",
         "kind",
         "off_main_thread",
+        "opened",
         "request_ns",
+        "silent",
         "watch",
         "work_ns",
         "workers",
     )
 
-    def __init__(self, watch: Watch, recorder: Recorder, number: int) -> None:
-        super().__init__(recorder, watch.phases, recorder.ring.numbers, nothing_to_read, watch.loader, number)
+    def __init__(self, watch: Watch, recorder: Recorder) -> None:
+        super().__init__(
+            recorder, watch.phases, recorder.ring.numbers, nothing_to_read, watch.loader, watch.epochs
+        )
         self.watch = watch
+        self.opened = False  # it has its number
+        self.silent = False  # inside the next() of another pass over the same loader, which tells of it
+        self.inner: weakref.ref[Any] | None = None  # PyTorch's iterator that this one was seen to read from
         self._gpu: GpuClock | None = watch.gpu
         # iter(loader), filled in by the watch:
         self.request_ns = monotonic_ns()
@@ -114,7 +127,13 @@ class Epoch(Pass):
         recorder = self.recorder
         self.watch.batches += now[0] - batches
         recorder.batches += now[0] - batches
-        recorder.count_steps(now[1] - steps)
+        if self.trains:
+            recorder.count_steps(now[1] - steps)
+
+    @property
+    def trains(self) -> bool:
+        """Whether its batches are steps of the training; an evaluation's are not."""
+        return self.watch.role == "train"
 
     def cool(self) -> None:
         """Leave the hot path."""
@@ -136,10 +155,52 @@ class Epoch(Pass):
             self.step(),
             awaited,
             step_follows=self.phases is None or not self.phases.has_optimizer,
+            steps_follow=self.trains,
         )
+
+    @property
+    def waits(self) -> bool:
+        """Whether somebody is inside its ``next``."""
+        return self.opened and self.ended is None and not self.delivered_ns
+
+    def open(self) -> None:
+        """It is asked for the first time, or failed before: an epoch."""
+        watch = self.watch
+        self.opened = True
+        self.number = watch.epochs
+        watch.epochs += 1
+        if watch.note_pass is not None:
+            watch.note_pass()
+
+    def read_from(self, inner: Any) -> None:
+        """Tell from now on how PyTorch's own iterator stands that this pass gets its batches from."""
+        if self.inner is not None and self.inner() is inner:
+            return
+        self.inner = self.watch.inner = found = weakref.ref(inner)
+        read = self.watch.reader_of(inner)
+        if self.kind is IterKind.WRAPPED and getattr(inner, "_num_workers", None) == 0:
+            self.kind = IterKind.IN_PROCESS
+        self.read = lambda _: read(one) if (one := found()) is not None else nothing_to_read(None)
+
+    def _is_told_by_another(self, iterator: Any) -> bool:
+        on_main = threading.get_ident() == self.recorder.thread
+        for outer in self.watch.outers:
+            if outer is self or outer.ended is not None:
+                continue
+            if not on_main:
+                return True  # read ahead in a thread: the loop is given what the outer one gives
+            if outer.waits:
+                outer.read_from(iterator)
+                return True
+        return False
 
     def request(self, iterator: Any, now: int) -> None:
         """``next(loader)`` was entered at ``now``: the step before ends, a wait begins."""
+        if self.watch.outers and self._is_told_by_another(iterator):
+            self.silent = True
+            return
+        if not self.opened:
+            self.open()
         recorder = self.recorder
         recorder.cool()
         on_main = threading.get_ident() == recorder.thread
@@ -169,8 +230,9 @@ class Epoch(Pass):
 
     def deliver(self) -> None:
         """The batch is there: the wait ends, a step begins."""
-        if self.ended is not None:
-            return  # detached while it waited
+        if self.silent or self.ended is not None or not self.opened:
+            self.silent = False
+            return  # told by another, or detached while it waited
         cpu = thread_time_ns() if self.cpu_ns else 0
         now = monotonic_ns()
         recorder = self.recorder
@@ -199,7 +261,7 @@ class Epoch(Pass):
             return
         if self._gpu is not None:
             self._gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)
-        elif not self.armed and len(recorder.open_steps) == 1:
+        elif len(recorder.open_steps) == 1:
             self._go_live()  # alone: no step of another loader that this one's waits are part of
 
     def _go_live(self) -> None:
@@ -212,7 +274,8 @@ class Epoch(Pass):
 
     def fail(self, error: BaseException) -> None:
         """``next`` raised: the epoch is exhausted, or the user's code failed."""
-        if self.ended is not None:
+        if self.silent or self.ended is not None or not self.opened:
+            self.silent = False
             return
         took = monotonic_ns() - self.wait_since_ns
         self.recorder.cool()
@@ -235,6 +298,15 @@ class Epoch(Pass):
             return
         recorder = self.recorder
         recorder.cool()
+        watch = self.watch
+        for passes in (watch.passes, watch.outers):
+            if self in passes:
+                passes.remove(self)
+        if not self.opened:
+            self.ended = ended_by
+            if not recorder.depth:
+                recorder.publish_outer(monotonic_ns())
+            return
         if self.delivered_ns:
             if teardown_ns == UNKNOWN:
                 self._end_step(UNKNOWN, 0 if recorder.latest is self else None)
@@ -246,8 +318,8 @@ class Epoch(Pass):
             self._write_begin(UNKNOWN)
         self.ended = ended_by
         self.settle()
-        now = monotonic_ns()
-        self.watch.ended_ns = now if teardown_ns != UNKNOWN else UNKNOWN
+        now = watch.left_ns = monotonic_ns()
+        watch.ended_ns = now if teardown_ns != UNKNOWN else UNKNOWN
         if self in recorder.open_steps:
             recorder.open_steps.remove(self)
         recorder.together.clear()
@@ -295,6 +367,8 @@ class Epoch(Pass):
             no_step = self._added or ((phases is not None or worked_ns is None) and recorder.counts_optimizer)
             counted = _NO_STEP if no_step else _NOTHING
         h2d, forward, backward, optimizer, optimizer_steps, collective = counted
+        if self._added and not recorder.counts_optimizer:
+            optimizer_steps = 0  # the clock has none to count, and the step is another's
         self.work_ns, self._counted = 0, None
         recorder.ring.append(
             RecordKind.STEP,

@@ -12,14 +12,20 @@ PUBLISHED_PASSES: Final = 3
 """Further passes in the same order say nothing new, and publishing costs a file."""
 
 
-def epoch_check(loader: Any, publish: Callable[[int], None]) -> Callable[[], None] | None:
+def epoch_check(
+    loader: Any, publish: Callable[[int], None], earlier: Callable[[], None] | None = None
+) -> Callable[[], None] | None:
     """What to call as each pass over the loader begins; None when its sampler has no epoch to set.
 
-    ``publish`` is told how many passes in a row began with the same epoch.
+    ``publish`` is told how many passes in a row began with the same epoch; those over ``earlier``'s loader count, which this
+    one takes the place of.
     """
     sampler = getattr(loader, "sampler", None)
     if not shuffles_by_epoch(sampler):
         return None
+    if isinstance(earlier, _EpochCheck):
+        earlier.follow(weakref.ref(sampler))
+        return earlier
     return _EpochCheck(weakref.ref(sampler), publish)
 
 
@@ -29,6 +35,10 @@ class _EpochCheck:
         self._publish = publish
         self._epoch: int | None = None
         self._passes = 0
+
+    def follow(self, sampler: weakref.ref[Any]) -> None:
+        """Another one from now on."""
+        self._sampler = sampler
 
     def __call__(self) -> None:
         sampler = self._sampler()

@@ -27,7 +27,6 @@ class EveryIter:
         self._kind: Any = kind
         self._call = call
         self._active = False
-        self._hooks: dict[Any, tuple[Any, Any]] = {}  # by class: ours, and what its own namespace held before
         self._subclassed: tuple[Any, Any] = (None, None)  # the same for ``__init_subclass__``
 
     def install(self) -> None:
@@ -54,15 +53,16 @@ class EveryIter:
     def remove(self) -> None:
         """Give every class its own ``__iter__`` back."""
         self._active = False
-        for kind, (ours, before) in self._hooks.items():
-            _restore(kind, "__iter__", ours, before)
-        self._hooks.clear()
+        for kind in (self._kind, *_descendants(self._kind)):
+            ours = vars(kind).get("__iter__")
+            if self._is_ours(ours):
+                _restore(kind, "__iter__", ours, ours._loaderwatch[1])
         _restore(self._kind, "__init_subclass__", *self._subclassed)
 
     def _put(self, kind: Any) -> None:
         own = kind.__iter__
         leave_out = shield(leave_out_ours)
-        if _is_swap(kind) or any(own is ours for ours, _ in self._hooks.values()):
+        if _is_swap(kind) or self._is_ours(own):
             return  # its parent's, which has the hook
 
         @functools.wraps(own)
@@ -74,8 +74,14 @@ class EveryIter:
                 raise
 
         __iter__._torchdynamo_disable = True  # type: ignore[attr-defined]  # never inlined into a compiled loop
-        self._hooks[kind] = (__iter__, vars(kind).get("__iter__"))
+        # Nothing here holds the class: frameworks make one for each loader.
+        __iter__._loaderwatch = (self, vars(kind).get("__iter__"), __iter__)  # type: ignore[attr-defined]
         kind.__iter__ = __iter__
+
+    def _is_ours(self, function: Any) -> bool:
+        """Whether it is a function that this hook put in; not one that another made in its image."""
+        put = getattr(function, "_loaderwatch", None)
+        return put is not None and put[0] is self and put[2] is function
 
 
 def _restore(kind: Any, name: str, ours: Any, before: Any) -> None:

@@ -15,6 +15,7 @@ import msgspec
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
+from loaderwatch.agent import construction
 from loaderwatch.agent import loader as loaders
 from loaderwatch.agent.describe import describe_loader, is_shuffled
 from loaderwatch.agent.everyiter import EveryIter
@@ -68,6 +69,7 @@ def unwatch_everything() -> None:
     global _hook, _all
     _all = False
     _attached.clear()
+    construction.remove()
     if _hook is not None:
         _hook.remove()
         _hook = None
@@ -75,17 +77,26 @@ def unwatch_everything() -> None:
 
 def _install() -> None:
     global _hook
+    construction.install(DataLoader)
     if _hook is None:
         _hook = EveryIter(DataLoader, arriving)
         _hook.install()
 
 
 def arriving(loader: Any, own: Callable[[Any], Any]) -> Any:
-    """The iterator of a loader that is iterated; it is watched from here on if it is to be."""
+    """The iterator of a loader that is iterated; it is watched from here on if it is to be.
+
+    Whoever asks for a parent's (``super().__iter__()`` in whatever place of a subclass) gets the parent's. Only of what
+    ``iter(loader)`` itself runs is the rest of the way gone again, through the class that times.
+    """
     if loaders.watch_of(loader) is not None:
         return own(loader)
+    asked: Any = type(loader)
+    first = asked.__iter__
+    whole = first is own or getattr(first, "__wrapped__", None) is own
     _take(loader)
-    return iter(loader) if loaders.is_swapped(loader) else own(loader)
+    watched: Any = type(loader)
+    return watched.__iter__(loader) if whole and watched is not asked else own(loader)
 
 
 def _arrived(loader: Any) -> None:
@@ -138,7 +149,7 @@ def guess_role(loader: Any, known: list[LoaderInfo]) -> str:
     """Train or eval, for a loader that nobody attached by hand.
 
     One that is iterated without gradients evaluates, shuffled or not; of the others a shuffled one trains, and the first,
-    also where it is built anew for every epoch.
+    also where it is built anew for every epoch. What is left evaluates, until an optimizer steps with its batches (``roles``).
     """
     if not torch.is_grad_enabled():
         return "eval"

@@ -1,4 +1,5 @@
-"""The hot path: ``__next__`` of a watched iterator, and what it and the hooks on the model keep their books with.
+"""The hot path: ``__next__`` of a watched iterator, ``fetch`` of a watched fetcher, and what these and the hooks on the model
+keep their books with.
 
 All of it comes from ``_hot.c`` where loaderwatch was installed with a compiler, else from ``plain``, which is the same in Python.
 """
@@ -21,20 +22,38 @@ if not os.environ.get("LOADERWATCH_PLAIN"):
         pass
     else:
         # Left of an older checkout, it was compiled for another layout of the ring or has other names.
-        if _hot.LAYOUT == plain.LAYOUT and {*plain.__all__} <= {*dir(_hot)}:
+        if (
+            _hot.LAYOUT == plain.LAYOUT
+            and {*plain.__all__} <= {*dir(_hot)}
+            and hasattr(_hot.PhaseClock, "other_optimizer_ended")
+        ):
             _chosen = _hot
 
 if TYPE_CHECKING:
-    from loaderwatch.agent.plain import Pass, PhaseClock, SampleClock
+    from loaderwatch.agent.plain import Pass, PhaseClock, SampleClock, noted_collate
 else:
     Pass, PhaseClock, SampleClock = _chosen.Pass, _chosen.PhaseClock, _chosen.SampleClock
+    noted_collate = _chosen.noted_collate
 
-__all__ = ["Pass", "PhaseClock", "SampleClock", "nexts_on_the_stack", "timed_next"]
+__all__ = [
+    "Pass",
+    "PhaseClock",
+    "SampleClock",
+    "nexts_on_the_stack",
+    "noted_collate",
+    "timed_fetch",
+    "timed_next",
+]
 
 
 def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """``__next__`` that tells the epoch in ``self._loaderwatch`` about each call of the iterator's own ``__next__``."""
     return _chosen.timed_next(call, _caught, _failed)  # type: ignore[no-any-return]
+
+
+def timed_fetch(call: Callable[..., Any]) -> Callable[..., Any]:
+    """``fetch`` that tells the clock in ``self._loaderwatch`` about each call of the fetcher's own ``fetch``."""
+    return _chosen.timed_fetch(call, guard, _swallowed)  # type: ignore[no-any-return]
 
 
 def nexts_on_the_stack() -> int:
@@ -64,3 +83,14 @@ def _caught(epoch: Any, error: BaseException) -> None:
     except BaseException:
         epoch.fail(error)
         raise
+
+
+def _swallowed(clock: Any, error: BaseException) -> None:
+    """The guard's seam of a fetch.
+
+    Raises:
+        BaseException: what a signal handler raised in the middle of our lines.
+    """
+    if not isinstance(error, Exception):
+        raise error
+    guard.note(error)

@@ -11,7 +11,7 @@ from loaderwatch.agent.epoch import Epoch, nothing_to_read
 from loaderwatch.agent.guard import ask, shield
 from loaderwatch.agent.hot import timed_next
 from loaderwatch.agent.plain.layout import ENDING, Reader
-from loaderwatch.agent.swap import hidden_subclass
+from loaderwatch.agent.swap import hidden_subclass, keep_fields_quick
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, Phase
 
@@ -26,11 +26,16 @@ def is_torch_iterator(iterator: object) -> bool:
 
 
 def watch_iterator(iterator: Any, epoch: Epoch) -> None:
-    """Swap the iterator's class, or hand the new epoch to an iterator that was reset."""
+    """Swap the iterator's class, or hand the new epoch to an iterator that was reset, or is given out once more."""
+    earlier = vars(iterator).get("_loaderwatch")
+    if earlier is not None and earlier.ended is None:
+        earlier.end(EndedBy.BREAK, epoch.request_ns, UNKNOWN)
+    epoch.watch.passes.append(epoch)
     iterator._loaderwatch = epoch
     _read_in_one_frame(iterator, epoch)
     if type(iterator) not in _classes.values():
         iterator.__class__ = _watched_class(type(iterator))
+        keep_fields_quick(iterator)
 
 
 def _read_in_one_frame(iterator: Any, epoch: Epoch) -> None:
@@ -98,6 +103,7 @@ class WrappedIterator:
     def __init__(self, iterator: Any, epoch: Epoch) -> None:
         self._iterator = iterator
         self._loaderwatch = epoch
+        epoch.watch.passes.append(epoch)
 
     def __iter__(self) -> WrappedIterator:
         return self

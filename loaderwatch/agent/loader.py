@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from torch.utils.data import DataLoader
 
-from loaderwatch.agent.epoch import nothing_to_read
+from loaderwatch.agent.epoch import Epoch
 from loaderwatch.agent.fetch import watch_fetcher
 from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import ask, guard, shield
@@ -25,7 +25,8 @@ from loaderwatch.agent.watch import Watch
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import EndedBy, IterKind
 
-_classes: Final[dict[type, type]] = {}
+_classes: Final[weakref.WeakValueDictionary[type, type]] = weakref.WeakValueDictionary()
+"""By the loader's own class: not longer than somebody has a loader of it, as frameworks make a class for each."""
 _watches: Final[dict[int, tuple[weakref.ref[Any], Watch]]] = {}
 _iterators: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
@@ -55,6 +56,15 @@ def watch_loader(loader: Any, watch: Watch) -> None:
     if not is_swapped(loader):
         loader.__class__ = watched_class(type(loader))
     _watches[key] = (weakref.ref(loader, lambda _: _watches.pop(key, None)), watch)
+    watch.reader_of = reader_of
+    _watch_kept(loader, watch)
+
+
+def release(watch: Watch) -> None:
+    """Another loader goes on with this watch: whoever iterates one of those before it, has a loader of its own."""
+    for key, (_, one) in list(_watches.items()):
+        if one is watch:
+            del _watches[key]
 
 
 def unwatch_loader(loader: Any) -> None:
@@ -99,13 +109,13 @@ def _timed_iter(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def __iter__(self: Any) -> Any:
         started = begin(self)
-        if started is None:
-            return call(self)
         try:
             iterator = call(self)
         except BaseException as error:
             failed(started, error)
             raise
+        if started is None:
+            return iterator
         watched = begun(self, started, iterator)
         return iterator if watched is None else watched
 
@@ -129,66 +139,122 @@ def _begin(loader: Any) -> Any:
 def _begun(loader: Any, started: Any, iterator: Any) -> Any:
     watch, epoch = started
     epoch.workers = getattr(loader, "num_workers", 0)
+    built = [one for ref in watch.built if (one := ref()) is not None]
+    watched = iterator
     if is_torch_iterator(iterator):
-        watched = iterator
-        epoch.read = reader_of(iterator)
-        _note_kind(watch, epoch, iterator)
-        watch_iterator(iterator, epoch)
+        _watch_as(iterator, watch, epoch)
+    elif iterator is loader and built and is_torch_iterator(built[-1]):
+        _watch_as(built.pop(), watch, epoch)  # next(loader) asks that one
     else:
         watched = WrappedIterator(iterator, epoch)
         if ask(lambda: hasattr(iterator, "_workers") or hasattr(iterator, "_dataset_fetcher")):
             _note_kind(watch, epoch, iterator)  # PyTorch's own, whose base has another name in this version
         else:
-            # A generator of a subclass: its own loader's iterator is built inside the first next().
+            # Of a subclass, e.g. a generator: PyTorch's iterator is made in here, inside the first next(), or lives on.
             if epoch.kind is IterKind.WRAPPED and epoch.workers:
                 epoch.kind = IterKind.RESET
-            watch.inner = epoch
+            watch.outers.append(epoch)
+            for one in built:
+                _note_made(watch, epoch, one)
+            _watch_kept(loader, watch, epoch)
+        _iterators.add(watched)
     watch.begun(epoch)
-    _iterators.add(watched)
+    for one in built:
+        if one is not watched and is_torch_iterator(one) and "_loaderwatch" not in vars(one):
+            _watch_as(one, watch, Epoch(watch, watch.recorder))
     return watched
 
 
+def _watch_as(iterator: Any, watch: Watch, epoch: Epoch) -> None:
+    """Watch PyTorch's own iterator as this pass."""
+    epoch.read = reader_of(iterator)
+    _note_kind(watch, epoch, iterator)
+    watch_iterator(iterator, epoch)
+    _iterators.add(iterator)
+
+
+def _watch_kept(loader: Any, watch: Watch, outer: Epoch | None = None) -> None:
+    """Watch the iterators that a subclass keeps as its own, made before it was watched or without being asked for.
+
+    Not the one that PyTorch keeps for persistent workers, which begins anew with each pass.
+    """
+    for name, one in list(object.__getattribute__(loader, "__dict__").items()):
+        if name == "_iterator" or not is_torch_iterator(one):
+            continue
+        if "_loaderwatch" not in vars(one):
+            epoch = Epoch(watch, watch.recorder)
+            epoch.kind = IterKind.RESET  # if it has workers, they were started long ago
+            _watch_as(one, watch, epoch)
+        if outer is not None and one is watch.inner() and getattr(one, "_task_info", None):
+            outer.read_from(one)
+
+
 def _failed(started: Any, error: BaseException) -> None:
-    watch, epoch = started
-    watch.begin_failed(epoch)
+    if started is not None:
+        watch, epoch = started
+        watch.begin_failed(epoch)
     leave_out_ours(error)
 
 
 def _note_kind(watch: Watch, epoch: Any, iterator: Any) -> None:
     if hasattr(iterator, "_workers"):
         if epoch.kind is not IterKind.RESET:
-            epoch.kind = IterKind.STARTED
+            epoch.kind = IterKind.REBUILT if watch.made_anew else IterKind.STARTED
+            watch.made_anew = False
     elif hasattr(iterator, "_dataset_fetcher"):
         epoch.kind = IterKind.IN_PROCESS
         watch_fetcher(iterator._dataset_fetcher, watch.in_process_fetch())
 
 
 def _building(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    read_inner = shield(_read_inner)
+    begin = shield(_begin_building)
+    built = shield(_built)
+    failed = shield(_failed)
 
     def _get_iterator(self: Any) -> Any:
         watch = watch_of(self)
         if watch is None:
             return call(self)
-        watch.building = True
+        started = begin(watch)
+        before, watch.building = watch.building, True
         try:
             iterator = call(self)
+        except BaseException as error:
+            failed(started, error)
+            raise
         finally:
-            watch.building = False
-        read_inner(watch, iterator)
+            watch.building = before
+        built(watch, started, iterator)
         return iterator
 
     return _get_iterator
 
 
-def _read_inner(watch: Watch, iterator: Any) -> None:
-    """An iterator was built inside a generator's first ``next``."""
-    epoch = watch.inner
-    if epoch is not None and watch.began is None and epoch.ended is None:
-        epoch.kind = IterKind.WRAPPED
-        _note_kind(watch, epoch, iterator)
-        read, inner = reader_of(iterator), weakref.ref(iterator)
-        epoch.read = lambda _: read(built) if (built := inner()) is not None else nothing_to_read(None)
+def _begin_building(watch: Watch) -> Any:
+    """``_get_iterator`` is entered: by ``iter(loader)``, or by a subclass that goes on from there as it likes."""
+    return None if guard.tripped or watch.began is not None else (watch, watch.begin_fresh())
+
+
+def _built(watch: Watch, started: Any, iterator: Any) -> None:
+    if started is None:
+        if watch.began is not None:
+            watch.built.append(weakref.ref(iterator))
+        return
+    _, epoch = started
+    watch.begun(epoch)
+    for outer in watch.outers:
+        if outer.waits:  # a generator's, inside whose next() we are
+            _note_made(watch, outer, iterator)
+            outer.read_from(iterator)
+    if is_torch_iterator(iterator):
+        epoch.workers = getattr(iterator, "_num_workers", 0)
+        _watch_as(iterator, watch, epoch)
+
+
+def _note_made(watch: Watch, outer: Epoch, iterator: Any) -> None:
+    """PyTorch's iterator was made for this pass."""
+    outer.kind = IterKind.WRAPPED
+    _note_kind(watch, outer, iterator)
 
 
 def _probed_init(base: type) -> property:
@@ -228,6 +294,9 @@ def _plain_reduce(base: Any) -> Callable[[Any, Any], Any]:
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
         reduced = base.__reduce_ex__(self, protocol)
+        names = vars(type(self)).get("__slotnames__")
+        if names is not None and "__slotnames__" not in vars(base):
+            base.__slotnames__ = names  # copyreg notes them with the class, bare with the loader's own
         if not isinstance(reduced, tuple):
             return reduced
         watched = type(self)

@@ -15,8 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from loaderwatch.agent import construction
 from loaderwatch.agent.everyiter import EveryIter
 from loaderwatch.agent.guard import shield
+from loaderwatch.agent.unwatched import await_end, found
 
 MODULE: Final = "torch.utils.data.dataloader"
 DOCTOR: Final = "LOADERWATCH_DOCTOR"
@@ -39,6 +41,7 @@ def start() -> None:
     folder = os.environ.get(DOCTOR_FOLDER)
     if folder is None:
         install()
+        await_end()
     elif DOCTOR not in os.environ:  # else it is the bootstrap, which sees to itself
         install(_inspecting(folder))
 
@@ -84,6 +87,7 @@ def _hook(module: Any) -> None:
 
     def attach_first(loader: Any, own: Callable[[Any], Any]) -> Any:
         hook.remove()
+        shield(found)()
         import loaderwatch
 
         loaderwatch.attach()
@@ -93,6 +97,7 @@ def _hook(module: Any) -> None:
 
     hook = EveryIter(module.DataLoader, attach_first)
     hook.install()
+    construction.install(module.DataLoader)
 
 
 def _hide_from_compile() -> None:

@@ -25,6 +25,13 @@ class OpenStep(Protocol):
     in_loop: bool  # delivered to the training loop itself: in the training thread, and not inside another pass's ``next``
     phases: PhaseClock | None
 
+    @property
+    def trains(self) -> bool:
+        """Whether its batches are steps of the training; an evaluation's are not."""
+
+    def step(self) -> int:
+        """The step's number."""
+
     def work(self, ns: int, phases: PhaseClock | None) -> None:
         """The loop worked for so long with the batch that this pass delivered, during which ``phases`` counted."""
 
@@ -85,7 +92,10 @@ class Recorder:
 
     @property
     def steps(self) -> int:
-        """Optimizer steps if an optimizer is watched, else steps that ended; they count on when that changes."""
+        """Training steps: the optimizer's if one is watched, else those with batches of training loaders that ended.
+
+        They count on when that changes.
+        """
         return self._steps if self._optimizer is None else self._optimizer.steps
 
     @property
@@ -94,7 +104,7 @@ class Recorder:
         return self._optimizer is not None
 
     def count_steps(self, ended: int) -> None:
-        """So many steps ended."""
+        """So many steps with batches of training loaders ended."""
         self._steps += ended
 
     def count_optimizer(self, clock: PhaseClock | None) -> None:
@@ -144,8 +154,12 @@ class Recorder:
         awaited_worker: int = UNKNOWN,
         *,
         step_follows: bool = True,
+        steps_follow: bool = True,
     ) -> None:
-        """Say what goes on since when; ``step_follows``: the step is a number of batches."""
+        """Say what goes on since when.
+
+        ``step_follows``: the step is a number of batches; ``steps_follow``: the batches are steps of the training.
+        """
         self.ring.set_span(
             phase,
             since_ns,
@@ -156,7 +170,7 @@ class Recorder:
             awaited_worker,
             batches=self.batches,
             steps=self.steps,
-            follows=STEP_FOLLOWS * step_follows + STEPS_FOLLOW * (not self.counts_optimizer),
+            follows=STEP_FOLLOWS * step_follows + STEPS_FOLLOW * (steps_follow and not self.counts_optimizer),
         )
 
     @property
@@ -199,22 +213,21 @@ class Recorder:
     def goes_on_with(self, one: OpenStep) -> bool:
         """The loop has a batch of this pass; whether it takes it for the step that it has begun with another's.
 
-        A step has one batch of each pass at most, so each in a ``zip`` of three begins every third of them.
+        A step has one batch of each pass at most, so each in a ``zip`` of three begins every third of them. What an
+        evaluation takes is part of no step.
         """
         steps, together = self.open_steps, self.together
         if not steps or steps[-1] is not one:
             if one in steps:
                 steps.remove(one)
             steps.append(one)
-        if not together:
-            together.append(one)
-        elif one in together:
+        if one in together:
             if len(together) > 1:
                 together[:] = [one]
-        else:
-            together.append(one)
-            return True
-        return False
+            return False
+        begun = any(other.trains for other in together)
+        together.append(one)
+        return one.trains and begun
 
     def publish_outer(self, now: int) -> None:
         """Something inside ended: say what goes on around it since when."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from loaderwatch.agent.watch import Watch
@@ -23,9 +24,10 @@ class TimedSampler:
     def __iter__(self) -> Iterator[Any]:
         began = monotonic_ns()
         indices = iter(self._sampler)
-        return self._timed(indices, monotonic_ns() - began)
+        # chained, so that nothing of ours runs for the indices behind the first
+        return chain.from_iterable(self._timed(indices, monotonic_ns() - began))
 
-    def _timed(self, indices: Iterator[Any], spent_ns: int) -> Iterator[Any]:
+    def _timed(self, indices: Iterator[Any], spent_ns: int) -> Iterator[Iterable[Any]]:
         began = monotonic_ns()
         try:
             first = next(indices)
@@ -33,8 +35,8 @@ class TimedSampler:
             return
         finally:
             self._watch.sampler_ns = monotonic_ns() - began + spent_ns
-        yield first
-        yield from indices
+        yield (first,)
+        yield indices
 
     def __len__(self) -> int:
         return len(self._sampler)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -28,11 +28,13 @@ from loaderwatch.agent.identity import (
     script_name,
 )
 from loaderwatch.agent.launch import keep_streamer, start_streamer
+from loaderwatch.agent.lineage import Lineage
 from loaderwatch.agent.naming import unique
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.signals import free_signal, register_stacks
 from loaderwatch.agent.stderr import has_stderr, share_stderr
 from loaderwatch.agent.threads import thread_limits
+from loaderwatch.agent.unwatched import found
 from loaderwatch.agent.worker import WorkerProbe
 from loaderwatch.core.clock import monotonic_ns, wall_ns
 from loaderwatch.core.config import Settings
@@ -58,12 +60,12 @@ class Session:
         self.pid = os.getpid()
         self.folder = settings.rings_dir / run.run_id
         self.on_close: list[Callable[[], None]] = []
+        self.lineage = Lineage()
         self._changing = threading.RLock()  # several threads may begin an epoch at the same time
         ring = self._make_ring()
         self.recorder = Recorder(ring)
         self.stack_signal = free_signal()
-        self._stacks: IO[bytes] | None = register_stacks(self._file("stack"), self.stack_signal)
-        if self._stacks is None:
+        if not register_stacks(self._file("stack"), self.stack_signal):
             self.stack_signal = 0
         self._finished = False
         self.watched_ns = monotonic_ns()  # when a streamer was last started or looked for
@@ -247,6 +249,7 @@ def open_session(settings: Settings, run: str | None) -> Session | None:
         if run is not None and find_run(run).run_id != _session.run.run_id:
             raise ConfigError(f"run is {run!r}, but this process already records run {_session.run.run_id!r}")
         return _session
+    found()
     name = find_run(run if run is not None else settings.run, redact=settings.redact)
     try:
         session = Session(settings, name)

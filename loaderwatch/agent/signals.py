@@ -14,6 +14,9 @@ _FIRST: Final = 7
 _LAST: Final = 20
 """Offsets from SIGRTMIN that are tried: the lowest ones are what other libraries pick first."""
 
+_registered: Final[dict[int, IO[bytes]]] = {}
+"""By signal: the file that faulthandler writes to, open for as long as it does."""
+
 
 def free_signal() -> int:
     """A real-time signal without a handler in this process; 0 where there are none.
@@ -40,17 +43,18 @@ def _taken_signals() -> set[int]:
     return {number for number in range(1, 65) for mask in masks if mask >> (number - 1) & 1}
 
 
-def register_stacks(path: Path, number: int) -> IO[bytes] | None:
-    """On this signal, append the stacks of all threads to the file.
-
-    Returns the file, which has to stay open; None when there is no signal or no file.
-    """
+def register_stacks(path: Path, number: int) -> bool:
+    """On this signal, append the stacks of all threads to the file; false when there is no signal or no file."""
     if not number:
-        return None
+        return False
     try:
         file = open(path, "ab", buffering=0, opener=opener)  # noqa: SIM115 - Path.open takes no opener; stays open
     except OSError as error:
         say(f"cannot write {path} ({error.strerror}); there will be no stacks of this process")
-        return None
+        return False
     faulthandler.register(number, file=file, all_threads=True, chain=False)
-    return file
+    before = _registered.pop(number, None)
+    _registered[number] = file
+    if before is not None:
+        before.close()
+    return True

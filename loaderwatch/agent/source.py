@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ def frames_outside() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
+@functools.lru_cache(1024)
 def is_script(file: str) -> bool:
     """Whether a file is somebody's own code: neither installed nor a part of Python."""
     parts = Path(file).parts

@@ -4,7 +4,7 @@ H2D is the time from a batch's delivery to the model's first call in that step, 
 not lie in the host's memory: the copy to the device, and whatever else the loop does before that call. PyTorch has no
 public hook on copies. Forward is the outermost module's call with gradients enabled. Backward begins when the first
 gradient reaches the model's output (the loss's own part lies before that) and ends when the autograd engine calls back.
-Optimizer is ``optimizer.step()`` less what a closure spends in the model.
+Optimizer is ``optimizer.step()`` less what a closure spends in the model, and between its forward and its backward.
 
 A hook on the output has to be set anew in every step, which costs more than all others together. So one step of
 ``LOOK_EVERY`` has it and tells how long the gradients take from there to the last parameter, whose hook stays; in the
@@ -56,16 +56,37 @@ class StepHooks(PhaseClock):
             guard.note,
         )
         self.recorder = recorder
+        self.models: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.given_models: weakref.WeakSet[Any] = (
+            weakref.WeakSet()
+        )  # by ``attach``; others are not looked for then
+        self.given_optimizer = False
+        self.given = False  # either
         self._handles: list[Any] = []
-        self._hooked: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._optimizer_handles: list[Any] = []
+        self._optimizer_hooks: list[Hook] = []
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._gradient_hook = Hook(self.gradient_came)
         self._hooks = [self._gradient_hook]
 
+    def give_model(self, model: Any) -> None:
+        """Somebody named this model: it is watched, and none that was found."""
+        if not self.given_models:
+            self.forget_models()
+        self.given = True
+        self.given_models.add(model)
+        self.watch_model(model)
+
+    def give_optimizer(self, optimizer: Any) -> None:
+        """Somebody named this optimizer: its steps are the training's."""
+        self.given = self.given_optimizer = True
+        self.watch_optimizer(optimizer)
+
     def watch_model(self, model: Any) -> None:
         """Hook the outermost module; a second time is a no-op."""
-        if model in self._hooked:
+        if model in self.models:
             return
-        self._hooked.add(model)
+        self.models.add(model)
         self._handles.append(model.register_forward_pre_hook(self._hook(self.forward_began)))
         self._handles.append(model.register_forward_hook(self._hook(self.forward_ended)))
         last = next((one for one in reversed(list(model.parameters())) if one.requires_grad), None)
@@ -87,23 +108,55 @@ class StepHooks(PhaseClock):
             if hasattr(one, "register_step_pre_hook"):
                 inner = one
             one = getattr(one, "optimizer", None)
-        if inner is None or inner in self._hooked:
+        if inner is None or inner in self._optimizers:
             return
-        self._hooked.add(inner)
-        self._handles.append(inner.register_step_pre_hook(self._hook(self.optimizer_began)))
-        self._handles.append(inner.register_step_post_hook(self._hook(self.optimizer_ended)))
+        self._optimizers.add(inner)
+        began, ended = Hook(self.optimizer_began), Hook(self.optimizer_ended)
+        self._optimizer_hooks += began, ended
+        self._optimizer_handles.append(inner.register_step_pre_hook(began))
+        self._optimizer_handles.append(inner.register_step_post_hook(ended))
         self.has_optimizer = True
         self.recorder.cool()
         self.recorder.count_optimizer(self)
 
-    def remove(self) -> None:
-        """Take the hooks out, and silence those that copies of the model have kept."""
+    def count_steps(self, from_the_first: bool) -> None:
+        """An optimizer was found in the middle of a step: from now on its steps are the training's.
+
+        Args:
+            from_the_first: none has stepped before it; else they count on from the steps so far.
+        """
+        recorder = self.recorder
+        recorder.cool()
+        if from_the_first:
+            recorder.count_steps(-recorder.steps)
+        latest = recorder.latest
+        self.steps_finished = max(0, latest.step() - 1) if latest is not None and not from_the_first else 0
+        self.has_optimizer = True
+        recorder.count_optimizer(self)
+        recorder.publish_outer(monotonic_ns())
+
+    def forget_models(self) -> None:
+        """Take the hooks on the models out, and silence those that copies of them have kept."""
         for handle in self._handles:
             handle.remove()
         for hook in self._hooks:
             hook.silence()
         self._handles.clear()
-        self._hooked.clear()
+        self._gradient_hook = Hook(self.gradient_came)
+        self._hooks = [self._gradient_hook]
+        self.models.clear()
+        self.has_model = False
+
+    def remove(self) -> None:
+        """Take all hooks out."""
+        self.forget_models()
+        self._gradient_hook.silence()
+        for handle in self._optimizer_handles:
+            handle.remove()
+        for hook in self._optimizer_hooks:
+            hook.silence()
+        self._optimizers.clear()
+        self.given_models.clear()
         self.memory = None
         self.recorder.cool()
         self.recorder.count_optimizer(None)
@@ -126,7 +179,7 @@ class StepHooks(PhaseClock):
             node.register_prehook(self._gradient_hook)  # half the price of a hook on the tensor
         elif tensor is not None and tensor.requires_grad:
             tensor.register_hook(self._gradient_hook)
-        elif module.training:
+        elif module.training and any(one.requires_grad for one in module.parameters()):
             self.blind_backward = True
 
     def buffers_came(self, *_: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import weakref
 from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from loaderwatch.agent.cuda import cuda_clock
-from loaderwatch.agent.epoch import Epoch, GpuClock
+from loaderwatch.agent.epoch import Epoch, GpuClock, nothing_to_read
 from loaderwatch.agent.hot import PhaseClock
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
@@ -16,6 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from loaderwatch.agent.fetch import FetchClock
+    from loaderwatch.agent.plain.layout import Reader
+
+
+def _nobody() -> None:
+    pass
+
+
+def _reads_nothing(iterator: Any) -> Reader:
+    return nothing_to_read
 
 
 class WorkerProbeMaker(Protocol):
@@ -54,7 +65,15 @@ class Watch:
         self.sampler_ns = UNKNOWN
         self.building = False  # inside the loader's own iterator construction
         self.began: Epoch | None = None  # between begin() and begun()
-        self.inner: Epoch | None = None  # of a generator, whose own iterator is built inside its first next()
+        self.outers: list[Epoch] = []  # passes through an iterator that is not PyTorch's, but may read one
+        self.passes: list[Epoch] = []  # all that somebody may go on with
+        self.left_ns = sys.maxsize  # when the newest of them that ended did; none of the present loader's has
+        self.made_anew = False  # the loader, and its workers are still to be started
+        self.built: list[weakref.ref[Any]] = []  # PyTorch's iterators, made between begin() and begun()
+        self.inner: Callable[[], Any] = (
+            _nobody  # the one that such a pass was seen to read from, while it lives
+        )
+        self.reader_of: Callable[[Any], Reader] = _reads_nothing  # how to read one of those
         self._iter_cpu_ns = 0
         self._refresh = refresh  # looks again who we are: init_process_group may come after attach
         self.note_pass: Callable[[], None] | None = None  # looks at the sampler as a pass begins
@@ -66,12 +85,9 @@ class Watch:
             persistent: the iterator that ``iter`` is going to reset, None when a new one is made.
         """
         self._refresh()
-        if self.note_pass is not None:
-            self.note_pass()
         if self.gpu is None and self.role == "train":
             self.gpu = cuda_clock(self.recorder.ring)
-        epoch = Epoch(self, self.recorder, self.epochs)
-        self.epochs += 1
+        epoch = Epoch(self, self.recorder)
         if persistent is not None:
             earlier = getattr(persistent, "_loaderwatch", None)
             if isinstance(earlier, Epoch) and earlier.ended is None:
@@ -84,6 +100,7 @@ class Watch:
             epoch.gap_ns = epoch.request_ns - self.ended_ns
         self.sampler_ns = UNKNOWN
         self.began = epoch
+        self.built.clear()
         recorder = self.recorder
         recorder.cool()
         if not recorder.outer_waits(own=0):
@@ -116,4 +133,5 @@ class Watch:
     def begin_failed(self, epoch: Epoch) -> None:
         """``iter(loader)`` raised."""
         self.begun(epoch)
+        epoch.open()
         epoch.end(EndedBy.ERROR, epoch.request_ns, epoch.iter_ns)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from torch.utils import data as torch_data
 
@@ -47,12 +47,8 @@ class WorkerProbe:
             self.init(worker_id)
 
 
-_stacks: IO[bytes] | None = None  # stays open as long as the worker
-
-
 def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
     """Open this worker's ring and time every fetch from now on."""
-    global _stacks
     folder = Path(probe.folder)
     pid = os.getpid()
     name = f"worker-{probe.parent_pid}-{probe.loader}-{worker_id}-{pid}"
@@ -74,8 +70,8 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
             )
         return
     ring.set_span(Phase.STARTING, monotonic_ns(), probe.loader)
-    _stacks = register_stacks(folder / f"{name}.stack", probe.stack_signal)
-    stack_signal = probe.stack_signal if _stacks is not None else 0
+    registered = register_stacks(folder / f"{name}.stack", probe.stack_signal)
+    stack_signal = probe.stack_signal if registered else 0
     guard.reset()  # a forked worker has the training process's count
     guard.on_fault = lambda: _publish(ring, stack_signal, finished=False)
     guard.on_fault()

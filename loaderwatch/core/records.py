@@ -58,6 +58,7 @@ class IterKind(enum.IntEnum):
     STARTED = 1  # worker processes were started
     RESET = 2  # persistent workers were reset
     WRAPPED = 3  # any other iterable
+    REBUILT = 4  # worker processes were started, by a loader that was built anew
 
 
 class EndedBy(enum.IntEnum):
@@ -71,10 +72,10 @@ class EndedBy(enum.IntEnum):
 RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
     # One per delivered batch, written when its step ends (the next request, the end of the epoch, or abandonment).
     RecordKind.STEP: (
-        "loader",  # loader id within the process
+        "loader",  # loader id within the process; a training loader's records are training steps, an evaluation's are not
         "epoch",  # of this loader, from 0
         "batch",  # within the epoch, from 0
-        "step",  # optimizer steps finished so far if an optimizer is watched, else batches of this loader so far
+        "step",  # optimizer steps finished so far if an optimizer is watched, else batches of this loader so far, whatever its role
         "request_ns",  # when next(loader) was entered (monotonic in the ring, UTC in tables)
         "wait_ns",  # data wait: time inside next(loader)
         "wait_cpu_ns",  # training-thread CPU time inside it

@@ -25,6 +25,8 @@ SINCE_WORDS: Final[dict[int, int]] = {phase: 4 + place for place, phase in enume
 STEPS_WORD: Final = (
     4 + len(_PHASES) + 5
 )  # behind loader, epoch, what follows the batch, step and batches; then samples
+BATCHES_WORD: Final = STEPS_WORD - 1
+SAMPLES_WORD: Final = STEPS_WORD + 1
 PHASE_NAME_WORD: Final = STEPS_WORD + 2
 _SAMPLE_WORD: Final = PHASE_NAME_WORD + 1  # index and since
 _WORDS: Final = _SAMPLE_WORD + 3  # the version again

@@ -86,6 +86,18 @@ class FlightGroup(msgspec.Struct, frozen=True, kw_only=True):
     entries: list[FlightEntry]
 
 
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a framework is, as it counts itself; told as a stage or an epoch begins."""
+
+    framework: str
+    framework_version: str
+    stage: str | None  # "train" | "validate" | "test" | "predict" | "sanity check"; None: at none any more
+    epoch: Int | None = None  # from 0
+    max_epochs: Int | None = None
+    global_step: Int | None = None
+    at_steps: Int = 0  # our own count at that moment
+
+
 class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One training process: who it is, and whether it lives."""
 
@@ -96,6 +108,9 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     started_ns: Int  # UTC
     state: str = "live"  # "live" | "finished" | "crashed"
     exit: str | None = None  # its last words: "exit code 1", "uncaught ValueError: ..."; None if it said none
+    steps: Int | None = (
+        None  # training steps that it had done when it ended, as its ring says; None while it lives
+    )
     exit_code: Int | None = None  # as the kernel has it: 3 is exit code 3, -9 is SIGKILL; None if not known
     name: str = ""  # script
     argv: list[str] = []
@@ -107,6 +122,10 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     phase_names: list[str] = []
     has_model: bool = False
     has_optimizer: bool = False
+    phases_missing: str | None = (
+        None  # why forward and backward are not timed: "optimizer", "model" or "many" (docs/http-api.md)
+    )
+    progress: Progress | None = None  # None: no framework tells
     faults: Int = 0  # our own faults that the guard swallowed, there and in its workers
     tripped: bool = False
     cuda: bool = False
@@ -142,8 +161,10 @@ class SpanInfo(msgspec.Struct, frozen=True, kw_only=True):
     awaited_worker: Int | None = None
     sample_index: Int | None = None
     sample_since_ns: Int | None = None  # UTC
-    batches: Int = 0
-    steps: Int = 0
+    batches: Int = 0  # of all loaders
+    steps: Int = (
+        0  # of the training, in this process: optimizer steps, else batches taken from training loaders
+    )
     samples: Int = 0
     phase_name: str | None = None
     alive: bool = True

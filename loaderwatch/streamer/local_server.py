@@ -119,7 +119,8 @@ class ServerFinder:
     def _launch(self) -> Target | None:
         log_path = self._settings.logs_dir / "server.log"
         # --resume: one that was killed meanwhile comes back with its limits and the addresses it notifies.
-        arguments = ("-m", "loaderwatch", "serve", "--data-dir", str(self._settings.data_dir), "--resume")
+        serve = ("-m", "loaderwatch", "serve", "--data-dir", str(self._settings.data_dir))
+        arguments = (*serve, "--resume", "--started-by", "run")
         environ = {k: v for k, v in os.environ.items() if k != "LOADERWATCH_SERVER"}
         try:
             process = spawn_detached(arguments, log_path, environ)

@@ -135,9 +135,15 @@ class Roster:
             status = member.ring.reader.status()
             state = "live" if member.alive else "finished" if status.finished else "crashed"
             faults = status.faults + in_workers[member.pid]
+            span = None if member.alive else member.ring.span()
             result.append(
                 msgspec.structs.replace(
-                    info, state=state, exit_code=member.exit_code, faults=faults, tripped=status.tripped
+                    info,
+                    state=state,
+                    steps=None if span is None else span.steps,
+                    exit_code=member.exit_code,
+                    faults=faults,
+                    tripped=status.tripped,
                 )
             )
         return result

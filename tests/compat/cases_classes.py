@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, IterDataPipe, graph_settings
 from torch.utils.data.datapipes.iter import IterableWrapper
 
-from tests.compat.case import ATTACHED, Watcher, batches, case, failure
+from tests.compat.case import ATTACHED, EVERYTHING, FORK, RUN, Watcher, batches, case, failure
 from tests.compat.datasets import Squares
 
 
@@ -209,6 +209,44 @@ def subclasses(watch: Watcher) -> Any:
         seen += [loaders[1].extra, loaders[2].length, failure(lambda: setattr(loaders[3], "new", 1))]  # noqa: B023
         seen += [loaders[5].describe(), loaders[6]._iterator.mark if n else None]
         seen += [copy.copy(loaders[0]).factor, type(pickle.loads(pickle.dumps(loaders[5]))) is Mixed]
+    return seen
+
+
+class Repeating:
+    """Begins its sampler anew for ever."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler = sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield from self.sampler
+
+
+class Everlasting(DataLoader[Any]):
+    """Its workers outlive the epochs, as timm's and YOLOv5's do."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        object.__setattr__(self, "batch_sampler", Repeating(self.batch_sampler))
+        self.iterator = super().__iter__()
+
+    def __len__(self) -> int:
+        repeating: Any = self.batch_sampler
+        return len(repeating.sampler)
+
+    def __iter__(self) -> Any:
+        for _ in range(len(self)):
+            yield next(self.iterator)
+
+
+@case(quick=(FORK, ATTACHED, EVERYTHING, RUN))
+def iterators_that_outlive_the_epochs(watch: Watcher) -> Any:
+    seen: list[Any] = []
+    for n in (0, 2):
+        loader = watch(Everlasting(Squares(), 5, num_workers=n, shuffle=True))
+        seen += [str(type(loader.iterator)), sorted(vars(loader)), len(loader)]
+        seen += [batches(loader), batches(loader, most=2), next(loader.iterator), batches(loader)]
     return seen
 
 

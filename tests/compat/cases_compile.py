@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from tests.compat.case import ATTACHED, Watcher, case, seed
+from tests.compat.case import Watcher, case, seed
 from tests.compat.training import Net, data, error_of, setup, state, train
 
 OLD: Final = tuple(int(part) for part in torch.__version__.split(".")[:2]) <= (2, 4)
@@ -53,7 +53,7 @@ def _counted(body: Callable[[], Any], *, stepping: bool = False) -> list[Any]:
     ]
 
 
-@case(ways=(ATTACHED,))
+@case()
 def compiled_model(watch: Watcher) -> Any:
     """Attached before compiling, after it, and the compiled one attached; whole graphs, with another size at the end."""
     seen: list[Any] = []
@@ -79,7 +79,7 @@ def compiled_model(watch: Watcher) -> Any:
     return seen
 
 
-@case(ways=(ATTACHED,))
+@case()
 def compiled_in_place(watch: Watcher) -> Any:
     def body() -> Any:
         model, optimizer, loader = setup(watch)
@@ -89,7 +89,7 @@ def compiled_in_place(watch: Watcher) -> Any:
     return _counted(body)
 
 
-@case(ways=(ATTACHED,))
+@case()
 def compiled_step(watch: Watcher) -> Any:
     """A whole step as one compiled function, with autocast and a clipped gradient."""
 
@@ -135,7 +135,7 @@ def compiled_loop(watch: Watcher) -> Any:
     return [_counted(body, stepping=True), _counted(stepped, stepping=True)]
 
 
-@case(ways=(ATTACHED,))
+@case()
 def compiled_copies(watch: Watcher) -> Any:
     """Copies of a watched model are compiled, and trained, as those of any other."""
     import copy
@@ -149,7 +149,7 @@ def compiled_copies(watch: Watcher) -> Any:
     return _counted(body)
 
 
-@case(ways=(ATTACHED,))
+@case()
 def exported(watch: Watcher) -> Any:
     model, optimizer, loader = setup(watch)
     losses = train(model, optimizer, loader)
@@ -162,7 +162,7 @@ def exported(watch: Watcher) -> Any:
     return [losses, made.module()(torch.ones(3, 4)), str(made.graph), train(model.train(), optimizer, loader)]
 
 
-@case(ways=(ATTACHED,), long=True)
+@case(long=True)
 def compiled_by_inductor(watch: Watcher) -> Any:
     """The default backend, which needs a C++ compiler."""
 

@@ -189,14 +189,15 @@ def _outcome(process: Process) -> Outcome:
     run = ["-m", "loaderwatch", "run", "--", *python] if process.way == RUN else []
     command = [*python, *run, "-m", "tests.compat.child", json.dumps(order)]
     try:
-        return _run_to_its_end(command, env, directory, limit)
+        return run_to_its_end(command, env, directory, limit)
     finally:
-        _kill_streamers(directory)
+        kill_streamers(directory)
         shutil.rmtree(load_settings(env).rings_dir, ignore_errors=True)
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _run_to_its_end(command: list[str], env: dict[str, str], directory: Path, limit: float) -> Outcome:
+def run_to_its_end(command: list[str], env: dict[str, str], directory: Path, limit: float) -> Outcome:
+    """Run a command in a directory; what it left there and how it ended. Past the limit it is killed, with all it started."""
     outcome = Outcome({})
     # Files, not pipes: a worker that is left behind must not keep us reading.
     with (directory / "stdout").open("wb") as out, (directory / "stderr").open("wb") as err:
@@ -237,7 +238,7 @@ def _kill_group(child: subprocess.Popen[bytes]) -> None:
         child.wait()
 
 
-def _kill_streamers(directory: Path) -> None:
+def kill_streamers(directory: Path) -> None:
     """They are in sessions of their own, and wait for a server that never comes."""
     mark = f"LOADERWATCH_DIR={directory}".encode()
     for process in Path("/proc").glob("[0-9]*"):

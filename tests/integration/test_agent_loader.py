@@ -27,6 +27,7 @@ import loaderwatch
 from loaderwatch.agent import ondemand
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKind
 from tests.conftest import RingFolder
+from tests.waiting import PATIENCE_S, Stopwatch
 
 pytestmark = [
     pytest.mark.usefixtures("data_dir", "no_streamer"),
@@ -100,7 +101,6 @@ def test_worker_processes(method: str, rings: RingFolder) -> None:
     steps = main.of(RecordKind.STEP)
     assert [step["batch"] for step in steps] == list(range(12))
     assert all(step["awaited_worker"] == step["batch"] % 2 for step in steps)
-    assert max(step["wait_ns"] for step in steps[1:]) > 50e6  # the slow sample
     (begin,) = main.of(RecordKind.EPOCH_BEGIN)
     assert (begin["iter_kind"], begin["workers"], begin["drained"]) == (IterKind.STARTED, 2, 0)
     assert 0 < begin["sampler_ns"] < begin["iter_ns"]
@@ -113,9 +113,12 @@ def test_worker_processes(method: str, rings: RingFolder) -> None:
     assert sorted(ring.worker for ring in workers) == [0, 1]
     fetches = [fetch for ring in workers for fetch in ring.of(RecordKind.FETCH)]
     assert len(fetches) == 12
-    slowest = max(fetches, key=lambda fetch: fetch["slow_ns"])
-    assert (slowest["slow_index"], slowest["samples"], slowest["bytes"]) == (20, 4, 4 * 8)
-    assert slowest["slow_ns"] > 150e6 > slowest["cpu_ns"]
+    (slowest,) = (fetch for fetch in fetches if fetch["slow_index"] == 20)
+    assert (slowest["samples"], slowest["bytes"]) == (4, 4 * 8)
+    assert slowest["fetch_ns"] >= slowest["slow_ns"] >= 200e6
+    assert slowest["cpu_ns"] < slowest["fetch_ns"] - 100e6  # it slept
+    waited = steps[5]  # for that sample, until it was there
+    assert waited["request_ns"] + waited["wait_ns"] > slowest["request_ns"] + slowest["fetch_ns"]
     assert all(0 <= fetch["collate_ns"] < fetch["fetch_ns"] for fetch in fetches)
     assert all(ring.span is not None and ring.span.phase is Phase.IDLE for ring in workers)
     assert all(ring.status.finished for ring in workers)
@@ -297,11 +300,13 @@ def test_loader_inside_a_dataset_is_not_counted_twice(rings: RingFolder) -> None
 
     loader = loaderwatch.attach(DataLoader(Outer(), batch_size=1))
     third = loaderwatch.attach(DataLoader(Squares(1), batch_size=1), name="third")
+    around = Stopwatch()
     for _ in third:
-        batches(loader)
+        with around():
+            batches(loader)
     (step,) = [step for step in rings.main().of(RecordKind.STEP) if step["loader"] == 2]
     waits = sum(s["wait_ns"] for s in rings.main().of(RecordKind.STEP) if s["loader"] == 1)
-    assert 0.4e9 < waits <= step["nested_ns"] < waits + 0.2e9
+    assert 0.4e9 <= waits <= step["nested_ns"] <= around.total_ns
 
 
 def test_other_thread_is_marked(rings: RingFolder) -> None:
@@ -381,11 +386,23 @@ def test_any_order_and_prefetch_are_read(rings: RingFolder) -> None:
 
 
 def test_cached_batches_behind_a_slow_one(rings: RingFolder) -> None:
-    loader = loaderwatch.attach(DataLoader(Squares(32, slow=0, slow_s=0.5), batch_size=4, num_workers=2))
-    iterator = iter(loader)
-    batches(iterator)
+    read_on = torch.multiprocessing.Event()
+
+    class Behind(Squares):
+        def __getitem__(self, index: int) -> torch.Tensor:
+            if index == 0:
+                assert read_on.wait(PATIENCE_S)
+            if index == 12:  # the other worker's second batch: its first one is on its way
+                read_on.set()
+            return super().__getitem__(index)
+
+    loader = loaderwatch.attach(DataLoader(Behind(32, slow=0, slow_s=0.5), batch_size=4, num_workers=2))
+    batches(iter(loader))
     steps = rings.main().of(RecordKind.STEP)
-    assert steps[0]["wait_ns"] > 0.4e9
+    (slow,) = (
+        fetch for ring in rings.workers() for fetch in ring.of(RecordKind.FETCH) if fetch["slow_index"] == 0
+    )
+    assert steps[0]["request_ns"] + steps[0]["wait_ns"] > slow["request_ns"] + slow["fetch_ns"]
     assert steps[1]["cached"] >= 1  # the other worker's batches came first
 
 
@@ -398,8 +415,8 @@ def test_everything_is_watched_without_a_loader(rings: RingFolder) -> None:
     batches(loader)
     info = rings.processes()[0]
     assert [(one.name, one.role) for one in info.loaders] == [
-        ("TensorDataset", "eval"),
-        ("Squares", "train"),
+        ("validation loader (TensorDataset)", "eval"),
+        ("training loader (Squares)", "train"),
     ]
     assert len(rings.main().of(RecordKind.STEP)) == 6
     loaderwatch.detach()
@@ -414,16 +431,19 @@ def test_a_training_loader_that_is_built_anew_still_trains(rings: RingFolder) ->
         batches(DataLoader(Squares(8), batch_size=2))
         batches(DataLoader(Squares(4), batch_size=2))
     infos = rings.processes()[0].loaders
-    assert [one.role for one in infos] == ["train", "eval"] * 3
+    assert [one.role for one in infos] == ["train", "eval"]
 
 
 def test_loaders_of_several_threads_get_numbers_and_names_of_their_own(rings: RingFolder) -> None:
     loaderwatch.attach()
     start = threading.Barrier(8)
 
+    kept = []
+
     def train(_: int) -> int:
         loader = DataLoader(Squares(6), batch_size=2)
-        start.wait(30)
+        kept.append(loader)
+        start.wait(PATIENCE_S)
         return len(batches(loader))
 
     with ThreadPoolExecutor(8) as pool:
@@ -572,18 +592,18 @@ def test_an_iterator_in_two_threads_of_which_one_waits() -> None:
         def __getitem__(self, index: int) -> int:
             if threading.current_thread() is not threading.main_thread():
                 waiting.set()
-                assert go_on.wait(30)
+                assert go_on.wait(PATIENCE_S)
             return index
 
     iterator: Any = iter(loaderwatch.attach(DataLoader(Slow(), batch_size=None)))
     seen = [next(iterator)]
     other = threading.Thread(target=lambda: seen.append(next(iterator)))
     other.start()
-    assert waiting.wait(30)
+    assert waiting.wait(PATIENCE_S)
     seen += [next(iterator) for _ in range(10)]
     assert iterator._loaderwatch.thread  # on the hot path
     go_on.set()
-    other.join(30)
+    other.join(PATIENCE_S)
     seen += list(iterator)
     assert sorted(seen) == list(range(50))  # and conftest raises what the guard swallowed
 
@@ -607,8 +627,7 @@ def test_interrupts_anywhere_leave_the_watching_whole(raised: type[BaseException
     before = signal.signal(signal.SIGALRM, late)
     chance = random.Random(7)
     try:
-        until = time.monotonic() + 3
-        while time.monotonic() < until:
+        for _ in range(300):
             with contextlib.suppress(raised):
                 try:
                     signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 2e-3))

@@ -14,8 +14,9 @@ import pytest
 
 from loaderwatch.core.records import RecordKind
 from tests.conftest import RingFolder
+from tests.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.usefixtures("data_dir", "no_streamer"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.usefixtures("data_dir", "no_streamer"), pytest.mark.timeout(900)]
 
 SCRIPT = """
 import datetime, gc, sys, time
@@ -36,7 +37,7 @@ loader = DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=4)
 loaderwatch.attach(loader, model=model, optimizer=optimizer)
 for (x,) in loader:
     if slow:
-        time.sleep(0.04)
+        time.sleep(0.1)
     model(x).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
@@ -66,21 +67,22 @@ def test_the_wait_for_the_slow_rank_is_measured(buffers: bool, tmp_path: Path, r
         stderr=subprocess.PIPE,
     )
     try:
-        _, said = process.communicate(timeout=90)
+        _, said = process.communicate(timeout=PATIENCE_S)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 0, said.decode()[-2000:]
     ranks = {info.pid: info.rank for info in rings.processes()}
     assert {(info.backend, info.collective_timeout_s) for info in rings.processes()} == {("gloo", 420.0)}
-    waits = {}
+    shares = {}
     for main in rings.mains():
         steps = main.of(RecordKind.STEP)[2:]
-        waits[ranks[main.pid]] = float(np.median([step["collective_ns"] for step in steps])) / 1e9
+        shares[ranks[main.pid]] = float(
+            np.median([step["collective_ns"] / step["step_ns"] for step in steps])
+        )
         for step in steps:
             assert 0 <= step["collective_ns"] <= step["forward_ns"] + step["backward_ns"]
-    assert waits[0] > 0.03
-    assert waits[1] < 0.02
+    assert shares[0] > 0.5 > shares[1]  # of a step that is as long as rank 1 sleeps, and what is left
 
 
 LIGHTNING_SCRIPT = """
@@ -121,7 +123,7 @@ def test_ranks_that_lightning_starts_are_one_run(tmp_path: Path, rings: RingFold
         start_new_session=True,
     )
     try:
-        said, _ = process.communicate(timeout=100)
+        said, _ = process.communicate(timeout=PATIENCE_S)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

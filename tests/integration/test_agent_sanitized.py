@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 CHECKED = "address,undefined"
 TESTS = ("tests/unit/agent/test_agent_hot.py", "tests/integration/test_agent_steps.py")
@@ -21,7 +23,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 def _library(name: str) -> str:
     """Where the compiler has it; it answers with the bare name when it has none."""
     said = subprocess.run(
-        ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, timeout=30, check=True
+        ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     path = said.stdout.strip()
     if not Path(path).is_absolute():
@@ -44,7 +46,7 @@ def test_the_hot_path_under_sanitizers(tmp_path: Path) -> None:
     target = agent / f"_hot{sysconfig.get_config_var('EXT_SUFFIX')}"
     command = ["gcc", "-std=c11", "-g", "-O1", f"-fsanitize={CHECKED}", "-fno-omit-frame-pointer", "-fwrapv"]
     command += ["-fPIC", "-shared", f"-I{include}", os.fspath(agent / "_hot.c"), "-o", os.fspath(target)]
-    subprocess.run(command, check=True, timeout=120)
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
     environ = {
         **os.environ,
         "PYTHONPATH": os.fspath(tmp_path),
@@ -54,7 +56,12 @@ def test_the_hot_path_under_sanitizers(tmp_path: Path) -> None:
     }
     loaded = "import loaderwatch.agent._hot as hot; print(hot.__file__)"
     told = subprocess.run(
-        [sys.executable, "-c", loaded], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", loaded],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert told.stdout.strip() == os.fspath(target), told.stderr
     ran = subprocess.run(

@@ -13,6 +13,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.demo.stand_in import SimulatedGpu, build, environment, write_script
 from tests.fakes.receiver import Receiver
 from tests.fakes.streaming import Streaming
+from tests.waiting import PATIENCE_S
 
 pytestmark = [
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc"),
@@ -48,7 +49,7 @@ def test_ten_samples_a_second_and_the_rank_by_its_pid(data_dir: Path, tmp_path: 
         ]
         write_script(script, gpus)
         it.stream()
-        receiver.wait_for(lambda: len(floats(receiver, "utilization_ratio", 1)) >= 40, 30)
+        receiver.wait_for(lambda: len(floats(receiver, "utilization_ratio", 1)) >= 40)
         infos = receiver.in_order()[-1].gpus
         assert [(g.gpu, g.uuid, g.rank, g.simulated) for g in infos] == [
             (0, "GPU-other", None, True),
@@ -69,7 +70,9 @@ def test_ten_samples_a_second_and_the_rank_by_its_pid(data_dir: Path, tmp_path: 
             for t, gpu in zip(receiver.column("gpus", "t_ns"), receiver.column("gpus", "gpu"), strict=True)
             if gpu == 1
         ]
-        assert (stamps[-1] - stamps[-31]) / 30 == pytest.approx(0.1e9, rel=0.5)
+        seconds = receiver.column("hosts", "t_ns")  # once a second, and as late as the machine is slow
+        within = [t for t in stamps if seconds[0] <= t < seconds[-1]]
+        assert 4 < len(within) / (len(seconds) - 1) < 20
         # GPU 1 falls off the bus; later it comes back.
         write_script(script, [gpus[0], SimulatedGpu("GPU-mine", errors=[("*", "NVML_ERROR_GPU_IS_LOST")])])
         receiver.wait_for(lambda: len(floats(receiver, "utilization_ratio", 0)) > 12)
@@ -78,7 +81,7 @@ def test_ten_samples_a_second_and_the_rank_by_its_pid(data_dir: Path, tmp_path: 
         receiver.wait_for(lambda: len(floats(receiver, "utilization_ratio", 0)) >= other + 2)
         assert len(floats(receiver, "utilization_ratio", 1)) <= count + 2
         write_script(script, gpus)
-        receiver.wait_for(lambda: len(floats(receiver, "utilization_ratio", 1)) > count + 10, 30)
+        receiver.wait_for(lambda: len(floats(receiver, "utilization_ratio", 1)) > count + 10)
 
 
 def test_no_driver_is_said_in_plain_words(data_dir: Path, tmp_path: Path) -> None:
@@ -102,6 +105,6 @@ def test_a_driver_that_hangs_does_not_stop_the_records(data_dir: Path, tmp_path:
     with Receiver() as receiver, Streaming(data_dir, receiver.url, **environment(library, script)) as it:
         trainee = it.write(steps=200, period_s=0.01, finish=True)
         streamer = it.stream()
-        assert trainee.wait(20) == 0
-        assert streamer.wait(20) == 0
+        assert trainee.wait(PATIENCE_S) == 0
+        assert streamer.wait(PATIENCE_S) == 0
         assert receiver.column("steps", "batch") == list(range(200))

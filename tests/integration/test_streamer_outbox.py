@@ -13,6 +13,7 @@ import pytest
 from loaderwatch.core.wire import row_count
 from tests.fakes.receiver import Receiver
 from tests.fakes.streaming import Streaming, kill, wait_for
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 
@@ -28,14 +29,14 @@ def test_a_server_that_was_away_gets_everything(data_dir: Path, free_port: int) 
         first = it.stream()
         wait_for(lambda: len(_outbox(it)) >= 4)
         kill(first.pid)
-        first.wait(10)
+        first.wait(PATIENCE_S)
         second = it.stream()
         wait_for(lambda: len(_outbox(it)) >= 8)
         with Receiver(free_port) as receiver:
-            receiver.wait_for(lambda: len(receiver.envelopes) >= 10, 40)
+            receiver.wait_for(lambda: len(receiver.envelopes) >= 10)
             os.kill(trainee.pid, signal.SIGKILL)
-            trainee.wait(10)
-            assert second.wait(30) == 0
+            trainee.wait(PATIENCE_S)
+            assert second.wait(PATIENCE_S) == 0
             batches = receiver.column("steps", "batch")
             assert batches == list(range(len(batches)))
             assert [e.seq for e in receiver.in_order()] == list(range(1, len(receiver.envelopes) + 1))
@@ -59,7 +60,7 @@ def test_what_could_not_be_sent_is_sent_by_the_next_run(data_dir: Path, free_por
         waiting = len(_outbox(old))
     with Receiver(free_port) as receiver, Streaming(data_dir, url, run_id="new") as new:
         new.write(steps=20, period_s=0.01, finish=True)
-        assert new.stream().wait(30) == 0
+        assert new.stream().wait(PATIENCE_S) == 0
         receiver.wait_for(lambda: sum(e.run_id == "old" for e in receiver.in_order()) >= waiting)
         wait_for(lambda: not new.streamer_pids())
         assert not _outbox(new)
@@ -74,8 +75,8 @@ def test_rings_that_nobody_reads_are_adopted_by_the_next_run(data_dir: Path) -> 
             assert trainee.stdout.readline() == "written\n"
         with Streaming(data_dir, receiver.url, run_id="new") as new:
             new.write(steps=20, period_s=0.01, finish=True)
-            assert new.stream().wait(30) == 0
-            wait_for(lambda: not new.streamer_pids(), 30)
+            assert new.stream().wait(PATIENCE_S) == 0
+            wait_for(lambda: not new.streamer_pids())
         rows = sum(
             row_count(e.tables["steps"])
             for e in receiver.in_order()
@@ -96,10 +97,10 @@ def test_a_full_outbox_drops_the_oldest_and_says_how_many(data_dir: Path, free_p
         sizes = [path.stat().st_size for path in _outbox(it)]
         assert sum(sizes[1:]) <= 60_000  # the oldest stays: it may have been sent
         with Receiver(free_port) as receiver:
-            receiver.wait_for(lambda: receiver.lost("outbox") > 0, 40)
+            receiver.wait_for(lambda: receiver.lost("outbox") > 0)
             os.kill(trainee.pid, signal.SIGKILL)
-            trainee.wait(10)
-            assert streamer.wait(30) == 0
+            trainee.wait(PATIENCE_S)
+            assert streamer.wait(PATIENCE_S) == 0
             batches = receiver.column("steps", "batch")
             lost_steps = sum(
                 loss.count
@@ -124,16 +125,16 @@ def test_broken_files_are_set_aside(data_dir: Path, free_port: int) -> None:
         wait_for(lambda: len(_outbox(it)) >= 5)
         for pid in it.streamer_pids():
             kill(pid)
-        first.wait(10)
+        first.wait(PATIENCE_S)
         third = _outbox(it)[2]
         third.write_bytes(third.read_bytes()[:-7])
         (third.parent / "state.json").write_text("{")
         second = it.stream()
         with Receiver(free_port) as receiver:
-            receiver.wait_for(lambda: len(receiver.envelopes) >= 8, 40)
+            receiver.wait_for(lambda: len(receiver.envelopes) >= 8)
             os.kill(trainee.pid, signal.SIGKILL)
-            trainee.wait(10)
-            assert second.wait(30) == 0
+            trainee.wait(PATIENCE_S)
+            assert second.wait(PATIENCE_S) == 0
             seqs = [e.seq for e in receiver.in_order()]
             assert seqs == [seq for seq in range(1, seqs[-1] + 1) if seq != 3]
             assert len({stream for stream, _ in receiver.envelopes}) == 1
@@ -183,11 +184,11 @@ def test_a_busy_server_is_asked_again_and_a_wrong_token_is_said_once(data_dir: P
         trainee = it.write(steps=60, period_s=0.01, hang=3600)
         it.stream()
         # After a 404 the streamer waits for half a minute, so it is the last answer here.
-        receiver.wait_for(lambda: len(receiver.tokens) >= 5, 40)
+        receiver.wait_for(lambda: len(receiver.tokens) >= 5)
         assert not receiver.envelopes
         assert [path.name for path in it.settings.outbox_dir.rglob("*.rejected")] == []
         kill(trainee.pid)
-        trainee.wait(10)
+        trainee.wait(PATIENCE_S)
         assert trainee.stderr is not None
         said = [line for line in trainee.stderr.read().splitlines() if "refuses" in line]
         assert len(said) == 1
@@ -201,7 +202,7 @@ def test_a_server_that_was_never_there_is_said_once(data_dir: Path, free_port: i
         it.stream()
         wait_for(lambda: len(_outbox(it)) > 32, 60)  # 16 s: tries are up to 8 s apart then
         kill(trainee.pid)
-        trainee.wait(10)
+        trainee.wait(PATIENCE_S)
         assert trainee.stderr is not None
         (said,) = trainee.stderr.read().splitlines()
         assert f"http://127.0.0.1:{free_port} cannot be reached" in said
@@ -217,7 +218,7 @@ def test_a_rejected_envelope_is_said_once(data_dir: Path) -> None:
         it.stream()
         receiver.wait_for(lambda: len(receiver.in_order()) > 3)
         kill(trainee.pid)
-        trainee.wait(10)
+        trainee.wait(PATIENCE_S)
         assert trainee.stderr is not None
         said = [line for line in trainee.stderr.read().splitlines() if "no such column" in line]
         assert len(said) == 1
@@ -231,10 +232,10 @@ def test_a_page_that_cannot_be_started_is_said(data_dir: Path) -> None:
         it.settings.token_path.write_bytes(b"\xff damaged")
         trainee = it.write()
         it.stream()
-        wait_for(lambda: "ended with exit code" in it.log(), 40)
-        wait_for(lambda: len(_outbox(it)) > 20, 40)
+        wait_for(lambda: "ended with exit code" in it.log())
+        wait_for(lambda: len(_outbox(it)) > 20)
         kill(trainee.pid)
-        trainee.wait(10)
+        trainee.wait(PATIENCE_S)
         assert trainee.stderr is not None
         (said,) = trainee.stderr.read().splitlines()
         assert "the page cannot be started" in said
@@ -246,11 +247,11 @@ def test_what_the_last_envelopes_pushed_out_is_counted_too(data_dir: Path, free_
     with Streaming(data_dir, f"http://127.0.0.1:{free_port}", LOADERWATCH_OUTBOX_BYTES="1") as it:
         trainee = it.write(steps=400, period_s=0.005, finish=True)
         streamer = it.stream()
-        trainee.wait(20)
+        trainee.wait(PATIENCE_S)
         wait_for(lambda: "outbox is full" in it.log())
         time.sleep(4)  # its last envelope has been made
         with Receiver(free_port) as receiver:
-            assert streamer.wait(40) == 0
+            assert streamer.wait(PATIENCE_S) == 0
             arrived = len(receiver.column("steps", "batch"))
             counted = sum(e.count for env in receiver.in_order() for e in env.losses if e.rank == 0)
         assert arrived < 400

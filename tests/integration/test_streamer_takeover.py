@@ -11,6 +11,7 @@ import pytest
 
 from tests.fakes.receiver import Receiver
 from tests.fakes.streaming import Streaming, wait_for
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 
@@ -24,7 +25,7 @@ def test_records_arrive_exactly_once_over_three_deaths(data_dir: Path) -> None:
         it.stream()
         for round_number in range(3):
             # The active one respawns a standby within some seconds; the first is started here to save them.
-            wait_for(lambda: len(it.streamer_pids()) == 2, 40)
+            wait_for(lambda: len(it.streamer_pids()) == 2)
             count = len(receiver.envelopes)
             active = _active(it)
             time.sleep(0.13 * round_number)  # at different points of the tick
@@ -33,8 +34,8 @@ def test_records_arrive_exactly_once_over_three_deaths(data_dir: Path) -> None:
             if round_number < 2:
                 it.stream()
         os.kill(trainee.pid, signal.SIGKILL)
-        trainee.wait(10)
-        wait_for(lambda: not it.streamer_pids(), 30)
+        trainee.wait(PATIENCE_S)
+        wait_for(lambda: not it.streamer_pids())
         streams = {stream for stream, _ in receiver.envelopes}
         assert len(streams) == 1
         seqs = [seq for _, seq in sorted(receiver.envelopes)]
@@ -50,7 +51,7 @@ def test_the_active_streamer_brings_a_standby(data_dir: Path) -> None:
     with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
         it.write(period_s=0.02)
         it.stream()
-        wait_for(lambda: len(it.streamer_pids()) == 2, 30)
+        wait_for(lambda: len(it.streamer_pids()) == 2)
         time.sleep(6)
         assert len(it.streamer_pids()) == 2
 
@@ -58,7 +59,7 @@ def test_the_active_streamer_brings_a_standby(data_dir: Path) -> None:
 def _active(it: Streaming) -> int:
     """Who holds the lock, as the kernel says."""
     inode = (it.folder / "streamer.lock").stat().st_ino
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         for line in Path("/proc/locks").read_text().splitlines():
             fields = line.split()

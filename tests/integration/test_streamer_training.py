@@ -16,6 +16,7 @@ import pytest
 from loaderwatch.core.config import load_settings
 from tests.fakes.receiver import Receiver
 from tests.fakes.streaming import Streaming, kill_group, wait_for
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 
@@ -75,12 +76,12 @@ def test_a_blocked_sample_brings_worker_index_and_stack(data_dir: Path, tmp_path
             receiver.wait_for(lambda: {0, 1} <= set(receiver.column("processes", "worker")))
             assert set(receiver.column("fetches", "worker")) == {0, 1}
             os.kill(trainee.pid, signal.SIGKILL)
-            trainee.wait(10)
-            receiver.wait_for(lambda: receiver.in_order()[-1].final, 30)
+            trainee.wait(PATIENCE_S)
+            receiver.wait_for(lambda: receiver.in_order()[-1].final)
             assert receiver.in_order()[-1].processes[0].state == "crashed"
         finally:
             kill_group(trainee.pid)  # with the worker that sleeps
-            trainee.communicate(timeout=10)
+            trainee.communicate(timeout=PATIENCE_S)
 
 
 def test_a_killed_worker_is_the_reason_that_is_shown(data_dir: Path, tmp_path: Path) -> None:
@@ -95,8 +96,8 @@ def test_a_killed_worker_is_the_reason_that_is_shown(data_dir: Path, tmp_path: P
             )
             blocked = next(s for s in receiver.in_order()[-1].spans if s.sample_index == 40)
             os.kill(blocked.pid, signal.SIGKILL)
-            trainee.wait(30)
-            receiver.wait_for(lambda: receiver.in_order()[-1].final, 30)
+            trainee.wait(PATIENCE_S)
+            receiver.wait_for(lambda: receiver.in_order()[-1].final)
             last = receiver.in_order()[-1].processes[0]
             assert last.state == "crashed"
             assert last.exit is not None
@@ -104,7 +105,7 @@ def test_a_killed_worker_is_the_reason_that_is_shown(data_dir: Path, tmp_path: P
             assert any(s.pid == blocked.pid and not s.alive for e in receiver.in_order() for s in e.spans)
         finally:
             kill_group(trainee.pid)
-            trainee.communicate(timeout=10)
+            trainee.communicate(timeout=PATIENCE_S)
 
 
 def test_without_a_server_one_is_started_and_stays(data_dir: Path, tmp_path: Path) -> None:
@@ -117,12 +118,16 @@ def test_without_a_server_one_is_started_and_stays(data_dir: Path, tmp_path: Pat
         it.environ["LOADERWATCH_RUN"] = "train"
         settings = load_settings(it.environ)
         trainee = subprocess.run(
-            [sys.executable, str(script)], env=it.environ, capture_output=True, timeout=100, check=False
+            [sys.executable, str(script)],
+            env=it.environ,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
         assert trainee.returncode == 0, trainee.stderr
-        wait_for(settings.server_path.exists, 40)
+        wait_for(settings.server_path.exists)
         server = json.loads(settings.server_path.read_bytes())
-        wait_for(lambda: not it.streamer_pids(), 40)
+        wait_for(lambda: not it.streamer_pids())
         assert len(it.pids("serve")) == 1
         runs = _get(server["url"] + "/api/v1/runs", json.loads(settings.token_path.read_bytes())["viewer"])
         assert [(run["state"], run["world_size"]) for run in runs] == [("finished", 1)]
@@ -130,7 +135,7 @@ def test_without_a_server_one_is_started_and_stays(data_dir: Path, tmp_path: Pat
 
 def _get(url: str, token: str) -> list[dict[str, object]]:
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         with urllib.request.urlopen(request, timeout=10) as response:
             runs: list[dict[str, object]] = json.load(response)

@@ -3,17 +3,28 @@
 ``_hot.c`` is the same, compiled when loaderwatch is installed; this package says what both do, and takes its place where there
 was no compiler (``hot.py`` decides). After a step of the user's model nothing of ours is in the processor's caches: every
 function called, every object and every line of memory touched costs several times what it costs in a loop of its own. So
-the usual case (training thread, batches that come without a long wait, nothing nested) is spelled out here: two clocks, one
+the usual case (training thread, nothing nested) is spelled out here: two clocks, one
 record of the step that ended, and five words of the open span. All that can be known later is left to ``Epoch.settle``
 and to the reader of the ring; everything else goes through ``Epoch.request`` and ``Epoch.deliver``.
 """
 
 from __future__ import annotations
 
+from loaderwatch.agent.plain.fetches import noted_collate, timed_fetch
 from loaderwatch.agent.plain.layout import LAYOUT
 from loaderwatch.agent.plain.nexts import nexts_on_the_stack, timed_next
 from loaderwatch.agent.plain.passes import Pass
 from loaderwatch.agent.plain.phases import PhaseClock
-from loaderwatch.agent.plain.samples import SampleClock
+from loaderwatch.agent.plain.samples import SampleClock, TimedIndices
 
-__all__ = ["LAYOUT", "Pass", "PhaseClock", "SampleClock", "nexts_on_the_stack", "timed_next"]
+__all__ = [
+    "LAYOUT",
+    "Pass",
+    "PhaseClock",
+    "SampleClock",
+    "TimedIndices",
+    "nexts_on_the_stack",
+    "noted_collate",
+    "timed_fetch",
+    "timed_next",
+]

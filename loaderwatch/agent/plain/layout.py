@@ -10,8 +10,10 @@ from loaderwatch.core.ring import HEADER_BYTES, MAIN_CAPACITY, SHORT_STEP, Memor
 from loaderwatch.core.span import (
     AWAITED_WORD,
     BATCH_WORD,
+    BATCHES_WORD,
     CURSOR_WORD,
     SAMPLE_AT,
+    SAMPLES_WORD,
     SINCE_WORDS,
     STEPS_WORD,
     WORDS_AT,
@@ -45,6 +47,9 @@ FORWARD: Final = SINCE_WORDS[Phase.FORWARD]
 BACKWARD: Final = SINCE_WORDS[Phase.BACKWARD]
 OPTIMIZER: Final = SINCE_WORDS[Phase.OPTIMIZER]
 TEARDOWN: Final = SINCE_WORDS[Phase.TEARDOWN]
+IDLE: Final = SINCE_WORDS[Phase.IDLE]
+FETCH: Final = SINCE_WORDS[Phase.FETCH]
+COLLATE: Final = SINCE_WORDS[Phase.COLLATE]
 _NOWHERE: Final = memoryview(bytearray(8 * (STEPS_WORD + 1))).cast("q")
 
 LAYOUT: Final = (
@@ -52,6 +57,7 @@ LAYOUT: Final = (
     ENDING,
     STEP_KIND,
     SHORT_STEP,
+    int(RecordKind.FETCH),
     SLOT_FIELDS,
     HEADER_BYTES,
     MAIN_CAPACITY,
@@ -65,7 +71,12 @@ LAYOUT: Final = (
     BACKWARD,
     OPTIMIZER,
     TEARDOWN,
+    IDLE,
+    FETCH,
+    COLLATE,
+    BATCHES_WORD,
     STEPS_WORD,
+    SAMPLES_WORD,
     (SAMPLE_AT - WORDS_AT) // 8,
     CPU_CLOCK_ABOVE_NS,
     LOOK_EVERY,

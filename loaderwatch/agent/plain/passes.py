@@ -183,7 +183,7 @@ class Pass(InSpan):
         words[BATCH_WORD] = batch + 1
         words[AWAITED_WORD] = awaited
         words[WAIT if awaited != ENDING else TEARDOWN] = now
-        if not ready:
+        if self.armed or not ready:
             self.cpu_ns = thread_time_ns()
         return True
 
@@ -200,7 +200,5 @@ class Pass(InSpan):
         self._words[STEP] = self.delivered_ns = arrived
         self.wait_ns = wait = arrived - self.wait_since_ns
         self.wait_cpu_ns = cpu
+        self.armed = wait > CPU_CLOCK_ABOVE_NS
         self.batch += 1
-        if wait > CPU_CLOCK_ABOVE_NS:
-            self.armed = True
-            self.recorder.cool()

@@ -173,6 +173,10 @@ class PhaseClock(InSpan):
             self.backward_ns += now - since
             self.backward_since = 0
             self._in_head = False
+            if 0 < self.optimizer_since < self.model_ended_at:
+                self.model_ns_before -= (
+                    since - self.model_ended_at
+                )  # the closure's: the loss, between the passes
             self.model_ended_at = now
             self._words[BACKWARD] = UNKNOWN
         except Exception as fault:  # noqa: BLE001 - the guard's seam
@@ -186,14 +190,23 @@ class PhaseClock(InSpan):
 
     def optimizer_ended(self, *_: Any) -> None:
         """It returned."""
+        if self._optimizer_over():
+            self.optimizer_steps += 1
+            self.steps_finished += 1
+            words = self._words
+            words[STEPS_WORD] = self.steps = self.steps + 1
+            words[OPTIMIZER] = UNKNOWN
+
+    def other_optimizer_ended(self, *_: Any) -> None:
+        """The ``step`` of one returned whose steps are not the training's: a second optimizer of the same loop."""
+        if self._optimizer_over():
+            self._words[OPTIMIZER] = UNKNOWN
+
+    def _optimizer_over(self) -> bool:
         since = self.optimizer_since
         if not since:
-            return
+            return False
         inside = self.forward_ns + self.backward_ns - self.model_ns_before  # a closure's
         self.optimizer_ns += monotonic_ns() - since - inside
         self.optimizer_since = 0
-        self.optimizer_steps += 1
-        self.steps_finished += 1
-        words = self._words
-        words[STEPS_WORD] = self.steps = self.steps + 1
-        words[OPTIMIZER] = UNKNOWN
+        return True

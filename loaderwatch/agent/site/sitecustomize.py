@@ -1,13 +1,15 @@
-"""Read by every Python that ``loaderwatch run -- COMMAND`` or a script under the doctor starts, because its folder is on PYTHONPATH.
+"""Read by every Python that ``loaderwatch run`` or a script under the doctor starts, because its folder is on PYTHONPATH.
 
 Gives way to the environment's own ``sitecustomize``, then hooks into DataLoader.
 """
 
 import importlib
+import os
 import sys
 from pathlib import Path
 
 _HERE = str(Path(__file__).resolve().parent)
+_HOME = str(Path(__file__).resolve().parents[3])
 sys.path[:] = [entry for entry in sys.path if entry != _HERE]
 _ours = sys.modules.pop("sitecustomize", None)
 try:
@@ -16,9 +18,14 @@ except ModuleNotFoundError:
     if _ours is not None:
         sys.modules["sitecustomize"] = _ours
 
+_is_script = os.environ.get("LOADERWATCH_SCRIPT", "").startswith(f"{os.getpid()}:")
+if _is_script:
+    sys.path.append(_HOME)  # `python -m loaderwatch` may have found it in the working directory alone
 try:
     from loaderwatch.agent.ondemand import start
 except ModuleNotFoundError:
     pass  # another Python, which does not have loaderwatch
 else:
     start()
+if _is_script:
+    sys.path.remove(_HOME)

@@ -176,6 +176,8 @@ class ProcessSampler:
                     return None
                 began_s, times = process.create_time(), process.cpu_times()
                 rss_bytes, threads = process.memory_info().rss, process.num_threads()
+                if not rss_bytes:
+                    return None  # it ended while it was asked: a zombie has no memory
         except psutil.NoSuchProcess:
             return None
         except psutil.Error:

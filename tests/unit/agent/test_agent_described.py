@@ -73,10 +73,38 @@ class Sharded(IterableDataset[int]):
     def __iter__(self) -> Iterator[int]:
         return iter(range(8))
 
+    def shard(self, num_shards: int, index: int) -> Sharded:
+        return self
 
-def test_shards_of_a_stream(rings: RingFolder) -> None:
-    loaderwatch.attach(DataLoader(Sharded()))
-    assert described(rings).shards == 6
+
+class Files(IterableDataset[int]):
+    """Lies in so many files and deals out samples, as mosaicml-streaming's: any worker reads any part of any file."""
+
+    num_shards = 6
+    shards = ("a.mds",) * 6
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(8))
+
+
+class Early(IterableDataset[int]):
+    """As Hugging Face's were before they had ``shard``."""
+
+    n_shards = 5
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(8))
+
+
+Early.__module__ = "datasets.iterable_dataset"
+
+
+@pytest.mark.parametrize(("stream", "shards"), [(Sharded, 6), (Files, None), (Early, 5)])
+def test_shards_of_a_stream(
+    rings: RingFolder, stream: type[IterableDataset[int]], shards: int | None
+) -> None:
+    loaderwatch.attach(DataLoader(stream()))
+    assert described(rings).shards == shards
 
 
 def test_thread_limits_that_are_set() -> None:

@@ -23,6 +23,7 @@ from loaderwatch.agent.identity import (
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from tests.fakes.cuda import FakeCuda
+from tests.waiting import PATIENCE_S
 
 TORCHRUN = {
     "RANK": "3",
@@ -97,7 +98,7 @@ def runs_of_a_script(**env: str) -> list[str]:
     plain = {name: value for name, value in os.environ.items() if name not in LIGHTNING and name != "RANK"}
     command = [sys.executable, "-c", SAY_BOTH]
     return subprocess.run(
-        command, env={**plain, **env}, check=True, text=True, capture_output=True, timeout=60
+        command, env={**plain, **env}, check=True, text=True, capture_output=True, timeout=PATIENCE_S
     ).stdout.split()
 
 

@@ -19,6 +19,7 @@ from loaderwatch.core.config import load_settings
 from loaderwatch.core.lock import STREAMER_LOCK
 from loaderwatch.streamer.election import FileLock
 from tests.fakes.streaming import wait_for
+from tests.waiting import PATIENCE_S
 
 SAY = """#!/bin/sh
 exec {python} -c 'import json, os, sys; print(json.dumps([sys.argv[1:], os.getppid(), os.getcwd(), dict(os.environ)]))' "$@"
@@ -39,7 +40,7 @@ def test_streamer_is_nobodys_child(data_dir: Path, tmp_path: Path, monkeypatch: 
     before = children()
     start_streamer(settings, "run-1", "my run")
     log = settings.logs_dir / "streamer-run-1.log"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while not log.read_text().endswith("\n") and time.monotonic() < deadline:
         time.sleep(0.05)
     arguments, parent, directory, environ = json.loads(log.read_text())
@@ -79,7 +80,7 @@ def test_a_streamer_is_brought_when_both_were_killed(
     lock.release()
     assert keep_streamer(settings, run, 0) >= now
     log = settings.logs_dir / "streamer-run-1.log"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while not log.read_text().endswith("\n") and time.monotonic() < deadline:
         time.sleep(0.05)
     assert json.loads(log.read_text())[0][-1] == "my run"

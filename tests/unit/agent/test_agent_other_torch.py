@@ -20,6 +20,7 @@ from loaderwatch.agent.epoch import nothing_to_read
 from loaderwatch.agent.iterator import reader_of
 from loaderwatch.core.records import UNKNOWN, IterKind, RecordKind
 from tests.conftest import RingFolder
+from tests.waiting import PATIENCE_S
 
 
 def uncounted() -> int:
@@ -178,7 +179,7 @@ def run(source: list[str], *before: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-W", "error", *before, "-c", code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -212,10 +213,10 @@ def test_a_script_that_loaderwatch_runs_goes_on_too(data_dir: Path, tmp_path: Pa
     broken = BROKEN.format(module="loaderwatch.agent.iterator", error="ImportError('no')")
     script.write_text("".join(map(textwrap.dedent, [broken, TRAIN, LOOP, LOOP])))
     shown = subprocess.run(
-        [sys.executable, "-m", "loaderwatch.agent.bootstrap", str(script)],
+        [sys.executable, "-m", "loaderwatch", "run", str(script)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     line = "[[0.0, 1.0], [2.0, 3.0]] DataLoader\n"

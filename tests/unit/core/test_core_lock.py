@@ -14,6 +14,7 @@ import pytest
 from loaderwatch.core import lock
 from loaderwatch.streamer import election
 from loaderwatch.streamer.election import FileLock, clear_away, elect
+from tests.waiting import PATIENCE_S
 
 
 def locking(fd: int, mode: int, size: int) -> None:
@@ -55,11 +56,11 @@ def test_a_standby_waits_as_long_as_it_takes(tmp_path: Path) -> None:
     standing_by = threading.Event()
     heir = threading.Thread(target=lambda: offices.append(elect(tmp_path, standing_by.set)))
     heir.start()
-    assert standing_by.wait(10)
+    assert standing_by.wait(PATIENCE_S)
     time.sleep(1.0)
     assert heir.is_alive()
     active.lock.release()
-    heir.join(10)
+    heir.join(PATIENCE_S)
     assert offices[0] is not None
     assert offices[0].inherited
     offices[0].lock.release()

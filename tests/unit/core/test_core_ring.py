@@ -36,6 +36,7 @@ from loaderwatch.core.span import (
     STEPS_FOLLOW,
     STEPS_WORD,
 )
+from tests.waiting import PATIENCE_S
 
 IDENTITY = RingIdentity(pid=7, parent_pid=6, loader=1, worker=2, created_ns=99)
 END = (0, 1, 2, 3, 4, 5)
@@ -248,7 +249,7 @@ def test_reader_beside_a_writer_that_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "a.ring"
     process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], start_new_session=True)
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while not path.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         reader = RingReader(path)
@@ -262,6 +263,6 @@ def test_reader_beside_a_writer_that_is_killed(tmp_path: Path) -> None:
             assert span is None or span.loader == span.epoch == span.since_ns
     finally:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE_S)
     last = reader.drain(cursor, final=True)
     assert reader.pending(last.cursor) == 0

@@ -12,6 +12,7 @@ from loaderwatch.streamer.__main__ import is_private
 from loaderwatch.streamer.election import FileLock, Office, elect, standby_missing
 from loaderwatch.streamer.succession import is_orphan
 from tests.fakes.streaming import wait_for
+from tests.waiting import PATIENCE_S
 
 HOLD = """
 import sys, time
@@ -63,7 +64,7 @@ def test_active_standby_and_one_too_many(tmp_path: Path) -> None:
     assert elect(tmp_path) is None
     assert not is_orphan(tmp_path)
     first.lock.release()
-    waiting.join(10)
+    waiting.join(PATIENCE_S)
     assert heirs[0] is not None
     assert heirs[0].inherited
     heirs[0].lock.release()
@@ -96,5 +97,5 @@ def test_a_lock_on_a_file_that_was_removed_does_not_count(tmp_path: Path) -> Non
         path.unlink()
     folder.rmdir()
     first.lock.release()
-    waiting.join(10)
+    waiting.join(PATIENCE_S)
     assert heirs == [None]

@@ -23,6 +23,7 @@ from loaderwatch.streamer.samplers.process import ProcessSampler, pid_alive, pro
 from loaderwatch.streamer.samplers.procfs import ProcessFiles
 from tests.fakes.ring_writer import open_rings
 from tests.fakes.streaming import wait_for
+from tests.waiting import Stopwatch
 
 SECOND = 10**9
 NOWHERE = Path("/nowhere")
@@ -39,11 +40,12 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def burn(seconds: float) -> None:
-    """Use so much CPU time, however long that takes on a busy machine."""
+def burn(seconds: float) -> float:
+    """Use so much CPU time, however long that takes on a busy machine; returns what is sure to be seen of it."""
     until = time.process_time() + seconds
     while time.process_time() < until:
         pass
+    return seconds - 0.03  # the kernel counts in ticks
 
 
 def test_the_host_says_little_and_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +56,7 @@ def test_the_host_says_little_and_never_zero(monkeypatch: pytest.MonkeyPatch) ->
     known = {name: value for name, value in first.items() if value is not None}
     assert set(known) == {"memory_available_bytes", "memory_total_bytes", "streamer_rss_bytes"}
     assert min(float(value) for value in known.values()) > 2**20
-    burn(0.3)
+    burnt = burn(0.3)
     row = dict(zip(HOST, sampler.sample(os.getpid(), SECOND + 3 * SECOND // 10), strict=True))
     assert {name for name, value in row.items() if value is not None} == {
         *known,
@@ -62,7 +64,8 @@ def test_the_host_says_little_and_never_zero(monkeypatch: pytest.MonkeyPatch) ->
         "streamer_cpu_ratio",
     }
     assert 0 < float(row["cpu_ratio"] or 0) <= 1
-    assert 0.3 < float(row["streamer_cpu_ratio"] or 0) < 1.5
+    ratio = float(row["streamer_cpu_ratio"] or 0)
+    assert burnt <= 0.3 * ratio <= time.process_time(), "what it burnt, and no more than it ever used"
     info = sampler.info("")
     assert (info.memory_bytes, info.shm_bytes, info.boot_id) == (known["memory_total_bytes"], None, None)
 
@@ -76,10 +79,11 @@ def test_a_process_says_its_cpu_and_memory() -> None:
     assert (first.state, first.read_chars, first.traced, first.wchan) == (None, None, None, None)
     values = dict(zip(PROCESS, first.values, strict=True))
     assert {name for name, value in values.items() if value is not None} == {"rss_bytes", "threads"}
-    burn(0.3)
+    burnt = burn(0.3)
     second = sampler.sample(files, SECOND + 3 * SECOND // 10)
     assert second is not None
-    assert 0.3 < float(dict(zip(PROCESS, second.values, strict=True))["cpu_ratio"] or 0) < 1.5
+    ratio = float(dict(zip(PROCESS, second.values, strict=True))["cpu_ratio"] or 0)
+    assert burnt <= 0.3 * ratio <= time.process_time()
     assert sampler.look(files) is None
     sampler.forget_dead(set())
     third = sampler.sample(files, 2 * SECOND)
@@ -132,11 +136,15 @@ def test_suspends_are_noticed_on_macos(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
     monkeypatch.setattr(time, "CLOCK_UPTIME_RAW", 8, raising=False)
     monkeypatch.setattr(time, "clock_gettime_ns", lambda _: time.monotonic_ns() + slept)
-    before = clock.slept_ns()
-    slept = 3600 * SECOND
-    assert clock.slept_ns() - before == pytest.approx(3600 * SECOND, abs=SECOND)
+    around = Stopwatch()
+    with around():
+        before = clock.slept_ns()
+        slept = 3600 * SECOND
+        after = clock.slept_ns()
+    assert abs(after - before - 3600 * SECOND) <= around.total_ns
     monkeypatch.delattr(time, "CLOCK_UPTIME_RAW")
-    assert clock.boot_ns() == pytest.approx(time.monotonic_ns(), abs=SECOND)  # Windows, where it counts them
+    began = time.monotonic_ns()
+    assert began <= clock.boot_ns() <= time.monotonic_ns()  # Windows, where it counts them
 
 
 def test_lines_go_to_a_stderr_that_was_handed_on() -> None:
@@ -161,11 +169,9 @@ def test_a_stderr_that_takes_nothing_is_not_waited_for() -> None:
             os.write(write, b"x" * 65536)
     os.set_blocking(write, True)
     stderr = JobStderr(write)
-    began = time.monotonic()
     said = [stderr.write(f"line {number}") for number in range(2 * MOST_WAITING)]
     assert MOST_WAITING <= sum(said) <= MOST_WAITING + 1
-    stderr.close()
-    assert time.monotonic() - began < 2
+    stderr.close()  # a close that waited would wait for ever: nobody reads yet
     with os.fdopen(read, "rb") as file:
         assert file.read().lstrip(b"x").startswith(b"line 0\nline 1\n")
     wait_for(lambda: "job stderr" not in [thread.name for thread in threading.enumerate()])

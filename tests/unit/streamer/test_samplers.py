@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from loaderwatch.core.records import TABLES
@@ -36,6 +37,7 @@ from loaderwatch.streamer.samplers.procfs import (
 )
 from loaderwatch.streamer.samplers.threads import ThreadTimes
 from tests.scenarios.control_group import why_not
+from tests.waiting import PATIENCE_S, wait_until
 
 SECOND = 10**9
 NO_GROUP = why_not("memory")
@@ -71,21 +73,28 @@ def test_status_and_io() -> None:
     assert parse_io(b"") == (None, None)
 
 
+def cpu_s(pid: int) -> float:
+    """CPU time that a process has used."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 def test_a_real_process_and_its_end() -> None:
     """Rates appear with the second look; a dead process is None, also when its pid were used again."""
     child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     files, sampler = ProcessFiles(child.pid), ProcessSampler()
     try:
-        time.sleep(0.3)
+        wait_until("it computes", lambda: cpu_s(child.pid) > 0.05)
         first = sampler.sample(files, time.monotonic_ns())
-        time.sleep(0.5)
+        began_s = cpu_s(child.pid)
+        wait_until("it has computed on", lambda: cpu_s(child.pid) > began_s + 0.3)
         second = sampler.sample(files, time.monotonic_ns())
         assert first is not None
         assert second is not None
         assert first.values[0] is None
         row = dict(zip(PROCESS_COLUMNS, second.values, strict=True))
-        assert 0.05 < float(row["cpu_ratio"] or 0) < 1.3
+        assert 0 < float(row["cpu_ratio"] or 0) < 1.3
         assert row["threads"] == 1
         assert row["fds"]
         if Path("/proc/self/schedstat").exists():
@@ -133,14 +142,16 @@ def test_threads_of_a_training_process() -> None:
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == b"up\n"
-        time.sleep(0.3)
+        began_s = cpu_s(child.pid)
+        wait_until("the name is set", lambda: cpu_s(child.pid) > began_s + 0.1)
         assert times.look(time.monotonic_ns(), pins=True) == (None, None)
-        time.sleep(0.5)
+        began_s = cpu_s(child.pid)
+        wait_until("it has computed on", lambda: cpu_s(child.pid) > began_s + 0.3)
         main, pin = times.look(time.monotonic_ns(), pins=True)
         assert main is not None
         assert pin is not None
-        assert main < 0.2
-        assert 0.02 < pin < 1.3
+        assert main < pin / 5, "one of them sleeps"
+        assert pin < 1.3
     finally:
         child.kill()
         child.wait()
@@ -470,7 +481,7 @@ for each in files:
     each.close()
 assert len(os.listdir("/proc/self/fd")) < 10
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
@@ -484,6 +495,6 @@ raise_descriptor_limit(MAX_FILES)
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
     ran = subprocess.run(
-        [sys.executable, "-c", script], check=True, timeout=60, capture_output=True, text=True
+        [sys.executable, "-c", script], check=True, timeout=PATIENCE_S, capture_output=True, text=True
     )
     assert ran.stdout.strip() == "128"

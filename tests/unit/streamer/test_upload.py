@@ -19,6 +19,7 @@ from loaderwatch.streamer.outbox import Outbox
 from loaderwatch.streamer.state import StreamState, load_state, new_stream_name, save_state
 from loaderwatch.streamer.upload import Target, Uploader, jittered, parse_retry_after
 from tests.fakes.receiver import TOKEN, Receiver
+from tests.waiting import PATIENCE_S
 
 NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 
@@ -209,7 +210,7 @@ def test_what_gathered_is_sent_together_and_one_bad_envelope_costs_itself(tmp_pa
         receiver.answer = refuse
         uploader = Uploader(outbox, lambda: Target(receiver.url, TOKEN))
         uploader.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while len(outbox) and time.monotonic() < deadline:
             time.sleep(0.02)
         for seq in range(11, 14):
@@ -217,7 +218,7 @@ def test_what_gathered_is_sent_together_and_one_bad_envelope_costs_itself(tmp_pa
         while len(outbox) and time.monotonic() < deadline:
             time.sleep(0.02)
         uploader.stop()
-        uploader.join(20)
+        uploader.join(PATIENCE_S)
     assert [seq for _, seq in receiver.posts] == [1, 2, 3, *range(5, 14)]
     assert requests[:11] == [10] + [1] * 10
     assert [path.name for path in (tmp_path / "o").glob("*.rejected")] == ["000000000004.lwe.rejected"]
