@@ -65,6 +65,7 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
         end = ended.get(epoch - 1)
         request_ns = int(begins["request_ns"][row])
         iter_s, first_s = _s(begins["iter_ns"][row]), _s(begins["first_wait_ns"][row])
+        kind = _kind(int(begins["iter_kind"][row]))
         until_ns = request_ns + int((iter_s + first_s) * 1e9)
         found.append(
             Boundary(
@@ -74,14 +75,14 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
                 sampler_s=_s(begins["sampler_ns"][row]),
                 first_wait_s=max(0.0, first_s - usual_s),
                 teardown_s=_s(ends["teardown_ns"][end]) if end is not None else 0.0,
-                kind=_kind(int(begins["iter_kind"][row])),
+                kind=IterKind.STARTED if kind is IterKind.REBUILT else kind,
                 workers=_count(int(begins["workers"][row])),
                 drained=_count(int(begins["drained"][row])),
                 ended_by=_ended_by(int(ends["ended_by"][end])) if end is not None else None,
                 batches_before=int(ends["batches"][end]) if end is not None else None,
                 first_fetch_s=_first_fetch_s(began_ns, fetch_s, request_ns, until_ns),
                 gap_s=_s(begins["gap_ns"][row]),
-                rebuilt=(loader.loader, epoch) in rank.rebuilt,
+                rebuilt=kind is IterKind.REBUILT or (loader.loader, epoch) in rank.rebuilt,
             )
         )
     return found

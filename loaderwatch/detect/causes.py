@@ -140,7 +140,8 @@ def _in_process(pace: Pace, cpus: Cpus) -> Cause:
     workers = max(1, min(workers_needed(wait_s, step_s), most))
     overlapped_s, least_s = iteration_with(wait_s, workers, step_s), cpus.least_s(pace.iteration_s)
     after_s = max(overlapped_s, least_s)
-    room = f" ({cpu_count(cpus.per_rank, 'usable CPU')})" if math.isfinite(cpus.per_rank) else ""
+    shared = f" for {count(cpus.ranks, 'rank')}" if cpus.ranks > 1 else ""
+    room = f" ({cpu_count(cpus.usable, 'usable CPU')}{shared})" if math.isfinite(cpus.usable) else ""
     busy = f"keep {rate(cpus.ours)} of {cpu_count(cpus.usable, 'usable CPU')} busy already"
     if least_s <= overlapped_s:
         advice = (
@@ -221,9 +222,8 @@ def _cap(cpus: Cpus, each: float, now: int) -> int:
     """How many workers the CPUs carry: those that run now, plus what fits into the free ones."""
     if not math.isfinite(cpus.free):
         return max(now, 4)
-    ranks = max(1.0, cpus.usable / cpus.per_rank) if cpus.per_rank > 0 else 1.0
     most = max(1, int(MOST_PER_CORE * cpus.per_rank))
-    return max(1, now, min(most, now + int(cpus.free / ranks / max(each, 0.1) + 0.5)))
+    return max(1, now, min(most, now + int(cpus.free / cpus.ranks / max(each, 0.1) + 0.5)))
 
 
 def _workers_too_slow(pace: Pace, cpus: Cpus) -> Cause:
@@ -288,8 +288,8 @@ def _cpu_bound(pace: Pace, cpus: Cpus, fetch_s: float, computing: float, because
     cpu_per_sample = fetch_s * on_cpu / samples if samples > 0 else math.nan
     most = cpus.per_rank / cpu_per_sample if cpu_per_sample > 0 else math.nan
     limit = (
-        f" Reading costs {duration(cpu_per_sample)} of CPU per sample, so at most {rate(most)} samples/s fit on"
-        f" {cpu_count(cpus.per_rank)}, whatever num_workers is."
+        f" Reading costs {duration(cpu_per_sample)} of CPU per sample, so at most {rate(most)} samples/s"
+        f"{' of each rank' if cpus.ranks > 1 else ''} fit on {cpu_count(cpus.usable)}, whatever num_workers is."
         if math.isfinite(most)
         else ""
     )

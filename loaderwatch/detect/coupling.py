@@ -138,7 +138,7 @@ def coupling(window: RunWindow, limits: Limits) -> Coupling | None:
 
 
 def _steps(rank: RankWindow, limits: Limits) -> _Steps:
-    table = rank.table("steps")
+    table = rank.steps
     training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
     since_ns = rank.made_ns - int(limits.recent_s * 1e9)
     size = table["request_ns"].size

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from loaderwatch.detect.robust import known, mean
+from loaderwatch.detect.robust import mean
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct, first_at
 
 RECENT_NS = 10_000_000_000
@@ -19,7 +18,7 @@ class Cpus:
     """CPUs of a rank's host. NaN where not known."""
 
     usable: float  # min(affinity, cgroup quota), whole host
-    per_rank: float
+    ranks: int  # of this run that share them
     free: float  # usable and idle now, whole host
     busy: float  # in use by anybody, whole host
     ours: float  # cores that training processes and their workers keep busy
@@ -27,6 +26,11 @@ class Cpus:
     runnable_ratio: (
         float  # share of the looks at this rank's workers that found them running or waiting for a CPU
     )
+
+    @property
+    def per_rank(self) -> float:
+        """What each rank has of them."""
+        return self.usable / self.ranks
 
     @property
     def others(self) -> float:
@@ -48,9 +52,7 @@ def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
     host = window.hosts.get(rank.host)
     usable, idle, busy = math.nan, math.nan, math.nan
     if host is not None:
-        usable = _latest(host.hosts["usable_cpus"])
-        if not math.isfinite(usable):
-            usable = float(host.info.usable_cpus or host.info.cpus)
+        usable = host.usable_cpus
         recent = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
         busy_ratio = mean(host.hosts["cpu_ratio"][recent])
         idle, busy = host.info.cpus * (1 - busy_ratio), host.info.cpus * busy_ratio
@@ -60,7 +62,7 @@ def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
         free = min(free, idle) if math.isfinite(free) else min(idle, usable)
     return Cpus(
         usable=usable,
-        per_rank=usable / max(1, len(neighbours)),
+        ranks=ranks_on(neighbours),
         free=max(0.0, free) if math.isfinite(free) else math.nan,
         busy=busy,
         ours=ours,
@@ -69,9 +71,10 @@ def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
     )
 
 
-def _latest(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    values = known(values)
-    return float(values[-1]) if values.size else math.nan
+def ranks_on(neighbours: Sequence[RankWindow]) -> int:
+    """How many ranks of a host share its CPUs: those that run, or all where none does any more."""
+    live = sum(rank.process.state == "live" for rank in neighbours)
+    return max(1, live or len(neighbours))
 
 
 def _sum_known(values: list[float]) -> float:

@@ -17,6 +17,7 @@ from loaderwatch.detect import (
     sawtooth,
     shards,
     shared_memory,
+    slow_evaluation,
     slow_rank,
     weak_gpu,
 )
@@ -38,6 +39,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     weak_gpu.detect,
     slow_rank.detect,
     h2d.detect,
+    slow_evaluation.detect,
     pauses.detect,
     shared_memory.detect,
     descriptors.detect,

@@ -27,6 +27,15 @@ class Limits:
     spike_recent_s: float = 30.0
     """Spikes are rarer than steady waits, so their share is taken over a longer time."""
 
+    evaluation_remark_ratio: float = 0.03
+    """Share of the run that evaluation must wait for data to be worth a remark."""
+    evaluation_warning_ratio: float = 0.25
+    """... and to be worth an alert: evaluation is meant to take some of the time, and nobody is woken for its last percent."""
+    evaluation_floor_s: float = 1.0
+    """Data wait of all passes together below which nothing is said."""
+    evaluation_alone_s: float = 30.0
+    """A single pass may be an alert from so much waiting on."""
+
     epoch_warning_ratio: float = 0.10
     epoch_critical_ratio: float = 0.30
     epoch_floor_s: float = 0.2

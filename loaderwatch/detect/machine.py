@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.detect.robust import known, mean, median, ratio
+from loaderwatch.detect.cpus import ranks_on
+from loaderwatch.detect.robust import mean, median, ratio
 from loaderwatch.detect.window import Columns, HostWindow, RankWindow, RunWindow, distinct, first_at
 
 RECENT_NS = 10_000_000_000
@@ -63,15 +64,14 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
         cpus = host.info.cpus
         since = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
         hosts = {name: mean(values[since]) for name, values in host.hosts.items() if values.dtype.kind == "f"}
-        latest = known(host.hosts["usable_cpus"])
-        usable = float(latest[-1]) if latest.size else float(host.info.usable_cpus or host.info.cpus)
+        usable = host.usable_cpus
     counts, runnable, ours = _crowd(here)
     get = hosts.get
     pin_ratio = _mean(mine, "pin_cpu_ratio", main)
     return Machine(
         cpus=cpus,
         usable=usable,
-        ranks=max(1, len(here)),
+        ranks=ranks_on(window.ranks_by_host.get(rank.host, [])),
         quota=get("quota_cpus", math.nan),
         throttled_ratio=get("throttled_ratio", math.nan),
         psi_cpu_ratio=get("psi_cpu_some_ratio", math.nan),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,10 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.robust import Floats, mean, median, quantile, ratio, total
-from loaderwatch.detect.window import Columns, RankWindow, first_at, one_of, seconds
+from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds
 
 Ints = NDArray[np.int64]
+_TAKE: Final = ("wait_ns", "step_ns", "nested_ns", "iter_ns", "first_wait_ns", "teardown_ns")
 QUIET_ROWS = 64
 QUIET_RATIO = 0.02
 """Share of waiting below which no detector looks closer: a fifth of the least that is worth a word."""
@@ -65,7 +67,9 @@ class Pace:
     wait_s: Floats
     wait_cpu_s: Floats
     step_s: Floats  # this loop's own work
-    nested_s: Floats  # waits on other loaders inside the step, and the loop's work with their batches
+    nested_s: Floats  # waits on other training loaders inside the step, and work with their batches
+    aside_s: Floats  # evaluation inside the step, no part of the two above
+    beside_s: Floats  # of that, what the loop did itself outside the evaluation's passes
     ready: Ints  # UNKNOWN possible
     cached: Ints
     awaited: Ints
@@ -75,7 +79,7 @@ class Pace:
 
     @property
     def total_s(self) -> float:
-        """Time of the rows."""
+        """Time of the rows, evaluation inside them left out, as it is where it comes between two passes."""
         return total(self.wait_s) + total(self.step_s) + total(self.nested_s)
 
     @property
@@ -92,6 +96,12 @@ class Pace:
     def mean_step_s(self) -> float:
         """What an iteration costs without any data wait."""
         return mean(self.step_s + np.nan_to_num(self.nested_s))
+
+    @property
+    def until_next_s(self) -> Floats:
+        """Per row: from the delivery to the next request, with everything that lies between."""
+        result: Floats = np.nan_to_num(self.step_s + self.nested_s + self.aside_s)
+        return result
 
     @property
     def iteration_s(self) -> float:
@@ -125,6 +135,8 @@ class Pace:
             wait_cpu_s=self.wait_cpu_s[mask],
             step_s=self.step_s[mask],
             nested_s=self.nested_s[mask],
+            aside_s=self.aside_s[mask],
+            beside_s=self.beside_s[mask],
             ready=self.ready[mask],
             cached=self.cached[mask],
             awaited=self.awaited[mask],
@@ -157,7 +169,7 @@ class Totals:
 
 def totals_since(rank: RankWindow, since_ns: int, *, at_least: int = 0) -> Totals:
     """Sums over the steps of training loaders requested since a time, or over the last ``at_least`` steps if more."""
-    steps = rank.table("steps")
+    steps = rank.steps
     first = first_at(steps["request_ns"], since_ns)
     first = max(0, min(first, steps["request_ns"].size - at_least))
     training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
@@ -166,6 +178,46 @@ def totals_since(rank: RankWindow, since_ns: int, *, at_least: int = 0) -> Total
     sums = [wait_ns, steps["step_ns"][first:][mask]]
     seconds_of = [float(values[values > 0].sum()) / 1e9 for values in sums]  # UNKNOWN is negative
     return Totals(int(wait_ns.size), seconds_of[0], sum(seconds_of))
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Where the time of a rank's training went since its first batch was asked for, first waits and all; seconds."""
+
+    elapsed_s: float
+    wait_s: float
+    start_s: float  # in iter(loader)
+
+
+def shares_of(rank: RankWindow) -> Shares | None:
+    """Of the rows in the window; None when there are none of training, and none is waited for."""
+    training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
+    begins, steps = rank.table("epoch_begins"), rank.table("steps")
+    begun = one_of(begins["loader"], training)
+    rows = one_of(steps["loader"], training) & (steps["off_main_thread"] != 1)
+    ended_ns = rank.made_ns
+    if rank.process.state != "live":
+        ended_ns = max(_last_ns(rank, name) for name in ("steps", "epoch_begins", "epoch_ends"))
+    open_s = 0.0
+    span = rank.span
+    if rank.process.state == "live" and span is not None and span.phase == "wait" and span.loader in training:
+        open_s = max(0.0, (rank.made_ns - span.since_ns) / 1e9)
+    requested = np.concatenate((begins["request_ns"][begun], steps["request_ns"][rows]))
+    if not requested.size or not (rows.any() or open_s):
+        return None
+    return Shares(
+        elapsed_s=(ended_ns - int(requested.min())) / 1e9,
+        wait_s=total(seconds(steps["wait_ns"][rows])) + open_s,
+        start_s=total(seconds(begins["iter_ns"][begun])),
+    )
+
+
+def _last_ns(rank: RankWindow, name: str) -> int:
+    """When the last thing that a table tells of was over."""
+    table = rank.table(name)
+    took = [table[column] for column in _TAKE if column in table]
+    ends = table["request_ns"] + sum(np.maximum(values, 0) for values in took)  # UNKNOWN is negative
+    return int(ends.max()) if ends.size else 0
 
 
 def wait_share(rank: RankWindow, limits: Limits) -> float:
@@ -179,12 +231,11 @@ def wait_share(rank: RankWindow, limits: Limits) -> float:
 
 def paces(rank: RankWindow) -> list[Pace]:
     """One pace per training loader of a rank that delivered anything in the window."""
-    steps = rank.table("steps")
     found = []
     for loader in rank.process.loaders:
         if loader.role != "train":
             continue
-        pace = _pace(rank, loader, steps)
+        pace = pace_of(rank, loader)
         if pace.wait_s.size:
             found.append(pace)
     return found
@@ -207,9 +258,7 @@ def recent(pace: Pace, limits: Limits, aside_s: float = 0.0) -> Pace | None:
     if size < min(needed, 4):
         return None
     made_ns = pace.rank.made_ns
-    last_end_ns = int(pace.request_ns[-1]) + int(
-        1e9 * float(pace.wait_s[-1] + np.nan_to_num(pace.step_s[-1]) + pace.nested_s[-1])
-    )
+    last_end_ns = int(pace.request_ns[-1]) + int(1e9 * float(pace.wait_s[-1] + pace.until_next_s[-1]))
     if not pace.open_wait and made_ns - last_end_ns > limits.recent_s * 1e9:
         span = pace.rank.span
         stepping = span is not None and span.loader == pace.loader.loader and span.phase != "outside"
@@ -231,14 +280,19 @@ def fetch_summary(fetches: Fetches) -> tuple[float, float, float]:
     return median(fetches.fetch_s), mean(fetches.fetch_s), quantile(fetches.fetch_s, 0.99)
 
 
-def _pace(rank: RankWindow, loader: LoaderInfo, steps: Columns) -> Pace:
+def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pace:
+    """The steps of one loader; ``warm``: how many first batches of an epoch to leave out, if not those read ahead."""
+    steps, recorded = rank.steps, rank.table("steps")
+    warm = warm_batches(loader) if warm is None else warm
     mask = (
         (steps["loader"] == loader.loader)
-        & (steps["batch"] >= warm_batches(loader))
+        & (steps["batch"] >= warm)
         & (steps["off_main_thread"] != 1)
         & (steps["wait_ns"] != UNKNOWN)
     )
     nested_s = np.nan_to_num(seconds(steps["nested_ns"][mask]))
+    beside_s = np.nan_to_num(seconds(recorded["step_ns"][mask]) - seconds(steps["step_ns"][mask]))
+    aside_s = np.nan_to_num(seconds(recorded["nested_ns"][mask])) - nested_s + beside_s
     columns: dict[str, Ints] = {
         name: steps[name][mask]
         for name in ("request_ns", "epoch", "batch", "ready", "cached", "awaited_worker", "optimizer_steps")
@@ -253,7 +307,7 @@ def _pace(rank: RankWindow, loader: LoaderInfo, steps: Columns) -> Pace:
         and span.alive
         and span.phase == "wait"
         and span.loader == loader.loader
-        and (span.batch is None or span.batch >= warm_batches(loader))
+        and (span.batch is None or span.batch >= warm)
         and rank.made_ns > span.since_ns
     )
     if open_wait:
@@ -261,7 +315,7 @@ def _pace(rank: RankWindow, loader: LoaderInfo, steps: Columns) -> Pace:
         # step_s of the open row is NaN: it has not come yet.
         wait_s = np.append(wait_s, (rank.made_ns - span.since_ns) / 1e9)
         wait_cpu_s, step_s = np.append(wait_cpu_s, np.nan), np.append(step_s, np.nan)
-        nested_s = np.append(nested_s, 0.0)
+        nested_s, aside_s, beside_s = (np.append(each, 0.0) for each in (nested_s, aside_s, beside_s))
         last = {
             "request_ns": span.since_ns,
             "epoch": UNKNOWN if span.epoch is None else span.epoch,
@@ -280,6 +334,8 @@ def _pace(rank: RankWindow, loader: LoaderInfo, steps: Columns) -> Pace:
         wait_cpu_s=wait_cpu_s,
         step_s=step_s,
         nested_s=nested_s,
+        aside_s=aside_s,
+        beside_s=beside_s,
         ready=columns["ready"],
         cached=columns["cached"],
         awaited=columns["awaited_worker"],

@@ -106,19 +106,21 @@ def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
     """The long steps of the last minute; None when there are none."""
     now = pace.since(rank.made_ns - int(LOOK_BACK_S * 1e9))
     now = now.where((now.epoch > 0) | (now.batch >= EARLY_STEPS))
-    usual_s = median(now.step_s)
-    if now.step_s.size < 2 * FEW or not math.isfinite(usual_s):
+    own_s = now.step_s + now.beside_s
+    usual_s = median(own_s)
+    if own_s.size < 2 * FEW or not math.isfinite(usual_s):
         return None
-    rows = np.flatnonzero(now.step_s >= max(PAUSE_S, PAUSE_FACTOR * usual_s))
+    rows = np.flatnonzero(own_s >= max(PAUSE_S, PAUSE_FACTOR * usual_s))
     collector_s = collector_times(rank, now)
     # A collector that strikes in most steps has made them all long: then they are no pauses, but its work all the same.
-    steady = float(np.nansum(collector_s)) >= 0.5 * REMARK_RATIO * now.total_s
+    elapsed_s = now.total_s + float(now.beside_s.sum())
+    steady = float(np.nansum(collector_s)) >= 0.5 * REMARK_RATIO * elapsed_s
     if steady and not rows.size:
         rows = np.flatnonzero(collector_s > 0)
-        usual_s = median(now.step_s - collector_s)
+        usual_s = median(own_s - collector_s)
     if not rows.size:
         return None
-    return Pauses(rank, now, rows, now.step_s[rows] - usual_s, usual_s, collector_s[rows], now.total_s)
+    return Pauses(rank, now, rows, own_s[rows] - usual_s, usual_s, collector_s[rows], elapsed_s)
 
 
 def collector_times(rank: RankWindow, pace: Pace) -> Floats:
@@ -131,7 +133,7 @@ def collector_times(rank: RankWindow, pace: Pace) -> Floats:
         return result
     delivered_ns = pace.request_ns + (np.nan_to_num(pace.wait_s) * 1e9).astype(np.int64)
     at = np.searchsorted(delivered_ns, began_ns, side="right") - 1
-    ended_ns = delivered_ns + (np.nan_to_num(pace.step_s + pace.nested_s) * 1e9).astype(np.int64)
+    ended_ns = delivered_ns + (pace.until_next_s * 1e9).astype(np.int64)
     inside = (at >= 0) & (began_ns < ended_ns[np.maximum(at, 0)])
     np.add.at(result, at[inside], np.nan_to_num(took_s[inside]))
     return result
@@ -259,7 +261,7 @@ def _compile_dump(pauses: Pauses) -> StackDump | None:
             continue
         for row in pauses.rows.tolist():
             began_ns = int(pace.request_ns[row])
-            took_s = float(np.nansum([pace.wait_s[row], pace.step_s[row], pace.nested_s[row]]))
+            took_s = float(np.nansum([pace.wait_s[row], pace.until_next_s[row]]))
             if began_ns <= dump.taken_ns <= began_ns + took_s * 1e9:
                 return dump
     return None

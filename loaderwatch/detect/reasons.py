@@ -97,6 +97,14 @@ def _by_state(process: SpanInfo, who: str) -> Reason:
             ' multiprocessing_context="forkserver", open files and clients inside the worker, and limit library threads'
             " (cv2.setNumThreads(0), OMP_NUM_THREADS=1).",
         )
+    if "wait_for_partner" in wchan:  # fs/pipe.c of Linux: open() of a FIFO
+        return Reason(
+            "S36",
+            0.9,
+            f"opening a named pipe whose other end nobody opens{_in(wchan)}",
+            "Put a file in its place, or start what should write to it: the stack shows the line that opens it, and `ls -l` a"
+            " pipe as p. A dataset that lists a folder can leave out what is no regular file.",
+        )
     what = (
         "the network or a pipe"
         if any(mark in wchan for mark in ("sk_", "tcp", "inet", "pipe", "unix"))

@@ -12,6 +12,7 @@ from loaderwatch.detect.causes import Cause, steady_cause
 from loaderwatch.detect.collector_causes import collector_cause
 from loaderwatch.detect.cpu_causes import cpu_cause, crowd_cause
 from loaderwatch.detect.cpus import Cpus
+from loaderwatch.detect.heavy_share import heavy_share_cause
 from loaderwatch.detect.machine import Machine
 from loaderwatch.detect.pace import Pace
 from loaderwatch.detect.storage_causes import (
@@ -44,6 +45,7 @@ def refined_cause(now: Pace, cpus: Cpus, machine: Machine, change: StepChange | 
         cpu_cause(now, cpus, machine)
         or (change and change_cause(now, change, machine))
         or collector_cause(now)
+        or heavy_share_cause(now)
         or collate_cause(now)
         or amplification_cause(now, machine)
         or thrash_cause(now, machine)

@@ -14,6 +14,7 @@ from loaderwatch.detect.causes import Cause
 from loaderwatch.detect.ceiling import gain_ratio, prefetch_needed
 from loaderwatch.detect.collector_causes import collector_spike_cause, collector_times
 from loaderwatch.detect.finding import Evidence
+from loaderwatch.detect.heavy_share import heavy_share_cause
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.pace import Pace
 from loaderwatch.detect.phrases import count, duration, listing, rate, sample_name
@@ -77,6 +78,9 @@ def spike_cause(pace: Pace, spikes: list[Spike]) -> Cause:
     collected = collector_spike_cause(worst.worker, worst.fetch_s or worst.wait_s, worst.collected_s, gain)
     if collected is not None:
         return collected
+    heavier = heavy_share_cause(pace)
+    if heavier is not None:
+        return heavier
     if len(spikes) >= JITTER_SPIKES and distinct >= JITTER_SPIKES and prefetch <= MOST_PREFETCH:
         return _jitter(pace, spikes, tail_s, prefetch, gain, indices)
     return _slow_sample(pace, spikes, tail_s, indices, gain)

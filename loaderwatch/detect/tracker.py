@@ -32,6 +32,7 @@ HYSTERESIS: Final[dict[str, Hysteresis]] = {
     "input-bound": Hysteresis(windows=3, gap_s=5.0),
     "epoch-boundary": Hysteresis(windows=1, gap_s=10.0),  # judged over whole epochs, so already steady
     "hung": Hysteresis(windows=1, gap_s=2.0),  # the age limit is its patience
+    "slow-evaluation": Hysteresis(windows=3, gap_s=300.0),  # until it evaluates again
     "crashed": Hysteresis(windows=1, gap_s=2.0),  # it will not come back
     "running-out": Hysteresis(
         windows=3, gap_s=15.0

@@ -9,7 +9,7 @@ import msgspec
 
 from loaderwatch.detect.death import interrupted
 from loaderwatch.detect.finding import SEVERITIES, Finding
-from loaderwatch.detect.pace import totals_since
+from loaderwatch.detect.pace import shares_of, totals_since
 from loaderwatch.detect.phrases import count, duration, percent
 from loaderwatch.detect.progress import LOADER_PHASES
 from loaderwatch.detect.window import RankWindow, RunWindow
@@ -19,6 +19,8 @@ FEW_STEPS = 5
 UNSURE_RATIO = 0.10
 UNMEASURED_S: Final = 20.0
 """A process that was watched for so long without a loader being iterated may well have the wrong one attached."""
+DIAGNOSED_S: Final = 10.0
+"""What the detectors need to be sure, first batches left out: in a shorter run they may have said nothing."""
 _TELLING: Final = ("fast-forward", "hung")  # a remark of these says why nothing is trained now
 
 
@@ -72,7 +74,8 @@ def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
         if _unmeasured(list(window.ranks.values())):
             title = "Finished. No loader was iterated: nothing was measured."
             return Verdict(severity="info", title=title, advice=_ATTACH)
-        return Verdict(severity="ok", title="Finished: every training process ended by itself.", advice="")
+        ended = "Finished: every training process ended by itself."
+        return _too_short(window, ended) or Verdict(severity="ok", title=ended, advice="")
     if sum(totals.rows for totals in live) < FEW_STEPS:
         return _quiet(window)
     share = sum(totals.wait_s for totals in live) / max(1e-9, sum(totals.total_s for totals in live))
@@ -133,7 +136,7 @@ def _quiet(window: RunWindow) -> Verdict:
         return Verdict(severity="info", title=title, advice=_ATTACH)
     steps = max((rank.span.steps or rank.span.batches for rank in live if rank.span), default=0)
     if steps < FEW_STEPS:
-        return _plain("Warming up: too few steps yet for a verdict.")
+        return _too_short(window, "Warming up.") or _plain("Warming up: too few steps yet for a verdict.")
     ages = [
         (rank.made_ns - rank.span.since_ns) / 1e9
         for rank in live
@@ -142,6 +145,31 @@ def _quiet(window: RunWindow) -> Verdict:
     if ages and len(ages) == len(live):
         return _plain(f"Outside the training loop for {duration(min(ages))}; {steps:,} steps so far.")
     return _plain(f"No training step ended in the last seconds; {steps:,} steps so far.")
+
+
+def _too_short(window: RunWindow, beginning: str) -> Verdict | None:
+    """What a run that is too short for a diagnosis spent its time on; None when it was long enough, or nothing is known.
+
+    The first wait of an epoch counts here, which the detectors leave out: in a short run it is most of what there is.
+    """
+    shares = [shares for rank in window.ranks.values() if (shares := shares_of(rank)) is not None]
+    if not shares:
+        return None
+    elapsed_s = max(one.elapsed_s for one in shares)
+    if elapsed_s >= DIAGNOSED_S or elapsed_s <= 0:
+        return None
+    wait_ratio = sum(one.wait_s / one.elapsed_s for one in shares if one.elapsed_s > 0) / len(shares)
+    start_ratio = sum(one.start_s / one.elapsed_s for one in shares if one.elapsed_s > 0) / len(shares)
+    starts = f" and {percent(start_ratio)} starts of an epoch" if start_ratio >= UNSURE_RATIO else ""
+    much = wait_ratio + start_ratio >= UNSURE_RATIO
+    return Verdict(
+        severity="info" if much else "ok",
+        title=f"{beginning} {percent(wait_ratio)} of {duration(elapsed_s)} were data wait{starts}; too short for a diagnosis"
+        f" (needs about {duration(DIAGNOSED_S)} of steps).",
+        advice="Let it run for longer, or ask `loaderwatch doctor` for the settings of its loaders."
+        if much
+        else "",
+    )
 
 
 def _plain(title: str) -> Verdict:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import GpuInfo, HostInfo, ProcessInfo, SpanInfo, StackDump
+from loaderwatch.detect.evaluation import steps_apart
 
 WINDOW_S: Final = 120.0
 """How much recent past the detectors want to see."""
@@ -82,6 +83,16 @@ class RankWindow:
         """The rank's rows of a table; no rows if there are none."""
         return self.tables.get(name) or empty_columns(name)
 
+    @cached_property
+    def steps(self) -> Columns:
+        """The table ``steps`` as the model sees it: evaluation is no part of the training step that it lies in."""
+        return steps_apart(
+            self.process.loaders,
+            self.table("steps"),
+            self.table("epoch_begins"),
+            self.table("epoch_ends"),
+        )
+
 
 @dataclass(frozen=True)
 class HostWindow:
@@ -91,6 +102,16 @@ class HostWindow:
     made_ns: int
     hosts: Columns  # rows of the table "hosts"
     gpus: list[GpuInfo] = field(default_factory=list)
+
+    @property
+    def usable_cpus(self) -> float:
+        """The CPUs that training may use here, min(affinity, control group's quota): what every sentence says and counts with.
+
+        As measured last, else as the host told of itself; all of its CPUs where no limit is known.
+        """
+        measured = self.hosts["usable_cpus"]
+        measured = measured[np.isfinite(measured)]
+        return float(measured[-1]) if measured.size else float(self.info.usable_cpus or self.info.cpus)
 
 
 @dataclass(frozen=True)
@@ -109,6 +130,8 @@ class RunWindow:
     started_ns: int
     ranks: Mapping[int, RankWindow]
     hosts: Mapping[str, HostWindow]
+    attempt: int = 1  # nothing in it is of an earlier one
+    attempt_ns: int = 0  # when that began, 0 for the first
 
     @cached_property
     def ranks_by_host(self) -> Mapping[str, list[RankWindow]]:

@@ -7,7 +7,7 @@ import pytest
 from tests.scenarios.cases import Case, in_group
 from tests.scenarios.play import Outcome, play
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 CASES = in_group("advised")
 

@@ -11,7 +11,7 @@ from tests.integration.test_scenarios_resources import MOUNTS
 from tests.scenarios.cases import CASES
 from tests.scenarios.play import play_one, serve
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 AFTER_S = (
     12.0  # from the warning until what it warns of has come, and a while to see whether anything else is told

@@ -9,7 +9,7 @@ import pytest
 from tests.scenarios.cases import in_group
 from tests.scenarios.play import Outcome, play
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 CASES = in_group("input")
 

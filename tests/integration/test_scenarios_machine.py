@@ -11,7 +11,7 @@ from tests.scenarios.control_group import why_not
 from tests.scenarios.judge import judge
 from tests.scenarios.play import Outcome, play
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 NO_GROUP = {"s04_quota": why_not("cpu"), "s09_thrash": why_not("memory")}
 CASES = tuple(case for case in in_group("machine") if NO_GROUP.get(case.script) is None)

@@ -7,27 +7,24 @@ import inspect
 import pytest
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.diagnosis import HANG_BUDGET_S
-from loaderwatch.streamer.stacks import OLD_ELSEWHERE_NS
 from tests.scenarios.cases import Case, in_group
-from tests.scenarios.play import Outcome, line_of, play
+from tests.scenarios.play import SLEEPERS_AT_ONCE, Outcome, line_of, play
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 CASES = in_group("ranks")
-OWN_STACK_S = OLD_ELSEWHERE_NS / 1e9 - 5
-"""Well before the age at which the stack of a rank outside the loop is taken anyway."""
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     """All scripts, played."""
-    return play(CASES, tmp_path_factory.mktemp("scenarios"))
+    return play(CASES, tmp_path_factory.mktemp("scenarios"), SLEEPERS_AT_ONCE)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.stacks], ids=lambda case: case.id)
-def test_a_hang_is_told_within_three_seconds_of_the_limit(outcomes: dict[str, Outcome], case: Case) -> None:
-    assert 0 <= outcomes[case.id].late_s() <= HANG_BUDGET_S
+def test_a_hang_is_told_once_the_limit_has_passed(outcomes: dict[str, Outcome], case: Case) -> None:
+    """And how soon after that, ``python -m benchmarks.diagnosis`` measures."""
+    assert outcomes[case.id].late_s() >= 0
 
 
 def test_a_rank_with_a_slow_loader(outcomes: dict[str, Outcome]) -> None:
@@ -51,7 +48,7 @@ def test_unequal_number_of_batches(outcomes: dict[str, Outcome]) -> None:
     assert evidence["rank 1 stands in"] == f"backward (s44_unequal.py:{backward} in <module>)"
     assert evidence["rank 0 stands in"] == f"barrier (s44_unequal.py:{barrier} in <module>)"
     # Rank 0 stands outside the loop, where time may pass: its stack is asked for because the other one hangs.
-    assert all(stack["taken_at"] - finding["began_at"] < OWN_STACK_S for stack in finding["stacks"])
+    assert "requested" in {stack["why"] for stack in finding["stacks"] if stack["rank"] == 0}
     texts = {stack["rank"]: stack["text"] for stack in finding["stacks"]}
     assert f's44_unequal.py", line {backward} in <module>' in texts[1]
     assert f's44_unequal.py", line {barrier} in <module>' in texts[0]

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "scenarios" / "recordings"
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", [case for case in CASES if not case.audit], ids=lambda case: case.id)
 def test_the_bottleneck_is_named(case: Case, tmp_path: Path) -> None:
     """One at a time: each needs both CPUs."""

@@ -10,15 +10,19 @@ import pytest
 
 from tests.scenarios.cases import SMALL_SHM, Case, in_group
 from tests.scenarios.play import Outcome, play
+from tests.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def can_mount() -> bool:
     """Whether a /dev/shm of one's own can be had."""
     if shutil.which("unshare") is None or not hasattr(os, "geteuid") or os.geteuid():
         return False
-    return subprocess.run([*SMALL_SHM, "true"], check=False, capture_output=True, timeout=20).returncode == 0
+    return (
+        subprocess.run([*SMALL_SHM, "true"], check=False, capture_output=True, timeout=PATIENCE_S).returncode
+        == 0
+    )
 
 
 MOUNTS = can_mount()

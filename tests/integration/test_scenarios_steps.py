@@ -11,7 +11,7 @@ from tests.scenarios.play import Outcome, play
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated GPU needs a C compiler"),
 ]
 

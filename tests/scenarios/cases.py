@@ -5,6 +5,7 @@ A script may appear several times under different names, with other arguments.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -39,6 +40,8 @@ class Case:
     remark: bool = False  # it is right that nobody is woken: what is to be found has the severity "info"
     audit: str = ""  # not played: the check by which `loaderwatch doctor` keeps it from being run
     simulated: str = ""  # what of it is not real, such as "GPU": the bench's table says so
+    package: str = "tests.scenarios"  # where the script is
+    interpreter: str = sys.executable
 
     @property
     def id(self) -> str:
@@ -167,7 +170,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s41_prefetch_thread", ("S41",), "hung", stacks=1),
     # ---- ranks that wait for each other
     Case("s43_straggler", ("S43",), "ranks", ranks=2, rank=1),
-    Case("s44_unequal", ("S44",), "ranks", ranks=2, stacks=2, rank=1),
+    Case("s44_unequal", ("S44",), "ranks", ranks=2, stacks=2, rank=1, says=("now stands in barrier",)),
     Case("s46_validation", ("S46",), "ranks", ranks=2, stacks=1, says=("buffer sync", "model.module")),
     Case("s46_validation", group="advised", ranks=2, args=("--advised",), name="s46_validation_advised"),
     Case("s46_validation", group="advised", ranks=2, args=("--no-buffer-sync",), name="s46_no_buffer_sync"),
@@ -180,6 +183,15 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
     Case("s17_copies", ("S17",), "steps", says=("non_blocking=True",), simulated="GPU, copy"),
     Case("s34_fast_forward", ("S34",), "steps", remark=True, says=("ignore_data_skip",)),
+    # ---- evaluation inside the training steps
+    Case(
+        "s55_slow_validation",
+        ("S55",),
+        "evaluation",
+        within_s=40,
+        says=("Evaluation waits for data", "For val_loader, the evaluation loader: Set num_workers="),
+    ),
+    Case("s55_slow_validation", group="evaluation", name="n20_validation_inside", args=("--quick",)),
     # ---- what runs out, before and after
     Case("s24_memory", ("S24",), "resources", within_s=40, says=("bound every cache",)),
     Case("s37_killed", ("S37",), "resources"),
@@ -208,6 +220,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s42_start_up", ("S42",), "resources", name="s42_guard", args=("guard",), says=("__main__",)),
     Case("s42_start_up", ("S42",), "resources", name="s42_daemon", args=("daemon",), says=("daemon",)),
     # ---- healthy runs and look-alikes
+    Case("n07_debugger", group="healthy", within_s=-5),  # the longest first
     Case("healthy", group="healthy"),
     Case("healthy_ranks", group="healthy", ranks=2),
     Case("healthy_memory", group="healthy"),
@@ -218,7 +231,6 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n03_first_step", group="healthy"),
     Case("n04_cold_cache", group="healthy"),
     Case("n05_accumulation", group="healthy"),
-    Case("n07_debugger", group="healthy", within_s=-5),
     Case("n15_early_stop", group="healthy"),
     Case("n06_item", group="alike"),
     Case("s17_copies", group="alike", name="n06_waiting_copy", args=("--waits",), simulated="GPU, copy"),

@@ -104,6 +104,13 @@ def waited_s(
     return None if repeated is None else fired_at - float(repeated)
 
 
+def waited(payloads: Sequence[bytes]) -> tuple[int, float]:
+    """The steps of a run, and the share of data wait in their time."""
+    _, waits = _rows(payloads, "steps", ("wait_ns",))
+    _, whole = _rows(payloads, "steps", ("wait_ns", "step_ns"))
+    return len(waits), float(waits.sum() / max(whole.sum(), 1e-9))
+
+
 def _rows(
     payloads: Sequence[bytes], table: str, durations: tuple[str, ...]
 ) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.float64]]]:

@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loaderwatch.advise.audit import audit
+from loaderwatch.advise.facts import facts_of
+from loaderwatch.detect.cpus import cpus_of
 from loaderwatch.detect.families import detect
 from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.machine import machine_of
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
@@ -138,6 +142,34 @@ def test_reading_in_workers_costs_as_much_cpu_as_before(busy_cpus: float, gain: 
     assert says in finding.advice
     assert finding.gain_ceiling_ratio == pytest.approx(gain, abs=0.01)
     assert finding.advice.startswith("Make reading a sample cheaper: ") is (busy_cpus > 1.8)
+
+
+def serial(rank: int, *, state: str = "live") -> RankBuilder:
+    """One of two ranks that read on the training thread."""
+    builder = RankBuilder(rank, 2, loaders=[loader(num_workers=0)])
+    builder.state = state
+    for _ in range(100):
+        builder.fetch(-1, 0.08, cpu=0.9).step(0.08, 0.02)
+    return builder
+
+
+def test_advice_evidence_and_audit_name_the_same_cpus() -> None:
+    """A quota of four CPUs on a host of sixteen, for two ranks: each has two of them, and all sentences say four."""
+    window = run(serial(0), serial(1), cpus=16, usable=4)
+    finding = only(window)
+    assert "num_workers=2 (4 usable CPUs for 2 ranks)" in finding.advice
+    (said,) = [one.value for one in finding.evidence if one.label == "usable CPUs"]
+    facts = facts_of(window)
+    assert said == facts.hosts["box"].usable_cpus == machine_of(window, window.ranks[0], 0).usable == 4
+    audited = [advice.change for advice in audit(facts) if advice.check == "workers-none"]
+    assert audited
+    assert all("(4 usable CPUs (of 16))" in change for change in audited)
+
+
+def test_cpus_are_those_of_the_ranks_that_run() -> None:
+    window = run(serial(0), serial(1, state="finished"), cpus=4)
+    assert cpus_of(window, window.ranks[0]).ranks == machine_of(window, window.ranks[0], 0).ranks == 1
+    assert "(4 usable CPUs)" in only(window).advice
 
 
 def test_in_memory_data_needs_no_workers() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from loaderwatch.detect.families import detect
 from loaderwatch.detect.verdict import verdict
+from loaderwatch.server.summary import summary_of
+from loaderwatch.server.verdicts import verdict_of_ended
+from loaderwatch.server.windows import RunTotals
 from tests.unit.detect import stacks
-from tests.unit.detect.build import RankBuilder, run
+from tests.unit.detect.build import T0, RankBuilder, S, run
 
 
 def test_healthy_with_numbers() -> None:
@@ -95,3 +98,78 @@ def test_a_script_in_which_no_loader_is_iterated_gets_no_clean_bill_of_health() 
     assert "nothing is measured" not in verdict(run(begun), []).title
     other = RankBuilder(1, 2).step(0.1, 0.1).open("outside", 60.0)
     assert "nothing is measured" not in verdict(run(RankBuilder(0, 2).open("outside", 60.0), other), []).title
+
+
+def short_run(state: str = "finished") -> RankBuilder:
+    """Six seconds, of which the first wait took three."""
+    rank = RankBuilder()
+    rank.state = state
+    rank.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 100, first_wait_ns=3 * S)
+    rank.now_ns += S // 100
+    rank.step(3.0, 0.45)
+    for _ in range(3 if state == "live" else 5):
+        rank.step(0.25, 0.25)
+    return rank
+
+
+def test_a_run_that_was_too_short_for_a_diagnosis_says_its_shares() -> None:
+    rank = short_run()
+    rank.now_ns += 60 * S  # until the process was gone
+    said = verdict(run(rank), [])
+    assert said.title == (
+        "Finished: every training process ended by itself. 71 % of 6.0 s were data wait; too short for a diagnosis"
+        " (needs about 10 s of steps)."
+    )
+    assert said.severity == "info"
+    assert "loaderwatch doctor" in said.advice
+
+
+def test_so_does_one_that_warms_up() -> None:
+    said = verdict(run(short_run("live")), [])
+    assert said.title == (
+        "Warming up. 76 % of 5.0 s were data wait; too short for a diagnosis (needs about 10 s of steps)."
+    )
+    waiting = RankBuilder().add("epoch_begins", loader=0, epoch=0, iter_ns=S).open("wait", 3.0)
+    assert "were data wait" in verdict(run(waiting), []).title
+
+
+def test_starts_of_an_epoch_are_told_apart_from_waits() -> None:
+    rank = short_run()
+    rank.rows["epoch_begins"][0]["request_ns"] = T0 - 3 * S
+    rank.rows["epoch_begins"][0]["iter_ns"] = 3 * S
+    assert (
+        "47 % of 9.0 s were data wait and 33 % starts of an epoch; too short" in verdict(run(rank), []).title
+    )
+
+
+def test_a_short_healthy_run_has_nothing_to_advise() -> None:
+    rank = RankBuilder()
+    rank.state = "finished"
+    for _ in range(20):
+        rank.step(0.001, 0.2)
+    said = verdict(run(rank), [])
+    assert (said.severity, said.advice) == ("ok", "")
+    assert "0.5 % of 4.0 s were data wait" in said.title
+
+
+def test_a_run_that_was_long_enough_needs_no_excuse() -> None:
+    rank = RankBuilder()
+    rank.state = "finished"
+    for _ in range(200):
+        rank.step(0.001, 0.2)
+    assert verdict(run(rank), []).title == "Finished: every training process ended by itself."
+    early = RankBuilder().add(
+        "epoch_begins", loader=0, epoch=0, iter_ns=S
+    )  # its steps are older than the window
+    early.state = "finished"
+    assert verdict(run(early), []).title == "Finished: every training process ended by itself."
+
+
+def test_the_summary_says_the_same_sentence() -> None:
+    window = run(short_run())
+    totals = RunTotals(
+        steps={}, eval_batches={}, wait_s={}, step_s={}, epochs={}, boundary_s={}, lost_records=0
+    )
+    said = summary_of(window, totals, state="finished")["verdict"]
+    assert said["title"] == verdict(window, []).title
+    assert said["title"] == verdict_of_ended(window, [])["title"]

@@ -1,0 +1,108 @@
+"""Training and evaluation, told apart where one lies in a step of the other.
+
+Frameworks evaluate before the training loop asks for its next batch (Lightning at the end of an epoch, a Trainer every
+``eval_steps``): that is within a training step by the clock, and no part of what the model takes for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import LoaderInfo
+
+Ints = NDArray[np.int64]
+Columns: TypeAlias = Mapping[str, NDArray[Any]]
+
+
+def steps_apart(
+    loaders: Sequence[LoaderInfo], steps: Columns, epoch_begins: Columns, epoch_ends: Columns
+) -> Columns:
+    """The table ``steps`` with training and evaluation told apart; the same object where neither lies in a step of the other.
+
+    A training step that evaluates has no part of the evaluation's passes in ``nested_ns``, and its own work in ``step_ns``
+    is at most that of a usual step of its loader: what lies beyond it is metrics, checkpoints and whatever else comes with
+    an evaluation. Where every step evaluates there is no usual one, and ``step_ns`` stays as it was recorded. The last step
+    of an evaluation that was left before its loader was exhausted goes on, by the clock, until the next evaluation: it has no
+    part of the training in between.
+    """
+    evaluating = [info.loader for info in loaders if info.role != "train"]
+    if not evaluating or len(evaluating) == len(loaders):
+        return steps
+    training = [info.loader for info in loaders if info.role == "train"]
+    in_loop = (steps["off_main_thread"] != 1) & (steps["wait_ns"] != UNKNOWN)
+    theirs, ours = _of(steps["loader"], evaluating) & in_loop, _of(steps["loader"], training) & in_loop
+    if not theirs.any() or not ours.any():
+        return steps
+    step_ns, nested_ns = steps["step_ns"].copy(), steps["nested_ns"].copy()
+    for rows, others, numbers in ((ours, theirs, evaluating), (theirs, ours, training)):
+        began_ns, took_ns = _pieces(numbers, steps, others, epoch_begins, epoch_ends)
+        holds, inside_ns = _inside(steps, rows, began_ns, took_ns)
+        alone = len(loaders) - len(numbers) == 1
+        left_ns = np.zeros_like(inside_ns) if alone else _known(steps["nested_ns"][holds]) - inside_ns
+        nested_ns[holds] = np.maximum(0, left_ns)
+        if rows is ours:
+            _cap(step_ns, steps["loader"], rows, holds)
+    return {**steps, "step_ns": step_ns, "nested_ns": nested_ns}
+
+
+def _inside(
+    steps: Columns, rows: NDArray[np.bool_], began_ns: Ints, took_ns: Ints
+) -> tuple[NDArray[np.bool_], Ints]:
+    """Which steps hold any of the pieces, and how much time of theirs."""
+    rows = rows & (steps["step_ns"] != UNKNOWN)
+    delivered_ns = steps["request_ns"] + _known(steps["wait_ns"])
+    ended_ns = delivered_ns + _known(steps["step_ns"]) + _known(steps["nested_ns"])
+    first, last = (np.searchsorted(began_ns, times) for times in (delivered_ns, ended_ns))
+    holds = rows & (last > first)
+    sums_ns = np.concatenate(([0], np.cumsum(took_ns)))
+    return holds, (sums_ns[last] - sums_ns[first])[holds]
+
+
+def _cap(step_ns: Ints, loaders: Ints, rows: NDArray[np.bool_], holds: NDArray[np.bool_]) -> None:
+    """No step that evaluates is longer than a usual one of its loader."""
+    known = rows & (step_ns != UNKNOWN)
+    for number in set(loaders[holds].tolist()):
+        own = known & (loaders == number)
+        usual_ns = step_ns[own & ~holds]
+        if usual_ns.size:
+            these = own & holds
+            step_ns[these] = np.minimum(step_ns[these], int(np.median(usual_ns)))
+
+
+def _pieces(
+    loaders: Sequence[int],
+    steps: Columns,
+    rows: NDArray[np.bool_],
+    epoch_begins: Columns,
+    epoch_ends: Columns,
+) -> tuple[Ints, Ints]:
+    """When each wait and step, each ``iter(loader)`` and each end of these loaders' passes began, and how long it took."""
+    begun, ended = _of(epoch_begins["loader"], loaders), _of(epoch_ends["loader"], loaders)
+    began_ns = np.concatenate(
+        (steps["request_ns"][rows], epoch_begins["request_ns"][begun], epoch_ends["request_ns"][ended])
+    )
+    took_ns = np.concatenate(
+        (
+            (_known(steps["wait_ns"]) + _known(steps["step_ns"]))[rows],
+            _known(epoch_begins["iter_ns"][begun]),
+            _known(epoch_ends["teardown_ns"][ended]),
+        )
+    )
+    order = np.argsort(began_ns, kind="stable")
+    return began_ns[order], took_ns[order]
+
+
+def _of(numbers: Ints, loaders: Sequence[int]) -> NDArray[np.bool_]:
+    found = np.zeros(numbers.size, dtype=bool)
+    for loader in loaders:
+        found |= numbers == loader
+    return found
+
+
+def _known(durations: Ints) -> Ints:
+    return np.where(durations == UNKNOWN, 0, durations)
