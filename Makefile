@@ -13,10 +13,10 @@ PYTEST_ARGS ?=
 SIDE_BY_SIDE := -n 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat compat-own scenarios faults security soak check-python check-web pytest chromium format lint screenshots bench clean
+.PHONY: help demo test compat compat-own frameworks scenarios faults security soak check-python check-web pytest chromium format lint screenshots bench clean
 
 help:
-	@echo "make demo | test | compat | scenarios | faults | security | soak | format | lint | screenshots | bench | clean"
+	@echo "make demo | test | compat | frameworks | scenarios | faults | security | soak | format | lint | screenshots | bench | clean"
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/loaderwatch demo $(DEMO_ARGS)
@@ -69,7 +69,7 @@ pytest: $(VENV)/dev.stamp chromium
 
 # Every scenario as a real training, the advice tried out, and the table of the diagnosis bench.
 scenarios: $(VENV)/dev.stamp
-	$(BIN)/pytest -m long --ignore=tests/faults --ignore=tests/compat $(PYTEST_ARGS)
+	$(BIN)/pytest -m long --ignore=tests/faults --ignore=tests/compat --ignore=tests/frameworks $(PYTEST_ARGS)
 	$(BIN)/python -m benchmarks.diagnosis
 
 # Processes killed and stopped, disks and networks that fail: every record arrives once or is counted as lost.
@@ -117,6 +117,25 @@ compat-%:
 		pytest pytest-timeout pytest-xdist hypothesis torchdata "torch==$*"
 	@touch $@
 
+# Other people's training code, bare and watched, and three stalls inside it. The frameworks that `make test` does not have are
+# installed into environments of their own; a training whose framework does not install is skipped, and says so.
+FRAMEWORK_VENVS := .venv-frameworks-streams .venv-frameworks-vision
+
+frameworks: $(VENV)/dev.stamp
+	@for venv in $(FRAMEWORK_VENVS); do \
+		$(MAKE) --no-print-directory $$venv/stamp || { rm -rf $$venv; echo "SKIPPED: what needs $$venv; the reason stands above"; }; \
+	done
+	@$(BIN)/python -m tests.frameworks.environments
+	$(BIN)/pytest tests/frameworks -n 2 --dist loadscope $(PYTEST_ARGS)
+
+.venv-frameworks-%/stamp: tests/frameworks/requirements-%.txt $(INSTALLED)
+	@echo "installing the frameworks of $< into $(@D) (once)"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet -r $<
+	@for alone in $(wildcard tests/frameworks/requirements-$*-alone.txt); do $(@D)/bin/python -m pip install --quiet --no-deps -r $$alone; done
+	@$(@D)/bin/python -m pip install --quiet --editable . -r $<
+	@touch $@
+
 # The browser tests drive a real Chromium. Without one, and without the right to install one, they skip and say so.
 chromium:
 	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then :; \
@@ -142,7 +161,7 @@ soak: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks.soak $(SOAK_ARGS)
 
 # Each says what is over its budget; all of them run, whatever one finds.
-BENCHES := "overhead --peers" memory streamer ingest "ingest --ranks 1024" "store --history" page pixel diagnosis advice
+BENCHES := instructions "overhead --peers" memory streamer ingest "ingest --ranks 1024" "store --history" page pixel diagnosis advice
 
 bench: $(VENV)/dev.stamp
 	@missed=; for one in $(BENCHES); do \

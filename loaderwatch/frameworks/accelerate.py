@@ -1,0 +1,64 @@
+"""A tracker of accelerate's.
+
+    from loaderwatch.frameworks.accelerate import LoaderwatchTracker
+
+    accelerator = Accelerator(log_with=[LoaderwatchTracker()])
+    accelerator.init_trackers("my project")
+    ...
+    accelerator.log({"loss": loss, "epoch": epoch}, step=global_step)
+
+accelerate has no loop of its own: what it is told of epoch and step is what the script logs. Tried with accelerate 1.15.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any, Final
+
+import accelerate
+from accelerate.tracking import GeneralTracker
+
+from loaderwatch.frameworks.teller import Teller
+
+EVERY_S: Final = 10.0
+"""Between two tellings in one epoch; the page counts on in between."""
+
+
+class LoaderwatchTracker(GeneralTracker):  # type: ignore[misc]
+    """Attaches to every loader of each rank; shows the epoch and the step that the script logs."""
+
+    name = "loaderwatch"
+    requires_logging_directory = False
+    main_process_only = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._teller = Teller("Accelerate", accelerate.__version__)
+        self._told: tuple[Any, float] | None = None  # epoch, and when
+        self._teller.attach()
+
+    @property
+    def tracker(self) -> LoaderwatchTracker:
+        """There is nothing behind it."""
+        return self
+
+    def store_init_configuration(self, values: dict[str, Any]) -> None:
+        """Nothing of that is kept."""
+
+    def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
+        """A new epoch, or some time has gone by."""
+        epoch = values.get("epoch") if isinstance(values, dict) else None
+        now = monotonic()
+        if self._told is None or self._told[0] != epoch or now - self._told[1] >= EVERY_S:
+            self._told = (epoch, now)
+            self._teller.tell(
+                "train",
+                lambda: {
+                    "epoch": None if epoch is None else int(epoch),
+                    "global_step": None if step is None else int(step),
+                },
+            )
+
+    def finish(self) -> None:
+        """The training is over."""
+        self._teller.tell(None)

@@ -1,0 +1,101 @@
+"""A callback of Lightning's.
+
+    from loaderwatch.frameworks.lightning import LoaderwatchCallback
+
+    trainer = Trainer(max_epochs=10, callbacks=[LoaderwatchCallback()])
+    trainer.fit(module, train_loader, val_loader)
+
+Tried with Lightning 2.6; ``import pytorch_lightning`` does as well.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from loaderwatch.frameworks.teller import Teller
+
+if TYPE_CHECKING or "pytorch_lightning" not in sys.modules or "lightning.pytorch" in sys.modules:
+    import lightning.pytorch as pl
+else:
+    import pytorch_lightning as pl
+
+
+class LoaderwatchCallback(pl.Callback):
+    """Attaches to every loader; shows stage, epoch and global step, and sanity check, validation, checkpoints and logging."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._teller = Teller("Lightning", getattr(pl, "__version__", ""))
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Attach; called on each rank before the first loader is iterated."""
+        self._teller.attach()
+        self._teller.time(trainer, "save_checkpoint", "checkpoint")
+        for logger in getattr(trainer, "loggers", ()):
+            self._teller.time(logger, "log_metrics", "logging")
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """The trainer and its loggers are left as they were."""
+        self._teller.leave_all()
+        self._teller.restore()
+        self._tell(None, trainer)
+
+    def on_sanity_check_start(self, trainer: Any, pl_module: Any) -> None:
+        """Some batches of validation before training."""
+        self._teller.enter("sanity check")
+        self._tell("sanity check", trainer)
+
+    def on_sanity_check_end(self, trainer: Any, pl_module: Any) -> None:
+        """They are over."""
+        self._teller.leave("sanity check")
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """An epoch begins."""
+        self._tell("train", trainer)
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """A validation begins, inside an epoch or by itself."""
+        if not self._teller.is_in("sanity check"):
+            self._teller.enter("validation")
+            self._tell("validate", trainer)
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """It is over; inside an epoch, training goes on."""
+        if self._teller.is_in("validation"):
+            self._teller.leave("validation")
+            fitting = getattr(getattr(trainer, "state", None), "fn", None) == "fit"
+            self._tell("train" if fitting else None, trainer)
+
+    def on_test_start(self, trainer: Any, pl_module: Any) -> None:
+        """``trainer.test``."""
+        self._teller.enter("test")
+        self._tell("test", trainer)
+
+    def on_test_end(self, trainer: Any, pl_module: Any) -> None:
+        """It is over."""
+        self._teller.leave("test")
+
+    def on_predict_start(self, trainer: Any, pl_module: Any) -> None:
+        """``trainer.predict``."""
+        self._teller.enter("prediction")
+        self._tell("predict", trainer)
+
+    def on_predict_end(self, trainer: Any, pl_module: Any) -> None:
+        """It is over."""
+        self._teller.leave("prediction")
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """The training failed: what it was in is over."""
+        self._teller.leave_all()
+        self._teller.restore()
+
+    def _tell(self, stage: str | None, trainer: Any) -> None:
+        self._teller.tell(
+            stage,
+            lambda: {
+                "epoch": int(trainer.current_epoch),
+                "max_epochs": int(trainer.max_epochs) if (trainer.max_epochs or -1) > 0 else None,
+                "global_step": int(trainer.global_step),
+            },
+        )

@@ -1,0 +1,110 @@
+"""A callback of transformers' Trainer.
+
+    from loaderwatch.frameworks.transformers import LoaderwatchCallback
+
+    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[LoaderwatchCallback()])
+    trainer.train()
+
+Tried with transformers 5.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import transformers
+
+from loaderwatch.frameworks.teller import Teller
+
+PARTS: Final = (("should_log", "logging"), ("should_evaluate", "evaluation"), ("should_save", "checkpoint"))
+"""What the Trainer does between two steps, in its order, where the control says so."""
+
+
+class LoaderwatchCallback(transformers.TrainerCallback):
+    """Attaches to every loader; shows epoch and global step, and logging, evaluation and checkpoints."""
+
+    def __init__(self) -> None:
+        self._teller = Teller("Transformers", transformers.__version__)
+
+    def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The Trainer is made, also one that only evaluates."""
+        self._teller.attach()
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Once more: a Trainer may have been given the callback afterwards."""
+        self._teller.attach()
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """An epoch begins."""
+        self._teller.leave_all()
+        self._tell("train", args, state)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Whatever was between the steps is over."""
+        self._teller.leave_all()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The control says what comes before the next."""
+        self._begin_next(args, state, control)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """As after a step."""
+        self._begin_next(args, state, control)
+
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Something was logged; an evaluation logs as well, and goes on."""
+        if self._teller.is_in("logging"):
+            self._teller.leave("logging")
+            self._begin_next(args, state, control)
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """A batch of an evaluation; nothing else tells of one that the user began."""
+        if not self._teller.is_in("evaluation"):
+            self._teller.leave_all()
+            self._begin("evaluation", args, state)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """An evaluation is over."""
+        self._end_evaluation(args, state, control)
+
+    def on_predict(self, args: Any, state: Any, control: Any, metrics: Any, **kwargs: Any) -> None:
+        """``trainer.predict`` is over."""
+        self._end_evaluation(args, state, control)
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """A checkpoint is written."""
+        self._teller.leave("checkpoint")
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The training is over."""
+        self._teller.leave_all()
+        self._tell(None, args, state)
+
+    def _begin_next(self, args: Any, state: Any, control: Any) -> None:
+        for switch, part in PARTS:
+            if getattr(control, switch, False):
+                self._begin(part, args, state)
+                return
+
+    def _begin(self, part: str, args: Any, state: Any) -> None:
+        self._teller.enter(part)
+        if part == "evaluation":
+            self._tell("validate", args, state)
+
+    def _end_evaluation(self, args: Any, state: Any, control: Any) -> None:
+        if not self._teller.is_in("evaluation"):
+            return
+        self._teller.leave("evaluation")
+        going = 0 < getattr(state, "global_step", 0) < getattr(state, "max_steps", 0)
+        self._tell("train" if going else None, args, state)
+        self._begin_next(args, state, control)
+
+    def _tell(self, stage: str | None, args: Any, state: Any) -> None:
+        self._teller.tell(
+            stage,
+            lambda: {
+                "epoch": int(state.epoch or 0),
+                "max_epochs": int(args.num_train_epochs) if args.max_steps <= 0 else None,
+                "global_step": int(state.global_step),
+            },
+        )
