@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 
 from loaderwatch import __version__
-from loaderwatch.cli import analyze, demo, doctor, export, run, runs, serve, token
+from loaderwatch.cli import analyze, demo, doctor, export, run, runs, serve, stop, token
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 
-_COMMANDS = (serve, demo, run, runs, analyze, export, doctor, token)
+_COMMANDS = (serve, stop, demo, run, runs, analyze, export, doctor, token)
 
 
 def build_parser() -> argparse.ArgumentParser:

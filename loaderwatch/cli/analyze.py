@@ -13,7 +13,7 @@ from loaderwatch.cli.serve import hang_seconds
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.printable import one_line
-from loaderwatch.detect.phrases import folded_phrase
+from loaderwatch.detect.phrases import count, folded_phrase
 
 if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
@@ -46,6 +46,13 @@ def prepare_parser(subparsers: Subparsers) -> None:
         help="where runs are kept (default LOADERWATCH_DIR)",
     )
     parser.add_argument(
+        "--attempt",
+        type=int,
+        default=None,
+        metavar="N",
+        help="of a run that was started again under its name, the Nth time; the newest if not given",
+    )
+    parser.add_argument(
         "--hang-after",
         type=hang_seconds,
         default=None,
@@ -63,10 +70,14 @@ def prepare_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings, the worst first."""
+    if args.attempt is not None and (args.redact or args.which.endswith(".lwrec")):
+        raise ConfigError(
+            "--attempt cannot be used with a recording or --redact: name a run or its .duckdb file"
+        )
     if args.redact:
         found = _redacted(args.which, args.data_dir, args.hang_after)
     else:
-        found = _analyzed(args.which, args.data_dir, args.hang_after)
+        found = _analyzed(args.which, args.data_dir, args.hang_after, args.attempt)
     if args.json:
         print(json.dumps(found.findings, indent=2))
         return 0
@@ -95,7 +106,9 @@ class _Analysis:
         return self.verdict is None or self.verdict["severity"] == "ok"
 
 
-def _analyzed(which: str, data_dir: Path | None, hang_after_s: float | None) -> _Analysis:
+def _analyzed(
+    which: str, data_dir: Path | None, hang_after_s: float | None, attempt: int | None
+) -> _Analysis:
     from loaderwatch.cli.client import find_server
 
     file = Path(which).expanduser()
@@ -108,7 +121,7 @@ def _analyzed(which: str, data_dir: Path | None, hang_after_s: float | None) -> 
             raise NoSuchRun(
                 f"{file} is no recording; name a .lwrec file (loaderwatch export), a run's .duckdb file, or a run"
             )
-        return _from_files(file.absolute().parent, file.stem, hang_after_s)
+        return _from_files(file.absolute().parent, file.stem, hang_after_s, attempt)
     client = find_server(data_dir)
     if client is not None:  # it has the files open
         if hang_after_s is not None:
@@ -118,11 +131,13 @@ def _analyzed(which: str, data_dir: Path | None, hang_after_s: float | None) -> 
             )
         row = pick(client.runs(), which)
         run_id = str(row["run_id"])
-        return _Analysis(_worst_first(client.findings(run_id)), _title(row), client.verdict(run_id))
+        summary = client.summary(run_id, attempt)
+        found = _worst_first(client.findings(run_id, attempt))
+        return _Analysis(found, _title(row if attempt is None else summary), summary["verdict"])
     runs_dir = (data_dir or load_settings().data_dir) / "runs"
     if not runs_dir.is_dir():
         raise NoSuchRun(f"no runs are kept in {runs_dir}; name another place with --data-dir")
-    return _from_files(runs_dir, which, hang_after_s)
+    return _from_files(runs_dir, which, hang_after_s, attempt)
 
 
 def _is_database(file: Path) -> bool:
@@ -164,7 +179,7 @@ def _named(recording: Recording) -> str:
     return f"{recording.run_name} ({recording.run_id})"
 
 
-def _from_files(runs_dir: Path, which: str, hang_after_s: float | None) -> _Analysis:
+def _from_files(runs_dir: Path, which: str, hang_after_s: float | None, attempt: int | None) -> _Analysis:
     import time
 
     import msgspec
@@ -173,14 +188,19 @@ def _from_files(runs_dir: Path, which: str, hang_after_s: float | None) -> _Anal
     from loaderwatch.server.reanalysis import reanalyse
     from loaderwatch.server.snapshots import stored_row
     from loaderwatch.server.store.duckdb import DuckDBStore
-    from loaderwatch.server.verdicts import stored_verdict
+    from loaderwatch.server.verdicts import attempt_verdict, stored_verdict
 
     store = DuckDBStore(runs_dir, read_only=True)
     try:
         row = pick([stored_row(run, store, time.time_ns()) for run in store.runs()], which)
         run = store.run(str(row["run_id"]))
-        found = reanalyse(store, run.run_id, detector(hang_after_s))
-        said = stored_verdict(run, store, time.time_ns())
+        found = reanalyse(store, run.run_id, detector(hang_after_s), attempt)
+        over = next((one for one in run.earlier if one.number == attempt), None)
+        if over is None:
+            said = stored_verdict(run, store, time.time_ns())
+        else:
+            said = attempt_verdict(run, store, over.number)
+            row |= {"state": over.state, "steps": over.steps, "attempt": over.number}
     finally:
         store.close()
     plain: list[dict[str, Any]] = msgspec.to_builtins(found)
@@ -209,8 +229,12 @@ def _worst_first(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _title(row: dict[str, Any]) -> str:
-    ranks = row["world_size"]
-    return f"{row['name']} ({row['run_id']}), {ranks} rank{'' if ranks == 1 else 's'}, {row['state']}"
+    said = f"{row['name']} ({row['run_id']}), {count(row['world_size'], 'rank')}, {row['state']}"
+    attempts = row.get("attempts", 1)  # a server that still runs may be of an older version
+    if attempts > 1:
+        said += f", attempt {row.get('attempt', attempts)} of {attempts}"
+    steps = row.get("steps")
+    return said if steps is None else f"{said}, {count(steps, 'step')}"
 
 
 def _paragraphs(finding: dict[str, Any]) -> list[str]:

@@ -21,7 +21,12 @@ _PACKING_S = 120.0
 
 
 class ServerError(LoaderwatchError):
-    """The server answered with an error."""
+    """The server answered with an error; ``status`` is its HTTP status, if it was one, and ``reason`` what it said."""
+
+    def __init__(self, text: str, status: int | None = None, reason: str = "") -> None:
+        super().__init__(text)
+        self.status = status
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +63,39 @@ class Client:
                 self.token, challenge, Client(self.url, None, self.certificate)._open(path, _TIMEOUT_S)
             )
 
+    def server(self) -> dict[str, Any]:
+        """Which server this is, and until when it stays."""
+        found: dict[str, Any] = self.get("/server")
+        return found
+
+    def stop(self, *, force: bool) -> dict[str, Any]:
+        """Have the server end; the token must be its owner's.
+
+        Raises:
+            ServerError: it refuses, such as while a run is reporting.
+            OSError: nobody answers.
+        """
+        body = json.dumps({"force": force}).encode()
+        ended: dict[str, Any] = json.loads(self._open("/api/v1/server/stop", _TIMEOUT_S, body))
+        return ended
+
     def _fetch(self, path: str, timeout_s: float) -> bytes:
         return self._open(f"/api/v1{path}", timeout_s)
 
-    def _open(self, path: str, timeout_s: float) -> bytes:
-        request = urllib.request.Request(self.url + path)
+    def _open(self, path: str, timeout_s: float, body: bytes | None = None) -> bytes:
+        request = urllib.request.Request(self.url + path, body)
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), self._https())
         try:
             with opener.open(request, timeout=timeout_s) as answer:
-                body: bytes = answer.read()
-                return body
+                answered: bytes = answer.read()
+                return answered
         except urllib.error.HTTPError as error:
             with error:
-                raise ServerError(f"{self.url} answered {error.code}: {_reason(error.read())}") from None
+                reason = _reason(error.read())
+                text = f"{self.url} answered {error.code}: {reason}"
+                raise ServerError(text, error.code, reason) from None
         except http.client.HTTPException as error:
             raise ServerError(f"{self.url} is not a loaderwatch server: {error}") from None
 
@@ -94,19 +117,25 @@ class Client:
         found: list[dict[str, Any]] = self.get("/runs")
         return found
 
-    def findings(self, run_id: str) -> list[dict[str, Any]]:
-        """The findings of a run, newest first."""
-        found: list[dict[str, Any]] = self.get(f"/runs/{quote(run_id, safe='')}/findings")
+    def findings(self, run_id: str, attempt: int | None = None) -> list[dict[str, Any]]:
+        """The findings of a run's attempt (None: the newest), newest first."""
+        found: list[dict[str, Any]] = self.get(
+            f"/runs/{quote(run_id, safe='')}/findings{_of_attempt(attempt)}"
+        )
         return found
 
-    def verdict(self, run_id: str) -> dict[str, Any]:
-        """The verdict of a run, with its advice."""
-        found: dict[str, Any] = self.get(f"/runs/{quote(run_id, safe='')}/summary")["verdict"]
+    def summary(self, run_id: str, attempt: int | None = None) -> dict[str, Any]:
+        """How a run's attempt (None: the newest) is or was, with the verdict and its advice."""
+        found: dict[str, Any] = self.get(f"/runs/{quote(run_id, safe='')}/summary{_of_attempt(attempt)}")
         return found
 
     def recording(self, run_id: str, last_s: float) -> bytes:
         """The newest part of a run as the bytes of an ``.lwrec`` file."""
         return self._fetch(f"/runs/{quote(run_id, safe='')}/recording?last={last_s:g}", _PACKING_S)
+
+
+def _of_attempt(attempt: int | None) -> str:
+    return "" if attempt is None else f"?attempt={attempt}"
 
 
 def find_server(data_dir: Path | None) -> Client | None:
@@ -120,11 +149,15 @@ def find_server(data_dir: Path | None) -> Client | None:
     settings = load_settings()
     if data_dir is None and settings.server is not None:
         return _configured(Client(settings.server, settings.token))
-    directory = data_dir or settings.data_dir
+    return find_own_server(data_dir or settings.data_dir, "viewer")
+
+
+def find_own_server(directory: Path, who: str) -> Client | None:
+    """The server that has a data directory open, asked with the token of ``who``; None without one."""
     try:
         where = json.loads((directory / "server.json").read_text())
         tokens = json.loads((directory / "token.json").read_text())
-        client = Client(str(where["url"]), str(tokens["viewer"]), where.get("certificate"))
+        client = Client(str(where["url"]), str(tokens[who]), where.get("certificate"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     try:

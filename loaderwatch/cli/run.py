@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loaderwatch.agent.ondemand import python_path
+from loaderwatch.agent.unwatched import hand_on
 from loaderwatch.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def prepare_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Become the script."""
+    """Become the script: Python itself runs it, so that no frame of ours is below its own."""
     command = list(args.command)
     if args.name is not None:
         os.environ["LOADERWATCH_RUN"] = args.name
@@ -56,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("name a script, -m and a module, or -- and a command")
     if not args.module and not Path(command[0]).is_file():
         raise ConfigError(f"there is no file {command[0]}; a command goes after --, a module after -m")
-    bootstrap = [sys.executable, "-m", "loaderwatch.agent.bootstrap", *(["-m"] if args.module else [])]
-    _become(sys.executable, [*bootstrap, *command])
+    hand_on(command[0] if args.module else Path(command[0]).name)
+    _become(sys.executable, [sys.executable, *(["-m"] if args.module else []), *command])
     return 0
 
 

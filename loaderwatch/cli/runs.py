@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from loaderwatch.cli.server_facts import server_facts, server_line
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import one_line
@@ -28,18 +29,29 @@ def prepare_parser(subparsers: Subparsers) -> None:
         help="where runs are kept (default LOADERWATCH_DIR)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument(
+        "--server",
+        action="store_true",
+        help="only which server is up, and until when (with --json: null if none is)",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the runs, newest first."""
+    """Print the runs, newest first, and which server is up."""
+    if args.server:
+        facts = server_facts(args.data_dir)
+        print(json.dumps(facts, indent=2) if args.json else server_line(facts))
+        return 0
     found = known_runs(args.data_dir)
     if args.json:
         print(json.dumps(found, indent=2))
-    elif not found:
+        return 0
+    if not found:
         print("No runs yet. Add `loaderwatch.attach(train_loader)` to a training script and start it.")
     else:
         print("\n".join(_table(found)))
+    print(server_line(server_facts(args.data_dir)))
     return 0
 
 
@@ -68,7 +80,7 @@ def known_runs(data_dir: Path | None) -> list[dict[str, Any]]:
 
 
 def _table(found: list[dict[str, Any]]) -> list[str]:
-    head = ("RUN", "NAME", "STATE", "STARTED", "LAST SEEN", "RANKS", "VERDICT")
+    head = ("RUN", "NAME", "STATE", "STARTED", "LAST SEEN", "RANKS", "ATTEMPTS", "STEPS", "VERDICT")
     rows = [
         (
             str(row["run_id"]),
@@ -77,6 +89,8 @@ def _table(found: list[dict[str, Any]]) -> list[str]:
             _when(row["started_at"]),
             _when(row["last_seen_at"]),
             str(row["world_size"]),
+            str(row.get("attempts", 1)),
+            "" if row.get("steps") is None else f"{row['steps']:,}",
             in_a_cell(row["verdict"] or "", 200),
         )
         for row in found

@@ -6,7 +6,7 @@ import argparse
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from loaderwatch.core.config import DEFAULT_PORT, load_settings
 from loaderwatch.core.errors import ConfigError
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
     from loaderwatch.server.options import ServeOptions
 
-LEAST_TOKEN = 16  # characters
+LEAST_TOKEN: Final = 16  # characters
+IDLE_HOURS: Final = 4.0
+"""After which a server that a run started leaves; it takes 130 to 170 MB."""
+STARTERS: Final = ("run", "demo")
+"""Who starts a server whose output goes to a log, and says itself where the page is."""
 
 
 def prepare_parser(subparsers: Subparsers) -> None:
@@ -102,6 +106,15 @@ def prepare_parser(subparsers: Subparsers) -> None:
         help="go on as the server of this directory that was killed was asked to (a training job that misses its "
         "server does so); the other options count when there was none",
     )
+    parser.add_argument(
+        "--idle-hours",
+        type=idle_hours,
+        default=None,
+        metavar="N",
+        help="leave when no run has reported and nobody has looked for N hours (default: stay; a server that a run starts:"
+        f" LOADERWATCH_IDLE_HOURS, or {IDLE_HOURS:g}); 0: stay",
+    )
+    parser.add_argument("--started-by", choices=STARTERS, default=None, help=argparse.SUPPRESS)
     parser.set_defaults(run=run)
 
 
@@ -112,8 +125,8 @@ def run(args: argparse.Namespace) -> int:
     os.umask(0o077)  # runs hold paths and stacks of this user's code
 
     def say(text: str) -> None:
-        # A training job that starts a server sends its output to a log; people get the address from the job.
-        print(without_tokens(text) if args.resume else text, flush=True)
+        # Whoever starts a server by itself sends its output to a log; people get the address from the job, or the demo.
+        print(without_tokens(text) if args.resume or args.started_by else text, flush=True)
 
     serve(_options(args), say=say)
     return 0
@@ -143,7 +156,20 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         ssl_certfile=_file(args.ssl_certfile),
         ssl_keyfile=_file(args.ssl_keyfile),
         hang_after_s=args.hang_after,
+        idle_hours=_idle_hours(args),
+        started_by=args.started_by or "hand",
     )
+
+
+def _idle_hours(args: argparse.Namespace) -> float | None:
+    hours: float | None = args.idle_hours
+    if hours is None and args.started_by == "run":
+        said = os.environ.get("LOADERWATCH_IDLE_HOURS")
+        try:
+            hours = idle_hours(said) if said else IDLE_HOURS
+        except argparse.ArgumentTypeError as error:
+            raise ConfigError(f"LOADERWATCH_IDLE_HOURS: {error}") from None
+    return hours or None
 
 
 def _token(given: str | None, from_environ: str | None) -> str | None:
@@ -184,6 +210,17 @@ def _days(text: str) -> float:
     if not days > 0:
         raise argparse.ArgumentTypeError(f"{text} is not a number of days above 0")
     return days
+
+
+def idle_hours(text: str) -> float:
+    """Hours without anybody; 0 for ever."""
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = -1.0
+    if not 0 <= hours < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of hours; use 0 to stay for ever")
+    return hours
 
 
 def hang_seconds(text: str) -> float:

@@ -15,6 +15,7 @@ from loaderwatch.server.store.protocol import StoredAlert
 
 State = Literal["firing", "acknowledged", "silenced", "resolved"]
 MAX_SILENCE_S: Final = 30 * 86400
+MAX_NS: Final = 2**62  # later than any time
 _ID_SEPARATOR: Final = "."  # run ids have none
 _decode_finding: Final = msgspec.json.Decoder(Finding).decode
 
@@ -91,6 +92,10 @@ class AlertBook:
     def newest_first(self) -> list[Alert]:
         """Every alert."""
         return sorted(self._alerts.values(), key=lambda alert: alert.opened_ns, reverse=True)
+
+    def of_span(self, span: tuple[int, int]) -> list[Alert]:
+        """Alerts that were opened in [begin, end), the newest first: those of an attempt."""
+        return [alert for alert in self.newest_first() if span[0] <= alert.opened_ns < span[1]]
 
     def open_alerts(self) -> list[Alert]:
         """Those not resolved."""

@@ -35,6 +35,9 @@ from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.orphans import watch_orphans
 from loaderwatch.server.policy import headers
 from loaderwatch.server.static import StaticFiles, find_plotly, find_web
+from loaderwatch.server.stay import Stay
+from loaderwatch.server.stay import router as stay_router
+from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, UnknownRun
 from loaderwatch.server.verdicts import Verdicts
@@ -60,6 +63,7 @@ class Parts:
     verdicts: Verdicts
     url: str
     keys: Keys  # of who may come in, and what the server proves itself with
+    stay: Stay
     ready: bool = False
     ingest_counts: intake.IngestCounts = field(default_factory=intake.IngestCounts)
 
@@ -113,6 +117,7 @@ def create_app(
         verdicts=verdicts,
         url=url,
         keys=keys,
+        stay=Stay(None if options.idle_hours is None else options.idle_hours * 3600),
     )
 
     app = FastAPI(
@@ -129,6 +134,7 @@ def create_app(
     app.include_router(read.router)
     app.include_router(download.router)
     app.include_router(api.router)
+    app.include_router(stay_router)
     app.add_middleware(
         Gate,
         keys=keys,
@@ -137,6 +143,7 @@ def create_app(
         open_to_all=open_to_all or tokens is None,
         public_url=options.public_url,
         headers=headers(static.plotly()),
+        seen=parts.stay.seen,
     )
     _add_error_answers(app)
     _add_pages(app, parts)
@@ -234,6 +241,8 @@ def _add_error_answers(app: FastAPI) -> None:
             return error_answer(400, str(error), error.field)
         if isinstance(error, UnknownRun):
             return error_answer(404, str(error), "run")
+        if isinstance(error, UnknownAttempt):
+            return error_answer(404, str(error), "attempt")
         if isinstance(error, UnknownAlert):
             return error_answer(404, str(error), "id")
         if isinstance(error, TooMany):

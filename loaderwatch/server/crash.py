@@ -119,7 +119,7 @@ def _where(rank: RankWindow) -> str:
         return ""
     if span.phase == "outside":
         return _outside(rank, span)
-    place = f" in step {span.step if span.step is not None else span.steps}"
+    place = f" in step {_steps(span)}"
     if span.epoch is not None:
         place += f" of epoch {span.epoch}"
     if span.phase == "user":
@@ -132,7 +132,7 @@ def _where(rank: RankWindow) -> str:
 
 def _outside(rank: RankWindow, span: SpanInfo) -> str:
     """Outside all loops: an error that came up in one has closed it on its way out."""
-    step = f" in step {span.step if span.step is not None else span.steps}"
+    step = f" in step {_steps(span)}"
     left = left_epoch(rank)
     if left is not None:
         if left.loader is not None and left.loader.role == "eval":
@@ -149,7 +149,12 @@ def _outside(rank: RankWindow, span: SpanInfo) -> str:
         return " before its first epoch" if not span.steps else f"{step}, outside its training loops"
     last = of_training[-1]
     over = "after" if ends["ended_by"][last] == EndedBy.EXHAUSTED else "after it had left"
-    return f" after step {span.step if span.step is not None else span.steps}, {over} epoch {int(ends['epoch'][last])}"
+    return f" after step {_steps(span)}, {over} epoch {int(ends['epoch'][last])}"
+
+
+def _steps(span: SpanInfo) -> int:
+    """Training steps of the process; only of an agent that said none, batches of the loader at hand."""
+    return span.steps or span.step or 0
 
 
 def _advice(rank: RankWindow, host: HostWindow | None) -> str:

@@ -16,6 +16,7 @@ from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.window import RankWindow, RunWindow
 from loaderwatch.server.alerts import Alert, Announcement
 from loaderwatch.server.crash import crash_verdict
+from loaderwatch.server.store.attempts import Attempt
 
 CODE: Final = "crashed"
 _STOPS: Final = (signal.SIGINT, signal.SIGTERM, 1)  # SIGHUP, which Windows has not
@@ -75,7 +76,7 @@ def died(process: ProcessInfo) -> bool:
     return process.exit_code is None or (process.exit_code < 0 and -process.exit_code not in _STOPS)
 
 
-def ending(process: ProcessInfo) -> str | None:
+def ending(process: ProcessInfo | Attempt) -> str | None:
     """How it ended in a word or two: what it said itself, else what the kernel knows. None when nobody knows."""
     if process.exit or not process.exit_code or process.state == "live":
         return process.exit

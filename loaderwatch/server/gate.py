@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qs, urlencode
@@ -18,6 +19,7 @@ from loaderwatch.server.auth import Access, AllowedHosts, Keys, same_origin
 from loaderwatch.server.limits import Guesses, TooMany, Turns, caller_of
 from loaderwatch.server.policy import headers as page_headers
 from loaderwatch.server.sign_in import sign_in_page
+from loaderwatch.server.stay import SERVER_PATH
 
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/login", IDENTITY_PATH})
 _COOKIE_SECONDS: Final = 30 * 86400
@@ -46,8 +48,9 @@ class Gate:
         open_to_all: bool = False,
         public_url: str | None = None,
         headers: tuple[tuple[str, str], ...] | None = None,
+        seen: Callable[[], None] = lambda: None,
     ) -> None:
-        """``headers`` go with every answer. ``open_to_all`` asks for no token; Host and Origin are checked all the same."""
+        """``headers`` go with every answer; ``seen`` is told of every request of somebody who may be here. ``open_to_all`` asks for no token; Host and Origin are checked all the same."""
         self._app = app
         self._keys = keys
         self._open_to_all = open_to_all
@@ -56,6 +59,7 @@ class Gate:
         # A browser sends the cookies of every port of a host; the port in the name keeps two servers apart.
         self._cookie_name = f"loaderwatch_{port}"
         scheme, _, name = (public_url or "").partition("://")
+        self._seen = seen
         self._https_host = name.partition("/")[0].lower() if scheme == "https" else None
         self._guesses = Guesses()
         self._turns = Turns(QUESTIONS_AT_ONCE, QUESTIONS_WAITING)
@@ -88,6 +92,8 @@ class Gate:
             await answer(scope, receive, send_with_headers)
             return
         scope[ACCESS_KEY] = access
+        if path not in _OPEN_PATHS and path != SERVER_PATH:
+            self._seen()
         if request.method != "GET" or not (api or path == "/metrics") or path.endswith("/events"):
             await self._app(scope, receive, send_with_headers)
             return

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
@@ -16,7 +17,7 @@ from loaderwatch.detect.places import without_stack
 from loaderwatch.detect.tracker import Changes, Incident, Tracker
 from loaderwatch.detect.verdict import Verdict, verdict
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.alerts import AlertBook, Announcement, shape
+from loaderwatch.server.alerts import MAX_NS, Alert, AlertBook, Announcement, shape
 from loaderwatch.server.answers import encode_json
 from loaderwatch.server.crash import crash_verdict
 from loaderwatch.server.deaths import death, with_its_end
@@ -82,6 +83,7 @@ class LiveRun:
         self._book: AlertBook | None = None
         self._window: RunWindow | None = None
         self._verdict: Verdict | None = None
+        self._judged: RunWindow | None = None  # by the detectors, last
         self._saved_at = 0.0
         self._errands = Errands()
         self._stacks_asked_at: dict[int, float] = {}
@@ -170,14 +172,16 @@ class LiveRun:
                 window = self._window = builder.window()
                 self._window_bytes = builder.held_bytes()
                 self.undetected = True
-            base = self.state_of(self._store.run(self.run_id))
+            run = self._store.run(self.run_id)
+            base = self.state_of(run)
             self.ended = base in ("finished", "crashed")
             self._save(book)
-            hung = any(alert.finding.code == "hung" and alert.pages for alert in book.open_alerts())
+            alerts = book.of_span((window.attempt_ns, MAX_NS))
+            hung = any(a.finding.code == "hung" and a.pages and a.state != "resolved" for a in alerts)
             state = "hung" if base == "live" and hung else base
-            findings = [shape(alert, stack_texts=False) for alert in book.newest_first()]
-            costs_s = [alert.finding.lost_s for alert in book.newest_first()]
-            verdict_now = self._verdict_json(book, base)
+            findings = [shape(alert, stack_texts=False) for alert in alerts]
+            costs_s = [alert.finding.lost_s for alert in alerts]
+            verdict_now = self._verdict_json(book, alerts, base)
             totals = builder.totals()
         # Outside the lock: with a thousand ranks this takes a while, and only reads what cannot change.
         self.summary = summary_of(
@@ -187,6 +191,7 @@ class LiveRun:
             verdict=verdict_now,
             costs_s=costs_s,
             host_lost=self._hearing.lost,
+            earlier=run.earlier,
         )
         self.latest = RunState(encode_json(self.summary), encode_json(findings), window.now_ns / 1e9)
         return self.latest
@@ -200,15 +205,16 @@ class LiveRun:
         if window is None:
             return []
         self.undetected = False
+        over = self._end_attempt(window, now_ns)
         began = time.perf_counter()
         try:
             findings = self._detector(window)
         except Exception as fault:  # noqa: BLE001 - a detector that fails must not hide the run: its numbers go on
             self._report(fault)
-            return []
+            return over
         with self._lock:
             _, book = self._load()
-            died = death(window, findings, book.newest_first())
+            died = death(window, findings, book.of_span((window.attempt_ns, MAX_NS)))
             findings = findings if died is None else [*findings, died]
             announcements = book.apply(self._tracker.update(findings, window.now_ns), now_ns)
             if ended:
@@ -223,7 +229,23 @@ class LiveRun:
         self.detections += 1
         self.last_detect_s = time.perf_counter() - began
         self.detect_s += self.last_detect_s
-        return announcements
+        return over + announcements
+
+    def _end_attempt(self, window: RunWindow, now_ns: int) -> list[Announcement]:
+        """Where the window is the first of a new attempt: what was open has ended with the one before."""
+        last, self._judged = self._judged, window
+        if window.attempt == 1 or (last is not None and last.attempt == window.attempt):
+            return []
+        with self._lock:
+            _, book = self._load()
+            if last is None and all(a.opened_ns >= window.attempt_ns for a in book.open_alerts()):
+                return []  # this server met the run within the attempt
+            told = book.apply(self._tracker.close_all(window.attempt_ns), now_ns)
+            told = [replace(announcement, died=announcement.resolved) for announcement in told]
+            for announcement in told:
+                self._leave_notice(announcement, window)
+            self._save(book)
+        return told
 
     def change(self, action: Callable[[AlertBook], Any]) -> Any:
         """Do something to the alerts (acknowledge, silence) and save it before returning."""
@@ -234,10 +256,10 @@ class LiveRun:
             return result
 
     def findings(self) -> list[dict[str, Any]]:
-        """As ``GET /runs/{run}/findings``."""
+        """As ``GET /runs/{run}/findings``, those of the attempt that goes on."""
         with self._lock:
-            _, book = self._load()
-            return [shape(alert) for alert in book.newest_first()]
+            builder, book = self._load()
+            return [shape(alert) for alert in book.of_span((builder.facts.attempt_ns, MAX_NS))]
 
     def window(self) -> RunWindow | None:
         """The newest window, None before the first look."""
@@ -322,19 +344,19 @@ class LiveRun:
             book.put_back(unsaved)
         self._saved_at = time.monotonic()
 
-    def _verdict_json(self, book: AlertBook, base: str) -> dict[str, Any] | None:
+    def _verdict_json(self, book: AlertBook, alerts: list[Alert], base: str) -> dict[str, Any] | None:
         if self._refused is not None and not self.ended:
             return refused_verdict(self._refused)
         if base == "lost":
             return lost_verdict(time.monotonic() - self.heard_at)
         if base == "crashed" and self._window is not None:
-            return crash_verdict(self._window, book.newest_first())
+            return crash_verdict(self._window, alerts)
         if self.ended:
-            ended = ended_verdict(base, book.newest_first())
+            ended = ended_verdict(base, alerts)
             if ended is not None:
                 return ended
-        found = self._verdict
-        if found is None:
+        found, judged, window = self._verdict, self._judged, self._window
+        if found is None or judged is None or window is None or judged.attempt != window.attempt:
             return None
         alert = book.by_key(found.key) if found.key else None
         return {

@@ -45,8 +45,24 @@ def _of_runs(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
             "Share of time blocked in next(loader), last 30 s.",
             per_rank("data_wait_ratio"),
         ),
-        ("loaderwatch_steps_total", "counter", "Steps of the run.", per_rank("step")),
-        ("loaderwatch_steps_per_second", "gauge", "Steps per second, last 30 s.", per_rank("steps_per_s")),
+        (
+            "loaderwatch_steps_total",
+            "counter",
+            "Training steps of the attempt that goes on.",
+            per_rank("step"),
+        ),
+        (
+            "loaderwatch_eval_batches_total",
+            "counter",
+            "Batches of evaluation loaders, apart from the steps.",
+            per_rank("eval_batches"),
+        ),
+        (
+            "loaderwatch_steps_per_second",
+            "gauge",
+            "Training steps per second, last 30 s.",
+            per_rank("steps_per_s"),
+        ),
         (
             "loaderwatch_gpu_utilization_ratio",
             "gauge",

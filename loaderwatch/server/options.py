@@ -30,6 +30,8 @@ class ServeOptions(DataDir):
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
     hang_after_s: float | None = None  # None: the detectors' own limit
+    idle_hours: float | None = None  # leave when nobody has reported or looked for so long; None: never
+    started_by: str = "hand"  # or "run", "demo"
     resumed: bool = False  # goes on for one that was killed: at its port if that can be, else at any
 
 

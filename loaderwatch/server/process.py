@@ -38,6 +38,8 @@ ranks, which hold no cycle, were gone through a hundred times a second: 7 % of t
 _M_MMAP_THRESHOLD: Final = -3  # of malloc.h
 _GRACE_S: Final = 1  # for answers under way when the server is told to stop
 _LOOK_S: Final = 1  # between looks at server.json and token.json
+LEAVING_S: Final = 20.0
+"""A server that was told to end, or leaves, is gone by then; a streamer waits 30 s for the next one."""
 _WILDCARDS: Final = ("0.0.0.0", "::", "")
 
 
@@ -100,6 +102,7 @@ class _Server(uvicorn.Server):
         self._certificate = certificate
         self._say = say
         self._said = ""
+        parts.stay.end = self._end
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -119,6 +122,9 @@ class _Server(uvicorn.Server):
             self.force_exit = True
         self.should_exit = True
 
+    def _end(self) -> None:
+        self.should_exit = True
+
     @property
     def _tokens(self) -> Tokens | None:
         """Those people and trainers need; None when everyone is let in."""
@@ -127,6 +133,21 @@ class _Server(uvicorn.Server):
     async def _look(self) -> None:
         self._take_new_tokens()
         self._keep_where()
+        self._leave_if_idle()
+
+    def _leave_if_idle(self) -> None:
+        """End when nobody has reported or looked for as long as was asked: the next run, or person, starts it again."""
+        parts = self._parts
+        if parts.hub.clients or parts.ingest_counts.open:
+            parts.stay.seen()
+        left_s = parts.stay.left_s()
+        if left_s is not None and left_s <= 0 and not self.should_exit:
+            _log.info(
+                "no run has reported and nobody has looked for %s: this server leaves. The next run starts it again,"
+                " and so does loaderwatch serve; --idle-hours or LOADERWATCH_IDLE_HOURS sets the time (0: never)",
+                parts.stay.in_words(),
+            )
+            self._end()
 
     def _take_new_tokens(self) -> None:
         """What the file held before opens nothing from now on, and streams that it opened end."""
@@ -179,6 +200,10 @@ class _Server(uvicorn.Server):
                 lines.append(
                     f"loaderwatch: trainers elsewhere: LOADERWATCH_SERVER={self._parts.url} LOADERWATCH_TOKEN={agent}"
                 )
+        if self._parts.stay.idle_s is not None:
+            lines.append(
+                f"loaderwatch: this server leaves when no run has reported and nobody has looked for {self._parts.stay.in_words()}"
+            )
         if tokens is None:
             lines.append("loaderwatch: --no-auth: everyone who can reach this address can read every run")
         self._say("\n".join(lines))
@@ -218,7 +243,7 @@ def _lock(options: ServeOptions) -> Iterator[None]:
     except OSError as error:
         raise ServeError(f"cannot open {options.lock_path}: {error.strerror}") from error
     try:
-        if not try_lock(descriptor):
+        if not _take(descriptor, LEAVING_S if options.started_by == "run" else 0.0):
             raise ServeError(
                 f"a server for {options.data_dir} is already running{_other_server(options, descriptor)}; use that page, or"
                 " end that server first to start one with other options"
@@ -230,6 +255,16 @@ def _lock(options: ServeOptions) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _take(descriptor: int, patience_s: float) -> bool:
+    """Take the lock; a server that a run starts may have to wait for one that leaves this very moment."""
+    give_up_at = time.monotonic() + patience_s
+    while not try_lock(descriptor):
+        if time.monotonic() >= give_up_at:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def _other_server(options: ServeOptions, lock: int) -> str:
@@ -282,7 +317,7 @@ def _tokens(options: ServeOptions) -> Tokens:
 
 def _listen(options: ServeOptions) -> socket.socket:
     """The listening socket: the port asked for, or the default one, or the last one, or any."""
-    if options.resumed:
+    if options.resumed or (options.port is None and options.started_by == "run"):
         candidates = [*_last_port(options), DEFAULT_PORT, 0]
     elif options.port is None:
         candidates = [DEFAULT_PORT, *_last_port(options), 0]

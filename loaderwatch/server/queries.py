@@ -48,13 +48,14 @@ def several_series(
     start: float | None = None,
     end: float | None = None,
     points: int = DEFAULT_POINTS,
+    attempt: int | None = None,
 ) -> list[dict[str, Any]]:
     """The same of several metrics, in their order."""
     _check_count("metric", len(metrics), 1, MAX_METRICS)
     for metric in metrics:
         _check_metric(metric)
     _check_count("points", points, 2, MAX_POINTS)
-    start_ns, end_ns = _range(store, run_id, start, end)
+    start_ns, end_ns = _range(store, run_id, start, end, attempt)
     found = store.several_series(run_id, metrics, rank, start_ns, end_ns, points)
     return [
         _series_shape(metric, rank, each, start_ns, end_ns)
@@ -85,11 +86,12 @@ def heatmap(
     start: float | None = None,
     end: float | None = None,
     points: int = DEFAULT_POINTS,
+    attempt: int | None = None,
 ) -> dict[str, Any]:
     """``GET /runs/{run}/heatmap``; with very many ranks there are fewer buckets than asked for."""
     _check_metric(metric)
     _check_count("points", points, 2, MAX_POINTS)
-    start_ns, end_ns = _range(store, run_id, start, end)
+    start_ns, end_ns = _range(store, run_id, start, end, attempt)
     grid = store.grid(run_id, metric, start_ns, end_ns, points)
     return {
         "metric": metric,
@@ -100,8 +102,11 @@ def heatmap(
     }
 
 
-def epochs(store: Store, run_id: str, rank: int | None = None) -> list[dict[str, Any]]:
+def epochs(
+    store: Store, run_id: str, rank: int | None = None, attempt: int | None = None
+) -> list[dict[str, Any]]:
     """``GET /runs/{run}/epochs``."""
+    begin_ns, end_ns = store.run(run_id).span_of(attempt)
     return [
         {
             "rank": row["rank"],
@@ -121,6 +126,7 @@ def epochs(store: Store, run_id: str, rank: int | None = None) -> list[dict[str,
             "ended_by": _name(EndedBy, row["ended_by"]),
         }
         for row in store.epochs(run_id, rank)
+        if begin_ns <= (row["request_ns"] or 0) < end_ns
     ]
 
 
@@ -168,18 +174,25 @@ def slow_samples(store: Store, run_id: str, rank: int | None = None, limit: int 
 
 
 def stored_summary(
-    store: Store, run_id: str, verdict: dict[str, Any] | None = None, costs_s: Iterable[float | None] = ()
+    store: Store,
+    run_id: str,
+    verdict: dict[str, Any] | None = None,
+    costs_s: Iterable[float | None] = (),
+    attempt: int | None = None,
 ) -> dict[str, Any]:
-    """``GET /runs/{run}/summary`` of a run that is not live: its last half minute, rebuilt, and its totals."""
+    """``GET /runs/{run}/summary`` of a run that is not live, or of an earlier attempt: its last half minute, rebuilt, and its totals."""
     run = store.run(run_id)
-    builder = rebuild(store, run_id)
+    builder = rebuild(store, run_id, attempt)
+    window = builder.window()
+    over = next((one for one in run.earlier if one.number == attempt), None)
     return summary_of(
-        builder.window(),
+        window,
         builder.totals(),
-        state=state_now(run, wall_ns()),
+        state=state_now(run, wall_ns()) if over is None else over.state,
         verdict=verdict,
         costs_s=costs_s,
-        last_seen_ns=run.last_seen_ns,
+        last_seen_ns=run.last_seen_ns if over is None else window.now_ns,
+        earlier=run.earlier,
     )
 
 
@@ -196,11 +209,16 @@ def _check_count(name: str, value: int, least: int, most: int) -> None:
         raise ValueError(f"{name} is {value}; use {least} to {most}")
 
 
-def _range(store: Store, run_id: str, start: float | None, end: float | None) -> tuple[int, int]:
+def _range(
+    store: Store, run_id: str, start: float | None, end: float | None, attempt: int | None = None
+) -> tuple[int, int]:
+    """What is asked for; where that is open, the attempt begins or ends there."""
     for name, value in (("start", start), ("end", end)):
         if value is not None and not (math.isfinite(value) and 0 <= value <= MAX_SECONDS):
             raise ValueError(f"{name} is {value}; use UTC seconds")
     first_ns, last_ns = store.bounds(run_id)
+    began_ns, ended_ns = store.run(run_id).span_of(attempt)
+    first_ns, last_ns = max(first_ns, began_ns), min(last_ns, ended_ns - 1)
     start_ns = first_ns if start is None else int(start * 1e9)
     end_ns = last_ns + 1 if end is None else int(end * 1e9)
     if start is not None and end is not None and end <= start:

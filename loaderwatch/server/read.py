@@ -22,6 +22,7 @@ router = APIRouter(prefix="/api/v1/runs")
 
 Rank = Annotated[int | None, Query(ge=0)]
 Time = Annotated[float | None, Query(allow_inf_nan=False)]
+Attempt = Annotated[int | None, Query(ge=1)]
 Points = Annotated[int, Query(ge=2, le=2000)]
 
 
@@ -37,16 +38,16 @@ def runs(request: Request) -> Response:
 
 
 @router.get("/{run}/summary")
-async def summary(request: Request, run: str) -> Response:
-    """How the run is now."""
-    state = await snapshots.run_state(_parts(request), run)
+async def summary(request: Request, run: str, attempt: Attempt = None) -> Response:
+    """How the run is now, or how an earlier attempt was when it ended."""
+    state = await snapshots.run_state(_parts(request), run, attempt)
     return Response(state.summary, media_type="application/json")
 
 
 @router.get("/{run}/findings")
-def findings(request: Request, run: str) -> Response:
+def findings(request: Request, run: str, attempt: Attempt = None) -> Response:
     """What the detectors found, with stacks."""
-    return json_answer(snapshots.findings(_parts(request), run))
+    return json_answer(snapshots.findings(_parts(request), run, attempt))
 
 
 @router.get("/{run}/series")
@@ -58,24 +59,31 @@ def series(
     start: Time = None,
     end: Time = None,
     points: Points = 300,
+    attempt: Attempt = None,
 ) -> Response:
     """A metric in time; a list of them when ``metric`` repeats."""
-    found = queries.several_series(_parts(request).store, run, metric, rank, start, end, points)
+    found = queries.several_series(_parts(request).store, run, metric, rank, start, end, points, attempt)
     return json_answer(found if len(metric) > 1 else found[0])
 
 
 @router.get("/{run}/heatmap")
 def heatmap(
-    request: Request, run: str, metric: str, start: Time = None, end: Time = None, points: Points = 300
+    request: Request,
+    run: str,
+    metric: str,
+    start: Time = None,
+    end: Time = None,
+    points: Points = 300,
+    attempt: Attempt = None,
 ) -> Response:
     """A metric in time, a row per rank."""
-    return json_answer(queries.heatmap(_parts(request).store, run, metric, start, end, points))
+    return json_answer(queries.heatmap(_parts(request).store, run, metric, start, end, points, attempt))
 
 
 @router.get("/{run}/epochs")
-def epochs(request: Request, run: str, rank: Rank = None) -> Response:
+def epochs(request: Request, run: str, rank: Rank = None, attempt: Attempt = None) -> Response:
     """The epochs and what their boundaries cost."""
-    return json_answer(queries.epochs(_parts(request).store, run, rank))
+    return json_answer(queries.epochs(_parts(request).store, run, rank, attempt))
 
 
 @router.get("/{run}/fetches")

@@ -19,14 +19,18 @@ from loaderwatch.server.store.protocol import Store
 from loaderwatch.server.verdicts import verdict_of_ended
 
 
-def reanalyse(store: Store, run_id: str, detector: Detector = detect) -> list[dict[str, Any]]:
-    """The findings of a stored run, shaped as the API gives them, newest first.
+def reanalyse(
+    store: Store, run_id: str, detector: Detector = detect, attempt: int | None = None
+) -> list[dict[str, Any]]:
+    """The findings of an attempt of a stored run (None: the newest), shaped as the API gives them, newest first.
 
     Raises:
-        UnknownRun, StoreError
+        UnknownRun, StoreError, UnknownAttempt
     """
-    over = store.run(run_id).state != "live"
-    return _judged(run_id, ((window, over) for window in windows(store, run_id)), detector)[0]
+    run = store.run(run_id)
+    over = run.state != "live" or attempt not in (None, run.attempt)
+    looks = ((window, over) for window in windows(store, run_id, attempt=attempt))
+    return _judged(run_id, looks, detector)[0]
 
 
 def reanalyse_recording(recorded: Recording, detector: Detector = detect) -> list[dict[str, Any]]:
@@ -58,6 +62,10 @@ def _judged(
     now_ns = time.time_ns()
     last, over = None, False
     for window, is_over in looks:
+        if (
+            last is not None and window.attempt != last.attempt
+        ):  # a recording over several: the newest is judged
+            book, tracker = AlertBook(run_id), Tracker(run_id)
         book.apply(tracker.update(detector(window), window.now_ns), now_ns)
         last, over = window, is_over
     if last is None:

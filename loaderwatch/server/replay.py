@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.detect.window import WINDOW_S, Columns, RunWindow
 from loaderwatch.server.rowbuffer import block_of_arrays
-from loaderwatch.server.store.protocol import Store, StoredEvent
+from loaderwatch.server.store.protocol import Store, StoredEvent, StoredRun
 from loaderwatch.server.windows import WindowBuilder
 
 CHUNK_NS: Final = 20 * 10**9
@@ -32,20 +32,26 @@ ENDS_AFTER: Final[dict[str, tuple[str, ...]]] = {
 _Arrays = dict[str, NDArray[Any]]
 
 
-def windows(store: Store, run_id: str, every_s: float = 1.0) -> Iterator[RunWindow]:
-    """Windows as the live server would have seen them, one for each ``every_s`` of the run's own time.
+def windows(
+    store: Store, run_id: str, every_s: float = 1.0, attempt: int | None = None
+) -> Iterator[RunWindow]:
+    """Windows of an attempt (None: the newest) as the live server would have seen them, one for each ``every_s`` of its own time.
 
     Rows appear when what they tell of had ended; open spans are those of the newest envelope kept, one a second.
 
     Raises:
-        UnknownRun, StoreError: see ``Store``.
+        UnknownRun, StoreError, UnknownAttempt: see ``Store``.
     """
+    run = store.run(run_id)
+    began_ns, ended_ns = run.span_of(attempt)
     first_ns, last_ns = store.bounds(run_id)
+    first_ns, last_ns = max(first_ns, began_ns), min(last_ns, ended_ns - 1)
     every_ns = max(1, int(every_s * 1e9))
     builder = WindowBuilder(run_id)
-    _introduce(builder, store, run_id)
+    builder.facts.attempt, builder.facts.attempt_ns = attempt or run.attempt, began_ns
+    _introduce(builder, store, run, (began_ns, ended_ns))
     rows = _Arrivals(store, run_id, first_ns, last_ns)
-    events = store.events(run_id, 0, 2**62)
+    events = store.events(run_id, began_ns, ended_ns)
     event = next(events, None)
     now_ns = first_ns
     while now_ns < last_ns:
@@ -58,16 +64,15 @@ def windows(store: Store, run_id: str, every_s: float = 1.0) -> Iterator[RunWind
         yield builder.window(now_ns)
 
 
-def _introduce(builder: WindowBuilder, store: Store, run_id: str) -> None:
+def _introduce(builder: WindowBuilder, store: Store, run: StoredRun, span: tuple[int, int]) -> None:
     """Tell the builder who takes part, as first heard of.
 
     Facts are kept with the envelope that brought them, and an outbox may have brought older rows after it.
     """
-    run = store.run(run_id)
     wanted = {process.rank for process in run.processes}
     hosts = set(run.gpus)
     facts = builder.facts
-    for event in store.events(run_id, 0, 2**62):
+    for event in store.events(run.run_id, *span):
         body = event.body
         facts.take(
             msgspec.structs.replace(
@@ -76,7 +81,7 @@ def _introduce(builder: WindowBuilder, store: Store, run_id: str) -> None:
                 processes=[
                     msgspec.structs.replace(process, state="live", exit=None)
                     for process in body.processes
-                    if process.rank not in facts.processes
+                    if process.rank not in facts.processes and process.started_ns >= facts.attempt_ns
                 ],
                 gpus=[] if body.host.name in facts.gpus else body.gpus,
             )
@@ -85,13 +90,16 @@ def _introduce(builder: WindowBuilder, store: Store, run_id: str) -> None:
             break
 
 
-def rebuild(store: Store, run_id: str) -> WindowBuilder:
+def rebuild(store: Store, run_id: str, attempt: int | None = None) -> WindowBuilder:
     """A builder that holds the run's last minutes and its totals: a restarted server goes on where the last one stopped.
 
-    Envelopes that the store held at that moment may be added again; the builder knows them.
+    Envelopes that the store held at that moment may be added again; the builder knows them. With ``attempt`` those of an
+    earlier one.
+
+    Raises:
+        UnknownRun, StoreError, UnknownAttempt
     """
-    since_ns = store.run(run_id).last_seen_ns - int((WINDOW_S + 10) * 1e9)
-    recall = store.recall(run_id, since_ns)
+    recall = store.recall(run_id, int((WINDOW_S + 10) * 1e9), attempt)
     builder = WindowBuilder(run_id)
     builder.seed(recall.run, recall.totals, recall.sequences)
     _add_events(builder, recall.events)

@@ -24,7 +24,7 @@ from loaderwatch.server.ranks import coupling_of
 from loaderwatch.server.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 from loaderwatch.server.summary import state_now
-from loaderwatch.server.verdicts import Verdicts
+from loaderwatch.server.verdicts import Verdicts, attempt_verdict
 
 if TYPE_CHECKING:
     from loaderwatch.server.app import Parts
@@ -49,17 +49,20 @@ def runs(parts: Parts) -> list[dict[str, Any]]:
 def _row(parts: Parts, run: StoredRun, now_ns: int, deadline: float) -> dict[str, Any]:
     live = parts.live.get(run.run_id)
     if live is None or live.latest is None:
-        return _row_with(run, state_now(run, now_ns), parts.verdicts.of(run, now_ns, deadline))
+        return _row_with(run, state_now(run, now_ns), parts.verdicts.of(run, now_ns, deadline), run.steps)
     state, verdict = live.state_of(run), live.summary.get("verdict")
-    return _row_with(run, live.summary["state"] if state == "live" else state, verdict)
+    steps: int = live.summary["steps"]
+    return _row_with(run, live.summary["state"] if state == "live" else state, verdict, steps)
 
 
 def stored_row(run: StoredRun, store: Store, now_ns: int) -> dict[str, Any]:
     """A run as a row of ``GET /runs``, without a server."""
-    return _row_with(run, state_now(run, now_ns), Verdicts(store).of(run, now_ns, math.inf))
+    return _row_with(run, state_now(run, now_ns), Verdicts(store).of(run, now_ns, math.inf), run.steps)
 
 
-def _row_with(run: StoredRun, state: str, verdict: dict[str, Any] | None) -> dict[str, Any]:
+def _row_with(
+    run: StoredRun, state: str, verdict: dict[str, Any] | None, steps: int | None
+) -> dict[str, Any]:
     return {
         "run_id": run.run_id,
         "name": run.name,
@@ -68,30 +71,37 @@ def _row_with(run: StoredRun, state: str, verdict: dict[str, Any] | None) -> dic
         "last_seen_at": run.last_seen_ns / 1e9,
         "world_size": run.world_size,
         "hosts": [host.name for host in run.hosts],
+        "steps": steps,
+        "attempts": run.attempt,
         "verdict": verdict["title"] if verdict else None,
         "severity": verdict["severity"] if verdict else None,
     }
 
 
-async def run_state(parts: Parts, run_id: str) -> RunState:
-    """Summary and findings of a run, live or not.
+async def run_state(parts: Parts, run_id: str, attempt: int | None = None) -> RunState:
+    """Summary and findings of a run, live or not, or of an earlier attempt.
 
     Raises:
-        UnknownRun
+        UnknownRun, UnknownAttempt
     """
+    if attempt is not None:
+        run = await run_in_threadpool(parts.store.run, run_id)
+        if attempt != run.attempt:
+            return await run_in_threadpool(_earlier_state, parts.store, run, attempt)
     live = parts.live.get(run_id)
     if live is not None:
         return await parts.live.state_of(live)
     return await run_in_threadpool(_stored_state, parts.store, parts.verdicts, run_id)
 
 
-def findings(parts: Parts, run_id: str) -> list[dict[str, Any]]:
+def findings(parts: Parts, run_id: str, attempt: int | None = None) -> list[dict[str, Any]]:
     """As ``GET /runs/{run}/findings``."""
+    run = parts.store.run(run_id)  # an unknown run is no empty list
     live = parts.live.get(run_id)
-    if live is not None:
+    if live is not None and attempt in (None, run.attempt):
         return live.findings()
-    parts.store.run(run_id)  # an unknown run is no empty list
-    return [shape(alert) for alert in AlertBook(run_id, parts.store.alerts(run_id)).newest_first()]
+    book = AlertBook(run_id, parts.store.alerts(run_id))
+    return [shape(alert) for alert in book.of_span(run.span_of(attempt))]
 
 
 def change_alert(parts: Parts, alert_id: str, action: Callable[[AlertBook], Alert]) -> dict[str, Any]:
@@ -160,11 +170,20 @@ def _window(parts: Parts, run_id: str) -> RunWindow:
 
 def _stored_state(store: Store, verdicts: Verdicts, run_id: str) -> RunState:
     run = store.run(run_id)
-    alerts = AlertBook(run_id, store.alerts(run_id)).newest_first()
+    alerts = AlertBook(run_id, store.alerts(run_id)).of_span(run.span_of(None))
     costs_s = [alert.finding.lost_s for alert in alerts]
     summary = stored_summary(store, run_id, verdicts.of(run, time.time_ns(), math.inf), costs_s)
     found = [shape(alert, stack_texts=False) for alert in alerts]
     return RunState(encode_json(summary), encode_json(found), run.last_seen_ns / 1e9)
+
+
+def _earlier_state(store: Store, run: StoredRun, attempt: int) -> RunState:
+    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(run.span_of(attempt))
+    said = attempt_verdict(run, store, attempt)
+    costs_s = [alert.finding.lost_s for alert in alerts]
+    summary = stored_summary(store, run.run_id, said, costs_s, attempt)
+    found = [shape(alert, stack_texts=False) for alert in alerts]
+    return RunState(encode_json(summary), encode_json(found), summary["last_seen_at"])
 
 
 def _rank_rows(rank: RankWindow) -> list[dict[str, Any]]:

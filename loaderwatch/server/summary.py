@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.progress import LOADER_PHASES
+from loaderwatch.detect.verdict import verdict as plain_verdict
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of
 from loaderwatch.server.deaths import ending
+from loaderwatch.server.store.attempts import Attempt
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.windows import RunTotals
 
 LOST_AFTER_S: Final = 15.0
 RECENT_S: Final = 30.0
 """Ratios and means look back so far: long enough for slow steps, short enough to follow what happens."""
-
-_MOSTLY_WAITING: Final = 0.5
-_SOME_WAITING: Final = 0.1
 
 
 def state_now(run: StoredRun, now_ns: int) -> str:
@@ -64,13 +63,15 @@ def summary_of(
     costs_s: Iterable[float | None] = (),
     last_seen_ns: int | None = None,
     host_lost: Callable[[str], bool] | None = None,
+    earlier: Sequence[Attempt] = (),
 ) -> dict[str, Any]:
     """The JSON of ``GET /runs/{run}/summary``.
 
-    ``verdict`` is ``{severity, title, advice, finding_id}``; without one, the share of data wait is said in words.
+    ``verdict`` is ``{severity, title, advice, finding_id}``; without one, what the numbers say by themselves is.
     ``host_lost`` says of a host whether it has fallen silent; without it, hosts' own times of their newest envelopes do.
     ``costs_s`` is what each finding of the run has cost. ``lost_s`` is the most of them, and at least the time a rank lost to
-    data wait and epoch boundaries so far, the mean over ranks.
+    data wait and epoch boundaries so far, the mean over ranks. ``earlier`` are the run's earlier attempts; everything else is of
+    the window's alone.
     """
     recent = {number: _recent(rank) for number, rank in window.ranks.items()}
     wait_s = sum(r.wait_s for r in recent.values())
@@ -88,6 +89,19 @@ def summary_of(
         "run_id": window.run_id,
         "name": window.run_name,
         "state": state,
+        "attempt": window.attempt,
+        "attempts": max([window.attempt, *(one.number + 1 for one in earlier[-1:])]),
+        "earlier": [
+            {
+                "attempt": one.number,
+                "state": one.state,
+                "began_at": one.began_ns / 1e9,
+                "ended_at": one.ended_ns / 1e9,
+                "steps": one.steps,
+                "exit": ending(one),
+            }
+            for one in earlier
+        ],
         "started_at": window.started_ns / 1e9,
         "last_seen_at": (last_seen_ns or window.now_ns) / 1e9,
         "now": window.now_ns / 1e9,
@@ -102,6 +116,7 @@ def summary_of(
             for host in window.hosts.values()
         ],
         "steps": max((_steps(window.ranks[r], totals) for r in window.ranks), default=0),
+        "eval_batches": max((totals.eval_batches.get(r, 0) for r in window.ranks), default=0),
         "steps_per_s": _mean([rate for r in recent.values() if (rate := _rate(r)) is not None]),
         "data_wait_ratio": wait_ratio,
         "gpu_utilization_ratio": _mean([r.utilization for r in recent.values() if r.utilization is not None]),
@@ -112,7 +127,8 @@ def summary_of(
         "lost_records": totals.lost_records,
         "simulated_gpu": any(gpu.simulated for gpu in gpus),
         "epochs": max(totals.epochs.values(), default=0),
-        "verdict": dict(verdict) if verdict is not None else _plain_verdict(wait_ratio),
+        "progress": _progress(window),
+        "verdict": dict(verdict) if verdict is not None else _plain_verdict(window),
         "loaders": [
             {"rank": number, **msgspec.to_builtins(loader)}
             for number, rank in window.ranks.items()
@@ -138,7 +154,9 @@ def _rank_row(
         "state": "lost" if lost and rank.process.state == "live" else rank.process.state,
         "exit": ending(rank.process),
         "watched": not rank.process.tripped,
+        "phases_missing": rank.process.phases_missing,
         "step": _steps(rank, totals),
+        "eval_batches": totals.eval_batches.get(rank.rank, 0),
         "epoch": span.epoch if span is not None else None,
         "batch": span.batch if span is not None else None,
         "phase": (span.phase_name or span.phase) if span is not None else None,
@@ -154,6 +172,26 @@ def _rank_row(
     }
 
 
+def _progress(window: RunWindow) -> dict[str, Any] | None:
+    """How far the framework is on the lowest rank that tells of it; its global step goes on with our count while it trains."""
+    for _, rank in sorted(window.ranks.items()):
+        told = rank.process.progress
+        if told is None:
+            continue
+        global_step = told.global_step
+        if global_step is not None and told.stage == "train" and rank.span is not None:
+            global_step += max(0, rank.span.steps - told.at_steps)
+        return {
+            "framework": told.framework,
+            "version": told.framework_version,
+            "stage": told.stage,
+            "epoch": told.epoch,
+            "max_epochs": told.max_epochs,
+            "global_step": global_step,
+        }
+    return None
+
+
 def _behind(window: RunWindow) -> Callable[[str], bool]:
     """For a stored run: hosts whose newest envelope is that much older than the run's newest."""
     made_ns = {name: host.made_ns for name, host in window.hosts.items()}
@@ -161,9 +199,11 @@ def _behind(window: RunWindow) -> Callable[[str], bool]:
 
 
 def _steps(rank: RankWindow, totals: RunTotals) -> int:
-    """What the process itself counts, which includes steps whose records were lost."""
-    counted = totals.steps.get(rank.rank, 0)
-    return max(counted, rank.span.steps) if rank.span is not None else counted
+    """Training steps: the records', or what the process itself counts, which includes those whose records were lost."""
+    process = rank.process
+    if process.steps is not None and process.state != "live":
+        return process.steps  # its last word
+    return max(totals.steps.get(rank.rank, 0), rank.span.steps if rank.span is not None else 0)
 
 
 def _waits(rank: RankWindow) -> bool:
@@ -186,7 +226,7 @@ def _recent(rank: RankWindow) -> _Recent:
     begin = end - int(RECENT_S * 1e9)
     train = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
     known_loaders = bool(rank.process.loaders)
-    steps = rank.table("steps")
+    steps = rank.steps  # a mean step is that of the findings
     request = steps["request_ns"]
     # From the one that was going on when the stretch began.
     first = max(0, first_at(request, begin) - 1)
@@ -281,19 +321,7 @@ def _rate(recent: _Recent) -> float | None:
     return recent.advance / recent.covered_s if recent.covered_s > 0.5 else None
 
 
-def _plain_verdict(wait_ratio: float | None) -> dict[str, Any]:
-    if wait_ratio is None:
-        return {
-            "severity": "info",
-            "title": "No batch has been delivered yet.",
-            "advice": "Wait for the first steps.",
-            "finding_id": None,
-        }
-    percent = round(100 * wait_ratio)
-    if wait_ratio >= _MOSTLY_WAITING:
-        severity, title = "warning", f"Training waits for data {percent} % of the time."
-    elif wait_ratio >= _SOME_WAITING:
-        severity, title = "info", f"Data wait takes {percent} % of the time."
-    else:
-        severity, title = "ok", f"Healthy: {percent} % of the time goes to waiting for data."
-    return {"severity": severity, "title": title, "advice": "", "finding_id": None}
+def _plain_verdict(window: RunWindow) -> dict[str, Any]:
+    """The sentence of a run in which nothing was found, or nobody has looked yet."""
+    found = plain_verdict(window, [])
+    return {"severity": found.severity, "title": found.title, "advice": found.advice, "finding_id": None}

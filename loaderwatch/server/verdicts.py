@@ -96,13 +96,33 @@ def stored_verdict(run: StoredRun, store: Store, now_ns: int) -> Verdict | None:
         return lost_verdict((now_ns - run.received_ns) / 1e9)
     if state not in _OVER:
         return None
-    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).newest_first()
+    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(run.span_of(None))
     if state == "crashed":
         return crash_verdict(rebuild(store, run.run_id).window(), alerts)
     ended = ended_verdict(state, alerts)  # which takes no look at the rows
     if ended is not None:
         return ended
     return verdict_of_ended(rebuild(store, run.run_id).window(), alerts)
+
+
+def attempt_verdict(run: StoredRun, store: Store, attempt: int) -> Verdict:
+    """The verdict of an earlier attempt.
+
+    Raises:
+        StoreError, UnknownRun, UnknownAttempt
+    """
+    span = run.span_of(attempt)
+    state = next(one.state for one in run.earlier if one.number == attempt)
+    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(span)
+    if state == "lost":
+        return {
+            "severity": "info",
+            "title": "Nobody said how this attempt ended: its last news is older than the beginning of the next.",
+            "advice": "Read the end of its log: what ended it ended the streamer beside it too, as a container or a host that"
+            " goes does.",
+            "finding_id": None,
+        }
+    return verdict_of_ended(rebuild(store, run.run_id, attempt).window(), alerts)
 
 
 def verdict_of_ended(window: RunWindow, alerts: Sequence[Alert]) -> Verdict:

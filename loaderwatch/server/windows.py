@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.records import TIME_COLUMN, UNKNOWN
 from loaderwatch.core.wire import Envelope, SpanInfo, StackDump
 from loaderwatch.detect.window import WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
-from loaderwatch.server.rowbuffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of
+from loaderwatch.server.rowbuffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of, block_of_arrays
 from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
 from loaderwatch.server.store.protocol import RankTotals, StoredRun
 from loaderwatch.server.store.sequence import SequenceSet
@@ -31,9 +31,14 @@ _STACKS_PER_RANK: Final = 128
 
 @dataclass(frozen=True)
 class RunTotals:
-    """Sums over the run, by rank. ``boundary_s`` is time in iter(loader) and teardown; first waits are in ``wait_s``."""
+    """Sums over the run, by rank.
+
+    ``steps`` are training steps, ``eval_batches`` what loops took from evaluation loaders; neither is part of the other.
+    ``boundary_s`` is time in iter(loader) and teardown; first waits are in ``wait_s``.
+    """
 
     steps: dict[int, int]
+    eval_batches: dict[int, int]
     wait_s: dict[int, float]
     step_s: dict[int, float]
     epochs: dict[int, int]
@@ -44,6 +49,7 @@ class RunTotals:
 @dataclass
 class _Sums:
     steps: int = 0
+    eval_batches: int = 0
     wait_ns: float = 0.0
     step_ns: float = 0.0
     epochs: int = 0
@@ -91,10 +97,22 @@ class WindowBuilder:
         self.add_facts(envelope)
         for name, columns in envelope.tables.items():
             self.add_rows(name, block_of(name, columns), envelope.host.name)
+        if envelope.made_ns == self._host(envelope.host.name).made_ns:
+            self._count_as_said(envelope.spans)
+
+    def _count_as_said(self, spans: list[SpanInfo]) -> None:
+        """A process never counts less steps than its rows: those of before its optimizer was found were none."""
+        for span in spans:
+            if span.worker < 0 and span.steps:
+                sums = self._rank(span.rank).sums
+                sums.steps = min(sums.steps, span.steps)
 
     def add_facts(self, envelope: Envelope, *, count: bool = True) -> None:
         """Take in what an envelope carries besides rows."""
+        attempt = self.facts.attempt
         self.facts.take(envelope)
+        if self.facts.attempt != attempt:
+            self._begin_again()
         self._first_ns = min(self._first_ns or envelope.made_ns, envelope.made_ns)
         host = self._host(envelope.host.name)
         if envelope.made_ns >= host.made_ns:
@@ -108,8 +126,9 @@ class WindowBuilder:
     def add_rows(self, table: str, block: Block, host: str, *, count: bool = True) -> None:
         """Take in rows of a table. ``count`` false: they are in the totals already."""
         times = block[LAYOUTS[table].time]
-        if len(times) and times.min() < 0:
-            block = block[:, times >= 0]
+        since_ns = 0 if table == "hosts" else self.facts.attempt_ns  # of before, it is an earlier attempt's
+        if len(times) and times.min() < since_ns:
+            block = block[:, times >= since_ns]
         if not block.shape[1]:
             return
         if table == "hosts":
@@ -149,12 +168,16 @@ class WindowBuilder:
             gpus=dict(run.gpus),
             processes={process.rank: process for process in run.processes},
             rank_hosts=dict(run.rank_hosts),
+            attempt=run.attempt,
+            attempt_ns=run.attempt_ns,
+            earlier=list(run.earlier),
         )
         self._first_ns = run.started_ns
         self._lost_records = run.lost_records
         for rank, total in totals.items():
             self._rank(rank).sums = _Sums(
                 steps=total.steps,
+                eval_batches=total.eval_batches,
                 wait_ns=total.wait_s * 1e9,
                 step_ns=total.step_s * 1e9,
                 epochs=total.epochs,
@@ -164,6 +187,19 @@ class WindowBuilder:
             seen = self._seen.setdefault(stream, SequenceSet())
             for low, high in intervals:
                 seen.add(low, high)
+
+    def _begin_again(self) -> None:
+        """A new attempt: of what was before, nothing is seen any more, and nothing is counted."""
+        began_ns = self._first_ns = self.facts.attempt_ns
+        earlier, self._ranks = self._ranks, {}
+        self._lost_records = self._stack_bytes = 0
+        for host in self._hosts.values():
+            host.ranks = set()
+        for rank in earlier.values():
+            for table, buffer in rank.buffers.items():
+                rows = buffer.rows(began_ns)
+                if len(rows[TIME_COLUMN[table]]):  # they came before their process introduced itself
+                    self.add_rows(table, block_of_arrays(table, rows), "")
 
     def _rank(self, rank: int) -> _Rank:
         found = self._ranks.get(rank)
@@ -221,7 +257,11 @@ class WindowBuilder:
         if len(uncounted):
             counted &= ~np.isin(block[0] * LOADER_BASE + block[at["loader"]], uncounted)
         if table == "steps":
-            counted &= block[at["off_main_thread"]] != 1
+            on_main = block[at["off_main_thread"]] != 1
+            evaluated = np.add.reduceat(~counted & on_main, firsts, dtype=np.int64)
+            for first, batches in zip(firsts.tolist(), evaluated.tolist(), strict=True):
+                self._rank(int(block[0, first])).sums.eval_batches += batches
+            counted &= on_main
             made = block[at["optimizer_steps"]]
             of = [np.where(made >= 0, made, 1), block[at["wait_ns"]], block[at["step_ns"]]]
         elif table == "epoch_begins":
@@ -244,6 +284,7 @@ class WindowBuilder:
         sums = {rank: each.sums for rank, each in sorted(self._ranks.items())}
         return RunTotals(
             steps={rank: s.steps for rank, s in sums.items()},
+            eval_batches={rank: s.eval_batches for rank, s in sums.items()},
             wait_s={rank: s.wait_ns / 1e9 for rank, s in sums.items()},
             step_s={rank: s.step_ns / 1e9 for rank, s in sums.items()},
             epochs={rank: s.epochs for rank, s in sums.items()},
@@ -263,7 +304,8 @@ class WindowBuilder:
         """The last ``WINDOW_S`` seconds; ``now_ns`` (UTC) defaults to the newest envelope's ``made_ns``."""
         if now_ns is None:
             now_ns = max((host.made_ns for host in self._hosts.values()), default=0)
-        after_ns = now_ns - int(WINDOW_S * 1e9)
+        began_ns = self.facts.attempt_ns
+        after_ns = max(now_ns - int(WINDOW_S * 1e9), began_ns)
         ranks: dict[int, RankWindow] = {}
         reach_ns = self._first_ns
         # Rows that came before their process introduced itself wait for it.
@@ -272,7 +314,7 @@ class WindowBuilder:
             host = self.facts.rank_hosts[number]
             tables = dict(_NO_TABLES)
             for name, buffer in rank.buffers.items():
-                tables[name] = buffer.rows(None if name in _KEPT else after_ns)
+                tables[name] = buffer.rows((began_ns or None) if name in _KEPT else after_ns)
             steps = rank.buffers.get("steps")
             if steps is not None and steps.dropped:
                 reach_ns = max(reach_ns, steps.oldest_ns() or 0)
@@ -305,6 +347,8 @@ class WindowBuilder:
             started_ns=self.facts.started_ns or self._first_ns,
             ranks=ranks,
             hosts=hosts,
+            attempt=self.facts.attempt,
+            attempt_ns=began_ns,
         )
 
 

@@ -19,8 +19,9 @@ from playwright.sync_api import (
 
 from tests.browser.shots import SIZES, find_chromium
 from tests.fakes.page_server import PageServer
+from tests.waiting import PATIENCE_S
 
-expect.set_options(timeout=20_000)  # a busy machine takes its time
+expect.set_options(timeout=PATIENCE_S * 1000)
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +74,7 @@ def watched(browser: Browser) -> Iterator[Watched]:
     """A fresh page at desktop size that fails the test on console errors, CSP violations and script errors."""
     width, height = SIZES["wide"]
     context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(PATIENCE_S * 1000)
     context.add_init_script(
         "addEventListener('securitypolicyviolation', e => console.error('CSP ' + e.violatedDirective + ' ' + e.blockedURI))"
     )
@@ -100,4 +101,4 @@ def server() -> Iterator[PageServer]:
         server.down = True  # ends open streams
         server.shutdown()
         server.server_close()
-        thread.join(timeout=10)
+        thread.join(timeout=PATIENCE_S)

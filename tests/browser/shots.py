@@ -39,7 +39,7 @@ def settle(page: Page, wait_s: float) -> None:
         """() => document.querySelectorAll('.page[aria-busy], .run-row .skeleton').length === 0
         && [...document.querySelectorAll('.plot')].every(p => {
             const box = p.getBoundingClientRect();
-            return box.top > innerHeight || p.querySelector('.main-svg') !== null;
+            return box.top > innerHeight || box.bottom < 0 || p.querySelector('.main-svg') !== null;
         })""",
         timeout=20_000,
     )

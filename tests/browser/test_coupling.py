@@ -16,7 +16,7 @@ from tests.browser.test_page import BIG
 from tests.fakes.page_server import PageServer
 from tests.fakes.serving import Access, ServeProcess
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "scenarios" / "recordings"
 

@@ -19,11 +19,12 @@ from tests.browser.conftest import Watched
 from tests.browser.test_page import drawn, until
 from tests.fakes.own_faults import stored_faults
 from tests.fakes.serving import Access, ServeProcess
+from tests.waiting import PATIENCE_S
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc"),
 ]
 
@@ -38,14 +39,14 @@ faults = Path(sys.argv[1])
 
 class Samples(torch.utils.data.Dataset):
     def __len__(self):
-        return 4000
+        return 80_000
 
     def __getitem__(self, index):
         while index % 100 == 42 and (faults / "hang").exists():
             time.sleep(0.1)  # the sample that does not come
-        if index == 1234:
+        if index == 634:
             time.sleep(0.2)  # the slow sample; batches fetched ahead hide it
-        time.sleep(0.02 if (faults / "slow").exists() else 0.0002)
+        time.sleep(0.05 if (faults / "slow").exists() else 0.0002)
         return torch.zeros(16)
 
 loader = torch.utils.data.DataLoader(Samples(), batch_size=8, num_workers=2)
@@ -57,7 +58,7 @@ while not (faults / "stop").exists():
         optimizer.zero_grad()
         model(batch).sum().backward()
         optimizer.step()
-        time.sleep(0.02)
+        time.sleep(0.05)
         if (faults / "stop").exists():
             break
 """
@@ -121,10 +122,10 @@ def training(tmp_path: Path, data_dir: Path, free_port: int) -> Iterator[Trainin
                 fault.unlink()
             (faults / "stop").touch()
             try:
-                trainee.communicate(timeout=20)  # lets the streamer end with it
+                trainee.communicate(timeout=PATIENCE_S)  # lets the streamer end with it
             except subprocess.TimeoutExpired:
                 os.killpg(trainee.pid, signal.SIGKILL)
-                trainee.communicate(timeout=10)
+                trainee.communicate(timeout=PATIENCE_S)
             end_streamers(data_dir)
         (file,) = (tmp_path / "server" / "runs").glob("*.duckdb")
         assert stored_faults(file.parent, file.stem) == {}
@@ -134,7 +135,7 @@ def test_points_arrive_and_an_alert_appears_and_resolves(training: Training, wat
     """Runs → run → rank while a real training runs; too few workers come and go."""
     page = watched.page
     page.goto(training.page)
-    page.locator(".run-link").first.click(timeout=40_000)
+    page.locator(".run-link").first.click()
     expect(page.locator("h1")).to_contain_text("live_train")
     drawn(page, "steps")
     newest = "document.getElementById('plot-steps').data[0].x.at(-1)"
@@ -144,7 +145,7 @@ def test_points_arrive_and_an_alert_appears_and_resolves(training: Training, wat
 
     (training.faults / "slow").touch()
     alert = page.locator("#alerts .alert", has_text="data").first
-    expect(alert.locator(".pill")).to_have_text("Firing", timeout=60_000)
+    expect(alert.locator(".pill")).to_have_text("Firing")
     expect(page.locator(".verdict")).to_have_class("verdict tone-critical")
     expect(page.locator("#announcer")).to_contain_text("alert:")
     page.locator(".verdict-link").click()
@@ -163,12 +164,12 @@ def test_points_arrive_and_an_alert_appears_and_resolves(training: Training, wat
     page.wait_for_function(f"() => {ready}.some(t => t.x.at(-1) > {first} && t.y.some(y => y > 0))")
     samples = page.locator("[data-card=samples]")
     samples.scroll_into_view_if_needed()
-    slowest = samples.locator("tbody tr", has=page.get_by_text("dataset[1234]", exact=True))
+    slowest = samples.locator("tbody tr", has=page.get_by_text("dataset[634]", exact=True))
     expect(slowest).to_have_count(1)
-    expect(slowest.locator("td").nth(1)).to_have_text(re.compile(r"^2\d\d\sms\s*$"))
+    expect(slowest.locator("td").nth(1)).to_have_text(re.compile(r"^([2-9]\d\d\sms|[\d.]+\ss)\s*$"))
     page.get_by_role("button", name="Take stacks now").scroll_into_view_if_needed()
     page.get_by_role("button", name="Take stacks now").click()
-    expect(page.locator("[data-card=stacks] .stack-name").first).to_be_visible(timeout=20_000)
+    expect(page.locator("[data-card=stacks] .stack-name").first).to_be_visible()
 
     (training.faults / "slow").unlink()
     page.locator(".crumbs a").last.click()
@@ -183,26 +184,32 @@ def test_a_hang_names_worker_sample_and_line_and_the_page_survives_a_restart_of_
     watched.allow_network_errors = True  # while the server is away
     page = watched.page
     page.goto(training.page)
-    page.locator(".run-link").first.click(timeout=40_000)
+    page.locator(".run-link").first.click()
     drawn(page, "steps")
-    page.wait_for_timeout(6000)  # the limit is learned from a while of healthy steps
+    (run,) = training.access.get("/runs")
+    steps_so_far = f"/runs/{run['run_id']}/summary"
+    until(
+        page,
+        lambda: training.access.get(steps_so_far)["steps"] > 80,
+        "healthy steps, to learn the limit from",
+    )
     (training.faults / "hang").touch()
     hang = page.locator(".hang")
-    expect(hang).to_be_visible(timeout=60_000)
+    expect(hang).to_be_visible()
     expect(hang.locator(".fact").nth(2)).to_contain_text("42]")
-    expect(hang.locator(".frame.here")).to_contain_text("live_train.py", timeout=20_000)
+    expect(hang.locator(".frame.here")).to_contain_text("live_train.py")
     assert "__getitem__" in (hang.locator(".frame.here").text_content() or "")
     expect(page.locator(".page-head .badge").first).to_have_text("Hung")
 
     training.serve.stop()
-    expect(page.locator(".link-pill")).to_contain_text("Stale", timeout=30_000)
+    expect(page.locator(".link-pill")).to_contain_text("Stale")
     with ServeProcess(training.serve.data_dir, "--port", training.port, "--hang-after", "5") as again:
         again.start()
-        expect(page.locator(".link-pill")).to_have_text("Live", timeout=40_000)
+        expect(page.locator(".link-pill")).to_have_text("Live")
         expect(page.locator(".hang")).to_be_visible()
         (training.faults / "hang").unlink()
-        expect(page.locator(".page-head .badge").first).to_have_text("Live", timeout=60_000)
-        expect(page.locator(".hang")).to_have_count(0, timeout=60_000)
+        expect(page.locator(".page-head .badge").first).to_have_text("Live")
+        expect(page.locator(".hang")).to_have_count(0)
         steps = page.locator(".tile", has_text="Speed").locator(".tile-sub")
         before = steps.text_content()
         until(page, lambda: steps.text_content() != before, "steps go on")

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Watched
 from tests.browser.shots import SIZES, settle
 from tests.fakes.page_data import XSS
 from tests.fakes.page_server import PageServer
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.browser
 
@@ -30,7 +31,7 @@ ROUTES = [
 ]
 
 
-def until(page: Page, condition: Callable[[], bool], what: str, limit_s: float = 15.0) -> None:
+def until(page: Page, condition: Callable[[], bool], what: str, limit_s: float = PATIENCE_S) -> None:
     """Wait for something outside the page's document, while the page's events come in."""
     deadline = time.monotonic() + limit_s
     while not condition():
@@ -108,6 +109,12 @@ def test_charts_move_while_the_run_goes_on_and_stand_still_while_paused(
 ) -> None:
     server.tick_s = 0.3
     page = watched.page
+    asked: list[str] = []
+    answered: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/series" in request.url else None)
+    page.on(
+        "requestfinished", lambda request: answered.append(request.url) if "/series" in request.url else None
+    )
     page.goto(server.url + DIGITS)
     drawn(page, "steps")
     newest = "document.getElementById('plot-steps').data[0].x.at(-1)"
@@ -115,10 +122,13 @@ def test_charts_move_while_the_run_goes_on_and_stand_still_while_paused(
     page.wait_for_function(f"() => {newest} > {first}")
     page.locator("body").press(" ")
     expect(page.locator(".link-pill")).to_have_text("Paused")
-    page.wait_for_timeout(700)  # let a request in flight land
+    until(page, lambda: len(asked) == len(answered), "the request in flight is answered")
+    so_far = len(asked)
+    page.wait_for_timeout(1500)  # ticks come, and what was answered is drawn
     stopped = page.evaluate(newest)
-    page.wait_for_timeout(2500)
+    page.wait_for_timeout(1000)
     assert page.evaluate(newest) == stopped
+    assert len(asked) == so_far
     page.locator("body").press(" ")
     page.wait_for_function(f"() => {newest} > {stopped}")
 
@@ -244,9 +254,7 @@ def test_signed_out_says_how_to_get_in(server: PageServer, watched: Watched) -> 
         page.goto(server.url + route)
         expect(page.get_by_text("Open the address that loaderwatch printed in the terminal")).to_be_visible()
     server.unauthorized = False
-    expect(page.locator(".verdict-title")).to_be_visible(
-        timeout=20_000
-    )  # resumes by itself, after 8 s at the most
+    expect(page.locator(".verdict-title")).to_be_visible()  # resumes by itself, after 8 s at the most
 
 
 def test_lost_records_and_missing_gpu_are_said(server: PageServer, watched: Watched) -> None:
@@ -323,14 +331,15 @@ def test_the_theme_is_kept(server: PageServer, watched: Watched) -> None:
     page.wait_for_function("() => document.documentElement.dataset.theme === 'dark'")
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_nothing_overflows_sideways(server: PageServer, watched: Watched, size: str) -> None:
+@pytest.mark.parametrize("route", ROUTES)
+def test_nothing_overflows_sideways(server: PageServer, watched: Watched, route: str) -> None:
+    """Opened on a phone, and turned into a wide window and back."""
     page = watched.page
-    width, height = SIZES[size]
-    page.set_viewport_size({"width": width, "height": height})
-    for route in ROUTES:
-        page.goto("about:blank")
-        page.goto(server.url + route)
+    for number, size in enumerate(("phone", "wide", "phone")):
+        width, height = SIZES[size]
+        page.set_viewport_size({"width": width, "height": height})
+        if number == 0:
+            page.goto(server.url + route)
         settle(page, 0.3)
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"{route} is {wide} px wide on a screen of {width}"
@@ -352,26 +361,24 @@ def test_256_ranks(server: PageServer, watched: Watched) -> None:
     expect(page.locator(".page-head .unwatched")).to_have_text("1 rank not watched any more")
 
 
-def test_first_paint_does_not_wait_for_plotly(
-    server: PageServer, watched: Watched, record_property: Callable[[str, object], None]
-) -> None:
+def test_first_paint_does_not_wait_for_plotly(server: PageServer, watched: Watched) -> None:
+    """How soon it comes, ``python -m benchmarks.page`` measures against the budget."""
     page = watched.page
-    page.goto(server.url + DIGITS)
+    held: list[Route] = []
+    page.route("**/plotly.min.js", lambda route: held.append(route))
+    page.goto(server.url + DIGITS, wait_until="commit")
+    expect(page.locator(".verdict-title")).to_be_visible()
+    page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length > 0")
+    until(page, lambda: len(held) > 0, "the charts are asked for")
+    assert page.locator(".main-svg").count() == 0
+    held[0].continue_()
     drawn(page, "steps")
-    paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    loaded = page.evaluate(
-        "performance.getEntriesByType('resource').find(r => r.name.endsWith('plotly.min.js')).startTime"
-    )
-    record_property("first_contentful_paint_ms", paint)
-    # `python -m benchmarks.page` measures it against the budget; a loaded test machine gets room.
-    assert paint < 5000, f"the first paint came after {paint:.0f} ms; the budget is 1000 ms on a free machine"
     assert (
         page.evaluate(
             "performance.getEntriesByType('resource').filter(r => !r.name.startsWith(location.origin)).length"
         )
         == 0
     )
-    assert loaded > 0
 
 
 def test_a_chart_is_drawn_once_a_second(server: PageServer, watched: Watched) -> None:
@@ -383,6 +390,7 @@ def test_a_chart_is_drawn_once_a_second(server: PageServer, watched: Watched) ->
         drawn(page, chart)
     page.evaluate("""() => {
         window.draws = {};
+        window.since = performance.now();
         const react = Plotly.react;
         Plotly.react = (element, ...more) => {
             window.draws[element.id] = (window.draws[element.id] ?? 0) + 1;
@@ -392,12 +400,14 @@ def test_a_chart_is_drawn_once_a_second(server: PageServer, watched: Watched) ->
     (alert,) = [
         f for f in next(r for r in server.runs if r.run_id in BIG).findings if f["code"] == "straggler"
     ]
-    for _ in range(16):
-        page.wait_for_timeout(500)
+
+    def moves() -> bool:
         alert["lost_s"] += 1
-    draws = page.evaluate("window.draws")
-    assert draws["plot-steps"] >= 3  # it moves
-    assert max(draws.values()) <= 10, draws
+        return bool(page.evaluate("(window.draws['plot-steps'] ?? 0) > 3"))
+
+    until(page, moves, "the chart moves")
+    draws, passed_s = page.evaluate("[window.draws, (performance.now() - window.since) / 1000]")
+    assert max(draws.values()) <= passed_s + 2, (draws, passed_s)
 
 
 def test_only_what_is_seen_is_asked_for(server: PageServer, watched: Watched) -> None:

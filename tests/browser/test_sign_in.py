@@ -138,7 +138,7 @@ def test_a_page_whose_cookie_is_no_longer_known_says_so_and_leads_back_in(
     expect(page.locator(".verdict-title")).to_be_visible()
     context.clear_cookies()
     page.evaluate("location.hash = '#/'")
-    expect(page.get_by_role("main").get_by_text("You are signed out")).to_be_visible(timeout=20_000)
+    expect(page.get_by_role("main").get_by_text("You are signed out")).to_be_visible()
     page.evaluate("location.hash = '#/runs/run-1'")
     page.get_by_role("link", name="Sign in").click()
     sign_in(page, access.viewer)
@@ -153,7 +153,7 @@ def test_the_address_with_the_token_leads_to_the_run_and_hides_the_token(
     found = complaints(page)
     page.goto(f"{access.url}/?token={access.owner}#/runs/run-1")
     assert page.url == f"{access.url}/#/runs/run-1"
-    expect(page.locator(".main-svg").first).to_be_visible(timeout=15_000)
+    expect(page.locator(".main-svg").first).to_be_visible()
     (cookie,) = context.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
     assert page.evaluate("document.cookie") == ""

@@ -14,6 +14,7 @@ from typing import Any
 
 from loaderwatch.core.records import TABLES
 from loaderwatch.demo.stand_in import SimulatedGpu, build, environment, write_script
+from tests.waiting import PATIENCE_S
 
 COLUMNS = [column.name for column in TABLES["gpus"]]
 
@@ -72,7 +73,7 @@ class Sampling:
         """What the driver shows from now on."""
         write_script(self._script, gpus)
 
-    def until(self, condition: Callable[[], object], timeout_s: float = 30.0) -> None:
+    def until(self, condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
         """Sample until it holds, or fail."""
         deadline = time.monotonic() + timeout_s
         pipe = self._child.stdout

@@ -56,6 +56,7 @@ class FakeRun:
     findings: list[Json] = field(default_factory=list)
     verdict: Json | None = None
     exit: str | None = None
+    earlier: list[Json] = field(default_factory=list)  # attempts
     unwatched: tuple[int, ...] = ()  # ranks where the hooks have stepped aside
     t0: float = 0.0
 

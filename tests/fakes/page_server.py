@@ -60,7 +60,7 @@ def summary(run: FakeRun, wall: float) -> Json:
         ranks.append(
             {"rank": rank, "host": run.hosts[rank * len(run.hosts) // run.ranks], "pid": 4711 + rank,
              "state": {"live": "live", "hung": "hung" if rank == 1 else "live"}.get(run.state, run.state),
-             "exit": run.exit, "watched": rank not in run.unwatched, "step": int((now - run.t0) * 9.7), "epoch": int((now - run.t0) // run.epoch_s),
+             "exit": run.exit, "watched": rank not in run.unwatched, "step": int((now - run.t0) * 9.7), "eval_batches": 0, "epoch": int((now - run.t0) // run.epoch_s),
              "batch": int((now - run.t0) % run.epoch_s * 9.7), "phase": "wait" if stuck else "forward",
              "phase_age_s": wall - now if stuck else 0.02, "steps_per_s": 0.0 if stuck else run.value("steps_per_s", rank, now),
              "data_wait_ratio": 1.0 if stuck else share, "step_s": run.value("step_s", rank, now), "wait_s": parts["wait_s"],
@@ -79,12 +79,13 @@ def summary(run: FakeRun, wall: float) -> Json:
                    "advice": "Look at the kernel log for the out-of-memory killer."}  # fmt: skip
     gpu = run.value("gpu_utilization_ratio", 0, now)
     return {
-        "run_id": run.run_id, "name": run.name, "state": run.state, "started_at": run.t0, "last_seen_at": wall if live else now,
+        "run_id": run.run_id, "name": run.name, "state": run.state, "attempt": len(run.earlier) + 1, "attempts": len(run.earlier) + 1,
+        "earlier": run.earlier, "started_at": run.t0, "last_seen_at": wall if live else now,
         "now": wall, "world_size": run.ranks,
         "hosts": [{"name": h, "cpus": 16, "usable_cpus": 8.0,
                    "gpu_status": "No NVIDIA driver on this machine (libnvidia-ml.so.1 not found)" if run.gpu == "none" else ""}
                   for h in run.hosts],
-        "steps": int((now - run.t0) * 9.7), "steps_per_s": ranks[0]["steps_per_s"], "data_wait_ratio": mean,
+        "steps": int((now - run.t0) * 9.7), "eval_batches": 0, "steps_per_s": ranks[0]["steps_per_s"], "data_wait_ratio": mean,
         "gpu_utilization_ratio": gpu, "gpu_starved_ratio": None, "compute_duty_ratio": 1 - mean,
         "goodput_ratio": 1 - mean * 0.9, "lost_s": sum(f["lost_s"] or 0 for f in run.findings), "lost_records": run.lost_records,
         "simulated_gpu": run.gpu == "simulated", "epochs": int((now - run.t0) // run.epoch_s) + 1, "verdict": verdict,
@@ -98,7 +99,7 @@ def summary(run: FakeRun, wall: float) -> Json:
 def row(run: FakeRun, wall: float) -> Json:
     """The run as the list of runs shows it."""
     s = summary(run, wall)
-    keys = ("run_id", "name", "state", "started_at", "last_seen_at", "world_size")
+    keys = ("run_id", "name", "state", "started_at", "last_seen_at", "world_size", "steps", "attempts")
     return {k: s[k] for k in keys} | {
         "hosts": run.hosts, "verdict": s["verdict"]["title"], "severity": s["verdict"]["severity"],
     }  # fmt: skip

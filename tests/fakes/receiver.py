@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-import time
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +16,7 @@ from loaderwatch.core.proof import IDENTITY_PATH, proofs
 from loaderwatch.core.wire import Envelope, decode, split
 from tests.fakes.own_faults import own_faults
 from tests.fakes.quiet_server import QuietServer
+from tests.waiting import PATIENCE_S, wait_until
 
 TOKEN = "a-secret-for-tests"
 
@@ -89,7 +89,7 @@ class Receiver:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(PATIENCE_S)
         if kind is None:
             faults = own_faults(self.in_order())
             assert not faults, f"faults of our own by (rank, pid): {faults}"
@@ -114,11 +114,6 @@ class Receiver:
             loss.count for envelope in self.in_order() for loss in envelope.losses if loss.what == what
         )
 
-    def wait_for(self, condition: Callable[[], object], timeout_s: float = 20.0) -> None:
+    def wait_for(self, condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
         """Wait until it holds, or fail."""
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline, (
-                f"{len(self.envelopes)} envelopes came, but not what was awaited"
-            )
-            time.sleep(0.05)
+        wait_until("what was awaited among the envelopes", condition, timeout_s)

@@ -29,8 +29,8 @@ from loaderwatch.server.auth import Tokens
 from loaderwatch.server.connection import Connection, uvicorn_options
 from loaderwatch.server.live import LiveRun
 from loaderwatch.server.options import ServeOptions
-
-READY_S = 30.0
+from tests.waiting import PATIENCE_S
+from tests.waiting import wait_until as wait_until  # as many tests know it
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Access:
         """A client with the owner token, or another; "" for none."""
         token = self.owner if token is None else token
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False, **more)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE_S, trust_env=False, **more)
 
     def send(self, envelope: Envelope) -> dict[str, Any]:
         """Ingest an envelope; returns the receipt."""
@@ -83,18 +83,16 @@ class ServeProcess:
             env=env,
             start_new_session=True,
         )
+        process = self.process
         where = self.data_dir / "server.json"
-        deadline = time.monotonic() + READY_S
-        while not where.exists():
-            assert self.process.poll() is None, self.process.communicate()[0]
-            assert time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.05)
+        wait_until("the server starts", lambda: where.exists() or process.poll() is not None)
+        assert process.poll() is None, process.communicate()[0]
         tokens = json.loads((self.data_dir / "token.json").read_text())
         return Access(
             json.loads(where.read_text())["url"], tokens["agent"], tokens["viewer"], tokens["owner"]
         )
 
-    def stop(self, sig: int = signal.SIGTERM, timeout_s: float = 20.0) -> tuple[int, str, float]:
+    def stop(self, sig: int = signal.SIGTERM, timeout_s: float = PATIENCE_S) -> tuple[int, str, float]:
         """Signal it; returns exit code, what it printed, and how long it took."""
         assert self.process is not None
         began = time.monotonic()
@@ -106,7 +104,7 @@ class ServeProcess:
         """End it in any case."""
         if self.process is not None and self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.communicate(timeout=10)
+            self.process.communicate(timeout=PATIENCE_S)
 
     def __enter__(self) -> ServeProcess:
         return self
@@ -159,28 +157,14 @@ def serving(
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
-        deadline = time.monotonic() + READY_S
-        while not server.started:
-            assert thread.is_alive(), "the server did not start"
-            assert time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.01)
+        wait_until("the server starts", lambda: server.started or not thread.is_alive(), pause_s=0.01)
+        assert thread.is_alive(), "the server did not start"
         yield Access(url, tokens.agent, tokens.viewer, tokens.owner)
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(PATIENCE_S)
         listener.close()
     assert not thread.is_alive(), "the server did not stop"
-
-
-def wait_until(what: str, condition: Any, timeout_s: float = 20.0) -> Any:
-    """The first true value of ``condition()``."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"{what}: not within {timeout_s:g} s"
-        time.sleep(0.05)
 
 
 class EventReader:
@@ -193,7 +177,7 @@ class EventReader:
         self.status: int | None = None
         self._run_id = run_id
         address = access.url.partition("://")[2]
-        self._connection = http.client.HTTPConnection(address, timeout=60)
+        self._connection = http.client.HTTPConnection(address, timeout=PATIENCE_S)
         headers = {"authorization": f"Bearer {access.owner}", "accept": "text/event-stream"}
         if last_event_id:
             headers["last-event-id"] = last_event_id
@@ -224,7 +208,7 @@ class EventReader:
         finally:
             self.ended.set()
 
-    def wait(self, what: str, matches: Any, timeout_s: float = 20.0) -> dict[str, Any]:
+    def wait(self, what: str, matches: Any, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         """The first event for which ``matches(event)`` is true."""
         found: dict[str, Any] = wait_until(
             what, lambda: next((e for e in list(self.events) if matches(e)), None), timeout_s
@@ -235,7 +219,7 @@ class EventReader:
         """Hang up."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
         self._connection.close()
         self._socket.close()
 

@@ -8,13 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from loaderwatch.core.config import load_settings
 from tests.fakes.receiver import TOKEN
+from tests.waiting import PATIENCE_S, wait_until
 
 WRITER = Path(__file__).with_name("ring_writer.py")
 
@@ -45,7 +45,7 @@ class Streaming:
             kill(pid)
         for child in self._children:
             kill(child.pid)
-            child.wait(10)
+            child.wait(PATIENCE_S)
             for pipe in (child.stdout, child.stderr):
                 if pipe is not None:
                     pipe.close()
@@ -130,9 +130,6 @@ def kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def wait_for(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
+def wait_for(condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
     """Wait until it holds, or fail."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "what was awaited did not happen"
-        time.sleep(0.05)
+    wait_until("what was awaited", condition, timeout_s)

@@ -9,6 +9,7 @@ import urllib.parse
 
 from loaderwatch.core.wire import split
 from tests.fakes.quiet_server import QuietServer
+from tests.waiting import PATIENCE_S
 
 
 class Tap:
@@ -31,7 +32,7 @@ class Tap:
 
             def _pass_on(self, body: bytes | None) -> None:
                 kept = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "content-length")}
-                connection = http.client.HTTPConnection(address, timeout=20)
+                connection = http.client.HTTPConnection(address, timeout=PATIENCE_S)
                 try:
                     connection.request(self.command, self.path, body, kept)
                     answer = connection.getresponse()
@@ -63,4 +64,4 @@ class Tap:
     def __exit__(self, *args: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(PATIENCE_S)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.waiting import PATIENCE_S, wait_until
 
 
 class Webhook:
@@ -40,12 +41,9 @@ class Webhook:
         """Its address as Apprise writes it."""
         return f"json://127.0.0.1:{self._server.server_address[1]}/"
 
-    def wait_for(self, count: int, timeout_s: float = 20.0) -> list[dict[str, Any]]:
+    def wait_for(self, count: int, timeout_s: float = PATIENCE_S) -> list[dict[str, Any]]:
         """The messages, once there are so many."""
-        deadline = time.monotonic() + timeout_s
-        while len(self.messages) < count:
-            assert time.monotonic() < deadline, f"{len(self.messages)} of {count} messages came"
-            time.sleep(0.02)
+        wait_until(f"{count} messages", lambda: len(self.messages) >= count, timeout_s)
         return self.messages
 
     def __enter__(self) -> Webhook:
@@ -55,4 +53,4 @@ class Webhook:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(PATIENCE_S)

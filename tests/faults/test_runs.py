@@ -35,7 +35,9 @@ def test_a_run_comes_again_under_its_name(cluster: Cluster) -> None:
     cluster.settle()
     second = cluster.server.get(f"/runs/{RUN}/summary")
     assert (second["state"], [rank["rank"] for rank in second["ranks"]]) == ("finished", [0, 1])
-    assert second["steps"] > first["steps"], "the run's steps are those of both times"
+    assert (second["attempt"], [one["state"] for one in second["earlier"]]) == (2, ["crashed"])
+    assert second["earlier"][0]["steps"] == first["steps"]
+    assert cluster.server.get(f"/runs/{RUN}/summary?attempt=1")["steps"] == first["steps"]
     cluster.prove()
 
 
@@ -72,8 +74,13 @@ def test_torchrun_restarts_its_ranks(cluster: Cluster) -> None:
     wait_for(lambda: states_of_ranks(cluster) == ["live", "live"])
     cluster.settle()
     assert states_of_ranks(cluster) == ["finished", "finished"]
-    epochs = Counter((e["rank"], e["epoch"]) for e in cluster.server.get(f"/runs/{RUN}/epochs"))
-    assert epochs[0, 0] == epochs[1, 0] == 2, "each rank went twice into its first epoch"
+    assert cluster.server.get(f"/runs/{RUN}/summary")["attempts"] == 2, (
+        "both ranks came again: one new attempt"
+    )
+    for attempt in (1, 2):
+        found = cluster.server.get(f"/runs/{RUN}/epochs?attempt={attempt}")
+        epochs = Counter((e["rank"], e["epoch"]) for e in found)
+        assert epochs[0, 0] == epochs[1, 0] == 1, "each rank went once into its first epoch"
     cluster.prove()
 
 

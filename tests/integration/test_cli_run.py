@@ -11,6 +11,7 @@ import pytest
 
 from loaderwatch.core.records import RecordKind
 from tests.conftest import RingFolder
+from tests.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("data_dir", "no_streamer")]
 
@@ -35,7 +36,7 @@ def loaderwatch_run(*arguments: str, cwd: Path, **env: str) -> subprocess.Comple
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE_S,
     )
 
 
@@ -79,11 +80,59 @@ def test_a_sitecustomize_of_the_environment_still_runs(script: Path, rings: Ring
     assert len(rings.main().of(RecordKind.STEP)) == 8
 
 
-def test_a_script_without_a_loader_is_left_alone(tmp_path: Path, rings: RingFolder) -> None:
+UNWATCHED = (
+    "loaderwatch: {} iterated no DataLoader, so nothing was measured; if it reads data some other way, wrap that iterable:"
+    " loader = loaderwatch.attach(loader)\n"
+)
+
+
+@pytest.mark.parametrize("as_module", [False, True])
+def test_a_script_without_a_loader_is_left_alone_and_told(
+    tmp_path: Path, rings: RingFolder, as_module: bool
+) -> None:
+    """In one line, the last of all; a child that was forked says nothing of its own."""
     script = tmp_path / "plain.py"
-    script.write_text("import sys; print('torch' in sys.modules)")
-    assert loaderwatch_run(str(script), cwd=tmp_path).stdout == "False\n"
+    script.write_text(
+        "import atexit, os, sys\n"
+        "print('torch' in sys.modules, flush=True)\n"
+        "os.fork() or sys.exit()\n"
+        "os.wait()\n"
+        "atexit.register(lambda: print('last words', file=sys.stderr))\n"
+    )
+    done = loaderwatch_run(*(["-m", "plain"] if as_module else ["plain.py"]), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "False\n")
+    assert done.stderr == "last words\n" + UNWATCHED.format("plain" if as_module else "plain.py")
     assert rings.processes() == []
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("raise SystemExit(3)", 3),
+        ("import sys; sys.exit('no data')", 1),
+        ("raise ValueError", 1),
+        ("import os; os._exit(0)", 0),
+        ("import signal; signal.raise_signal(signal.SIGTERM)", -15),
+        ("import loaderwatch; list(loaderwatch.attach(iter([1, 2])))", 0),
+        (
+            "import sys, subprocess; subprocess.run([sys.executable, '-c', 'pass'], check=True)\nsys.exit(2)",
+            2,
+        ),
+    ],
+)
+def test_a_script_that_failed_or_was_watched_is_told_nothing(tmp_path: Path, end: str, code: int) -> None:
+    (tmp_path / "train.py").write_text(end)
+    done = loaderwatch_run("train.py", cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert "iterated no DataLoader" not in done.stderr
+
+
+def test_a_command_is_not_told(tmp_path: Path) -> None:
+    """What it starts, and where, is its own affair: a launcher's ranks may read their data on other machines."""
+    (tmp_path / "plain.py").write_text("print('done')")
+    done = loaderwatch_run("--", sys.executable, "plain.py", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("done\n", "")
+    assert loaderwatch_run("plain.py", cwd=tmp_path, LOADERWATCH_DISABLE="1").stderr == ""
 
 
 @pytest.mark.parametrize("arguments", [[], ["--"], ["nosuch.py"], ["--", "no-such-program"]])
@@ -114,6 +163,8 @@ def test_ranks_that_the_script_spawns_are_watched(tmp_path: Path, rings: RingFol
     assert done.returncode == 0, done.stderr
     watched = {process.pid for process in rings.processes()}
     assert len(watched) == 2
+    assert "iterated no DataLoader" not in done.stderr, "the ranks did"
+    assert list(rings.directory.glob("watched-*")) == []
 
 
 @pytest.mark.parametrize("target", ["sub/named.py", "link.py"])
@@ -125,7 +176,7 @@ def test_a_script_finds_itself_as_under_python(tmp_path: Path, target: str) -> N
     )
     (tmp_path / "link.py").symlink_to("sub/named.py")
     plain = subprocess.run(
-        [sys.executable, target, "1"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, target, "1"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert loaderwatch_run(target, "1", cwd=tmp_path).stdout == plain.stdout
 
@@ -133,7 +184,7 @@ def test_a_script_finds_itself_as_under_python(tmp_path: Path, target: str) -> N
 @pytest.mark.parametrize("module", ["nosuch.module", "nosuch", "json.nosuch", "json"])
 def test_a_module_that_there_is_not_is_told_as_python_tells_it(tmp_path: Path, module: str) -> None:
     plain = subprocess.run(
-        [sys.executable, "-m", module], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", module], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S
     )
     done = loaderwatch_run("-m", module, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, plain.stderr)

@@ -165,7 +165,7 @@ def test_what_is_stored_while_a_server_takes_a_run_up_again_counts_once(
     def stored_run(file: RunFile) -> StoredRun:
         found = card(file)
         asked.append(found)
-        if len(asked) == 2:  # after the look at when the run was seen last
+        if len(asked) == 1:
             came.start()
             came.join(0.5)  # long enough to be stored, if nothing holds it up
         return found
@@ -173,7 +173,7 @@ def test_what_is_stored_while_a_server_takes_a_run_up_again_counts_once(
     monkeypatch.setattr(RunFile, "stored_run", stored_run)
     rebuilt = replay.rebuild(store, "run-1")
     came.join()
-    assert len(asked) >= 2
+    assert asked
     live = WindowBuilder("run-1")
     for each in envelopes[:100]:
         live.add(each)

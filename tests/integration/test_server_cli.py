@@ -104,7 +104,8 @@ def test_a_crash_is_said_first_also_when_nothing_else_was_found(
         access = server.start()
         feed = Feed()
         access.send(feed.envelope(steps=20))
-        access.send(feed.envelope(steps=0, state="crashed", exit="exit code 3", final=True))
+        last = feed.process(state="crashed", exit="exit code 3", steps=20)
+        access.send(feed.envelope(steps=0, state="crashed", processes=[last], final=True))
         wait_until("the verdict", lambda: "crashed" in (access.get("/runs")[0]["verdict"] or ""))
         if not served:
             server.stop()
@@ -112,7 +113,7 @@ def test_a_crash_is_said_first_also_when_nothing_else_was_found(
         code, out, _ = printed(capsys, "analyze", "run-1")
     assert code == 0
     head, _, rest = out.partition("\n\n")
-    assert head == "train.py (run-1), 1 rank, crashed"
+    assert head == "train.py (run-1), 1 rank, crashed, 20 steps"
     assert " ".join(rest.split()).startswith(row["verdict"])
     assert "exit code 3" in row["verdict"]
     assert "  Advice: Look at the last lines of its stderr" in rest

@@ -24,6 +24,8 @@ WHO = {
     "GET /healthz": ALL,
     "GET /readyz": ALL,
     "GET /api/v1/identity": ALL,
+    "GET /api/v1/server": READS,
+    "POST /api/v1/server/stop": CHANGES,
     "GET /api/v1/openapi.json": READS,
     "HEAD /api/v1/openapi.json": READS,
     "GET /api/v1/runs": READS,

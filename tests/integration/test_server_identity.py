@@ -16,6 +16,7 @@ from loaderwatch.core.proof import check_proof, new_challenge
 from tests.fakes.receiver import TOKEN, Receiver
 from tests.fakes.serving import serving
 from tests.fakes.streaming import Streaming, kill, wait_for
+from tests.waiting import PATIENCE_S
 
 MARKER = b"a-secret"  # in the token and in what the job says of itself
 
@@ -67,19 +68,19 @@ def test_who_takes_the_servers_port_gets_nothing_and_the_job_hears_of_it(
             server.wait_for(lambda: len(server.envelopes) > 2)
             assert server.challenges == 1, "once per connection, not per envelope"
         with Receiver(free_port, token="the impostor does not know it") as impostor:
-            wait_for(lambda: impostor.challenges, 30)
-            wait_for(lambda: "has not proven" in it.log(), 30)
+            wait_for(lambda: impostor.challenges)
+            wait_for(lambda: "has not proven" in it.log())
         assert impostor.tokens == []
         with Eavesdropper(free_port) as eavesdropper:
-            wait_for(lambda: b"challenge=" in eavesdropper.heard, 30)
+            wait_for(lambda: b"challenge=" in eavesdropper.heard)
         assert MARKER not in eavesdropper.heard
         assert b"POST" not in eavesdropper.heard
         with Receiver(free_port) as server_again:
             newest = max(seq for _, seq in server.envelopes)
-            server_again.wait_for(lambda: len(server_again.envelopes) > 3, 40)
+            server_again.wait_for(lambda: len(server_again.envelopes) > 3)
             assert min(seq for _, seq in server_again.envelopes) == newest + 1, "what was kept back is sent"
             kill(trainee.pid)
-            trainee.wait(10)
+            trainee.wait(PATIENCE_S)
         assert trainee.stderr is not None
         said = [line for line in trainee.stderr.read().splitlines() if "has not proven" in line]
         assert len(said) == 1
@@ -92,9 +93,9 @@ def test_without_a_token_no_server_can_prove_itself(data_dir: Path) -> None:
         it.stream()
         stderr = trainee.stderr
         assert stderr is not None
-        wait_for(lambda: select.select([stderr], [], [], 0)[0], 30)
+        wait_for(lambda: select.select([stderr], [], [], 0)[0])
         kill(trainee.pid)
-        trainee.wait(10)
+        trainee.wait(PATIENCE_S)
         assert "there is no token to check it by" in stderr.read()
         assert receiver.tokens == []
 
@@ -111,7 +112,7 @@ def test_somebody_at_the_address_of_the_local_server_does_not_stop_the_job_from_
         )
         it.write()
         it.stream()
-        wait_for(lambda: json.loads((data_dir / "server.json").read_text())["url"] != eavesdropper.url, 40)
+        wait_for(lambda: json.loads((data_dir / "server.json").read_text())["url"] != eavesdropper.url)
         where = json.loads((data_dir / "server.json").read_text())["url"]
 
         def arrived() -> bool:
@@ -120,7 +121,7 @@ def test_somebody_at_the_address_of_the_local_server_does_not_stop_the_job_from_
             ) as client:
                 return bool(client.get(f"{where}/api/v1/runs").json())
 
-        wait_for(arrived, 30)
+        wait_for(arrived)
     assert b"challenge=" in eavesdropper.heard
     assert MARKER not in eavesdropper.heard
 

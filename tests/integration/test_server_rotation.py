@@ -12,6 +12,7 @@ import httpx
 
 from tests.fakes.serving import Access, EventReader, ServeProcess, wait_until
 from tests.fakes.streaming import Streaming
+from tests.waiting import PATIENCE_S
 
 
 def rotate(data_dir: Path) -> subprocess.CompletedProcess[str]:
@@ -19,7 +20,7 @@ def rotate(data_dir: Path) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "loaderwatch", "token", "rotate", "--data-dir", str(data_dir)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -42,7 +43,7 @@ def test_old_tokens_open_nothing_at_once_and_the_job_goes_on(data_dir: Path) -> 
                 done = rotate(data_dir)
                 assert done.returncode == 0, done.stderr
                 assert "refuses the old ones" in done.stdout
-                events.ended.wait(10)
+                events.ended.wait(PATIENCE_S)
                 assert events.ended.is_set(), "the stream that an old token opened has ended"
             for token in (old.agent, old.viewer, old.owner):
                 with old.client(token) as client:

@@ -18,6 +18,7 @@ from loaderwatch.core.tls import client_context
 from loaderwatch.server.tls import read_certificate
 from tests.fakes.serving import Access, ServeProcess
 from tests.fakes.streaming import Streaming, kill, wait_for
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +67,12 @@ def test_a_job_of_this_machine_knows_its_server_by_the_certificate(
         del it.environ["LOADERWATCH_TOKEN"]
         it.write(period_s=0.02)
         it.stream()
-        wait_for(lambda: "here" in names(access, pki), 30)
+        wait_for(lambda: "here" in names(access, pki))
         listed = subprocess.run(
             [sys.executable, "-m", "loaderwatch", "runs", "--data-dir", str(process.data_dir), "--json"],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE_S,
             check=True,
         )
         assert [run["run_id"] for run in json.loads(listed.stdout)] == ["here"]
@@ -86,15 +87,15 @@ def test_a_job_elsewhere_sends_once_it_trusts_the_ca(
     with Streaming(data_dir, url, run_id="elsewhere", LOADERWATCH_TOKEN=access.agent) as it:
         it.write(period_s=0.02)
         refused = it.stream()
-        wait_for(lambda: "certificate is not trusted here" in it.log(), 30)
+        wait_for(lambda: "certificate is not trusted here" in it.log())
         assert "LOADERWATCH_CA_FILE" in it.log()
-        wait_for(lambda: any(path.is_file() for path in it.settings.outbox_dir.rglob("*")), 20)
+        wait_for(lambda: any(path.is_file() for path in it.settings.outbox_dir.rglob("*")))
         assert "elsewhere" not in names(access, pki)
         kill(refused.pid)
-        refused.wait(10)
+        refused.wait(PATIENCE_S)
         it.environ["LOADERWATCH_CA_FILE"] = str(pki / "ca.pem")
         it.stream()
-        wait_for(lambda: "elsewhere" in names(access, pki), 30)
+        wait_for(lambda: "elsewhere" in names(access, pki))
         with client(access, pki) as http:
             summary = http.get("/api/v1/runs/elsewhere/summary").json()
         assert summary["lost_records"] == 0, "what was kept came too"
@@ -110,15 +111,21 @@ def test_the_command_line_trusts_the_same(
         "LOADERWATCH_TOKEN": access.viewer,
     }
     command = [sys.executable, "-m", "loaderwatch", "runs", "--json"]
-    refused = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30, check=False)
+    refused = subprocess.run(
+        command, env=environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert refused.returncode == 1
     assert "certificate is not trusted here" in refused.stderr
     for variable in ("LOADERWATCH_CA_FILE", "SSL_CERT_FILE"):
         trusted = {**environ, variable: str(pki / "ca.pem")}
-        taken = subprocess.run(command, env=trusted, capture_output=True, text=True, timeout=30, check=False)
+        taken = subprocess.run(
+            command, env=trusted, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert taken.returncode == 0, taken.stderr
     missing = {**environ, "LOADERWATCH_CA_FILE": str(tmp_path / "none.pem")}
-    said = subprocess.run(command, env=missing, capture_output=True, text=True, timeout=30, check=False)
+    said = subprocess.run(
+        command, env=missing, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert said.returncode == 1
     assert "none.pem" in said.stderr
     assert "Traceback" not in said.stderr
@@ -191,7 +198,7 @@ def test_the_command_says_what_does_not_fit(pki: Path, tmp_path: Path) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == 2

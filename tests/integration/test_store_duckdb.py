@@ -23,6 +23,7 @@ from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import StoredAlert, StoreError, UnknownRun
 from loaderwatch.server.store.runfile import RunFile
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -66,6 +67,7 @@ def test_envelopes_may_come_in_any_order_and_again_after_a_restart(tmp_path: Pat
 
 
 def test_runs_and_hosts_are_kept_apart(store: DuckDBStore) -> None:
+    before = wall_ns()
     store.append(
         [
             envelope(1, tables=_one_step(1)),
@@ -80,7 +82,7 @@ def test_runs_and_hosts_are_kept_apart(store: DuckDBStore) -> None:
     assert run.rank_hosts == {0: "host-a", 1: "host-b"}
     assert (run.world_size, run.state, run.name) == (2, "live", "train.py")
     assert run.last_seen_ns == T0 + SECOND
-    assert abs(run.received_ns - wall_ns()) < 60 * SECOND
+    assert before <= run.received_ns <= wall_ns()
 
 
 @pytest.mark.parametrize("run_id", ["nope", "../../etc/passwd", "A", "", "x" * 65, "a.b"])
@@ -165,7 +167,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, repo_root: Path, 
     assert writer.stdout is not None
     try:
         acknowledged = 0
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         for line in writer.stdout:
             acknowledged = int(line)
             if acknowledged >= 20 + 9 * run or time.monotonic() > deadline:
@@ -176,7 +178,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, repo_root: Path, 
     finally:
         if writer.poll() is None:
             os.killpg(writer.pid, signal.SIGKILL)
-        writer.wait(30)
+        writer.wait(PATIENCE_S)
         writer.stdout.close()
     assert acknowledged >= 20
     store = DuckDBStore(tmp_path)
@@ -247,7 +249,11 @@ def test_a_file_that_another_process_holds_gets_a_clear_error(tmp_path: Path, re
         "s.bounds('run-1')\n"
     )
     other = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], cwd=repo_root, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=repo_root,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert other.stdout.strip() == "['run-1']"  # from the card
     assert "StoreError" in other.stderr
@@ -287,7 +293,7 @@ def test_readers_see_whole_commits_while_rows_are_written(store: DuckDBStore) ->
     finally:
         stop.set()
         for reader in readers:
-            reader.join(30)
+            reader.join(PATIENCE_S)
     assert failures == []
     assert seen == sorted(seen) or len(set(seen)) > 1
     assert len(_waits(store)) == 590
@@ -357,7 +363,7 @@ def test_a_quiet_run_is_let_go_of_after_housekeeping(
 ) -> None:
     store.append([envelope(1, tables=_one_step(1))])
     monkeypatch.setattr("loaderwatch.server.store.files.IDLE_CLOSE_S", 0.2)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while store._files._files and time.monotonic() < deadline:
         store.tidy()
         time.sleep(0.02)

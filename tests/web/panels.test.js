@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { textOf } from "../../web/js/dom.js";
 import { alertsPanel, hangCard, hangNow } from "../../web/js/panels/alerts.js";
+import { attemptBar } from "../../web/js/panels/attempts.js";
 import { auditPanel } from "../../web/js/panels/audit.js";
 import { card, freshness } from "../../web/js/panels/frame.js";
 import { runsPage } from "../../web/js/panels/runs.js";
@@ -56,13 +57,45 @@ test("stacks: anything else is kept as it is", () => {
   assert.equal(parseStack('  File "a.py", line 1 in f').threads.length, 1);
 });
 
+test("the head: how far the framework is, as people count", () => {
+  const head = (/** @type {any} */ more) => text(runHead(summary(more), state()));
+  const progress = { framework: "Lightning", version: "2.6.6", stage: "train", epoch: 2, max_epochs: 10, global_step: 1204 };
+  assert.match(head({ progress }), /Lightning 2\.6\.6 · epoch 3 of 10 · global step 1,204/);
+  assert.match(head({ progress: { ...progress, epoch: 10, stage: null } }), /epoch 10 of 10/);
+  assert.match(head({ progress: { ...progress, max_epochs: null, global_step: null, stage: "validate" } }), /Lightning 2\.6\.6 · epoch 3 · validate/);
+});
+
+test("the head: phases that could not be found, once, and not in the first steps", () => {
+  const head = (/** @type {string|null} */ missing, steps = 1200) =>
+    text(runHead(summary({ steps, ranks: [{ ...rank(0, 0.1), phases_missing: missing }, { ...rank(1, 0.1), phases_missing: missing }] }), state()));
+  assert.doesNotMatch(head(null), /not timed/);
+  assert.doesNotMatch(head("model", 10), /not timed/);
+  assert.match(head("model"), /Forward and backward are not timed: .* Pass the module that the loop calls as model= to loaderwatch\.attach/);
+  assert.match(head("optimizer"), /none of PyTorch's optimizers has stepped/);
+  assert.equal(head("many").split("not timed").length, 2);
+  assert.doesNotMatch(head("of a newer server"), /not timed/);
+});
+
 test("the runs page: loading, empty with the two lines, failed, full", () => {
   const at = (/** @type {any} */ more) => text(runsPage({ ...initialState(), ...more }, act));
   assert.doesNotMatch(at({}), /attach|could not/);
   assert.match(at({ runs: [] }), /loaderwatch\.attach\(train_loader\)/);
   assert.match(at({ runs_error: "the server does not answer" }), /could not be loaded.*does not answer/s);
-  const row = { run_id: "r", name: "t.py", state: "hung", started_at: 0, last_seen_at: 0, world_size: 2, hosts: ["a"], verdict: "Frozen", severity: "critical" };
-  assert.match(at({ runs: [row] }), /Hung.*t\.py.*2 ranks on a.*Frozen/s);
+  const row = { run_id: "r", name: "t.py", state: "hung", started_at: 0, last_seen_at: 0, world_size: 2, hosts: ["a"], steps: 1204, attempts: 2, verdict: "Frozen", severity: "critical" };
+  assert.match(at({ runs: [row] }), /Hung.*t\.py.*2.ranks on a · 1,204.steps · attempt 2.*Frozen/s);
+});
+
+test("attempts: nothing of the only one; else which it is, and how the one before ended", () => {
+  assert.equal(attemptBar(summary(), state(), act), null);
+  const earlier = [
+    { attempt: 1, state: "lost", began_at: 100, ended_at: 500, steps: null, exit: null },
+    { attempt: 2, state: "crashed", began_at: 500, ended_at: 1000, steps: 1204, exit: "SIGKILL" },
+  ];
+  const newest = text(attemptBar(summary({ attempt: 3, attempts: 3, earlier }), state(), act));
+  assert.match(newest, /Attempt 3 of 3 · began .* · the one before crashed after 1,204.steps: SIGKILL/s);
+  assert.doesNotMatch(newest, /To the newest/);
+  const second = text(attemptBar(summary({ attempt: 2, attempts: 3, earlier }), state(), act));
+  assert.match(second, /Attempt 2 of 3 · .*the one before ended without a word .*To the newest/s);
 });
 
 test("verdict: the sentence, the advice, and a link only when there is a finding", () => {

@@ -12,10 +12,11 @@ const live = () => streamed({ ...initialState(), route: parseRoute("#/runs/r") }
 
 test("routes go there and back, odd names too", () => {
   for (const route of [
-    { page: "runs", run: null, rank: null, finding: null },
-    { page: "run", run: "a b/c", rank: null, finding: null },
-    { page: "run", run: "r", rank: null, finding: "f/1" },
-    { page: "rank", run: "r", rank: 12, finding: null },
+    { page: "runs", run: null, rank: null, finding: null, attempt: null },
+    { page: "run", run: "a b/c", rank: null, finding: null, attempt: null },
+    { page: "run", run: "r", rank: null, finding: "f/1", attempt: null },
+    { page: "run", run: "r", rank: null, finding: null, attempt: 2 },
+    { page: "rank", run: "r", rank: 12, finding: null, attempt: null },
   ]) assert.deepEqual(parseRoute(routeHash(/** @type {any} */ (route))), route);
   assert.equal(parseRoute("#/runs/%E0%A4%A").run, "%E0%A4%A");
   assert.equal(parseRoute("#/nonsense").page, "runs");

@@ -69,7 +69,7 @@ const EPOCHS = {
   when: "always",
   asks: (state) => (state.summary === null ? null : `${rankKey(state)} ${state.summary.epochs}`),
   settled: true,
-  load: async (state, _range, _points, signal) => call(withQuery(`${base(state)}/epochs`, { rank: shownRank(state) }), { signal }),
+  load: async (state, _range, _points, signal) => call(withQuery(`${base(state)}/epochs`, { rank: shownRank(state), attempt: state.route.attempt }), { signal }),
 };
 
 /** @type {Source} */
@@ -88,7 +88,7 @@ const FINDINGS = {
   when: "always",
   settled: true,
   asks: (state) => (state.findings.some((f) => f.stacks.length > 0) ? `version ${state.findings_version}` : null),
-  load: async (state, _range, _points, signal) => ({ findings: await call(`${base(state)}/findings`, { signal }) }),
+  load: async (state, _range, _points, signal) => ({ findings: await call(withQuery(`${base(state)}/findings`, { attempt: state.route.attempt }), { signal }) }),
 };
 
 /** Advice changes with the loaders and as epochs are measured. @type {Source} */
@@ -156,6 +156,7 @@ function ofRank(id, path, more = {}) {
 
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
+  if (state.route.attempt !== null) return [EPOCHS, FINDINGS, STEPS, GPU, HEATMAP];
   if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, COUPLING, STEPS, GPU, HEATMAP, AUDIT];
   if (state.route.page === "rank")
     return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, LANES, READY, GPU, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];

@@ -59,37 +59,97 @@ export function render(parent, children) {
 /** @param {VNode|string|undefined} node @returns {string} */
 function identity(node) {
   if (node === undefined) return "";
-  return typeof node === "string" ? "#" : `${node.tag}/${node.props.key ?? ""}`;
+  if (typeof node === "string") return "#";
+  return node.props.key === undefined ? node.tag : `${node.tag}/${node.props.key}`;
 }
 
-/** @param {Element} parent @param {(VNode|string)[]} wanted */
+/** What `node` was drawn from, as `identity` says it of what is wanted. @param {ChildNode} node */
+const identityOf = (node) => (node.nodeType === Node.TEXT_NODE ? "#" : identity(drawn.get(node)));
+
+/**
+ * Nodes that stay are left where they are: one that is taken out and put in again loses the click that is being made on it,
+ * the focus and what the reader has marked.
+ * @param {Element} parent @param {(VNode|string)[]} wanted
+ */
 function reconcile(parent, wanted) {
-  /** @type {Map<string, Node>} */
-  const keyed = new Map();
-  for (const node of parent.childNodes) {
-    const was = drawn.get(node);
-    if (was?.props.key !== undefined) keyed.set(identity(was), node);
-  }
-  let at = parent.firstChild;
-  for (const want of wanted) {
-    const id = identity(want);
-    let node = typeof want !== "string" && want.props.key !== undefined ? (keyed.get(id) ?? null) : at;
-    const same = node !== null && (node.nodeType === 3 ? id === "#" : identity(drawn.get(node)) === id);
-    if (node !== null && same) {
-      if (node !== at) parent.insertBefore(node, at);
-      else at = at.nextSibling;
-      if (typeof want === "string") {
-        if (node.nodeValue !== want) node.nodeValue = want;
-      } else update(/** @type {Element} */ (node), want);
+  const there = [...parent.childNodes];
+  const places = pair(there.map(identityOf), wanted.map(identity));
+  const kept = new Set(places);
+  there.forEach((node, i) => !kept.has(i) && node.remove());
+  const staying = longestRise(places);
+  /** @type {Node|null} */
+  let next = null;
+  for (let i = wanted.length - 1; i >= 0; i -= 1) {
+    const want = /** @type {VNode|string} */ (wanted[i]);
+    const place = places[i] ?? -1;
+    /** @type {Node} */
+    let node;
+    if (place < 0) {
+      node = create(want, parent);
+      parent.insertBefore(node, next);
     } else {
-      parent.insertBefore(create(want, parent), at);
+      node = /** @type {ChildNode} */ (there[place]);
+      if (!staying.has(place)) move(parent, node, next);
+      if (typeof want !== "string") update(/** @type {Element} */ (node), want);
+      else if (node.nodeValue !== want) node.nodeValue = want;
     }
+    next = node;
   }
-  while (at !== null) {
-    const next = at.nextSibling;
-    at.remove();
-    at = next;
+}
+
+/**
+ * For each that is wanted the place of what it can be drawn into, or -1: what has a key by its key, the rest in their order.
+ * @param {string[]} there @param {string[]} wanted
+ */
+export function pair(there, wanted) {
+  /** @type {number[]} */
+  const places = wanted.map(() => -1);
+  let first = 0;
+  while (first < wanted.length && there[first] === wanted[first]) places[first] = first++;
+  let [end, last] = [there.length, wanted.length];
+  while (end > first && last > first && there[end - 1] === wanted[last - 1]) places[--last] = --end;
+  /** @type {Map<string, number[]>} */
+  const free = new Map();
+  for (let i = first; i < end; i += 1) {
+    const id = there[i] ?? "";
+    free.set(id, [...(free.get(id) ?? []), i]);
   }
+  let after = first;
+  for (let i = first; i < last; i += 1) {
+    const id = wanted[i] ?? "";
+    const keyed = id.includes("/");
+    const at = (free.get(id) ?? []).findIndex((place) => keyed || place >= after);
+    if (at < 0) continue;
+    const [place = -1] = free.get(id)?.splice(at, 1) ?? [];
+    places[i] = place;
+    if (!keyed) after = place + 1;
+  }
+  return places;
+}
+
+/** Of the places the most that rise one after the other: whatever else is moved, these need not be. @param {number[]} places */
+export function longestRise(places) {
+  /** The smallest end of a rise of each length. @type {number[]} */
+  const ends = [];
+  /** @type {Map<number, number|undefined>} */
+  const before = new Map();
+  for (const place of places) {
+    if (place < 0) continue;
+    let length = ends.length;
+    while (length > 0 && /** @type {number} */ (ends[length - 1]) > place) length -= 1;
+    before.set(place, ends[length - 1]);
+    ends[length] = place;
+  }
+  /** @type {Set<number>} */
+  const rise = new Set();
+  for (let place = ends.at(-1); place !== undefined; place = before.get(place)) rise.add(place);
+  return rise;
+}
+
+/** Browsers that can move a node without taking it out do so. @param {Element} parent @param {Node} node @param {Node|null} next */
+function move(parent, node, next) {
+  if (typeof parent.moveBefore === "function") parent.moveBefore(node, next);
+  else /** @type {Element} */ (parent).insertBefore(node, next);
 }
 
 /** @param {VNode|string} want @param {Element} parent @returns {Node} */

@@ -1,6 +1,6 @@
 // Knows everyone: routes, the live stream, the refresher, drawing. At most four drawings a second.
 
-import { acknowledge, call, silence, takeStacks } from "./api.js";
+import { acknowledge, call, runPath, silence, takeStacks, withQuery } from "./api.js";
 import { h, render } from "./dom.js";
 import { cardOf, commonRange, figureOf } from "./figures.js";
 import { listenKeys } from "./keys.js";
@@ -23,6 +23,8 @@ const DRAW_EVERY_MS = 250;
 /** Alerts that change between two answers move their bands with the next one; where none comes, after so long. */
 const MARKS_EVERY_MS = 1200;
 const RUNS_EVERY_MS = 2000;
+/** While a mouse button is down nothing moves under it, or the click would be lost; and no longer than this. */
+const HELD_MOST_MS = 5000;
 
 const store = new Store();
 const app = /** @type {HTMLElement} */ (document.getElementById("app"));
@@ -164,6 +166,8 @@ const reactions = {
 
 let scheduled = false;
 let drawn_at = 0;
+/** Since when a mouse button or a finger is down. @type {number|null} */
+let held_at = null;
 /** What each chart was last drawn from. @type {Map<string, {data: unknown[], marks: unknown[], other: unknown[], at: number}>} */
 let inputs = new Map();
 /** @type {Map<string, HTMLElement>} */
@@ -183,8 +187,16 @@ function redraw() {
   schedule();
 }
 
+/** @param {boolean} down */
+function hold(down) {
+  held_at = down ? performance.now() : null;
+  if (!down) schedule();
+}
+
 function paint() {
   scheduled = false;
+  const held_more = held_at === null ? 0 : held_at + HELD_MOST_MS - performance.now();
+  if (held_more > 0) return void setTimeout(schedule, held_more);
   drawn_at = performance.now();
   const { state } = store;
   const { route } = state;
@@ -280,26 +292,47 @@ function announce(state) {
 function navigate() {
   const before = store.state.route;
   const route = parseRoute(location.hash);
-  if (before.run !== route.run || before.page !== route.page || before.rank !== route.rank) {
+  const sameRun = before.run === route.run && before.attempt === route.attempt;
+  if (!sameRun || before.page !== route.page || before.rank !== route.rank) {
     refresher.clear();
     inputs = new Map();
     window.scrollTo(0, 0);
   }
-  if (before.run !== route.run) {
+  if (!sameRun) {
     stream?.close();
     stream = null;
     beforeZoom = null;
   }
   store.set(navigated(store.state, route));
   if (route.run === null) void loadRuns();
+  else if (route.attempt !== null) void loadAttempt(route.run, route.attempt);
   else if (stream === null) {
     stream = new Stream(route.run, { message: onMessage, link: (link) => store.set({ link }) });
-    // Let the first paint happen before the browser parses 4.8 MB of charts.
-    requestAnimationFrame(() => setTimeout(() => loadPlotly().catch((error) => actions.tell(error.message)), 0));
+    loadCharts();
   }
   drawn_at = 0;
   schedule();
   if (route.finding !== null) showFinding(route.finding);
+}
+
+/** Let the first paint happen before the browser parses 4.8 MB of charts. */
+function loadCharts() {
+  requestAnimationFrame(() => setTimeout(() => loadPlotly().catch((error) => actions.tell(error.message)), 0));
+}
+
+/** An earlier attempt is over: what is known of it is asked for once, and nothing is followed. @param {string} run @param {number} attempt */
+async function loadAttempt(run, attempt) {
+  loadCharts();
+  try {
+    const [summary, findings] = await Promise.all(["summary", "findings"].map((what) => call(withQuery(`${runPath(run)}/${what}`, { attempt }))));
+    const { route } = store.state;
+    if (route.run !== run || route.attempt !== attempt) return;
+    onMessage({ summary, findings, findings_changed: true, newest_at: summary.last_seen_at, may_change: false });
+    store.set({ ticked_at: null });
+  } catch (error) {
+    store.set({ link: failure(error) });
+    actions.tell(error instanceof Error ? error.message : String(error));
+  }
 }
 
 /** @param {any} message */
@@ -344,6 +377,8 @@ function start() {
     schedule();
   });
   new ResizeObserver(schedule).observe(app);
+  window.addEventListener("pointerdown", (event) => hold(event.button === 0), true);
+  for (const over of ["pointerup", "pointercancel", "dragend", "blur"]) window.addEventListener(over, () => hold(false), true);
   listenKeys(() => store.state, actions);
   setInterval(() => {
     if (document.hidden) return;

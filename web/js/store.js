@@ -15,7 +15,7 @@ export const STALE_AFTER_S = 6;
 /** @returns {State} */
 export function initialState() {
   return {
-    route: { page: "runs", run: null, rank: null, finding: null },
+    route: { page: "runs", run: null, rank: null, finding: null, attempt: null },
     theme: "auto",
     link: "connecting",
     clock: 0,
@@ -62,10 +62,11 @@ export class Store {
 export function parseRoute(hash) {
   const parts = hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
   const run = parts[0] === "runs" && parts[1] ? parts[1] : null;
-  if (run === null) return { page: "runs", run: null, rank: null, finding: null };
+  if (run === null) return { page: "runs", run: null, rank: null, finding: null, attempt: null };
   if (parts[2] === "ranks" && /^\d+$/.test(parts[3] ?? ""))
-    return { page: "rank", run, rank: Number(parts[3]), finding: null };
-  return { page: "run", run, rank: null, finding: parts[2] === "findings" ? (parts[3] ?? null) : null };
+    return { page: "rank", run, rank: Number(parts[3]), finding: null, attempt: null };
+  const attempt = parts[2] === "attempts" && /^\d+$/.test(parts[3] ?? "") ? Number(parts[3]) : null;
+  return { page: "run", run, rank: null, finding: parts[2] === "findings" ? (parts[3] ?? null) : null, attempt };
 }
 
 /** @param {string} part */
@@ -82,18 +83,19 @@ function decode(part) {
 export function routeHash(route) {
   if (!route.run) return "#/";
   const run = `#/runs/${encodeURIComponent(route.run)}`;
+  if (route.attempt) return `${run}/attempts/${route.attempt}`;
   if (route.rank !== null && route.rank !== undefined) return `${run}/ranks/${route.rank}`;
   return route.finding ? `${run}/findings/${encodeURIComponent(route.finding)}` : run;
 }
 
 /** One page up. @param {Route} route */
 export function parentHash(route) {
-  return route.page === "rank" ? routeHash({ run: route.run }) : "#/";
+  return route.page === "rank" || route.attempt !== null ? routeHash({ run: route.run }) : "#/";
 }
 
 /** What a change of page keeps and drops. @param {State} state @param {Route} route @returns {State} */
 export function navigated(state, route) {
-  const sameRun = state.route.run === route.run;
+  const sameRun = state.route.run === route.run && state.route.attempt === route.attempt;
   const kept = sameRun && state.route.page === route.page && state.route.rank === route.rank;
   const fresh = initialState();
   return {

@@ -3,21 +3,24 @@
  *
  * @typedef {"live"|"finished"|"hung"|"crashed"|"lost"} RunStatus
  * @typedef {{run_id: string, name: string, state: RunStatus, started_at: number, last_seen_at: number, world_size: number,
- *   hosts: string[], verdict: string, severity: string}} RunRow
+ *   hosts: string[], attempts: number, steps: number|null, verdict: string, severity: string}} RunRow
  * @typedef {{name: string, cpus: number, usable_cpus: number|null, gpu_status: string}} Host
  * @typedef {{severity: string, title: string, advice: string, finding_id: string|null}} Verdict
+ * @typedef {{framework: string, version: string, stage: string|null, epoch: number|null, max_epochs: number|null, global_step: number|null}} Progress
  * @typedef {{rank: number, loader: number, name: string, role: string, num_workers?: number|null, batch_size?: number|null,
  *   dataset_class?: string|null, dataset_length?: number|null, batches?: number|null, prefetch_factor?: number|null,
  *   persistent_workers?: boolean|null, pin_memory?: boolean|null}} Loader
- * @typedef {{rank: number, host: string, pid: number, state: string, exit: string|null, watched: boolean, step: number|null, epoch: number|null,
+ * @typedef {{rank: number, host: string, pid: number, state: string, exit: string|null, watched: boolean, phases_missing?: string|null, step: number|null, eval_batches: number, epoch: number|null,
  *   batch: number|null, phase: string|null, phase_age_s: number|null, steps_per_s: number|null, data_wait_ratio: number|null,
  *   step_s: number|null, wait_s: number|null, ready_batches: number|null, gpu: number|null,
  *   gpu_utilization_ratio: number|null, seen_at: number|null}} RankRow
- * @typedef {{run_id: string, name: string, state: RunStatus, started_at: number, last_seen_at: number, now: number,
- *   world_size: number, hosts: Host[], steps: number|null, steps_per_s: number|null, data_wait_ratio: number|null,
+ * @typedef {{attempt: number, state: string, began_at: number, ended_at: number, steps: number|null, exit: string|null}} Earlier
+ * @typedef {{run_id: string, name: string, state: RunStatus, attempt: number, attempts: number, earlier: Earlier[],
+ *   started_at: number, last_seen_at: number, now: number,
+ *   world_size: number, hosts: Host[], steps: number|null, eval_batches: number, steps_per_s: number|null, data_wait_ratio: number|null,
  *   gpu_utilization_ratio: number|null, gpu_starved_ratio: number|null, compute_duty_ratio: number|null,
  *   goodput_ratio: number|null, lost_s: number|null, lost_records: number, simulated_gpu: boolean, epochs: number|null,
- *   verdict: Verdict, loaders: Loader[], ranks: RankRow[]}} Summary
+ *   progress?: Progress|null, verdict: Verdict, loaders: Loader[], ranks: RankRow[]}} Summary
  * @typedef {{rank: number, worker: number, pid: number, taken_at: number, text: string, why: string}} Stack
  * @typedef {{label: string, value: number|string|null, unit: string}} Evidence
  * @typedef {{key: string, code: string, scenario: string, severity: string, title: string, evidence: Evidence[], began_at: number,
@@ -49,7 +52,8 @@
  *   iterations: number, waiting: number[], waited_for: number[], wait_s: number|null, cause: "data"|"work"|null,
  *   where: string|null, ranks: Share[], places: Place[], given_up_in_s: number|null, timeout_s: number|null}} Coupling
  *
- * @typedef {{page: "runs"|"run"|"rank", run: string|null, rank: number|null, finding: string|null}} Route
+ * @typedef {{page: "runs"|"run"|"rank", run: string|null, rank: number|null, finding: string|null,
+ *   attempt: number|null}} Route
  * @typedef {{start: number, end: number}} Range
  * @typedef {{kind: "last", span_s: number}|{kind: "all"}|{kind: "fixed", start: number, end: number}} View
  * @typedef {"connecting"|"live"|"stale"|"gone"|"unauthorized"} Link

@@ -245,28 +245,57 @@ class DuckDBStore:
         with self._files.open(run_id) as file, file.snapshot() as snapshot:
             yield from lists.events(snapshot, start_ns, end_ns)
 
-    def recall(self, run_id: str, since_ns: int) -> Recall:
-        """The run since a time (UTC), of epochs all, for a server that begins where another stopped."""
+    def recall(self, run_id: str, reach_ns: int, attempt: int | None = None) -> Recall:
+        """The last ``reach_ns`` of an attempt, of epochs all; the newest, for a server that begins where another stopped."""
 
         def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> Recall:
             # DuckDB's snapshot is of its first query, not of its BEGIN: nothing is stored before that.
             with file.lock:
-                run, span = file.stored_run(), (file.first_ns, file.newest_ns)
+                run, bounds = file.stored_run(), (file.first_ns, file.newest_ns)
                 sequences = lists.sequences(snapshot)
+            begin_ns, end_ns = run.span_of(attempt)
+            whole = begin_ns == 0 and end_ns == _END_NS
+            if end_ns != _END_NS:
+                run = _as_it_ended(run, attempt or 1, snapshot)
+            since_ns = max(begin_ns, run.last_seen_ns - reach_ns)
             return Recall(
                 run=run,
-                totals=lists.totals(snapshot, span),
+                totals=lists.totals(snapshot, bounds, None if whole else (begin_ns, end_ns)),
                 sequences=sequences,
-                events=list(lists.events(snapshot, since_ns, _END_NS)),
+                events=list(lists.events(snapshot, since_ns, end_ns)),
                 tables={
                     table: lists.scan(
-                        snapshot, table, 0 if table in ("epoch_begins", "epoch_ends") else since_ns, _END_NS
+                        snapshot,
+                        table,
+                        begin_ns if table in ("epoch_begins", "epoch_ends") else since_ns,
+                        end_ns,
                     )
                     for table in TABLES
                 },
             )
 
         return self._read(run_id, question)
+
+
+def _as_it_ended(run: StoredRun, attempt: int, snapshot: duckdb.DuckDBPyConnection) -> StoredRun:
+    """The run as it was when the next attempt began."""
+    over = next(one for one in run.earlier if one.number == attempt)
+    processes, rank_hosts = lists.facts_before(snapshot, attempt + 1).before
+    seen_ns = lists.newest_event(snapshot, over.ended_ns) or over.ended_ns
+    return msgspec.structs.replace(
+        run,
+        started_ns=over.began_ns,
+        last_seen_ns=seen_ns,
+        received_ns=seen_ns,
+        world_size=max([len(processes), *(process.world_size for process in processes.values())]),
+        state=over.state,
+        processes=[processes[rank] for rank in sorted(processes)],
+        rank_hosts=rank_hosts,
+        lost_records=0,
+        attempt=attempt,
+        attempt_ns=over.began_ns if attempt > 1 else 0,
+        earlier=[one for one in run.earlier if one.number < attempt],
+    )
 
 
 def _read_together(metrics: Sequence[str]) -> list[list[str]]:

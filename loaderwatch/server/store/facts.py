@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.wire import Envelope, GpuInfo, HostInfo, ProcessInfo, decode, encode
+from loaderwatch.server.store.attempts import MOST, Attempt, ended
 
 LOADER_BASE: Final = 1 << 20
 """(rank, loader) as one integer: rank * LOADER_BASE + loader."""
@@ -26,6 +27,13 @@ class RunFacts:
     processes: dict[int, ProcessInfo] = field(default_factory=dict)  # by rank
     rank_hosts: dict[int, str] = field(default_factory=dict)
     final_hosts: set[str] = field(default_factory=set)
+    attempt: int = 1
+    attempt_ns: int = 0  # when it began; 0 for the first
+    earlier: list[Attempt] = field(default_factory=list)  # the newest of them, oldest first
+    before: tuple[dict[int, ProcessInfo], dict[int, str]] = field(
+        default_factory=lambda: ({}, {}), repr=False
+    )
+    """Processes and ``rank_hosts`` as the attempt before this one ended."""
     _newest: dict[str, int] = field(default_factory=dict, repr=False)  # by stream: the highest number taken
     _rank_streams: dict[int, str] = field(default_factory=dict, repr=False)  # who spoke of a rank last
     _uncounted: NDArray[np.int64] | None = field(default=None, repr=False)
@@ -56,7 +64,8 @@ class RunFacts:
         if known == process:
             self._rank_streams[process.rank] = stream
             return False
-        restarted = known is not None and known.pid != process.pid
+        # In a container pids come again.
+        restarted = known is not None and (known.pid, known.started_ns) != (process.pid, process.started_ns)
         if (
             known is not None
             and restarted
@@ -64,15 +73,16 @@ class RunFacts:
             and known.started_ns > process.started_ns
         ):
             return False  # an envelope of another host, from before the rank was restarted
-        if (
-            known is not None
-            and known.pid == process.pid
-            and known.state != "live"
-            and process.state == "live"
-        ):
+        if known is not None and not restarted and known.state != "live" and process.state == "live":
             return False  # a late envelope from before its end
+        if known is None and process.state != "live" and process.started_ns < self.attempt_ns:
+            return False  # it ended with an earlier attempt, and its rank has not come again yet
         if any(_outgrown(process, by) for by in self.processes.values()):
             return False
+        if known is not None and restarted:
+            self._begin_again(known, process)
+        elif known is None:
+            self._join(process)
         self._uncounted = None
         self.processes[process.rank] = process
         self.rank_hosts[process.rank] = host
@@ -82,6 +92,28 @@ class RunFacts:
                 if _outgrown(other, process):
                     del self.processes[rank], self.rank_hosts[rank]
         return True
+
+    def _begin_again(self, known: ProcessInfo, process: ProcessInfo) -> None:
+        """A rank's process came in the place of another: a new attempt, or one more rank of that which has just begun."""
+        if known.started_ns < self.attempt_ns:
+            self._join(process)
+            return
+        if process.started_ns <= known.started_ns:
+            return  # the host's clock was set back, or two jobs share a name
+        over = ended(self.attempt, self.attempt_ns, process.started_ns, self.processes.values())
+        self.earlier = [*self.earlier, over][-MOST:]
+        self.before = (dict(self.processes), dict(self.rank_hosts))
+        self.attempt, self.attempt_ns = self.attempt + 1, process.started_ns
+        for rank, other in self.before[0].items():
+            if other.state != "live":  # the others go on, or end in a moment to come again
+                del self.processes[rank], self.rank_hosts[rank]
+
+    def _join(self, process: ProcessInfo) -> None:
+        """One more rank; the attempt began with the one that was started first."""
+        last_ns = max((each.started_ns for each in self.before[0].values()), default=0)
+        if self.earlier and last_ns < process.started_ns < self.attempt_ns:
+            self.attempt_ns = process.started_ns
+            self.earlier[-1] = msgspec.structs.replace(self.earlier[-1], ended_ns=process.started_ns)
 
     @property
     def state(self) -> str:

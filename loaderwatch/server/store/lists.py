@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.detect.window import Columns
 from loaderwatch.server.store import reads, rollup
-from loaderwatch.server.store.facts import unpack_event
+from loaderwatch.server.store.facts import RunFacts, unpack_event
 from loaderwatch.server.store.metrics import LEVELS
 from loaderwatch.server.store.protocol import RankTotals, StoredEvent
 from loaderwatch.server.store.schema import SQL_TYPES, time_column
@@ -81,11 +81,18 @@ def slow_samples(snapshot: duckdb.DuckDBPyConnection, rank: int | None, limit: i
     )
 
 
-def totals(snapshot: duckdb.DuckDBPyConnection, bounds: tuple[int, int]) -> dict[int, RankTotals]:
-    """Sums over the whole run, by rank."""
+def totals(
+    snapshot: duckdb.DuckDBPyConnection, bounds: tuple[int, int], span: tuple[int, int] | None = None
+) -> dict[int, RankTotals]:
+    """Sums by rank over the whole run, which ``bounds`` has, or over [begin, end) of ``span``, from rows alone."""
     width = LEVELS[-1].ns
     begin, end = bounds[0] // width * width, -(-bounds[1] // width) * width
-    found = rollup.pieces(begin, end, len(LEVELS) - 1, "steps", rollup.load_dirty(snapshot))
+    found = (
+        rollup.pieces(begin, end, len(LEVELS) - 1, "steps", rollup.load_dirty(snapshot))
+        if span is None
+        else [rollup.Piece(None, *span)]
+    )
+    within = "true" if span is None else f"request_ns >= {span[0]} AND request_ns < {span[1]}"
     parts = []
     for piece in found:
         if piece.level is None:
@@ -102,16 +109,22 @@ def totals(snapshot: duckdb.DuckDBPyConnection, bounds: tuple[int, int]) -> dict
             )
     boundary: dict[int, tuple[int, float]] = {}
     for rank, count, spent in snapshot.execute(
-        """
+        f"""
         SELECT rank, sum(n), sum(spent) FROM (
           SELECT rank, count(*) AS n, sum(coalesce(iter_ns, 0))::DOUBLE AS spent
-          FROM epoch_begins WHERE counted = 1 GROUP BY rank
+          FROM epoch_begins WHERE counted = 1 AND {within} GROUP BY rank
           UNION ALL
-          SELECT rank, 0, sum(coalesce(teardown_ns, 0))::DOUBLE FROM epoch_ends WHERE counted = 1 GROUP BY rank
+          SELECT rank, 0, sum(coalesce(teardown_ns, 0))::DOUBLE FROM epoch_ends WHERE counted = 1 AND {within} GROUP BY rank
         ) GROUP BY rank
         """
     ).fetchall():
         boundary[rank] = (int(count), float(spent or 0.0))
+    evaluated: dict[int, int] = dict(
+        snapshot.execute(
+            "SELECT rank, count(*) FROM steps WHERE counted = 0 AND off_main_thread IS DISTINCT FROM 1 "
+            f"AND {within} GROUP BY rank"
+        ).fetchall()
+    )
     result: dict[int, RankTotals] = {}
     rows = (
         snapshot.execute(
@@ -126,6 +139,7 @@ def totals(snapshot: duckdb.DuckDBPyConnection, bounds: tuple[int, int]) -> dict
         result[key] = RankTotals(
             steps=int(steps or 0),
             batches=int(batches or 0),
+            eval_batches=evaluated.pop(key, 0),
             wait_s=float(wait or 0.0) / 1e9,
             step_s=float(step or 0.0) / 1e9,
             epochs=epoch_count,
@@ -133,9 +147,28 @@ def totals(snapshot: duckdb.DuckDBPyConnection, bounds: tuple[int, int]) -> dict
             first_ns=int(first),
             last_ns=int(last),
         )
-    for key, (epoch_count, spent) in boundary.items():
-        result[key] = RankTotals(0, 0, 0.0, 0.0, epoch_count, spent / 1e9, bounds[0], bounds[0])
+    for key in boundary.keys() | evaluated.keys():
+        epoch_count, spent = boundary.get(key, (0, 0.0))
+        result[key] = RankTotals(
+            0, 0, evaluated.get(key, 0), 0.0, 0.0, epoch_count, spent / 1e9, bounds[0], bounds[0]
+        )
     return result
+
+
+def newest_event(snapshot: duckdb.DuckDBPyConnection, end_ns: int) -> int | None:
+    """Time of the last event before ``end_ns``."""
+    (newest,) = snapshot.execute(f"SELECT max(t_ns) FROM events WHERE t_ns < {end_ns}").fetchall()[0]
+    return None if newest is None else int(newest)
+
+
+def facts_before(snapshot: duckdb.DuckDBPyConnection, attempt: int) -> RunFacts:
+    """What was known when this attempt began; its ``before`` is how the one before it had ended."""
+    facts = RunFacts()
+    for (body,) in snapshot.execute("SELECT body FROM events WHERE facts ORDER BY ordinal").fetchall():
+        facts.take(unpack_event(body))
+        if facts.attempt >= attempt:
+            break
+    return facts
 
 
 def sequences(snapshot: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[int, int]]]:

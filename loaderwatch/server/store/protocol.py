@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.wire import Envelope, GpuInfo, HostInfo, Loss, ProcessInfo
 from loaderwatch.detect.window import Columns
+from loaderwatch.server.store.attempts import Attempt, UnknownAttempt
+
+_END_NS: Final = 2**62
 
 
 class UnknownRun(LoaderwatchError):
@@ -47,6 +50,27 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     gpus: dict[str, list[GpuInfo]] = {}  # by host
     lost_records: int = 0
     bytes: int = 0  # on disk
+    attempt: int = 1  # the newest, whose processes these are
+    attempt_ns: int = 0  # UTC, when it began; 0 for the first
+    earlier: list[Attempt] = []  # attempts, oldest first
+
+    def span_of(self, attempt: int | None) -> tuple[int, int]:
+        """From when to when an attempt was, UTC; None: the newest.
+
+        Raises:
+            UnknownAttempt
+        """
+        if attempt in (None, self.attempt):
+            return self.attempt_ns, _END_NS
+        for one in self.earlier:
+            if one.number == attempt:
+                return (one.began_ns if one.number > 1 else 0), one.ended_ns
+        raise UnknownAttempt(attempt or 0, self.attempt)
+
+    @property
+    def steps(self) -> int | None:
+        """Training steps, of the rank that is furthest, as the processes said when they ended; None if none did yet."""
+        return max((process.steps for process in self.processes if process.steps is not None), default=None)
 
 
 class StoredAlert(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,8 +110,9 @@ class Grid:
 class RankTotals:
     """Sums over a whole run of one rank."""
 
-    steps: int
-    batches: int
+    steps: int  # of the training
+    batches: int  # of training loaders
+    eval_batches: int
     wait_s: float
     step_s: float
     epochs: int
@@ -188,8 +213,14 @@ class Store(Protocol):
     def losses(self, run_id: str) -> list[Loss]:
         """Records that were lost before they reached the store."""
 
-    def recall(self, run_id: str, since_ns: int) -> Recall:
-        """The run since a time (UTC), of epochs all, for a server that begins where another stopped."""
+    def recall(self, run_id: str, reach_ns: int, attempt: int | None = None) -> Recall:
+        """The last ``reach_ns`` of the newest attempt, of epochs all, for a server that begins where another stopped.
+
+        With ``attempt`` an earlier one, as it was when it ended.
+
+        Raises:
+            UnknownAttempt
+        """
 
     def scan(self, run_id: str, table: str, start_ns: int, end_ns: int) -> Columns:
         """Rows of a table with start <= time < end, ordered by time; ``hosts`` has an extra column ``host``."""

@@ -351,6 +351,9 @@ class RunFile:
             processes=[facts.processes[rank] for rank in sorted(facts.processes)],
             rank_hosts=dict(facts.rank_hosts),
             gpus=dict(facts.gpus),
+            attempt=facts.attempt,
+            attempt_ns=facts.attempt_ns,
+            earlier=list(facts.earlier),
         )
 
 

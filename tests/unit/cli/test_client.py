@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.cli.client import Client, ServerError, find_server
+from tests.waiting import PATIENCE_S
 
 
 class _Other(http.server.BaseHTTPRequestHandler):
@@ -38,4 +39,4 @@ def test_another_server_at_the_address_is_told_apart(data_dir: Path) -> None:
             assert find_server(data_dir) is None  # ours was killed, and its port is another's by now
         finally:
             other.shutdown()
-            thread.join(5)
+            thread.join(PATIENCE_S)

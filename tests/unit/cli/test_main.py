@@ -10,6 +10,7 @@ import pytest
 
 from loaderwatch import __version__
 from loaderwatch.cli import main
+from tests.waiting import PATIENCE_S
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +97,7 @@ def test_help_loads_nothing_heavy() -> None:
         "print(sorted({'fastapi', 'duckdb', 'uvicorn', 'torch', 'numpy', 'apprise'} & set(sys.modules)))"
     )
     shown = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     assert shown.stdout.strip() == "[]"
 

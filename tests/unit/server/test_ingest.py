@@ -16,6 +16,7 @@ from loaderwatch.server.ingest import DECODE_INLINE_BYTES, Busy, Ingest
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import StoreError
 from tests.fakes.runs import SECOND, T0, envelope, steps
+from tests.waiting import PATIENCE_S
 
 
 def _payload(seq: int, **more: Any) -> bytes:
@@ -95,7 +96,7 @@ def test_too_much_waiting_is_refused_and_taken_later(tmp_path: Path) -> None:
 
     class Slow(DuckDBStore):
         def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
-            assert gate.wait(30)
+            assert gate.wait(PATIENCE_S)
             return super().append(envelopes)
 
     async def play() -> None:
@@ -247,7 +248,7 @@ def test_what_waits_counts_as_what_it_is_in_memory(tmp_path: Path) -> None:
 
     class Slow(DuckDBStore):
         def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
-            assert gate.wait(30)
+            assert gate.wait(PATIENCE_S)
             return super().append(envelopes)
 
     async def play() -> None:
@@ -260,7 +261,7 @@ def test_what_waits_counts_as_what_it_is_in_memory(tmp_path: Path) -> None:
         first = asyncio.create_task(ingest.submit(heavy[0]))
         second = asyncio.create_task(ingest.submit(heavy[1]))
         with pytest.raises(Busy):
-            await asyncio.wait_for(second, 20)
+            await asyncio.wait_for(second, PATIENCE_S)
         assert not first.done()
         assert ingest.waiting_bytes < 80_000_000
         gate.set()

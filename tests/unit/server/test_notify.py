@@ -13,6 +13,7 @@ import pytest
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.server.notify import Message, Notifier
 from tests.fakes.webhook import Webhook
+from tests.waiting import PATIENCE_S
 
 
 @contextmanager
@@ -68,7 +69,7 @@ def test_a_dead_address_is_given_up_counted_and_does_not_delay_others() -> None:
         with Webhook() as alive, started(dead, alive.url) as notifier:
             notifier.post(Message("warning", "t", "b"))
             alive.wait_for(1)
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + PATIENCE_S
             while notifier.counts().failed < 1:
                 assert time.monotonic() < deadline
                 time.sleep(0.02)

@@ -10,6 +10,7 @@ import pytest
 from starlette.requests import Request
 
 from loaderwatch.server.static import StaticFiles, find_plotly, find_web
+from tests.waiting import PATIENCE_S
 
 
 def request(query: str = "", **headers: str) -> Request:
@@ -73,7 +74,7 @@ def test_plotly_is_kept_for_good_under_its_hash(files: StaticFiles) -> None:
 
 def test_plotly_is_packed_in_the_background(files: StaticFiles) -> None:
     files.warm()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         answer = files.response("plotly.min.js", request(accept_encoding="gzip"))
         assert answer is not None

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loaderwatch.core.wire import Envelope, GpuInfo
+from loaderwatch.core.wire import Envelope, GpuInfo, Progress
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.summary import state_now, summary_of
 from loaderwatch.server.windows import WindowBuilder
@@ -81,7 +81,7 @@ def test_before_the_first_batch_nothing_is_known() -> None:
     found = _summary(envelope(60))
     assert found["data_wait_ratio"] is None
     assert found["steps_per_s"] is None
-    assert found["verdict"]["severity"] == "info"
+    assert found["verdict"]["title"].startswith("Warming up")
     assert found["ranks"][0]["phase"] is None
 
 
@@ -116,6 +116,35 @@ def test_a_rank_whose_hooks_stepped_aside_is_not_watched() -> None:
         envelope(60, processes=[process(0, 2), process(1, 2, faults=5, tripped=True)], spans=[span(0, END)])
     )
     assert [row["watched"] for row in found["ranks"]] == [True, False]
+
+
+def test_how_far_the_framework_is() -> None:
+    """Its global step goes on with our count while it trains; the lowest rank that tells of it speaks for the run."""
+
+    def found(stage: str | None, **facts: Any) -> Any:
+        told = Progress(framework="F", framework_version="2", stage=stage, at_steps=30, **facts)
+        processes = [process(0, 2), process(1, 2, progress=told)]
+        at = END
+        return _summary(envelope(60, processes=processes, spans=[span(0, at), span(1, at, steps=37)]))[
+            "progress"
+        ]
+
+    assert found("train", epoch=1, max_epochs=3, global_step=100) == {
+        "framework": "F",
+        "version": "2",
+        "stage": "train",
+        "epoch": 1,
+        "max_epochs": 3,
+        "global_step": 107,
+    }
+    assert found("validate", global_step=100)["global_step"] == 100
+    assert found(None)["global_step"] is None
+    assert _summary(envelope(60, processes=[process(0)], spans=[span(0, END)]))["progress"] is None
+
+
+def test_why_phases_are_missing() -> None:
+    found = _summary(envelope(60, processes=[process(0, 2, phases_missing="model"), process(1, 2)]))
+    assert [row["phases_missing"] for row in found["ranks"]] == ["model", None]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import { capacityOf } from "../figures.js";
 import { icon } from "../icons.js";
 import { routeHash, serverNow } from "../store.js";
 import { alertsPanel, hangCard, hangNow } from "./alerts.js";
+import { attemptBar } from "./attempts.js";
 import { auditPanel } from "./audit.js";
 import { couplingCard, isStanding } from "./coupling.js";
 import { blocked, card, plot, rangeBar } from "./frame.js";
@@ -36,17 +37,18 @@ export function runPage(state, act) {
     { class: `page ${state.link === "stale" || state.link === "gone" ? `not-live` : ""}`, key: `run ${state.route.run}` },
     state.link === "gone" && h("p", { class: "notice warning", role: "status" }, "This run was deleted on the server. What you see is its last picture."),
     runHead(s, state),
+    attemptBar(s, state, act),
     verdictBanner(s),
     hang !== null && hangCard(hang, state, act),
     standing && couplingCard(state, act),
     runTiles(s, state),
-    !standing && couplingCard(state, act),
+    !standing && state.route.attempt === null && couplingCard(state, act),
     rangeBar(state, act),
     stepsCard(state),
     gpuCard(state, s),
     heatmapCard(state, s),
     alertsPanel(state, act),
-    auditPanel(state, act),
+    state.route.attempt === null && auditPanel(state, act),
     ranksTable(state, act),
   );
 }

@@ -65,7 +65,7 @@ function runTable(runs, now) {
             "span",
             { class: "run-name" },
             h("b", { title: run.name }, run.name),
-            h("small", { title: run.hosts.join(", ") }, `${plural(run.world_size, "rank")} on ${listed(run.hosts)}`, h("code", {}, run.run_id)),
+            h("small", { title: run.hosts.join(", ") }, `${plural(run.world_size, "rank")} on ${listed(run.hosts)}${run.steps === null ? "" : ` · ${plural(run.steps, "step")}`}${run.attempts > 1 ? ` · attempt ${run.attempts}` : ""}`, h("code", {}, run.run_id)),
           ),
           h("span", { class: "run-verdict" }, severityIcon(run.severity), h("span", {}, run.verdict)),
           h("span", { class: "run-started", title: clock(run.started_at, now) }, clock(run.started_at, now)),

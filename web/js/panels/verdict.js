@@ -26,6 +26,8 @@ export function runHead(s, state) {
       ? `started ${clock(s.started_at, now)}, running for ${duration(now - s.started_at)}`
       : `ran ${duration(s.last_seen_at - s.started_at)}, ended ${clock(s.last_seen_at, now)} (${ago(now - s.last_seen_at)})`,
     loader === null ? "" : loaderFacts(loader),
+    s.progress ? progressFact(s.progress) : "",
+    phasesFact(s),
   ];
   return h(
     "div",
@@ -48,6 +50,32 @@ export function runHead(s, state) {
       ),
     h("p", { class: "page-meta" }, facts.filter(Boolean).map((fact) => h("span", {}, fact))),
   );
+}
+
+/** How far the framework is, as it counts itself. @param {import("../types.js").Progress} p */
+export function progressFact(p) {
+  const parts = [`${p.framework} ${p.version}`.trim()];
+  const epoch = p.epoch === null ? null : p.epoch + 1; // people count from 1, and the last is not followed by another
+  if (epoch !== null) parts.push(p.max_epochs === null ? `epoch ${count(epoch)}` : `epoch ${count(Math.min(epoch, p.max_epochs))} of ${count(p.max_epochs)}`);
+  if (p.global_step !== null) parts.push(`global step ${count(p.global_step)}`);
+  if (p.stage !== null && p.stage !== "train") parts.push(p.stage);
+  return parts.join(" · ");
+}
+
+const ENOUGH_STEPS = 50; // models are looked for in the first ones
+
+/** @type {Record<string, string>} */
+const UNTIMED = {
+  optimizer: "Forward, backward and optimizer are not timed: none of PyTorch's optimizers has stepped. Pass model= and optimizer= to loaderwatch.attach.",
+  model: "Forward and backward are not timed: no model that is trained was seen being called. Pass the module that the loop calls as model= to loaderwatch.attach, or call it outside of a compiled function.",
+  many: "Forward and backward are not timed: the loop calls too many modules side by side. Call them from one module, and pass that as model= to loaderwatch.attach.",
+};
+
+/** What could not be found, and what to do; "" where all is timed, or it is too early to say. @param {Summary} s */
+export function phasesFact(s) {
+  if ((s.steps ?? 0) < ENOUGH_STEPS) return "";
+  const missing = s.ranks.map((r) => r.phases_missing).find(Boolean);
+  return missing ? (UNTIMED[missing] ?? "") : "";
 }
 
 /** @param {import("../types.js").Loader} l */
@@ -101,7 +129,7 @@ export function runTiles(s, state) {
   /** @type {Tile[]} */
   const tiles = [
     { label: "Data wait", value: percent(s.data_wait_ratio), sub: "of step time, last 30 s", meter: s.data_wait_ratio, tone: waitTone(s.data_wait_ratio) },
-    { label: "Speed", value: number(s.steps_per_s), sub: `steps/s · ${count(s.steps)} so far` },
+    { label: "Speed", value: number(s.steps_per_s), sub: `steps/s · ${count(s.steps)} so far${s.eval_batches > 0 ? `, ${count(s.eval_batches)} eval batches` : ""}` },
     gpuTile(s),
     { label: "Goodput", value: percent(s.goodput_ratio), sub: "of time spent on steps", meter: s.goodput_ratio, tone: "ok" },
     { label: "Time lost", value: duration(s.lost_s), sub: lostShare(s) },

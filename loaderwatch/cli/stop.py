@@ -1,0 +1,92 @@
+"""``loaderwatch stop``: ends the server of a data directory."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from loaderwatch.core.config import load_settings
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.lock import is_held
+from loaderwatch.core.printable import one_line
+
+if TYPE_CHECKING:
+    from loaderwatch.cli.typing import Subparsers
+
+_ABOUT: Final = """Ends the server of this machine's data directory, whoever started it, and waits until it is gone. What was
+recorded stays; the next run, or loaderwatch serve, starts a server again, with the same tokens."""
+_GONE_WITHIN_S: Final = 60.0
+_REFUSED: Final = 409
+
+
+def prepare_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser("stop", help="end the server that shows the page", description=_ABOUT)
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="where its runs are kept (default LOADERWATCH_DIR)",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="even while a run is reporting, which will start another server within a minute",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask the server that proves itself to end. No process is signalled, so none can be the wrong one."""
+    from loaderwatch.cli.client import ServerError, find_own_server
+
+    settings = load_settings()
+    data_dir = (args.data_dir or settings.data_dir).expanduser().absolute()
+    lock = data_dir / "server.lock"
+    server = find_own_server(data_dir, "owner")
+    if server is None:
+        if is_held(lock):
+            raise LoaderwatchError(
+                f"the server of {data_dir} does not answer: it is starting or ending this moment, or stands still; try again,"
+                f" or end process {_holder(lock)} yourself"
+            )
+        print(f"No server is up for {data_dir}: there is nothing to stop.")
+        return 0
+    try:
+        ended = server.stop(force=args.force)
+    except ServerError as error:
+        if error.status != _REFUSED:
+            raise
+        raise LoaderwatchError(
+            f"the server at {server.url} goes on: {one_line(error.reason)}. A run that is reporting would start another server;"
+            " `loaderwatch stop --force` ends this one all the same"
+        ) from None
+    except OSError:
+        ended = None  # it left this very moment
+    give_up_at = time.monotonic() + _GONE_WITHIN_S
+    while is_held(lock):
+        if time.monotonic() > give_up_at:
+            raise LoaderwatchError(
+                f"the server at {server.url} was told to end and has not within {_GONE_WITHIN_S:g} s; end process"
+                f" {_holder(lock)} yourself"
+            )
+        time.sleep(0.05)
+    pid = f" (pid {ended['pid']})" if ended else ""
+    print(f"The server at {server.url}{pid} has ended. Its runs stay in {data_dir}.")
+    if ended and ended["reporting"]:
+        print(
+            f"{one_line(', '.join(ended['reporting']))} was reporting and starts another server within a minute."
+        )
+    return 0
+
+
+def _holder(lock: Path) -> str:
+    """The number that the holder of the lock wrote into it."""
+    try:
+        pid = lock.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return "of that server"
+    return pid if pid.isdecimal() else "of that server"

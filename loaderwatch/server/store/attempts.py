@@ -1,0 +1,54 @@
+"""Attempts: a run whose name is used again after its processes have ended begins anew, and what was before can be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.wire import ProcessInfo
+
+MOST: Final = 50
+"""Earlier attempts that are kept in mind; a job that comes again every few seconds for days would make thousands."""
+
+
+class UnknownAttempt(LoaderwatchError):
+    """The run has no such attempt, or it is too long ago."""
+
+    def __init__(self, number: int, newest: int) -> None:
+        known = "1" if newest == 1 else f"1 to {newest}, of which the newest {MOST + 1} can be looked at"
+        super().__init__(f"attempt {number} is not known; this run has {known}")
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that is over: the next began at ``ended_ns``.
+
+    ``state`` is ``crashed``, ``finished``, or ``lost`` when nobody said how it ended; ``exit`` and ``exit_code`` are those of
+    the first rank that crashed.
+    """
+
+    number: int
+    began_ns: int
+    ended_ns: int
+    state: str
+    steps: int | None = None  # training steps of the rank that was furthest, None if no process said
+    exit: str | None = None
+    exit_code: int | None = None
+
+
+def ended(number: int, began_ns: int, ended_ns: int, processes: Iterable[ProcessInfo]) -> Attempt:
+    """What is left of an attempt when the next begins."""
+    processes = sorted(processes, key=lambda process: process.rank)
+    crashed = next((process for process in processes if process.state == "crashed"), None)
+    live = any(process.state == "live" for process in processes)
+    return Attempt(
+        number=number,
+        began_ns=began_ns or min((process.started_ns for process in processes), default=ended_ns),
+        ended_ns=ended_ns,
+        state="crashed" if crashed is not None else "lost" if live else "finished",
+        steps=max((process.steps for process in processes if process.steps is not None), default=None),
+        exit=None if crashed is None else crashed.exit,
+        exit_code=None if crashed is None else crashed.exit_code,
+    )
