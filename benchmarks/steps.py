@@ -104,11 +104,11 @@ class Training:
         began = clocks()
         if self._around is None:
             for batch in batches:
-                padded_ns += self._step(batch, pad_ns)
+                padded_ns += self.step(batch, pad_ns)
         else:  # in one loop, a "with" that does nothing would be part of every other tool's step, too
             for batch in batches:
                 with self._around(self.model):
-                    padded_ns += self._step(batch, pad_ns)
+                    padded_ns += self.step(batch, pad_ns)
         thread, process, wall = since(began)
         return thread - padded_ns, process - padded_ns, wall
 
@@ -124,10 +124,10 @@ class Training:
             if batch is exhausted:
                 return
             if step != "none":
-                padded_ns = self._step(batch, pad_ns)
+                padded_ns = self.step(batch, pad_ns)
             yield clock() - began - padded_ns
 
-    def _step(self, batch: Any, pad_ns: int) -> int:
+    def step(self, batch: Any, pad_ns: int = 0) -> int:
         """A step, and what it spun."""
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.model(batch).square().mean()
