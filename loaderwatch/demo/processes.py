@@ -13,31 +13,34 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from loaderwatch.core.private import opener
+from loaderwatch.core.system import HAS_OWNERS
+
 
 class Group:
     """A process in a session of its own, so that it and its children end together and Ctrl-C reaches only the demo."""
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str], log: Path | None = None) -> None:
-        """Start ``command``; its output goes to ``log``, or to the terminal without one.
+        """Start ``command``; its output goes to ``log``, begun anew for this user alone, or to the terminal without one.
 
         Raises:
             OSError: it cannot be started.
         """
         self.log = log
         self._is_muted = False
-        output = log.open("ab") if log else None
+        output = _begin(log) if log else None
         try:
             self._process = subprocess.Popen(
                 command,
                 env=dict(environ),
                 stdin=subprocess.DEVNULL,
-                stdout=output or subprocess.PIPE,
+                stdout=subprocess.PIPE if output is None else output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
         finally:
-            if output:
-                output.close()
+            if output is not None:
+                os.close(output)
         self._relay = threading.Thread(target=self._copy_output, name="demo-output", daemon=True)
         if self._process.stdout is not None:
             self._relay.start()
@@ -109,6 +112,14 @@ def remove_rings(rings_dir: Path, limit_s: float = 10.0) -> None:
     """Give the streamer time to read the rings to their end and remove them; then remove what is left."""
     wait_until(lambda: not rings_dir.exists() or not any(rings_dir.rglob("*")), limit_s)
     shutil.rmtree(rings_dir, ignore_errors=True)
+
+
+def _begin(log: Path) -> int:
+    """An empty log, and nobody else's to read, whatever an earlier demo has left in its place."""
+    descriptor = opener(str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    if HAS_OWNERS:
+        os.fchmod(descriptor, 0o600)
+    return descriptor
 
 
 def _signal_group(leader: int, signum: int) -> bool:

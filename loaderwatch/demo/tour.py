@@ -16,6 +16,7 @@ from types import FrameType
 
 from loaderwatch.core.config import DEFAULT_PORT, Settings, load_settings
 from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.private import private_folder
 from loaderwatch.demo import acts, gpu, outcome, processes
 from loaderwatch.demo.digits import write_digits
 from loaderwatch.demo.page import Page, PageError
@@ -67,6 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     before = signal.signal(signal.SIGTERM, _as_interrupt)
+    umask = os.umask(0o077)  # as a server does: images, logs and what the ranks write are this user's alone
     try:
         with Tour(options) as tour:
             tour.play(played, fast=options.fast)
@@ -78,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"loaderwatch: {error}", file=sys.stderr)
         return 1
     finally:
+        os.umask(umask)
         signal.signal(signal.SIGTERM, before)
 
 
@@ -85,17 +88,20 @@ class Tour:
     """The demo's processes and folder; leaving the block ends and removes them."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        own = options.data_dir or _default_folder()
+        own: Path | None = options.data_dir or _default_folder()
         self._is_temporary = own is None
         self.folder = (
             Path(tempfile.mkdtemp(prefix="loaderwatch-demo-")) if own is None else own.expanduser().absolute()
         )
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._settings = _settings(self.folder)
+        ours = [self._settings.logs_dir] if options.data_dir else [self.folder, self._settings.logs_dir]
+        for folder in (self.folder, self._settings.logs_dir):
+            private_folder(folder)
+            if folder in ours:
+                folder.chmod(0o700)  # one that an earlier demo left open to others
         self._report = self.folder / "played.jsonl"
         self._report.unlink(missing_ok=True)
         (self.folder / "storage-answered").unlink(missing_ok=True)
-        self._settings = _settings(self.folder)
-        self._settings.logs_dir.mkdir(parents=True, exist_ok=True)
         self._environ = _environ(self.folder)
         self._options = options
         self._server: processes.Group | None = None
@@ -170,6 +176,7 @@ class Tour:
         port = self._options.port if self._options.port is not None else _free_port()
         command = [sys.executable, "-m", "loaderwatch", "serve", "--data-dir", str(self.folder)]
         command += ["--port", str(port), "--hang-after", str(acts.HANG_AFTER_S)]
+        command += ["--started-by", "demo"]
         server = processes.Group(command, self._environ, self._settings.logs_dir / "demo-server.log")
         self._server = server
         found: list[Page] = []

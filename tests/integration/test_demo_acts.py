@@ -21,6 +21,7 @@ from loaderwatch.demo.acts import ACTS, HANG_AFTER_S
 from tests.browser.shots import find_chromium
 from tests.fakes.own_faults import stored_faults
 from tests.fakes.serving import ServeProcess
+from tests.waiting import PATIENCE_S
 
 PLAY_LIMIT_S = 240.0
 """The fast demo takes about 75 s on two free cores; other work on the machine stretches it."""
@@ -57,7 +58,7 @@ def end(process: subprocess.Popen[str]) -> str:
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
     try:
-        return process.communicate(timeout=60)[0]
+        return process.communicate(timeout=PATIENCE_S)[0]
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         raise
@@ -156,7 +157,7 @@ def test_our_own_code_had_no_faults(demo: Demo) -> None:
 
 
 def test_nothing_is_left_behind(demo: Demo) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while processes_of(demo.folder) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert processes_of(demo.folder) == []
@@ -167,7 +168,7 @@ def test_without_a_compiler_it_goes_on_and_ctrl_c_ends_everything(tmp_path: Path
     folder = tmp_path / "interrupted"
     process = start(folder, "--acts", "hang", PATH=str(tmp_path))
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not list(rings_of(folder).rglob("*")) and time.monotonic() < deadline:
             time.sleep(0.2)
         assert list(rings_of(folder).rglob("*")), "the training did not start"
