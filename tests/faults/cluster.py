@@ -21,10 +21,11 @@ from loaderwatch.core.config import load_settings
 from tests.fakes import streaming
 from tests.fakes.streaming import kill
 from tests.faults.ledger import Balance, assert_balanced
+from tests.waiting import PATIENCE_S
 
 TRAINING: Final = Path(__file__).with_name("training.py")
 RUN: Final = "run1"
-BUSY_S: Final = 120.0
+BUSY_S: Final = PATIENCE_S
 """What does not come in this time does not come, on however busy a machine. What is promised to come sooner has a bound of its own."""
 
 

@@ -17,6 +17,7 @@ import pytest
 from loaderwatch.cli import main
 from tests.fakes.feed import Feed
 from tests.fakes.serving import ServeProcess, wait_until
+from tests.waiting import PATIENCE_S
 
 RECORDINGS = Path(__file__).parents[1] / "scenarios" / "recordings"
 
@@ -51,7 +52,7 @@ def doctor(
         env={**os.environ, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE_S,
     )
 
 
@@ -326,7 +327,7 @@ def test_a_doctor_that_is_ended_ends_the_script(tmp_path: Path) -> None:
             lambda: (tmp_path / "slow.py.pid").is_file() and (tmp_path / "slow.py.pid").read_text(),
         )
         process.terminate()
-        assert process.wait(30) == 143
+        assert process.wait(PATIENCE_S) == 143
     finally:
         process.kill()
         process.wait()
@@ -485,7 +486,7 @@ def test_wrong_usage(tmp_path: Path) -> None:
             [sys.executable, "-m", "loaderwatch", "doctor", *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         assert done.returncode == 2, arguments
         assert "Traceback" not in done.stderr
@@ -502,7 +503,7 @@ def test_the_repro_of_stalls_every_few_steps(setting: str, checks: set[str]) -> 
         ],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE_S,
         cwd=Path(__file__).parents[2],
     )
     assert done.returncode == 1, done.stderr

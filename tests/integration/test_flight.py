@@ -20,8 +20,9 @@ from loaderwatch.detect.flight import divergence
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.streamer.flight import FlightReader, read_dump
 from tests.unit.detect.build import RankBuilder, run
+from tests.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(900)
 
 # PyTorch writes the file itself when a NCCL collective times out; with gloo the same bytes are had by asking for them.
 SCRIPT = """
@@ -71,7 +72,7 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
         stderr=subprocess.PIPE,
     )
     try:
-        _, said = process.communicate(timeout=90)
+        _, said = process.communicate(timeout=PATIENCE_S)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

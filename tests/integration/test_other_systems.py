@@ -15,6 +15,7 @@ import pytest
 from loaderwatch.core.config import load_settings
 from tests.fakes.serving import Access
 from tests.fakes.streaming import Streaming, wait_for
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="takes Linux apart")
 
@@ -83,7 +84,9 @@ KNOWN = (
 
 def _train(it: Streaming, script: Path, workers: int, read_s: float) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(script), str(workers), str(read_s), str(script.with_name("measured"))]
-    return subprocess.run(command, env=it.environ, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, env=it.environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
 
 
 def _means(access: Access, metric: str) -> list[float | None]:
@@ -135,8 +138,8 @@ def test_a_training_is_watched(
 
         tokens = json.loads(settings.token_path.read_bytes())
         access = Access(where["url"], tokens["agent"], tokens["viewer"], tokens["owner"])
-        wait_for(lambda: [run["state"] for run in access.get("/runs")] == ["finished"], 30)
-        wait_for(lambda: not it.streamer_pids(), 30)
+        wait_for(lambda: [run["state"] for run in access.get("/runs")] == ["finished"])
+        wait_for(lambda: not it.streamer_pids())
         summary = access.get("/runs/train/summary")
         assert summary["steps"] == BATCHES
         measured = float(script.with_name("measured").read_text())

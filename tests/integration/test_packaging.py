@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -21,7 +23,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel and a source distribution, built from this checkout."""
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
     assert built.returncode == 0, built.stderr
     return folder
 
@@ -41,7 +43,7 @@ def test_an_installed_wheel_finds_its_page(dist: Path, tmp_path: Path) -> None:
     (wheel,) = dist.glob("*.whl")
     installed = tmp_path / "installed"
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(installed)]
-    subprocess.run([*command, str(wheel)], check=True, capture_output=True, timeout=120)
+    subprocess.run([*command, str(wheel)], check=True, capture_output=True, timeout=PATIENCE_S)
     code = """
 import sys
 sys.path += sys.argv[1:]
@@ -56,7 +58,7 @@ print(static.find_web())
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert asked.returncode == 0, asked.stderr
     module, web = map(Path, asked.stdout.splitlines())
@@ -81,7 +83,11 @@ def test_what_the_dockerfile_copies_makes_a_wheel_with_the_page(tmp_path: Path) 
                 shutil.copy(ROOT / name, source / target)
     command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-cache-dir"]
     built = subprocess.run(
-        [*command, "--wheel-dir", str(tmp_path), "."], cwd=source, capture_output=True, text=True, timeout=120
+        [*command, "--wheel-dir", str(tmp_path), "."],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert built.returncode == 0, built.stdout + built.stderr
     (wheel,) = tmp_path.glob("*.whl")
@@ -97,7 +103,7 @@ def test_without_a_compiler_the_wheel_is_for_any_python(tmp_path: Path) -> None:
     root = tmp_path / "source"
     shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(".*", "node_modules", "tests", "*.so"))
     environ = {**os.environ, "CC": "no-such-compiler"}
-    built = subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, timeout=120)
+    built = subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, timeout=PATIENCE_S)
     assert built.returncode == 0, built.stderr
     assert "the hot path is not compiled" in built.stdout + built.stderr
     (wheel,) = tmp_path.glob("*.whl")
@@ -111,7 +117,7 @@ def test_a_wheel_can_be_made_from_the_source_distribution(dist: Path, tmp_path: 
         files.extractall(tmp_path, filter="data")
     (source,) = tmp_path.iterdir()
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "again")]
-    built = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=120)
+    built = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=PATIENCE_S)
     assert built.returncode == 0, built.stderr
     (again,) = (tmp_path / "again").glob("*.whl")
     (first,) = dist.glob("*.whl")
