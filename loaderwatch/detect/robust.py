@@ -40,6 +40,17 @@ def high(values: Floats, q: float) -> float:
     return float(np.quantile(values, q, method="lower")) if values.size else math.nan
 
 
+def trend(values: Floats) -> float:
+    """Spearman's rank correlation of the known values with their order: -1 for what falls all the time, 1 for what rises."""
+    values = known(values)
+    if values.size < 2:
+        return 0.0
+    order = np.argsort(values, kind="stable")
+    ranks = np.empty(values.size)
+    ranks[order] = np.arange(values.size)
+    return float(np.corrcoef(ranks, np.arange(values.size))[0, 1])
+
+
 def total(values: Floats) -> float:
     """Sum of the known values."""
     return float(known(values).sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from loaderwatch.detect.machine import machine_of
 from loaderwatch.detect.pace import Pace
 from loaderwatch.detect.progress import wait_limit_s
 from loaderwatch.detect.refine import refined_cause
-from loaderwatch.detect.robust import median, quantile, ratio
+from loaderwatch.detect.robust import median, ratio, trend
 from loaderwatch.detect.spikes import Spike, find_spikes, spike_cause, spike_mask
 from loaderwatch.detect.storage_causes import may_be_changing, step_change
 from loaderwatch.detect.window import RunWindow
@@ -34,6 +35,8 @@ FIRST_EPOCH_S = (
     4.0  # steps of a first epoch that must have been seen, so that a trend of the workers would show
 )
 WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
+WARMING_TREND = 0.5  # rank correlation with their order; single late ones, as of a busy machine, hardly change it
+WARMING_SIGMAS = 3.0  # of the correlation of as many values that vary without a trend, 1 / sqrt(n - 1)
 MAY_WARM_UP = ("S01", "S02", "S08")  # what waits for storage; no cache gives workers that compute more CPU
 RECENT_ROUNDS = 2
 BUCKET_NS = 5_000_000_000
@@ -126,8 +129,8 @@ def _warms_up(pace: Pace, now: Pace) -> bool:
     series = fetches if fetches.size >= WARMING_ROWS else now.wait_s
     thirds = np.array_split(series, 3)
     first, second, last = (median(third) for third in thirds)
-    apart = quantile(thirds[2], 0.9) < quantile(thirds[0], 0.1)  # fetches that vary anyway have no trend
-    return first > second > last and last < WARMING_RATIO * first and apart
+    steep = trend(series) < -max(WARMING_TREND, WARMING_SIGMAS / math.sqrt(series.size - 1))
+    return first > second > last and last < WARMING_RATIO * first and steep
 
 
 def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:

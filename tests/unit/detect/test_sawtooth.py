@@ -514,6 +514,27 @@ class TestLookAlikes:
         findings = detect(run(builder))
         assert [(finding.scenario, finding.severity) for finding in findings] == [("S09", "info")]
 
+    @pytest.mark.parametrize("seed", range(5))
+    def test_a_first_epoch_that_warms_up_on_a_busy_machine(self, seed: int) -> None:
+        """Every fifth read is late, as the CPU was somebody else's: that hides no trend."""
+        builder, random = RankBuilder(), np.random.default_rng(seed)
+        for number in range(150):
+            took = 0.25 - 0.0015 * number
+            for worker in (0, 1):
+                builder.fetch(worker, took + (0.15 if random.random() < 0.2 else 0.0), cpu=0.1)
+            builder.step(max(0.001, took - 0.06), 0.03).step(0.001, 0.03)
+        findings = detect(run(builder))
+        assert [(finding.scenario, finding.severity) for finding in findings] == [("S09", "info")]
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_reads_that_vary_do_not_warm_up(self, seed: int) -> None:
+        builder, random = RankBuilder(), np.random.default_rng(seed)
+        for number in range(40):
+            took = 0.25 * random.lognormal(sigma=0.5)
+            builder.fetch(number % 2, took, cpu=0.1).step(took / 2, 0.03)
+        (finding,) = detect(run(builder))
+        assert (finding.scenario, finding.severity) == ("S02", "critical")
+
     def test_a_loader_that_another_thread_iterates(self) -> None:
         builder = RankBuilder()
         for _ in range(200):
