@@ -12,6 +12,9 @@ PYTEST_ARGS ?=
 # Long tests wait for processes, clocks and outages: several at a time, on two cores as well.
 SIDE_BY_SIDE := -n 4
 
+# The suite starts hundreds of Pythons; without bytecode each one compiles us anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test compat compat-own frameworks scenarios faults security soak check-python check-web pytest chromium format lint screenshots bench clean
 

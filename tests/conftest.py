@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -23,6 +24,9 @@ from loaderwatch.core.wire import ProcessInfo
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell without job control starts "make test &" so, and every process of ours would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+gc.disable()  # until all is collected: there, it walks the growing heap of torch and the tests again and again
 
 
 def close_agent() -> None:
@@ -66,8 +70,18 @@ def no_streamer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests last: Playwright leaves an event loop running in this thread, in which asyncio.run() refuses."""
-    items.sort(key=lambda item: "browser" in item.path.parts[-2:])
+    """What takes long first, so that no process is left with it at the end; browser tests last.
+
+    Playwright leaves an event loop running in this thread, in which asyncio.run() refuses.
+    """
+    items.sort(key=lambda item: ("browser" in item.path.parts[-2:], item.get_closest_marker("slow") is None))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: collections leave it alone, which are frequent where a test looks for leaks."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

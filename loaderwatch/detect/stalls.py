@@ -35,7 +35,7 @@ FIRST_EPOCH_S = (
     4.0  # steps of a first epoch that must have been seen, so that a trend of the workers would show
 )
 WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
-WARMING_TREND = 0.5  # rank correlation with their order; single late ones, as of a busy machine, hardly change it
+WARMING_TREND = 0.5  # rank correlation with their order; single late ones hardly change it
 WARMING_SIGMAS = 3.0  # of the correlation of as many values that vary without a trend, 1 / sqrt(n - 1)
 MAY_WARM_UP = ("S01", "S02", "S08")  # what waits for storage; no cache gives workers that compute more CPU
 RECENT_ROUNDS = 2

@@ -78,6 +78,7 @@ class Case:
     unwatched: bool = False  # no batch of it is recorded in the main process
     streamer: bool = False  # with a real streamer beside it
     options: tuple[str, ...] = ()  # of the interpreter; for a case that is alone
+    keeps: str = ""  # files that PyTorch keeps open after it: nobody waits for their end
 
     @property
     def name(self) -> str:

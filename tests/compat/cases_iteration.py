@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import itertools
+import multiprocessing
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from tests.compat.case import ATTACHED, EVERYTHING, FORK, FORKSERVER, RUN, Watcher, batches, case, failure
-from tests.compat.datasets import Slow, Squares, Stream
+from tests.compat.datasets import Squares, Stream, Telling
 
 
 def two(watch: Watcher) -> list[Any]:
@@ -324,10 +324,8 @@ def other_iterables(watch: Watcher) -> Any:
 @case()
 def stays_quick(watch: Watcher) -> Any:
     """Prefetching goes on while the loop works: a wait for a slow sample is hidden as before."""
-    loader = watch(DataLoader(Slow(12, slow=6, seconds=1.5), 2, num_workers=1, prefetch_factor=4))
-    iterator = iter(loader)
-    next(iterator)
-    time.sleep(3.0)
-    began = time.monotonic()
-    rest = list(iterator)
-    return rest, time.monotonic() - began < 1.4, batches(watch(DataLoader(Stream(), 4, num_workers=1)))
+    read = multiprocessing.Event()
+    iterator = iter(watch(DataLoader(Telling(12, 8, read), 2, num_workers=1, prefetch_factor=4)))
+    first = next(iterator)
+    in_time = read.wait(60)  # nobody has asked for that batch
+    return first, in_time, list(iterator), batches(watch(DataLoader(Stream(), 4, num_workers=1)))

@@ -194,6 +194,8 @@ def profiler(watch: Watcher) -> Any:
         with torch.autograd.profiler.profile() as old:
             seen += batches(loader)
         seen.append(sorted((one.key, one.count) for one in old.key_averages() if "DataLoader" in one.key))
+    del profile, old
+    gc.collect()  # the profilers are cycles, and hold the batches' memory
     return seen
 
 
@@ -235,7 +237,7 @@ def profiled(watch: Watcher) -> Any:
     return [seen, counts]
 
 
-@case()
+@case(keeps="socket:[N]")
 def sharing_by_files(watch: Watcher) -> Any:
     """``set_sharing_strategy('file_system')``."""
     before = mp.get_sharing_strategy()

@@ -161,7 +161,11 @@ def observe(one: Case, watcher: Watcher, started: Started, output: Path) -> dict
     if kept:
         gc.collect()
     give_up_at = time.monotonic() + SETTLE_S
-    while (left := started.left()) or _threads() != threads or _open_files() != files:
+    while (
+        (left := started.left())
+        or _threads() != threads
+        or any(kind != one.keeps for kind, _ in _difference(files, _open_files()))
+    ):
         if time.monotonic() > give_up_at:
             break
         time.sleep(0.01)
@@ -210,6 +214,7 @@ def main(order: dict[str, Any]) -> None:
         multiprocessing.set_forkserver_preload(["torch", order["module"]])
         forkserver.ensure_running()
     cases = cases_of(importlib.import_module(order["module"]))
+    gc.freeze()  # each case collects, and need not walk torch to do so
     watcher = Watcher(way, method)
     if way == EVERYTHING:
         import loaderwatch

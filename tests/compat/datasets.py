@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from multiprocessing.synchronize import Event
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,20 @@ class Slow(Squares):
     def __getitem__(self, index: int) -> torch.Tensor:
         if index == self.slow:
             time.sleep(self.seconds)
+        return super().__getitem__(index)
+
+
+class Telling(Squares):
+    """Tells when one of its samples is read."""
+
+    def __init__(self, length: int, index: int, read: Event) -> None:
+        super().__init__(length)
+        self.index = index
+        self.read = read
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if index == self.index:
+            self.read.set()
         return super().__getitem__(index)
 
 

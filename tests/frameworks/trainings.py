@@ -122,7 +122,7 @@ TRAININGS: Final[tuple[Training, ...]] = (
         quick=True,
     ),
     # an epoch; four batches of the next; its other six, out of a loader that is made anew
-    Training("stateful", 20, 20, (Loader(TRAIN, (10, 4, 6)),), packages=("torchdata",), quick=True),
+    Training("stateful", 20, 20, (Loader(TRAIN, (10, 4, 6)),), packages=("torchdata",)),
     Training(
         "nodes",
         30,
@@ -133,11 +133,10 @@ TRAININGS: Final[tuple[Training, ...]] = (
             ("    model = nn", "    import loaderwatch; loader = loaderwatch.attach(loader)\n    model = nn"),
         ),
         without="DataLoader",
-        quick=True,
     ),
-    Training("fsdp2", 30, 30, (Loader(TRAIN, (10, 10, 10)),), ranks=2, quick=True),
+    Training("fsdp2", 30, 30, (Loader(TRAIN, (10, 10, 10)),), ranks=2),
     # six walks of twenty moves; it learns from the 40th on, out of one pass that does not end
-    Training("replay", 81, 81, (Loader(TRAIN, (81,)),), quick=True),
+    Training("replay", 81, 81, (Loader(TRAIN, (81,)),)),
     Training(
         "kept_iterators",
         30,
