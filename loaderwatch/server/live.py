@@ -79,6 +79,7 @@ class LiveRun:
         self._inbox: deque[Envelope] = deque()
         self._inbox_bytes = self._window_bytes = 0
         self._overrun = False
+        self.said_goodbye = False  # an end came since the last look
         self._builder: WindowBuilder | None = None
         self._book: AlertBook | None = None
         self._window: RunWindow | None = None
@@ -109,6 +110,7 @@ class LiveRun:
             self._inbox.clear()  # all of it is on disk
             self._inbox_bytes = 0
         self._inbox.append(envelope)
+        self.said_goodbye = self.said_goodbye or envelope.final
         self._inbox_bytes += weight
         self.heard_at = time.monotonic()
         self._hearing.heard(envelope.host.name)
@@ -165,6 +167,7 @@ class LiveRun:
             builder, book = self._load()
             news = bool(self._inbox)
             self._inbox_bytes = 0
+            self.said_goodbye = False
             for envelope in self._arrived():
                 builder.add(envelope)
             window = self._window

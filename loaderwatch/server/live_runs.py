@@ -156,8 +156,10 @@ class LiveRuns:
         return live
 
     async def state_of(self, live: LiveRun) -> RunState:
-        """The run's newest state; waits for its first look if there was none yet."""
-        return live.latest or await self._look(live)
+        """The run's newest state; of a run that has just ended never one of before its end."""
+        if live.latest is None or live.said_goodbye:
+            return await self._look(live)
+        return live.latest
 
     async def refresh(self, run_id: str) -> None:
         """Somebody changed an alert: show it now."""

@@ -52,7 +52,8 @@ def _row(parts: Parts, run: StoredRun, now_ns: int, deadline: float) -> dict[str
         return _row_with(run, state_now(run, now_ns), parts.verdicts.of(run, now_ns, deadline), run.steps)
     state, verdict = live.state_of(run), live.summary.get("verdict")
     steps: int = live.summary["steps"]
-    return _row_with(run, live.summary["state"] if state == "live" else state, verdict, steps)
+    seen = state == "live" or live.said_goodbye  # all of a row is of the same look
+    return _row_with(run, live.summary["state"] if seen else state, verdict, steps)
 
 
 def stored_row(run: StoredRun, store: Store, now_ns: int) -> dict[str, Any]:

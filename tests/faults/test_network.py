@@ -56,8 +56,6 @@ def test_the_server_is_away_for_seconds(cluster: Cluster) -> None:
     cluster.settle()
     lasted_s = time.monotonic() - began
     assert not _holes(cluster, "roomy", away)
-    # What is stored is looked at a moment later; both ends must be in.
-    wait_for(lambda: {run["state"] for run in cluster.server.get("/runs")} == {"finished"})
     counted = {
         name: cluster.server.get(f"/runs/{name}/summary")["lost_records"] for name in ("roomy", "tight")
     }

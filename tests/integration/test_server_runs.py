@@ -399,6 +399,18 @@ def test_the_configuration_is_audited(tmp_path: Path) -> None:
         assert set(found[0]) == {"check", "severity", "what", "why", "change", "loader", "ranks", "where"}
 
 
+def test_who_asks_as_a_run_ends_is_told_all_of_it(tmp_path: Path) -> None:
+    """A look comes twice a second; the answer after the last envelope was of before it."""
+    with serving(tmp_path) as access:
+        for number in range(3):
+            feed = Feed(run_id=f"run-{number}")
+            access.send(feed.envelope(steps=10))
+            assert access.get(f"/runs/run-{number}/summary")["state"] == "live"
+            access.send(feed.envelope(steps=10, state="finished", final=True))
+            summary = access.get(f"/runs/run-{number}/summary")
+            assert (summary["state"], summary["steps"]) == ("finished", 20)
+
+
 @pytest.mark.parametrize(("state", "exit"), [("finished", None), ("crashed", "SIGKILL")])
 def test_the_end_of_a_run_resolves_what_is_open(tmp_path: Path, state: str, exit: str | None) -> None:
     detector = ScriptedDetector()
