@@ -115,21 +115,21 @@ def totals(
           FROM epoch_begins WHERE counted = 1 AND {within} GROUP BY rank
           UNION ALL
           SELECT rank, 0, sum(coalesce(teardown_ns, 0))::DOUBLE FROM epoch_ends WHERE counted = 1 AND {within} GROUP BY rank
-        ) GROUP BY rank
+        ) GROUP BY rank HAVING rank IS NOT NULL -- a row may say anything
         """
     ).fetchall():
         boundary[rank] = (int(count), float(spent or 0.0))
     evaluated: dict[int, int] = dict(
         snapshot.execute(
             "SELECT rank, count(*) FROM steps WHERE counted = 0 AND off_main_thread IS DISTINCT FROM 1 "
-            f"AND {within} GROUP BY rank"
+            f"AND {within} GROUP BY rank HAVING rank IS NOT NULL"
         ).fetchall()
     )
     result: dict[int, RankTotals] = {}
     rows = (
         snapshot.execute(
             "SELECT key, sum(steps), sum(n), sum(wait), sum(step), min(first), max(last) "
-            f"FROM ({' UNION ALL '.join(parts)}) GROUP BY key ORDER BY key"
+            f"FROM ({' UNION ALL '.join(parts)}) GROUP BY key HAVING key IS NOT NULL ORDER BY key"
         ).fetchall()
         if parts
         else []

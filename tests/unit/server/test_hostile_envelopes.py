@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def use(store: DuckDBStore, payload: bytes) -> bool:
     return True
 
 
-def run_all(folder: Path, seeds: range) -> int:
+def run_all(folder: Path, seeds: Iterable[int]) -> int:
     taken = 0
     for seed in seeds:
         store = DuckDBStore(folder / str(seed))
@@ -119,7 +120,7 @@ def run_all(folder: Path, seeds: range) -> int:
 
 
 def test_spoiled_values_break_nothing(tmp_path: Path) -> None:
-    assert run_all(tmp_path, range(8)) >= 2
+    assert run_all(tmp_path, [*range(7), 154]) >= 2  # the last has an epoch of a rank that is none
 
 
 @pytest.mark.long
