@@ -65,10 +65,10 @@ check-web:
 		$(MAKE) --no-print-directory node_modules/stamp && node_modules/.bin/tsc --project tsconfig.json && node --test tests/web/*.test.js; \
 	fi
 
-# Three files at a time: most tests wait for processes. In their order: those in the browser come last, since Playwright
+# Four files at a time: most tests wait for processes. In their order: those in the browser come last, since Playwright
 # leaves its event loop running.
 pytest: $(VENV)/dev.stamp chromium
-	$(BIN)/pytest -m "not long" -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/pytest -m "not long" -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # Every scenario as a real training, the advice tried out, and the table of the diagnosis bench.
 scenarios: $(VENV)/dev.stamp

@@ -53,6 +53,7 @@ class Streaming:
     def write(self, **want: Any) -> subprocess.Popen[str]:
         """A process that writes rings; returns once its rings are there."""
         want = {"folder": str(self.folder), "steps": -1, **want}
+        want.setdefault("period_s", 0.01 if want["steps"] < 0 else 0)
         child = subprocess.Popen(
             [sys.executable, str(WRITER), json.dumps(want)],
             stdout=subprocess.PIPE,

@@ -493,7 +493,12 @@ def test_wrong_usage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "checks"), [("A", {"workers-none"}), ("C", {"refused"}), ("D", {"worker-threads"})]
+    ("setting", "checks"),
+    [
+        ("A", {"workers-none"}),
+        ("C", {"refused"}),
+        pytest.param("D", {"worker-threads"}, marks=pytest.mark.long),
+    ],
 )
 def test_the_repro_of_stalls_every_few_steps(setting: str, checks: set[str]) -> None:
     done = subprocess.run(

@@ -99,12 +99,12 @@ def _means(access: Access, metric: str) -> list[float | None]:
     ("system", "workers", "plain"),
     [
         ("macos", 0, True),
-        ("macos", 2, True),
-        ("windows", 0, True),
         ("windows", 2, True),
-        ("torch", 0, False),
         ("torch", 2, False),
-        ("torch", 2, True),
+        *(
+            pytest.param(*other, marks=pytest.mark.long)
+            for other in [("macos", 2, True), ("windows", 0, True), ("torch", 0, False), ("torch", 2, True)]
+        ),
     ],
 )
 def test_a_training_is_watched(
