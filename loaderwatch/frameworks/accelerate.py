@@ -24,7 +24,7 @@ EVERY_S: Final = 10.0
 """Between two tellings in one epoch; the page counts on in between."""
 
 
-class LoaderwatchTracker(GeneralTracker):  # type: ignore[misc]
+class LoaderwatchTracker(GeneralTracker):
     """Attaches to every loader of each rank; shows the epoch and the step that the script logs."""
 
     name = "loaderwatch"

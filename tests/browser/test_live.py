@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 from playwright.sync_api import expect
 
@@ -19,6 +18,7 @@ from tests.browser.conftest import Watched
 from tests.browser.test_page import drawn, until
 from tests.fakes.own_faults import stored_faults
 from tests.fakes.serving import Access, ServeProcess
+from tests.fakes.streaming import end_streamers
 from tests.waiting import PATIENCE_S
 
 pytestmark = [
@@ -77,19 +77,6 @@ class Training:
     def page(self) -> str:
         """The address with the viewer's token."""
         return f"{self.access.url}/?token={self.access.owner}"
-
-
-def end_streamers(data_dir: Path) -> None:
-    """Streamers outlive the training to deliver its end; without a server they would wait for one."""
-    left: list[psutil.Process] = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("LOADERWATCH_DIR") == str(data_dir):
-                process.kill()
-                left.append(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue  # gone by itself, or somebody else's
-    psutil.wait_procs(left, timeout=10)
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import pytest
 from tests.compat.harness import Laboratory, Trial, trials_of
 
 MODULES = ("training", "models", "compile", "wrappers", "frameworks", "endings", "ranks")
-LONG = ("compile", "ranks")  # a minute each: PyTorch's compiler, and ranks that come up
+LONG = ("compile", "frameworks", "ranks")
+"""Many seconds each: PyTorch's compiler, ranks that come up, and what tests/frameworks trains as well."""
 
 
 @pytest.mark.parametrize(

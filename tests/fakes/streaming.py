@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from loaderwatch.core.config import load_settings
 from tests.fakes.receiver import TOKEN
 from tests.waiting import PATIENCE_S, wait_until
@@ -117,6 +119,19 @@ class Streaming:
     def streamer_pids(self) -> list[int]:
         """Living streamers of this test."""
         return self.pids("loaderwatch.streamer")
+
+
+def end_streamers(data_dir: Path) -> None:
+    """Streamers outlive the training to deliver its end; without a server they would wait for one."""
+    left: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("LOADERWATCH_DIR") == str(data_dir):
+                process.kill()
+                left.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue  # gone by itself, or somebody else's
+    psutil.wait_procs(left, timeout=10)
 
 
 def kill(pid: int) -> None:

@@ -64,7 +64,7 @@ class Training:
 
 
 TRAININGS: Final[tuple[Training, ...]] = (
-    Training("mnist", 33, 30, (Loader(TRAIN, (10, 10, 10)), Loader(EVAL, (4, 4, 4))), quick=True),
+    Training("mnist", 33, 30, (Loader(TRAIN, (10, 10, 10)), Loader(EVAL, (4, 4, 4)))),
     # 16 batches and 8 steps an epoch; evaluated after every 4th step
     Training(
         "trainer",
@@ -144,7 +144,6 @@ TRAININGS: Final[tuple[Training, ...]] = (
         (Loader(TRAIN, (10, 10, 10)), Loader(EVAL, (4, 4, 4))),
         name="multi_epochs_shape",
         args=("multi-epochs",),
-        quick=True,
     ),
     Training(
         "kept_iterators",
