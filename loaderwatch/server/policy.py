@@ -20,7 +20,7 @@ _SHEET: Final = re.compile(
 )
 """Style sheets that Plotly makes when it is loaded, for maps that we do not draw."""
 
-_SHARP: Final = re.compile(rb"""\bCSS_DECLARATIONS=(\[(?:\["[a-z-]+","[A-Za-z-]+"\],?)+\])""")
+_SHARP: Final = re.compile(rb"""CSS_DECLARATIONS=(\[(?:\["[a-z-]+","[A-Za-z-]+"\],?)+\])""")
 """The style of a heat map with more cells than pixels, an image that must not be blurred; Plotly sets it as a text."""
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.config import load_settings
+from loaderwatch.server.summary import RECENT_S
 from tests.fakes.serving import Access
 from tests.fakes.streaming import Streaming, wait_for
 from tests.waiting import PATIENCE_S
@@ -23,7 +24,7 @@ FAKE = Path(__file__).resolve().parents[1] / "fakes" / "other_system"
 BATCHES = 60
 
 SCRIPT = f"""
-import sys, time
+import json, sys, time
 from pathlib import Path
 import torch
 import loaderwatch
@@ -42,18 +43,18 @@ def main():
     loader = loaderwatch.attach(torch.utils.data.DataLoader(Samples(), batch_size=4, num_workers=WORKERS))
     assert type(loader).__name__ == "DataLoader" and len(loader) == {BATCHES}
     any(loaderwatch.url() for _ in range(6))  # the page comes up, however busy this machine is
-    total, waited, began = 0.0, [], None
+    total, steps = 0.0, []
     batches = iter(loader)
     while True:
-        asked = time.perf_counter()
+        asked = time.time()
         batch = next(batches, None)
         if batch is None:
             break
-        waited.append(time.perf_counter() - asked)
-        began = began or asked
+        given = time.time()
         time.sleep(READ_S)
         total += float(batch.sum())
-    MEASURED.write_text(str(sum(waited) / (asked - began)))
+        steps.append((asked, given, time.time()))
+    MEASURED.write_text(json.dumps(steps))
     try:
         loaderwatch.attach(loader, role="no role")
     except ValueError as error:
@@ -87,6 +88,16 @@ def _train(it: Streaming, script: Path, workers: int, read_s: float) -> subproce
     return subprocess.run(
         command, env=it.environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
+
+
+def _waited(steps: list[tuple[float, float, float]], until: float) -> float:
+    """Which share of the ``RECENT_S`` before a time the loop waited, of what it waited and worked."""
+
+    def within(begin: float, end: float) -> float:
+        return max(0.0, min(end, until) - max(begin, until - RECENT_S))
+
+    waited = sum(within(asked, given) for asked, given, _ in steps)
+    return waited / (waited + sum(within(given, done) for _, given, done in steps))
 
 
 def _means(access: Access, metric: str) -> list[float | None]:
@@ -142,7 +153,8 @@ def test_a_training_is_watched(
         wait_for(lambda: not it.streamer_pids())
         summary = access.get("/runs/train/summary")
         assert summary["steps"] == BATCHES
-        measured = float(script.with_name("measured").read_text())
+        (rank,) = summary["ranks"]
+        measured = _waited(json.loads(script.with_name("measured").read_text()), rank["seen_at"])
         assert summary["data_wait_ratio"] == pytest.approx(measured, abs=0.05), measured
         print(json.dumps(summary)[:3000])
         print(json.dumps(access.get("/runs/train/workers"))[:1500])

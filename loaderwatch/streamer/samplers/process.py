@@ -87,8 +87,8 @@ class ProcessSampler:
         if not self._has_proc:
             return self._sample_elsewhere(files.pid, now_ns)
         stat = files.stat()
-        if stat is None:
-            return None
+        if stat is None or not stat.rss_bytes:
+            return None  # without memory: about to be a zombie
         status = files.status()
         read_chars, read_bytes = files.io()
         key = (files.pid, stat.start_ticks)

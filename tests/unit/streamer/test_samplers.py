@@ -287,6 +287,15 @@ def test_zombies_have_ended() -> None:
     assert Stat("D", 0, 0, 1, 1, 0).alive
 
 
+@pytest.mark.parametrize("pages", [0, 24])
+def test_a_process_that_gave_its_memory_back_has_ended(tmp_path: Path, pages: int) -> None:
+    """Between its exit and the zombie it runs without memory; the chart showed 0 bytes."""
+    fields = ["R", *["1"] * 20, str(pages), *["0"] * 20]
+    write(tmp_path, {"9/stat": f"9 (python) {' '.join(fields)}"})
+    reading = ProcessSampler(tmp_path).sample(ProcessFiles(9, tmp_path), time.monotonic_ns())
+    assert (reading is not None) == bool(pages)
+
+
 def test_cgroup_v2_takes_the_tightest_of_all_levels(tmp_path: Path) -> None:
     """A parent's quota holds for the child."""
     write(
