@@ -260,9 +260,10 @@ class RingReader:
         """Read the records after number ``cursor``, at most ``limit`` of them.
 
         A record that is still being written ends the read; with ``final`` (the writer is gone) it is counted as
-        lost instead.
+        lost instead. So are those that the writer came round to while they were read: ``pack_into`` clears its place in
+        an order of its own, so that both numbers of a slot may still be there while its middle is not.
         """
-        records: dict[RecordKind, list[tuple[int, ...]]] = {}
+        taken: list[tuple[int, RecordKind, tuple[int, ...]]] = []
         lost = 0
         head = self._cursor()
         first = cursor + 1
@@ -275,7 +276,7 @@ class RingReader:
             fields = _SLOT.unpack_from(self._map, HEADER_BYTES + (number - 1) % self._capacity * SLOT_BYTES)
             if fields[0] == number == fields[_SHORT_PAYLOAD + 2] and fields[1] == SHORT_STEP:
                 step = (*fields[2 : 2 + _SHORT_PAYLOAD], *_STEP_REST)
-                records.setdefault(RecordKind.STEP, []).append(step)
+                taken.append((number, RecordKind.STEP, step))
             elif fields[0] == number == fields[-1] and fields[1] != SHORT_STEP:
                 try:
                     kind = RecordKind(fields[1])
@@ -283,12 +284,19 @@ class RingReader:
                 except (ValueError, KeyError):
                     lost += 1
                 else:
-                    records.setdefault(kind, []).append(fields[2 : 2 + payload])
+                    taken.append((number, kind, fields[2 : 2 + payload]))
             elif fields[0] > number or fields[-1] > number or final:
                 lost += 1  # overrun while we read, or torn by a crash
             else:
                 break
             number += 1
+        gone = self._cursor() - self._capacity + 1  # with the one that may just be written
+        records: dict[RecordKind, list[tuple[int, ...]]] = {}
+        for at, kind, row in taken:
+            if at > gone:
+                records.setdefault(kind, []).append(row)
+            else:
+                lost += 1
         return Drained(records, number - 1, lost)
 
     def pending(self, cursor: int) -> int:
