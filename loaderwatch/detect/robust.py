@@ -41,7 +41,10 @@ def high(values: Floats, q: float) -> float:
 
 
 def trend(values: Floats) -> float:
-    """Spearman's rank correlation of the known values with their order: -1 for what falls all the time, 1 for what rises."""
+    """Spearman's rank correlation of the known values with their order: -1 for what falls all the time, 1 for what rises.
+
+    Equal values count as rising: nothing is taken to fall that stands still.
+    """
     values = known(values)
     if values.size < 2:
         return 0.0
