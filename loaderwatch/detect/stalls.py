@@ -9,11 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderwatch.detect.causes import (
-    READY_RATIO,
     Cause,
     capacity_short,
     hands_over,
-    ready_wait_ratio,
     warming_cause,
 )
 from loaderwatch.detect.cpus import Cpus
@@ -39,6 +37,9 @@ WARMING_TREND = 0.5  # rank correlation with their order; single late ones hardl
 WARMING_SIGMAS = 3.0  # of the correlation of as many values that vary without a trend, 1 / sqrt(n - 1)
 MAY_WARM_UP = ("S01", "S02", "S08")  # what waits for storage; no cache gives workers that compute more CPU
 RECENT_ROUNDS = 2
+OVER_RATIO = (
+    0.5  # the newer half of the rows against the limit, or against the older half: less is a stall no more
+)
 BUCKET_NS = 5_000_000_000
 
 
@@ -66,7 +67,10 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
     ):
         return None
     newer = np.arange(now.wait_s.size) >= now.wait_s.size // 2
-    if now.where(newer).share < 0.5 * limits.input_warning_ratio:
+    lately, before = now.where(newer).share, now.where(~newer).share
+    if lately < max(
+        OVER_RATIO * limits.input_warning_ratio, min(limits.input_warning_ratio, OVER_RATIO * before)
+    ):
         return None  # it is over, or was only the beginning
     change = step_change(pace.fetches)
     now = _with_recent_fetches(
@@ -120,17 +124,20 @@ def _first_epoch(now: Pace) -> bool:
 
 
 def _warms_up(pace: Pace, now: Pace) -> bool:
-    """The fetches of the first epoch get shorter and shorter, as when the page cache fills: no case for an alert yet."""
-    if now.wait_s.size < WARMING_ROWS or now.open_wait or not _first_epoch(now):
+    """The fetches of the first epoch get shorter, as when the page cache fills: no case for an alert yet.
+
+    Either they still do, or they have become short enough for the model.
+    """
+    if now.wait_s.size < WARMING_ROWS or not _first_epoch(now):
         return False
-    if ready_wait_ratio(now) >= READY_RATIO:
-        return False  # the workers were quick enough
     fetches = pace.fetches.fetch_s  # of the whole epoch: a few rounds of workers that vary may fall by chance
-    series = fetches if fetches.size >= WARMING_ROWS else now.wait_s
+    waits = now.wait_s[:-1] if now.open_wait else now.wait_s  # how long one takes that goes on is not known
+    series = fetches if fetches.size >= WARMING_ROWS else waits
     thirds = np.array_split(series, 3)
     first, second, last = (median(third) for third in thirds)
     steep = trend(series) < -max(WARMING_TREND, WARMING_SIGMAS / math.sqrt(series.size - 1))
-    return first > second > last and last < WARMING_RATIO * first and steep
+    enough = series is fetches and last <= (now.workers or 1) * now.mean_step_s
+    return last < WARMING_RATIO * first and steep and (first > second > last or enough)
 
 
 def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:

@@ -504,13 +504,17 @@ class TestLookAlikes:
             builder.fetch(number % 2, 0.03, cpu=0.5).step(0.001, 0.2 if number % 4 == 3 else 0.03, ready=4)
         assert not alerts(run(builder))
 
-    def test_a_first_epoch_that_warms_up(self) -> None:
-        """N04: reads get faster all the time."""
+    @pytest.mark.parametrize("ready", [0, 1])
+    @pytest.mark.parametrize("going_on", [0.0, 0.1])
+    def test_a_first_epoch_that_warms_up(self, ready: int, going_on: float) -> None:
+        """N04: reads get faster all the time, whoever looks during a wait, and if the next batch but one came first."""
         builder = RankBuilder()
         for number in range(150):
             took = 0.25 - 0.0015 * number
             builder.fetch(0, took, cpu=0.1).fetch(1, took, cpu=0.1)
-            builder.step(max(0.001, took - 0.06), 0.03).step(0.001, 0.03)
+            builder.step(max(0.001, took - 0.06), 0.03, ready=ready).step(0.001, 0.03)
+        if going_on:
+            builder.open("wait", going_on, awaited_worker=0)
         findings = detect(run(builder))
         assert [(finding.scenario, finding.severity) for finding in findings] == [("S09", "info")]
 
@@ -525,6 +529,28 @@ class TestLookAlikes:
             builder.step(max(0.001, took - 0.06), 0.03).step(0.001, 0.03)
         findings = detect(run(builder))
         assert [(finding.scenario, finding.severity) for finding in findings] == [("S09", "info")]
+
+    @pytest.mark.parametrize("short", [0, 60, 120, 180])
+    @pytest.mark.parametrize("seed", range(5))
+    def test_a_first_epoch_that_has_warmed_up(self, seed: int, short: int) -> None:
+        """Reads are short by now and vary a little, and a busy machine hands each batch over late."""
+        builder, random = RankBuilder(), np.random.default_rng(seed)
+        for number in range(100):
+            took = max(0.018, 0.24 - 0.0025 * number)
+            builder.fetch(number % 2, took, cpu=0.1).step(max(0.001, took / 2 - 0.06), 0.06)
+        for number in range(short):
+            builder.fetch(number % 2, 0.018 * random.lognormal(sigma=0.2), cpu=0.1).step(0.008, 0.06, ready=3)
+        assert not alerts(run(builder))
+
+    def test_a_later_epoch_that_was_slow_for_a_while(self) -> None:
+        """The newer half of what is looked at waits a little, the older one waited long: not told as if it went on."""
+        builder = RankBuilder()
+        builder.epoch[0] = 1
+        for number in range(40):
+            builder.fetch(number % 2, 0.18, cpu=0.1).step(0.03, 0.06)
+        for number in range(90):
+            builder.fetch(number % 2, 0.02, cpu=0.1).step(0.006, 0.06, ready=3)
+        assert not alerts(run(builder))
 
     @pytest.mark.parametrize("seed", range(20))
     def test_reads_that_vary_do_not_warm_up(self, seed: int) -> None:
