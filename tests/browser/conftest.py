@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.sync_api import (
     Browser,
+    BrowserContext,
     ConsoleMessage,
     Dialog,
     Error,
@@ -35,8 +36,10 @@ def playwright_instance() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="session")
 def browser(playwright_instance: Playwright) -> Iterator[Browser]:
-    """One Chromium for all tests."""
-    browser = playwright_instance.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+    """One Chromium for all tests, with one process for the pages of one host: see ``pages``."""
+    browser = playwright_instance.chromium.launch(
+        executable_path=find_chromium(), args=["--no-sandbox", "--process-per-site"]
+    )
     try:
         yield browser
     finally:
@@ -69,30 +72,9 @@ class Watched:
         dialog.dismiss()
 
 
-@pytest.fixture
-def watched(browser: Browser) -> Iterator[Watched]:
-    """A fresh page at desktop size that fails the test on console errors, CSP violations and script errors."""
-    width, height = SIZES["wide"]
-    context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
-    context.set_default_timeout(PATIENCE_S * 1000)
-    context.add_init_script(
-        "addEventListener('securitypolicyviolation', e => console.error('CSP ' + e.violatedDirective + ' ' + e.blockedURI))"
-    )
-    page = context.new_page()
-    watcher = Watched(page)
-    page.on("console", watcher.hear)
-    page.on("pageerror", watcher.script_error)
-    page.on("dialog", watcher.opened)
-    try:
-        yield watcher
-    finally:
-        context.close()
-    assert watcher.complaints == []
-
-
-@pytest.fixture
-def server() -> Iterator[PageServer]:
-    """The server of formulas."""
+@pytest.fixture(scope="session")
+def served() -> Iterator[PageServer]:
+    """The server of formulas, at one address for all tests."""
     server = PageServer()
     thread = server.start()
     try:
@@ -102,3 +84,56 @@ def server() -> Iterator[PageServer]:
         server.shutdown()
         server.server_close()
         thread.join(timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def server(served: PageServer) -> PageServer:
+    """The server of formulas, as new."""
+    served.reset()
+    return served
+
+
+@dataclass
+class Pages:
+    """Where tests open their pages: at desktop size, without anything of the page before."""
+
+    context: BrowserContext
+    kept: Page
+
+    def fresh(self) -> Page:
+        """A page; close it."""
+        self.context.clear_cookies()
+        self.kept.evaluate("localStorage.clear()")
+        return self.context.new_page()
+
+
+@pytest.fixture(scope="session")
+def pages(browser: Browser, served: PageServer) -> Iterator[Pages]:
+    """A page stays open, so that their common process does: compiling Plotly takes more CPU than most tests."""
+    width, height = SIZES["wide"]
+    context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
+    context.set_default_timeout(PATIENCE_S * 1000)
+    context.add_init_script(
+        "addEventListener('securitypolicyviolation', e => console.error('CSP ' + e.violatedDirective + ' ' + e.blockedURI))"
+    )
+    kept = context.new_page()
+    kept.goto(served.url + "css/tokens.css")  # nothing that runs
+    try:
+        yield Pages(context, kept)
+    finally:
+        context.close()
+
+
+@pytest.fixture
+def watched(pages: Pages) -> Iterator[Watched]:
+    """A fresh page at desktop size that fails the test on console errors, CSP violations and script errors."""
+    page = pages.fresh()
+    watcher = Watched(page)
+    page.on("console", watcher.hear)
+    page.on("pageerror", watcher.script_error)
+    page.on("dialog", watcher.opened)
+    try:
+        yield watcher
+    finally:
+        page.close()
+    assert watcher.complaints == []

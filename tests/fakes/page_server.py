@@ -262,6 +262,10 @@ class PageServer(ThreadingHTTPServer):
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
+        self.reset()
+
+    def reset(self) -> None:
+        """As new, for the next test."""
         self.runs = make_runs(time.time())
         self.unauthorized = False
         self.down = False  # every request fails and open streams end
