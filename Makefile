@@ -65,8 +65,7 @@ check-web:
 		$(MAKE) --no-print-directory node_modules/stamp && node_modules/.bin/tsc --project tsconfig.json && node --test tests/web/*.test.js; \
 	fi
 
-# Four files at a time: most tests wait for processes. In their order: those in the browser come last, since Playwright
-# leaves its event loop running.
+# Four files at a time, as most tests wait for processes; in their order, what takes long first.
 pytest: $(VENV)/dev.stamp chromium
 	$(BIN)/pytest -m "not long" -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 

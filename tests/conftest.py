@@ -70,11 +70,8 @@ def no_streamer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long first, so that no process is left with it at the end; browser tests last.
-
-    Playwright leaves an event loop running in this thread, in which asyncio.run() refuses.
-    """
-    items.sort(key=lambda item: ("browser" in item.path.parts[-2:], item.get_closest_marker("slow") is None))
+    """What takes long first, so that no process is left with it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_collection_finish() -> None:

@@ -25,18 +25,21 @@ from tests.waiting import PATIENCE_S
 expect.set_options(timeout=PATIENCE_S * 1000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def playwright_instance() -> Iterator[Playwright]:
-    """Playwright, or a skip that says what is missing."""
+    """Playwright, or a skip that says what is missing.
+
+    Ended with the module: while it is there, an event loop runs in this thread, and ``asyncio.run()`` refuses.
+    """
     if find_chromium() is None:
         pytest.skip("no Chromium on this machine: apt install chromium")
     with sync_playwright() as playwright:
         yield playwright
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(playwright_instance: Playwright) -> Iterator[Browser]:
-    """One Chromium for all tests, with one process for the pages of one host: see ``pages``."""
+    """One Chromium for a module's tests, with one process for the pages of one host: see ``pages``."""
     browser = playwright_instance.chromium.launch(
         executable_path=find_chromium(), args=["--no-sandbox", "--process-per-site"]
     )
@@ -72,9 +75,9 @@ class Watched:
         dialog.dismiss()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served() -> Iterator[PageServer]:
-    """The server of formulas, at one address for all tests."""
+    """The server of formulas, at one address for a module's tests."""
     server = PageServer()
     thread = server.start()
     try:
@@ -107,7 +110,7 @@ class Pages:
         return self.context.new_page()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def pages(browser: Browser, served: PageServer) -> Iterator[Pages]:
     """A page stays open, so that their common process does: compiling Plotly takes more CPU than most tests."""
     width, height = SIZES["wide"]

@@ -15,7 +15,7 @@ from tests.fakes.page_data import XSS
 from tests.fakes.page_server import PageServer
 from tests.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]  # as a whole
 
 DIGITS = "#/runs/digits-cnn-7f3a"
 FROZEN = "#/runs/frozen-loader-11c2"

@@ -134,7 +134,6 @@ def test_each_act_is_told_on_the_page(demo: Demo) -> None:
     chromium = find_chromium()
     if chromium is None:
         pytest.skip("no Chromium on this machine: apt install chromium")
-    # Playwright leaves no event loop behind it that the tests to come would find.
     with ServeProcess(demo.folder, "--port", "0") as server, sync_playwright() as playwright:
         access = server.start()
         played = outcome.read_played(demo.folder / "played.jsonl")
