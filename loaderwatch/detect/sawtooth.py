@@ -34,6 +34,7 @@ from loaderwatch.detect.window import RunWindow
 
 CODE = "input-bound"
 MOST_ANALYSED = 48  # ranks looked at closely; the worst first
+AS_SLOW_RATIO = 0.9  # of the time that the rank's workers need per batch which the others wait for
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -79,6 +80,9 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
     ranks = sorted([stall.pace.rank.rank for stall in stalls] + more)
     world = _world_size(window)
     kind = "spikes" if worst.spiky else "steady"
+    found = _waited_for(worst, window, limits) if not worst.spiky and len(ranks) == 1 < world else None
+    if found is not None:
+        ranks = sorted([*ranks, *_as_slow(worst, window, limits, found)])
     finding = Finding(
         key=f"{CODE}:{loader.loader}:{kind}",
         code=CODE,
@@ -98,8 +102,8 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
         lost_s=worst.lost_s,
         gain_ceiling_ratio=cause.gain_ceiling_ratio,
     )
-    if not worst.spiky and len(ranks) == 1 and world > 1:
-        return _as_straggler(finding, worst, window, limits) or finding
+    if found is not None and len(ranks) == 1:
+        return _as_straggler(finding, worst, window, limits, found)
     return finding
 
 
@@ -154,12 +158,19 @@ def _evidence(stall: Stall) -> list[Evidence]:
     return [*known, *gpu_evidence(pace)]
 
 
-def _as_straggler(finding: Finding, culprit: Stall, window: RunWindow, limits: Limits) -> Finding | None:
-    """The same finding as S43 when the other ranks wait for this one."""
-    rank = culprit.pace.rank.rank
+def _waited_for(culprit: Stall, window: RunWindow, limits: Limits) -> Coupling | None:
+    """Who waits for whom, if the other ranks wait for this one because it waits for data."""
     found = coupling(window, limits)
-    if found is None or found.waited_for != (rank,) or found.cause != "data":
-        return None
+    return (
+        found if found and found.waited_for == (culprit.pace.rank.rank,) and found.cause == "data" else None
+    )
+
+
+def _as_straggler(
+    finding: Finding, culprit: Stall, window: RunWindow, limits: Limits, found: Coupling
+) -> Finding:
+    """The same finding as S43: the other ranks wait for this one."""
+    rank = culprit.pace.rank.rank
     own = found.share(rank)
     others = [found.share(other) for other in found.waiting]
     names = [share.rank for share in others]
@@ -170,8 +181,8 @@ def _as_straggler(finding: Finding, culprit: Stall, window: RunWindow, limits: L
     )
     where = f" in {found.where}" if found.where in ("forward", "backward", "optimizer") else ""
     iteration_s = median(np.array([share.iteration_s for share in found.shares]))
-    behind = _behind(window, limits, found, culprit.pace.loader.loader)
-    next_rank, supply_s = behind or (rank, 0.0)
+    behind = max(_too_slow(window, limits, found, culprit.pace.loader.loader), default=None)
+    supply_s, next_rank = behind or (0.0, rank)
     hidden = (
         f" Behind it, rank {next_rank} is too slow as well, which does not show while it waits: its workers need"
         f" {duration(supply_s)} per batch."
@@ -207,20 +218,26 @@ def _as_straggler(finding: Finding, culprit: Stall, window: RunWindow, limits: L
     )
 
 
-def _behind(window: RunWindow, limits: Limits, found: Coupling, loader: int) -> tuple[int, float] | None:
-    """The slowest loader among the ranks that wait, if it could not keep up either: its rank and seconds per batch.
+def _as_slow(culprit: Stall, window: RunWindow, limits: Limits, found: Coupling) -> list[int]:
+    """The ranks to which the same happens, although their waits do not show it: to mend this one alone would gain nothing."""
+    now = culprit.pace
+    supply_s = mean(now.fetches.fetch_s) / now.workers if now.workers else math.nan
+    slow = _too_slow(window, limits, found, now.loader.loader)
+    return [rank for their_s, rank in slow if their_s >= AS_SLOW_RATIO * supply_s]
+
+
+def _too_slow(window: RunWindow, limits: Limits, found: Coupling, loader: int) -> list[tuple[float, int]]:
+    """Seconds per batch and rank of those loaders of ranks that wait that could not keep up either.
 
     While its rank waits for another, its workers read ahead, and nobody waits for them.
     """
-    supplies = []
+    slow = []
     for share in (found.share(rank) for rank in found.waiting):
         for pace in paces(window.ranks[share.rank]):
             now = recent(pace, limits) if pace.loader.loader == loader else None
-            if now is not None and now.workers:
-                _, fetch_s, _ = fetch_summary(now.fetches)
-                supplies.append((fetch_s / now.workers, share))
-    slow = [(supply_s, share.rank) for supply_s, share in supplies if supply_s > 1.1 * share.own_s]
-    if not slow:
-        return None
-    supply_s, rank = max(slow)
-    return rank, supply_s
+            if now is None or not now.workers:
+                continue
+            _, fetch_s, _ = fetch_summary(now.fetches)
+            if fetch_s / now.workers > 1.1 * share.own_s:
+                slow.append((fetch_s / now.workers, share.rank))
+    return slow

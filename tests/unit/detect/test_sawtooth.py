@@ -421,16 +421,17 @@ def test_a_worker_that_had_no_cpu_is_no_slow_sample(took_s: float, delay: float,
     assert [finding.scenario for finding in detect(run(builder)) if finding.severity != "info"] == found
 
 
+def straggler(fetch_s: float) -> Finding:
+    """Rank 1 waits for its workers, which take 300 ms; rank 0, whose workers take ``fetch_s``, waits for rank 1."""
+    slow, next_one = RankBuilder(1, 2), RankBuilder(0, 2)
+    for number in range(200):
+        slow.fetch(number % 2, 0.3, cpu=0.1).step(0.13, 0.02)
+        next_one.fetch(number % 2, fetch_s, cpu=0.1).step(0.001, 0.149, ready=4)
+    return only(run(next_one, slow))
+
+
 def test_the_rank_that_would_be_next_is_said() -> None:
     """It waits for another one, and its workers read ahead meanwhile: nothing else shows that they are too slow."""
-
-    def straggler(fetch_s: float) -> Finding:
-        slow, next_one = RankBuilder(1, 2), RankBuilder(0, 2)
-        for number in range(200):
-            slow.fetch(number % 2, 0.3, cpu=0.1).step(0.13, 0.02)
-            next_one.fetch(number % 2, fetch_s, cpu=0.1).step(0.001, 0.149, ready=4)
-        return only(run(next_one, slow))
-
     hidden, alone = straggler(0.2), straggler(0.02)
     assert (hidden.scenario, hidden.rank) == (alone.scenario, alone.rank) == ("S43", 1)
     assert "rank 0 is too slow as well" in hidden.cause
@@ -440,6 +441,16 @@ def test_the_rank_that_would_be_next_is_said() -> None:
     assert "as well" not in alone.cause
     assert alone.gain_ceiling_ratio is not None
     assert alone.gain_ceiling_ratio > 0.8
+
+
+def test_a_rank_that_is_as_slow_is_no_bystander() -> None:
+    """Whose batches come a moment later is chance where all workers are too slow: to mend that rank alone gains nothing."""
+    finding = straggler(0.29)
+    assert (finding.scenario, finding.rank) == ("S02", None)
+    assert finding.title.startswith(
+        "Both ranks lose up to 87 % of their time waiting for data: 2 workers deliver"
+    )
+    assert "Raise num_workers 2 →" in finding.advice
 
 
 def test_all_ranks_with_the_same_trouble_are_one_finding() -> None:
