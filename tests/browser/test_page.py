@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, Position, Route, expect
 
 from tests.browser.conftest import Watched
 from tests.browser.shots import SIZES, settle
@@ -75,11 +75,20 @@ def test_a_click_on_the_heat_map_opens_the_rank(server: PageServer, watched: Wat
     page = watched.page
     page.goto(server.url + DIGITS)
     drawn(page, "heatmap")
-    box = page.locator("#plot-heatmap .nsewdrag").bounding_box()
+    heat_map = page.locator("#plot-heatmap .nsewdrag")
+    box = heat_map.bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.75)
-    page.wait_for_timeout(300)  # Plotly decides by hovering what a click hits
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.75)
+    place: Position = {
+        "x": box["width"] / 2,
+        "y": box["height"] * 0.75,
+    }  # in it: cards above it may still grow
+
+    def hovered() -> bool:
+        heat_map.hover(position=place)
+        return "rank 1" in (page.locator("#plot-heatmap .hoverlayer").text_content() or "")
+
+    until(page, hovered, "Plotly sees the mouse")
+    heat_map.click(position=place)
     expect(page.locator("h1")).to_have_text("Rank 1")
 
 
