@@ -80,7 +80,7 @@ faults: $(VENV)/dev.stamp
 	$(BIN)/pytest tests/faults $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 # Whatever docs/security.md names as proof, with the long ones: hostile envelopes, requests, clients, pages and neighbours.
-SECURITY_TESTS := $(addprefix tests/unit/core/test_,core_private.py core_printable.py core_proof.py core_redact.py wire_properties.py) \
+SECURITY_TESTS := $(addprefix tests/unit/core/test_,files.py core_printable.py trust.py core_redact.py wire_properties.py) \
 	$(addprefix tests/unit/server/test_,admission.py auth.py gate.py hostile_envelopes.py limits.py refused_envelopes.py) \
 	$(addprefix tests/integration/test_,permissions.py redacted_recordings.py) \
 	$(addprefix tests/integration/test_server_,doors.py identity.py rotation.py schema.py slow.py tls.py) \

@@ -15,8 +15,8 @@ from loaderwatch.agent.identity import RunName
 from loaderwatch.agent.stderr import has_stderr
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import Settings
+from loaderwatch.core.files import opener, private_folder
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
-from loaderwatch.core.private import opener, private_folder
 from loaderwatch.core.system import DETACHED, HAS_FORK, OWN_GROUP, has_proc
 
 NO_STREAMER: Final = "LOADERWATCH_NO_STREAMER"

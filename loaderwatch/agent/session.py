@@ -39,7 +39,7 @@ from loaderwatch.agent.worker import WorkerProbe
 from loaderwatch.core.clock import monotonic_ns, wall_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.private import opener, own_folder, replace_file
+from loaderwatch.core.files import opener, own_folder, replace_file
 from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo

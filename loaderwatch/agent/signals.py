@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from loaderwatch.agent.guard import say
-from loaderwatch.core.private import opener
+from loaderwatch.core.files import opener
 
 _FIRST: Final = 7
 _LAST: Final = 20

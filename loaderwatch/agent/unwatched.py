@@ -82,7 +82,7 @@ def _speaker() -> Callable[[bytes], object]:
 
 
 def _leave_mark() -> None:
-    from loaderwatch.core.private import opener, own_folder
+    from loaderwatch.core.files import opener, own_folder
 
     mark = _mark()
     if mark is not None:

@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.private import private_folder
+from loaderwatch.core.files import private_folder
 from loaderwatch.core.wire import Envelope, FlightEntry, FlightGroup, LoaderInfo, ProcessInfo, StackDump
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,10 @@ _FILES: Final = """arrow bin bmp csv gif gz h5 hdf5 ipynb jpeg jpg json jsonl lm
 _ENDINGS: Final = frozenset(_FILES.split())
 _INSTALLED: Final = re.compile(r"(?:site|dist)-packages[/\\](?P<rest>.+)$")
 _STANDARD: Final = re.compile(r"[/\\]lib(?:64)?[/\\](?P<version>python3\.\d+t?)[/\\](?P<rest>.+)$")
-_OURS: Final = re.compile(r"[/\\]loaderwatch[/\\](?:agent|core|streamer)[/\\][a-z_]+\.py$")
+_FOLDERS: Final = "doctor|hot|launcher|loaders|model|outbox|process|samplers|workers"
+_OURS: Final = re.compile(
+    rf"[/\\]loaderwatch[/\\](?:agent|core|streamer)[/\\](?:(?:{_FOLDERS})[/\\])?[a-z_]+\.py$"
+)
 _DEBUGGER: Final = re.compile(r"[/\\]pydevd\w*\.py$")  # PyCharm's own copy
 _NO_FILE: Final = re.compile(r"<(?:frozen [\w.]+|string|stdin)>")
 _FRAME: Final = re.compile(

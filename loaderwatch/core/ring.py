@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from loaderwatch.core.errors import RingError
-from loaderwatch.core.private import opener
+from loaderwatch.core.files import opener
 from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, RecordKind
 from loaderwatch.core.span import (
     CURSOR_WORD,

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from loaderwatch.core.private import opener
+from loaderwatch.core.files import opener
 from loaderwatch.core.system import HAS_OWNERS
 
 

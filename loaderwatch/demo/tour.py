@@ -16,7 +16,7 @@ from types import FrameType
 
 from loaderwatch.core.config import DEFAULT_PORT, Settings, load_settings
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.private import private_folder
+from loaderwatch.core.files import private_folder
 from loaderwatch.demo import acts, gpu, outcome, processes
 from loaderwatch.demo.digits import write_digits
 from loaderwatch.demo.page import Page, PageError

@@ -20,7 +20,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.private import replace_file
+from loaderwatch.core.files import replace_file
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})

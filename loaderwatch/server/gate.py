@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from loaderwatch.core.proof import IDENTITY_PATH
+from loaderwatch.core.trust import IDENTITY_PATH
 from loaderwatch.server.answers import error_answer
 from loaderwatch.server.auth import Access, AllowedHosts, Keys, same_origin
 from loaderwatch.server.limits import Guesses, TooMany, Turns, caller_of

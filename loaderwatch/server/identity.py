@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from loaderwatch.core.proof import CHALLENGE_PATTERN, IDENTITY_PATH, proofs
+from loaderwatch.core.trust import CHALLENGE_PATTERN, IDENTITY_PATH, proofs
 
 if TYPE_CHECKING:
     from loaderwatch.server.app import Parts

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.files import opener, private_folder
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
-from loaderwatch.core.private import opener, private_folder
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.store.protocol import Store
 

@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from loaderwatch.core.config import Settings, is_loopback
-from loaderwatch.core.private import private_folder
-from loaderwatch.core.proof import NotProven
+from loaderwatch.core.files import private_folder
+from loaderwatch.core.trust import NotProven
 from loaderwatch.streamer.election import FileLock
 from loaderwatch.streamer.proving import Away, have_proven
 from loaderwatch.streamer.spawn import spawn_detached

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 from typing import Final
 
-from loaderwatch.core.proof import IDENTITY_PATH, NotProven, check_proof, new_challenge
+from loaderwatch.core.trust import IDENTITY_PATH, NotProven, check_proof, new_challenge
 
 MAX_PROOF_BYTES: Final = 65536
 

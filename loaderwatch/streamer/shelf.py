@@ -9,7 +9,7 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
-from loaderwatch.core.private import private_folder
+from loaderwatch.core.files import private_folder
 from loaderwatch.streamer.state import STATE_NAME, StreamState, load_state, save_state
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from loaderwatch.core.private import opener, private_folder
+from loaderwatch.core.files import opener, private_folder
 from loaderwatch.core.system import DETACHED, HAS_OWNERS, OWN_GROUP
 
 

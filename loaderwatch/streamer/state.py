@@ -15,7 +15,7 @@ import msgspec
 
 from loaderwatch.core.aside import free_path
 from loaderwatch.core.config import Settings
-from loaderwatch.core.private import private_folder
+from loaderwatch.core.files import private_folder
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.proof import NotProven
 from loaderwatch.core.tls import client_context, explain
+from loaderwatch.core.trust import NotProven
 from loaderwatch.core.wire import Receipt, join
 from loaderwatch.streamer.outbox import Outbox
 from loaderwatch.streamer.proving import Away, have_proven

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from loaderwatch.core.proof import new_challenge
 from loaderwatch.core.records import TABLES
+from loaderwatch.core.trust import new_challenge
 from loaderwatch.core.wire import encode, pack_table
 from loaderwatch.server.app import create_app
 from loaderwatch.server.auth import Tokens

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from loaderwatch.cli import main
-from loaderwatch.core.proof import check_proof, new_challenge
+from loaderwatch.core.trust import check_proof, new_challenge
 from tests.fakes.receiver import TOKEN, Receiver
 from tests.fakes.serving import serving
 from tests.fakes.streaming import Streaming, kill, wait_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from loaderwatch.core.proof import NotProven, check_proof, new_challenge, proofs
+from loaderwatch.core.trust import NotProven, check_proof, new_challenge, proofs
 
 
 def test_a_server_that_knows_the_token_proves_it_without_saying_it() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from loaderwatch.core import private
-from loaderwatch.core.private import NotPrivate, opener, own_folder, private_folder, replace_file
+from loaderwatch.core import files
+from loaderwatch.core.files import NotPrivate, opener, own_folder, private_folder, replace_file
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def test_where_files_have_no_owners_a_folder_is_ones_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows has no users by number, and every mode reads as open to all."""
-    monkeypatch.setattr(private, "HAS_OWNERS", False)
+    monkeypatch.setattr(files, "HAS_OWNERS", False)
     monkeypatch.delattr(os, "geteuid")
     folder = tmp_path / "rings"
     folder.mkdir()
@@ -89,7 +89,7 @@ def test_a_file_that_is_being_read_is_replaced_a_moment_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owners: bool
 ) -> None:
     """On Windows, where that is refused; elsewhere a refusal is one."""
-    monkeypatch.setattr(private, "HAS_OWNERS", owners)
+    monkeypatch.setattr(files, "HAS_OWNERS", owners)
     draft, path = tmp_path / "draft", tmp_path / "file"
     draft.write_text("new")
     tries = iter(range(2))
