@@ -33,7 +33,7 @@ $(VENV)/python.stamp:
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
 	@touch $@
 
-INSTALLED := pyproject.toml constraints.txt hatch_build.py loaderwatch/agent/_hot.c
+INSTALLED := pyproject.toml constraints.txt hatch_build.py loaderwatch/agent/hot/_hot.c
 
 $(VENV)/demo.stamp: $(VENV)/python.stamp $(INSTALLED)
 	@echo "installing loaderwatch and torch into $(VENV) (once)"

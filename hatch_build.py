@@ -16,7 +16,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("loaderwatch/agent/_hot.c")
+SOURCE = Path("loaderwatch/agent/hot/_hot.c")
 FLAGS = ("-std=c11", "-O2", "-Wall", "-fwrapv", "-fPIC", "-fvisibility=hidden", "-shared")
 
 

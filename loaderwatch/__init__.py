@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from loaderwatch.agent.phase import UserPhase
+    from loaderwatch.agent.model.phase import UserPhase
 
 __all__ = ["__version__", "attach", "detach", "phase", "url"]
 
@@ -92,7 +92,7 @@ def phase(name: str) -> UserPhase:
         TypeError: the name is not a string.
         ValueError: the name is empty.
     """
-    from loaderwatch.agent.phase import UserPhase as Phase
+    from loaderwatch.agent.model.phase import UserPhase as Phase
 
     return Phase(name)
 

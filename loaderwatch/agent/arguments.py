@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from torch.utils.data import DataLoader
 
-from loaderwatch.agent.identity import slugged
+from loaderwatch.agent.process.identity import slugged
 from loaderwatch.core.config import is_server_url
 
 ROLES: Final = ("train", "eval")

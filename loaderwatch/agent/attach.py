@@ -12,19 +12,18 @@ from typing import Any, Final
 import msgspec
 from torch.utils.data import get_worker_info
 
-from loaderwatch.agent import construction, everything, roles
-from loaderwatch.agent import loader as loaders
 from loaderwatch.agent.arguments import check_arguments
-from loaderwatch.agent.compilers import hide_from_compile, hide_from_script, show_to_script
-from loaderwatch.agent.describe import describe_loader, synced_buffers
-from loaderwatch.agent.epoch_check import epoch_check
 from loaderwatch.agent.guard import guard, say, shield
-from loaderwatch.agent.naming import name_made
-from loaderwatch.agent.scout import Scout
+from loaderwatch.agent.loaders import construction, dataloader, roles, substitutes
+from loaderwatch.agent.loaders.describe import describe_loader, synced_buffers
+from loaderwatch.agent.loaders.epoch_check import epoch_check
+from loaderwatch.agent.loaders.naming import name_made
+from loaderwatch.agent.loaders.watch import Watch
+from loaderwatch.agent.loaders.wrapper import is_wrapped, unwrapped, wrap_loader
+from loaderwatch.agent.model.compilers import hide_from_compile, hide_from_script, show_to_script
+from loaderwatch.agent.model.discovery import Scout
+from loaderwatch.agent.model.hooks import StepHooks
 from loaderwatch.agent.session import Session, current_session, open_session
-from loaderwatch.agent.steps import StepHooks
-from loaderwatch.agent.watch import Watch
-from loaderwatch.agent.wrapped import is_wrapped, unwrapped, wrap_loader
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.wire import LoaderInfo
@@ -80,20 +79,20 @@ def _attach(session: Session, loader: Any, name: str | None, role: str, model: A
     if _close not in session.on_close:
         session.on_close.append(_close)
         guard.on_trip = _close
-    if loaders.adopt is None:
-        loaders.adopt = shield(lambda found: _adopt(session, found))
+    if dataloader.adopt is None:
+        dataloader.adopt = shield(lambda found: _adopt(session, found))
     hide_from_compile()
     hooks = shield(_step_hooks)(session, model, optimizer, loader is None or role == "train")
     if loader is None:
         _everywhere.append(hooks)
-        everything.watch_everything()
+        substitutes.watch_everything()
         return None
-    held = loaders.held_by(loader)
+    held = dataloader.held_by(loader)
     target = loader if held is None else held
     watched = _watch(session, target, name, role, hooks, type(loader).__name__)
-    watch = loaders.watch_of(target)
+    watch = dataloader.watch_of(target)
     if watch is not None:
-        everything.watch_substitutes(target, watch)
+        substitutes.watch_substitutes(target, watch)
     return watched if held is None else loader
 
 
@@ -120,10 +119,10 @@ def _step_hooks(session: Session, model: Any, optimizer: Any, trains: bool) -> S
 
 def _adopt(session: Session, loader: Any) -> None:
     hide_from_compile()
-    original = everything.original_of(loader)
+    original = substitutes.original_of(loader)
     if original is not None:
         _describe_anew(session, loader, original)
-        loaders.watch_loader(loader, original)
+        dataloader.watch_loader(loader, original)
         return
     hooks = next((hooks for hooks in _everywhere if hooks is not None), None)
     _watch(session, loader, None, None, hooks, type(loader).__name__)
@@ -137,7 +136,7 @@ def _watch(
     hooks: StepHooks | None,
     class_name: str,
 ) -> Any:
-    known = object.__getattribute__(loader, "_watch") if is_wrapped(loader) else loaders.watch_of(loader)
+    known = object.__getattribute__(loader, "_watch") if is_wrapped(loader) else dataloader.watch_of(loader)
     if known is not None:
         if hooks is not None and known.role == "train":
             known.phases = hooks
@@ -147,9 +146,9 @@ def _watch(
     made = construction.made(loader)
     if role is None:
         name, role = lineage.given(loader) or (None, None)
-        role = role or everything.guess_role(loader, session.info.loaders)
+        role = role or substitutes.guess_role(loader, session.info.loaders)
         name = name or name_made(made, loader, role)
-    elif not loaders.is_dataloader(loader):
+    elif not dataloader.is_dataloader(loader):
         made = construction.here()
     info = describe_loader(loader, 0, name or role, role, class_name)
     watch = _taken_up(session, loader, info, made)
@@ -170,8 +169,8 @@ def _watch(
     if watch.role == "train":
         watch.phases = hooks
     _check_epochs(session, loader, watch)
-    if loaders.is_dataloader(loader):
-        loaders.watch_loader(loader, watch)
+    if dataloader.is_dataloader(loader):
+        dataloader.watch_loader(loader, watch)
         return loader
     wrapper = wrap_loader(loader, watch)
     lineage.hold(watch, wrapper)
@@ -194,7 +193,7 @@ def _taken_up(
     if found is None:
         return None
     watch, changed = found
-    loaders.release(watch)
+    dataloader.release(watch)
     if changed:
         kept = {"loader": watch.loader, "name": watch.name, "role": watch.role}
         session.change_loader(watch.loader, **{**msgspec.structs.asdict(info), **kept})
@@ -223,17 +222,17 @@ def detach(loader: Any) -> Any:
         watch = object.__getattribute__(loader, "_watch")
         watch.closed = True
         return unwrapped(loader)
-    held = loaders.held_by(loader)
+    held = dataloader.held_by(loader)
     watched = loader if held is None else held
-    watch = loaders.watch_of(watched)
+    watch = dataloader.watch_of(watched)
     if watch is not None:
         watch.closed = True
-        loaders.unwatch_iterators(watch)
-        everything.forget(watch)
-        for one in loaders.watched_loaders():
-            if loaders.watch_of(one) is watch:  # itself, and what was iterated in its place
-                loaders.unwatch_loader(one)
-    loaders.unwatch_loader(watched)  # also one that was made of a watched one's class, and never iterated
+        dataloader.unwatch_iterators(watch)
+        substitutes.forget(watch)
+        for one in dataloader.watched_loaders():
+            if dataloader.watch_of(one) is watch:  # itself, and what was iterated in its place
+                dataloader.unwatch_loader(one)
+    dataloader.unwatch_loader(watched)  # also one that was made of a watched one's class, and never iterated
     return loader
 
 
@@ -241,9 +240,9 @@ def _close() -> None:
     """Take every hook out."""
     global _hooks, _scout, _server
     _server = None
-    everything.unwatch_everything()
+    substitutes.unwatch_everything()
     roles.forget()
-    loaders.adopt = None
+    dataloader.adopt = None
     if _scout is not None:
         _scout.remove()
         _scout = None
@@ -255,7 +254,7 @@ def _close() -> None:
     for watch in _wrappers:
         watch.closed = True
     _wrappers.clear()
-    for loader in loaders.watched_loaders():
+    for loader in dataloader.watched_loaders():
         detach(loader)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from loaderwatch.agent.guard import guard, shield
-from loaderwatch.agent.phase import current_session
+from loaderwatch.agent.model.phase import current_session
 from loaderwatch.core.wire import Progress
 
 

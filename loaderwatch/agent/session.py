@@ -15,11 +15,13 @@ from typing import Any, Final
 
 import msgspec
 
-from loaderwatch.agent.fetch import FetchClock
-from loaderwatch.agent.garbage import watch_collections
-from loaderwatch.agent.group import group_facts
 from loaderwatch.agent.guard import guard, say, shield
-from loaderwatch.agent.identity import (
+from loaderwatch.agent.launcher.unwatched import found
+from loaderwatch.agent.loaders.lineage import Lineage
+from loaderwatch.agent.loaders.naming import unique
+from loaderwatch.agent.process.garbage import watch_collections
+from loaderwatch.agent.process.group import group_facts
+from loaderwatch.agent.process.identity import (
     Ranks,
     RunName,
     find_gpu_uuid,
@@ -27,15 +29,13 @@ from loaderwatch.agent.identity import (
     find_run,
     script_name,
 )
-from loaderwatch.agent.launch import keep_streamer, start_streamer
-from loaderwatch.agent.lineage import Lineage
-from loaderwatch.agent.naming import unique
+from loaderwatch.agent.process.launch import keep_streamer, start_streamer
+from loaderwatch.agent.process.stack_signal import free_signal, register_stacks
+from loaderwatch.agent.process.stderr import has_stderr, share_stderr
+from loaderwatch.agent.process.threads import thread_limits
 from loaderwatch.agent.recorder import Recorder
-from loaderwatch.agent.signals import free_signal, register_stacks
-from loaderwatch.agent.stderr import has_stderr, share_stderr
-from loaderwatch.agent.threads import thread_limits
-from loaderwatch.agent.unwatched import found
-from loaderwatch.agent.worker import WorkerProbe
+from loaderwatch.agent.workers.fetch import FetchClock
+from loaderwatch.agent.workers.probe import WorkerProbe
 from loaderwatch.core.clock import monotonic_ns, wall_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.errors import ConfigError

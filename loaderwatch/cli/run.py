@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loaderwatch.agent.ondemand import python_path
-from loaderwatch.agent.unwatched import hand_on
+from loaderwatch.agent.launcher.ondemand import python_path
+from loaderwatch.agent.launcher.unwatched import hand_on
 from loaderwatch.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.agent.ondemand import DOCTOR, DOCTOR_FOLDER, python_path
+from loaderwatch.agent.launcher.ondemand import DOCTOR, DOCTOR_FOLDER, python_path
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.probe import ScriptReport
 
@@ -58,7 +58,7 @@ def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) 
             with log.open("wb") as file:
                 children += [
                     subprocess.Popen(
-                        [sys.executable, "-u", "-m", "loaderwatch.agent.bootstrap", *command],
+                        [sys.executable, "-u", "-m", "loaderwatch.agent.launcher.bootstrap", *command],
                         env={
                             **_environ(rank, ranks),
                             DOCTOR: f"{folder}:{leash_read}",
@@ -134,7 +134,9 @@ def _stuck(output: str) -> str:
 
 
 def _of_script(line: str) -> bool:
-    return bool(line.strip()) and "runpy" not in line and "loaderwatch/agent/bootstrap.py" not in line
+    return (
+        bool(line.strip()) and "runpy" not in line and "loaderwatch/agent/launcher/bootstrap.py" not in line
+    )
 
 
 def _placed(ranks: int | None) -> list[tuple[int, int | None]]:

@@ -59,7 +59,7 @@ def state_of_process() -> dict[str, Any]:
         "sharing": mp.get_sharing_strategy(),
         "children": len(multiprocessing.active_children()),
         "exit": atexit._ncallbacks() - ("loaderwatch" in sys.modules),
-        "callbacks": len(gc.callbacks) - ("loaderwatch.agent.garbage" in sys.modules),
+        "callbacks": len(gc.callbacks) - ("loaderwatch.agent.process.garbage" in sys.modules),
     }
 
 

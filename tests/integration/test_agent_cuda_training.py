@@ -15,7 +15,7 @@ from tests.conftest import RingFolder
 pytestmark = pytest.mark.usefixtures("data_dir", "no_streamer")
 
 try:
-    import loaderwatch.agent._hot  # noqa: F401 - whether it is there
+    import loaderwatch.agent.hot._hot  # noqa: F401 - whether it is there
 except ImportError:
     COMPILED = False
 else:
@@ -93,7 +93,7 @@ def test_how_long_the_gpu_starved_comes_out_of_the_ring(
     assert (
         recorded_on == f"{{{device}}}"
     )  # an event elsewhere opens a context there: hundreds of MB of somebody else's GPU
-    assert module == ("loaderwatch.agent.plain.passes" if plain else "loaderwatch.agent._hot")
+    assert module == ("loaderwatch.agent.hot.passes" if plain else "loaderwatch.agent.hot._hot")
     main = rings.main()
     waits = main.of(RecordKind.GPU_WAIT)
     found = [(w["loader"], w["epoch"], w["batch"], w["starved_ns"], w["gpu_step_ns"]) for w in waits]

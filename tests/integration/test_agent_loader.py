@@ -25,7 +25,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import loaderwatch
-from loaderwatch.agent import ondemand
+from loaderwatch.agent.launcher import ondemand
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKind
 from tests.conftest import RingFolder
 from tests.waiting import PATIENCE_S, Stopwatch
@@ -561,7 +561,7 @@ def test_phases(rings: RingFolder) -> None:
 
 
 def test_worker_rings_are_bounded(rings: RingFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loaderwatch.agent.worker.MAX_WORKER_RINGS", 3)
+    monkeypatch.setattr("loaderwatch.agent.workers.probe.MAX_WORKER_RINGS", 3)
     for _ in range(3):
         batches(loaderwatch.attach(DataLoader(Squares(8), batch_size=2, num_workers=2)))
     # two workers may look at the same time

@@ -11,8 +11,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import loaderwatch
-from loaderwatch.agent import construction, ondemand
-from loaderwatch.agent.lineage import MOST_VARIANTS
+from loaderwatch.agent.launcher import ondemand
+from loaderwatch.agent.loaders import construction
+from loaderwatch.agent.loaders.lineage import MOST_VARIANTS
 from loaderwatch.agent.session import current_session
 from loaderwatch.core.records import UNKNOWN, IterKind, RecordKind
 from tests.conftest import RingFolder

@@ -17,9 +17,8 @@ import pytest
 from torch.utils.data import DataLoader, Dataset
 
 import loaderwatch
-from loaderwatch.agent import plain
 from loaderwatch.agent.guard import guard, take_swallowed
-from loaderwatch.agent.hot import SampleClock
+from loaderwatch.agent.hot import SampleClock, plain
 from loaderwatch.core.records import EndedBy, Phase, RecordKind
 from loaderwatch.core.ring import RingReader
 from tests.conftest import RingContents, RingFolder

@@ -11,7 +11,7 @@ from torch.optim import optimizer as torch_optimizer
 from torch.utils.data import DataLoader, TensorDataset
 
 import loaderwatch
-from loaderwatch.agent import roles
+from loaderwatch.agent.loaders import roles
 from loaderwatch.core.records import RecordKind
 from tests.conftest import RingFolder
 

@@ -15,7 +15,7 @@ from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKED = "address,undefined"
-TESTS = ("tests/unit/agent/test_agent_hot.py", "tests/integration/test_agent_steps.py")
+TESTS = ("tests/unit/agent/test_hot.py", "tests/integration/test_agent_steps.py")
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -40,7 +40,7 @@ def test_the_hot_path_under_sanitizers(tmp_path: Path) -> None:
         source = ROOT / part
         copy = shutil.copytree if source.is_dir() else shutil.copy
         copy(source, tmp_path / part)
-    agent = tmp_path / "loaderwatch" / "agent"
+    agent = tmp_path / "loaderwatch" / "agent" / "hot"
     for built in agent.glob("_hot*.so"):
         built.unlink()
     target = agent / f"_hot{sysconfig.get_config_var('EXT_SUFFIX')}"
@@ -54,7 +54,7 @@ def test_the_hot_path_under_sanitizers(tmp_path: Path) -> None:
         "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1",  # Python leaves memory to the end of the process
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     }
-    loaded = "import loaderwatch.agent._hot as hot; print(hot.__file__)"
+    loaded = "import loaderwatch.agent.hot._hot as hot; print(hot.__file__)"
     told = subprocess.run(
         [sys.executable, "-c", loaded],
         cwd=tmp_path,

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset, dataloader
 
 import loaderwatch
-from loaderwatch.agent import ondemand
 from loaderwatch.agent.guard import take_swallowed
+from loaderwatch.agent.launcher import ondemand
 from loaderwatch.agent.session import current_session
 from loaderwatch.core.records import RecordKind
 from tests.conftest import RingFolder, close_agent

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import loaderwatch
-from loaderwatch.agent import ondemand
+from loaderwatch.agent.launcher import ondemand
 from loaderwatch.core.records import UNKNOWN, IterKind, RecordKind
 from tests.conftest import RingFolder
 

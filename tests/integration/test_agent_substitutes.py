@@ -10,8 +10,8 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, TensorDataset
 
 import loaderwatch
-from loaderwatch.agent import everything
 from loaderwatch.agent.guard import take_swallowed
+from loaderwatch.agent.loaders import substitutes
 from loaderwatch.core.records import RecordKind
 from tests.conftest import RingFolder
 
@@ -102,7 +102,7 @@ def test_attached_anew_in_every_epoch(rings: RingFolder) -> None:
     for _ in range(5):
         assert len(list(loaderwatch.attach(DataLoader(data, 4)))) == 3
     assert epochs(rings) == [(0, 3)] * 5
-    assert len(everything._attached) <= 2
+    assert len(substitutes._attached) <= 2
 
 
 def test_a_dataset_that_cannot_be_asked(rings: RingFolder) -> None:

@@ -36,7 +36,7 @@ test("stacks: the current thread first, library frames told from the reader's ow
 });
 
 test("stacks: our own hooks are not the reader's code", () => {
-  const text = '  File "/src/loaderwatch/agent/hot.py", line 114 in __next__\n  File "/src/train.py", line 9 in main\n';
+  const text = '  File "/src/loaderwatch/agent/hot/__init__.py", line 114 in __next__\n  File "/src/train.py", line 9 in main\n';
   assert.equal(ownFrame(text)?.file, "/src/train.py");
 });
 

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 import loaderwatch
-from loaderwatch.agent.threads import thread_limits
+from loaderwatch.agent.process.threads import thread_limits
 from loaderwatch.core.wire import LoaderInfo
 from tests.conftest import RingFolder
 

@@ -84,7 +84,7 @@ def test_hooks_step_aside_when_they_keep_failing(
     loader: DataLoader[Any] = DataLoader(list(range(40)), batch_size=2)  # type: ignore[arg-type]
     plain = [batch.tolist() for batch in loader]
     loaderwatch.attach(loader)
-    monkeypatch.setattr("loaderwatch.agent.iterator.nothing_to_read", boom)
+    monkeypatch.setattr("loaderwatch.agent.loaders.iterator.nothing_to_read", boom)
 
     def batches() -> Iterator[list[int]]:
         for batch in loader:

@@ -14,10 +14,11 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import loaderwatch
-from loaderwatch.agent import iterator as iterators
-from loaderwatch.agent import steps, worker
-from loaderwatch.agent.epoch import nothing_to_read
-from loaderwatch.agent.iterator import reader_of
+from loaderwatch.agent.loaders import iterator as iterators
+from loaderwatch.agent.loaders.epoch import nothing_to_read
+from loaderwatch.agent.loaders.iterator import reader_of
+from loaderwatch.agent.model import hooks
+from loaderwatch.agent.workers import probe
 from loaderwatch.core.records import UNKNOWN, IterKind, RecordKind
 from tests.conftest import RingFolder
 from tests.waiting import PATIENCE_S
@@ -110,7 +111,7 @@ def test_without_the_engines_callback_backward_is_unknown(
     rings: RingFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its end could not be told, so neither is its beginning."""
-    monkeypatch.setattr(steps, "_engine_calls_back", None)
+    monkeypatch.setattr(hooks, "_engine_calls_back", None)
     model = torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters())
     loader = DataLoader(TensorDataset(torch.rand(12, 1)), batch_size=1)
@@ -131,9 +132,9 @@ def test_a_worker_without_our_names_works_unwatched(monkeypatch: pytest.MonkeyPa
         {},
         {"_DatasetKind": SimpleNamespace(), "_utils": SimpleNamespace(worker=SimpleNamespace())},
     ):
-        monkeypatch.setattr(worker, "torch_data", SimpleNamespace(**names))
-        worker.time_fetchers(clock)
-        worker.trim_tracebacks()
+        monkeypatch.setattr(probe, "torch_data", SimpleNamespace(**names))
+        probe.time_fetchers(clock)
+        probe.trim_tracebacks()
 
 
 BROKEN = """
@@ -187,10 +188,10 @@ def run(source: list[str], *before: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("module", "error"),
     [
-        ("loaderwatch.agent.iterator", "ImportError('cannot import name _BaseDataLoaderIter')"),
+        ("loaderwatch.agent.loaders.iterator", "ImportError('cannot import name _BaseDataLoaderIter')"),
         ("loaderwatch.agent.session", "AttributeError('module torch has no attribute x')"),
-        ("loaderwatch.agent.everything", "ImportError('IterableDataset')"),
-        ("loaderwatch.agent.compilers", "TypeError('no such class')"),
+        ("loaderwatch.agent.loaders.substitutes", "ImportError('IterableDataset')"),
+        ("loaderwatch.agent.model.compilers", "TypeError('no such class')"),
     ],
 )
 def test_a_fault_while_we_are_loaded_never_reaches_training(data_dir: Path, module: str, error: str) -> None:
@@ -210,7 +211,7 @@ def test_a_fault_while_we_are_loaded_never_reaches_training(data_dir: Path, modu
 def test_a_script_that_loaderwatch_runs_goes_on_too(data_dir: Path, tmp_path: Path) -> None:
     """There the hook is in every DataLoader, and attaches inside the script's own ``iter``."""
     script = tmp_path / "train.py"
-    broken = BROKEN.format(module="loaderwatch.agent.iterator", error="ImportError('no')")
+    broken = BROKEN.format(module="loaderwatch.agent.loaders.iterator", error="ImportError('no')")
     script.write_text("".join(map(textwrap.dedent, [broken, TRAIN, LOOP, LOOP])))
     shown = subprocess.run(
         [sys.executable, "-m", "loaderwatch", "run", str(script)],

@@ -128,7 +128,7 @@ def test_last_words_keep_what_python_and_pytorch_say(said: str, stays: str) -> N
     [
         ("/opt/x/site-packages/torch/nn/a.py", "/site-packages/torch/nn/a.py"),
         ("/usr/lib/python3.12/json/decoder.py", "/lib/python3.12/json/decoder.py"),
-        ("/src/loaderwatch/agent/loader.py", "/loaderwatch/agent/loader.py"),
+        ("/src/loaderwatch/agent/loaders/dataloader.py", "/loaderwatch/agent/loaders/dataloader.py"),
         ("<string>", "<string>"),
         ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>"),
     ],

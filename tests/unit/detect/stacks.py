@@ -11,7 +11,7 @@ Current thread 0x00007f2b28a4b740 (most recent call first):
   File "/home/me/project/data.py", line 42 in load_image
   File "/home/me/project/data.py", line 12 in __getitem__
   File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py", line 54 in fetch
-  File "/opt/venv/lib/python3.11/site-packages/loaderwatch/agent/fetch.py", line 240 in fetch
+  File "/opt/venv/lib/python3.11/site-packages/loaderwatch/agent/workers/fetch.py", line 240 in fetch
   File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 351 in _worker_loop
   File "/usr/lib/python3.11/multiprocessing/process.py", line 108 in run
   File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", line 1170 in __init__

@@ -1,0 +1,217 @@
+"""Reads a few samples of a loader as a worker would, in a forked child that cannot harm the script."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import torch
+from torch.utils.data import _utils
+
+from loaderwatch.agent.loaders.describe import is_iterable_dataset
+from loaderwatch.core.probe import LoaderProbe
+
+READ_S: Final = 2.0
+"""How long samples are read; enough for a batch of ordinary images."""
+GIVE_UP_S: Final = 20.0
+"""One sample, or pickling the dataset, that takes longer is left alone."""
+MOST_SAMPLES: Final = 256
+
+
+def probe_loader(loader: Any, number: int, batch: int, start_method: str | None) -> LoaderProbe:
+    """Read and collate samples of the loader's first batch in a child; pickle the dataset if workers will need that."""
+    receive, send = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(receive)
+            probe = _probe(loader, number, batch, start_method)
+            os.write(send, msgspec.json.encode(probe))
+        finally:
+            os._exit(0)
+    os.close(send)
+    began = time.monotonic()
+    try:
+        answer = _read_all(receive, began + GIVE_UP_S)
+    finally:
+        os.close(receive)
+        late = time.monotonic() >= began + GIVE_UP_S
+        if late:
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    try:
+        return msgspec.json.decode(answer, type=LoaderProbe)
+    except msgspec.DecodeError:  # killed, by us or by what it read
+        killer = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) and not late else None
+        return LoaderProbe(loader=number, batch=batch, died=killer, unfinished_s=GIVE_UP_S if late else None)
+
+
+def _read_all(file: int, deadline: float) -> bytes:
+    parts = []
+    while (left_s := deadline - time.monotonic()) > 0 and select.select([file], [], [], left_s)[0]:
+        part = os.read(file, 65536)
+        if not part:
+            break
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _probe(loader: Any, number: int, batch: int, start_method: str | None) -> LoaderProbe:
+    probe = LoaderProbe(loader=number, batch=batch)
+    if start_method not in (None, "fork"):
+        probe = _pickled(probe, loader)
+    try:
+        return _read(probe, loader)
+    except Exception as error:  # noqa: BLE001 - what the user's dataset raises is the answer
+        return msgspec.structs.replace(probe, error=_one_line(error))
+
+
+def _pickled(probe: LoaderProbe, loader: Any) -> LoaderProbe:
+    sink = _Counter()
+    began = time.perf_counter()
+    for name in ("dataset", "collate_fn", "worker_init_fn"):
+        value = getattr(loader, name)
+        error = _pickle_error(value, sink)
+        if error is not None:
+            return msgspec.structs.replace(probe, pickle_error=_culprit(name, value, error))
+    return msgspec.structs.replace(probe, pickle_bytes=sink.size, pickle_s=time.perf_counter() - began)
+
+
+def _pickle_error(value: Any, sink: io.RawIOBase) -> str | None:
+    try:
+        ForkingPickler(sink).dump(value)
+    except Exception as error:  # noqa: BLE001 - objects raise what they like when they are pickled
+        return _one_line(error)
+    return None
+
+
+def _culprit(name: str, value: Any, error: str) -> str:
+    """The error with the attribute that raises it, one level into the object."""
+    for attribute, inner in list(getattr(value, "__dict__", {}).items()):
+        if (said := _pickle_error(inner, _Counter())) is not None:
+            return f"{name}.{attribute}: {said}"
+    return f"{name}: {error}"
+
+
+class _Counter(io.RawIOBase):
+    """Counts what is written."""
+
+    size = 0
+
+    def write(self, data: Any) -> int:
+        self.size += len(data)
+        return len(data)
+
+
+def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
+    before = _threads()  # pickling tensors starts one that serves their descriptors; no worker has it
+    if loader.num_workers:
+        _become_worker(loader)
+    source = _samples(loader, max(1, probe.batch))
+    next(source, None)  # what is imported and opened once
+    samples: list[Any] = []
+    threads = _threads()
+    began, cpu_began, runnable_began = time.perf_counter(), time.process_time(), _runnable_s()
+    main_began = time.thread_time()
+    for sample in source:
+        samples.append(sample)
+        threads = max(threads, _threads())
+        if time.perf_counter() - began > READ_S or len(samples) >= MOST_SAMPLES:
+            break
+    if not samples:
+        return probe
+    collated = samples[0] if loader.batch_size is None else loader.collate_fn(samples)
+    leaves = list(_leaves(collated))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    arrays = [leaf for leaf in leaves if type(leaf).__module__ == "numpy" and hasattr(leaf, "nbytes")]
+    return msgspec.structs.replace(
+        probe,
+        samples=len(samples),
+        wall_s=time.perf_counter() - began,
+        cpu_s=time.process_time() - cpu_began,
+        runnable_s=_runnable_s() - runnable_began,
+        main_cpu_s=time.thread_time() - main_began,
+        threads=max(threads, _threads()) - before + 1,
+        bytes=sum(t.numel() * t.element_size() for t in tensors) + sum(int(a.nbytes) for a in arrays),
+        tensors=len(tensors),
+        arrays=len(arrays),
+        objects=len(leaves) - len(tensors) - len(arrays),
+    )
+
+
+def _become_worker(loader: Any) -> None:
+    """What PyTorch's worker loop does before its first sample."""
+    torch.set_num_threads(1)
+    info = _utils.worker.WorkerInfo
+    _utils.worker._worker_info = info(id=0, num_workers=loader.num_workers, seed=0, dataset=loader.dataset)
+    if loader.worker_init_fn is not None:
+        loader.worker_init_fn(0)
+
+
+def _samples(loader: Any, batch: int) -> Iterator[Any]:
+    """The first sample twice, then the rest of the first batch."""
+    dataset = loader.dataset
+    if is_iterable_dataset(loader):
+        yield from islice(iter(dataset), batch + 1)
+        return
+    indices = (
+        [next(iter(loader.sampler))] if loader.batch_size is None and loader.batch_sampler is None else None
+    )
+    indices = indices or list(islice(iter(next(iter(loader.batch_sampler), ())), batch))
+    if not indices:
+        return
+    many = getattr(dataset, "__getitems__", None)
+    if many is None:
+        for index in [indices[0], *indices]:
+            yield dataset[index]
+        return
+    yield many([indices[0]])[0]
+    yield from many(indices)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _leaves(inner)
+    elif isinstance(value, (list, tuple, set)):
+        for inner in value:
+            yield from _leaves(inner)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _leaves(getattr(value, field.name))
+    else:
+        yield value
+
+
+def _runnable_s() -> float:
+    """The main thread's CPU time plus its time in the run queue (Documentation/scheduler/sched-stats.rst of Linux)."""
+    try:
+        delay_ns = int(Path("/proc/self/schedstat").read_text("ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        delay_ns = 0
+    return time.thread_time() + delay_ns / 1e9
+
+
+def _threads() -> int:
+    try:
+        return sum(1 for _ in Path("/proc/self/task").iterdir())
+    except OSError:
+        return 1
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:400] if text else type(error).__name__

@@ -1,0 +1,1503 @@
+/* The hot path, compiled: the same as the package plain, which says what it is for and is used where this could not be built.
+
+   Nothing here holds on to what it is handed, but for the fields of its types. Memory of the ring is written only through
+   a buffer that is held (its owner cannot unmap it meanwhile) and whose size was checked. Errors are Python's own: the callers
+   hand them to the guard.
+
+   Whatever is called may run any Python code, which may change the object at hand, and lets other threads run: what is called
+   is held until it returns, and fields are looked at anew after it. A field is NULL before __init__, and once it was deleted
+   or garbage collection has cleared it. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+#include <unistd.h>
+
+#if !defined(__linux__)
+#error "the clocks are Linux's"
+#endif
+#ifdef Py_GIL_DISABLED
+#error "needs the interpreter lock"
+#endif
+
+/* As in core/records.py, core/ring.py and core/span.py; hot.py compares them (LAYOUT) and takes plain if they differ. */
+#define UNKNOWN INT64_MIN
+enum {
+    ENDING = -2,
+    STEP = 1,
+    SHORT_STEP = STEP | 0x100,
+    FETCH = 5,
+    SLOT_FIELDS = 22,
+    HEADER_BYTES = 4096,
+    CAPACITY = 8192,
+    WORDS_AT = 128,
+    CURSOR_WORD = 0,
+    BATCH_WORD = 2,
+    AWAITED_WORD = 3,
+    WAIT_WORD = 4 + 2,
+    STEP_WORD = 4 + 3,
+    FORWARD_WORD = 4 + 5,
+    BACKWARD_WORD = 4 + 6,
+    OPTIMIZER_WORD = 4 + 7,
+    TEARDOWN_WORD = 4 + 8,
+    IDLE_WORD = 4 + 10,
+    FETCH_WORD = 4 + 11,
+    COLLATE_WORD = 4 + 12,
+    BATCHES_WORD = 22,
+    STEPS_WORD = 23,
+    SAMPLES_WORD = 24,
+    SAMPLE_WORD = 26,
+    CPU_CLOCK_ABOVE_NS = 100000,
+    LOOK_EVERY = 8,
+    EACH = 1, /* how a fetcher reads, see plain/samples.py */
+    EACH_COUNTED = 2,
+    AT_ONCE = 3,
+    ONE = 4,
+    ONE_COUNTED = 5,
+};
+
+static PyObject *s_task_info, *s_tasks_outstanding, *s_rcvd_idx, *s_request, *s_deliver, *s_is_cpu,
+    *s_moved, *s_look_at_output, *s_loaderwatch, *s_reads, *s_tripped, *s_memory, *s_collate_fn;
+
+static int64_t now_by(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+#define MONOTONIC() now_by(CLOCK_MONOTONIC)
+#define THREAD_CPU() now_by(CLOCK_THREAD_CPUTIME_ID)
+
+/* Without an argument if that is NULL. */
+static PyObject *call(PyObject *field, PyObject *argument) {
+    PyObject *answer;
+    if (field == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "a field of the hot path is not set");
+        return NULL;
+    }
+    Py_INCREF(field);
+    answer = argument == NULL ? PyObject_CallNoArgs(field) : PyObject_CallOneArg(field, argument);
+    Py_DECREF(field);
+    return answer;
+}
+
+/* ---- the memory of a ring */
+
+/* `view` holds it (view.obj is NULL while there is none), `ring` is where it lies. */
+
+static void memory_drop(Py_buffer *view, char **ring) {
+    *ring = NULL;
+    if (view->obj != NULL)
+        PyBuffer_Release(view); /* sets obj to NULL */
+}
+
+static int memory_hold(Py_buffer *view, char **ring, PyObject *value, Py_ssize_t size) {
+    memory_drop(view, ring);
+    if (PyObject_GetBuffer(value, view, PyBUF_WRITABLE) < 0)
+        return -1;
+    if (view->len < size || (uintptr_t)view->buf % 8) {
+        memory_drop(view, ring);
+        PyErr_SetString(PyExc_ValueError, "the memory is not that of a ring");
+        return -1;
+    }
+    *ring = view->buf;
+    return 0;
+}
+
+static int memory_set(Py_buffer *view, char **ring, PyObject *value) {
+    if (value != NULL && value != Py_None)
+        return memory_hold(view, ring, value, HEADER_BYTES + (Py_ssize_t)CAPACITY * SLOT_FIELDS * 8);
+    memory_drop(view, ring);
+    return 0;
+}
+
+static PyObject *memory_get(const Py_buffer *view) { return Py_NewRef(view->obj != NULL ? view->obj : Py_None); }
+
+/* A word of the open span, which another process reads at any moment: whole, and not before what was stored earlier. */
+static inline void show(char *ring, int word, int64_t value) {
+    __atomic_store_n((int64_t *)(ring + WORDS_AT) + word, value, __ATOMIC_RELEASE);
+}
+
+/* ---- PhaseClock: the phases of a step */
+
+typedef struct { /* what every step touches lies together */
+    PyObject_HEAD
+    char *ring;
+    PyObject *tensor, *is_grad_enabled, *queue_callback, *backward_over;
+    int64_t forward_depth, forward_since, backward_since, optimizer_since, computed_at, model_ns_before;
+    int64_t h2d_ns, forward_ns, backward_ns, optimizer_ns, collective_ns, optimizer_steps, steps_finished, steps;
+    int64_t until_look, model_ended_at, head_ns, last_head_ns;
+    char has_model, has_optimizer, in_head, parameter_tells, on_host, saw_forward, exchanges, blind_backward;
+    PyObject *note;
+    Py_buffer view;
+} Clock;
+
+typedef struct {
+    int64_t h2d, forward, backward, optimizer, optimizer_steps, collective;
+} Taken;
+
+static void clock_take(Clock *self, Taken *taken) {
+    int known = self->has_model && self->saw_forward;
+    if (self->parameter_tells && self->until_look && self->forward_ns && !self->backward_ns)
+        self->parameter_tells = 0, self->blind_backward = 1; /* it had no part in this step */
+    taken->h2d = self->h2d_ns;
+    taken->forward = known ? self->forward_ns : UNKNOWN;
+    taken->backward = known && !self->blind_backward ? self->backward_ns : UNKNOWN;
+    taken->optimizer = self->has_optimizer ? self->optimizer_ns : UNKNOWN;
+    taken->optimizer_steps = self->has_optimizer ? self->optimizer_steps : UNKNOWN;
+    taken->collective = known && self->exchanges ? self->collective_ns : UNKNOWN;
+    self->h2d_ns = UNKNOWN;
+    self->forward_ns = self->backward_ns = self->optimizer_ns = self->optimizer_steps = self->collective_ns = 0;
+    /* what an exception in the user's code left open */
+    self->forward_depth = self->forward_since = self->backward_since = self->optimizer_since = 0;
+    self->computed_at = 0;
+    self->in_head = 0;
+    self->until_look = self->until_look ? self->until_look - 1 : LOOK_EVERY - 1;
+    if (!self->until_look || !self->parameter_tells)
+        self->blind_backward = 0;
+}
+
+static PyObject *clock_take_method(Clock *self, PyObject *unused) {
+    Taken taken;
+    clock_take(self, &taken);
+    return Py_BuildValue("(LLLLLL)", (long long)taken.h2d, (long long)taken.forward, (long long)taken.backward,
+                         (long long)taken.optimizer, (long long)taken.optimizer_steps, (long long)taken.collective);
+}
+
+static inline void tell(const Clock *self, int word, int64_t value) {
+    if (self->ring != NULL)
+        show(self->ring, word, value);
+}
+
+/* Has the autograd engine call backward_ended; -1 with an error set. */
+static int queue(Clock *self) {
+    PyObject *answer, *callback = Py_XNewRef(self->backward_over);
+    answer = call(self->queue_callback, callback);
+    Py_XDECREF(callback);
+    Py_XDECREF(answer);
+    return answer == NULL ? -1 : 0;
+}
+
+/* The guard's seam: None after a fault of ours, unless the guard raises it (a signal handler of the user's did). */
+static PyObject *swallowed(Clock *self) {
+    PyObject *type, *fault, *trace, *answer;
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return NULL;
+    PyErr_Fetch(&type, &fault, &trace);
+    PyErr_NormalizeException(&type, &fault, &trace);
+    if (trace != NULL)
+        PyException_SetTraceback(fault, trace);
+    answer = call(self->note, fault);
+    Py_XDECREF(type);
+    Py_XDECREF(fault);
+    Py_XDECREF(trace);
+    return answer;
+}
+
+static PyObject *clock_forward_began(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    PyObject *answer, *first, *inputs;
+    int64_t now;
+    int on;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "forward_began takes the module and its inputs");
+        return NULL;
+    }
+    inputs = args[1];
+    if (++self->forward_depth != 1)
+        Py_RETURN_NONE;
+    if ((answer = call(self->is_grad_enabled, NULL)) == NULL)
+        return swallowed(self);
+    on = answer == Py_True;
+    Py_DECREF(answer);
+    if (!on || self->backward_since)
+        Py_RETURN_NONE;
+    self->forward_since = now = MONOTONIC();
+    tell(self, FORWARD_WORD, now);
+    self->saw_forward = 1;
+    if (self->forward_ns || (self->on_host && self->until_look) || !PyTuple_Check(inputs) || PyTuple_GET_SIZE(inputs) == 0)
+        Py_RETURN_NONE;
+    first = PyTuple_GET_ITEM(inputs, 0);
+    if ((PyObject *)Py_TYPE(first) == self->tensor) {
+        if ((answer = PyObject_GetAttr(first, s_is_cpu)) == NULL)
+            return swallowed(self);
+        self->on_host = answer == Py_True;
+        Py_DECREF(answer);
+        if (self->on_host)
+            Py_RETURN_NONE;
+    } else {
+        self->on_host = 0;
+    }
+    answer = PyObject_CallMethodObjArgs((PyObject *)self, s_moved, inputs, NULL);
+    return answer != NULL ? answer : swallowed(self);
+}
+
+static PyObject *clock_forward_ended(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    PyObject *answer;
+    int64_t since = self->forward_since;
+    if (count != 3) {
+        PyErr_SetString(PyExc_TypeError, "forward_ended takes the module, its inputs and its output");
+        return NULL;
+    }
+    if (self->forward_depth > 0)
+        self->forward_depth--;
+    if (self->forward_depth || !since)
+        Py_RETURN_NONE;
+    self->model_ended_at = MONOTONIC();
+    self->forward_ns += self->model_ended_at - since;
+    self->forward_since = 0;
+    tell(self, FORWARD_WORD, UNKNOWN);
+    if (self->parameter_tells && self->until_look)
+        Py_RETURN_NONE;
+    answer = PyObject_CallMethodObjArgs((PyObject *)self, s_look_at_output, args[0], args[2], NULL);
+    return answer != NULL ? answer : swallowed(self);
+}
+
+static PyObject *clock_gradient_came(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    int64_t now;
+    (void)args, (void)count; /* whatever the engine hands to a hook */
+    if (self->backward_since)
+        Py_RETURN_NONE;
+    if (queue(self) < 0)
+        return swallowed(self);
+    self->backward_since = now = MONOTONIC();
+    self->in_head = 1;
+    self->parameter_tells = 0;
+    tell(self, BACKWARD_WORD, now);
+    Py_RETURN_NONE;
+}
+
+static PyObject *clock_parameter_came(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    int64_t now, head;
+    (void)args, (void)count;
+    if (self->backward_since) {
+        if (self->in_head) {
+            head = MONOTONIC() - self->backward_since;
+            self->parameter_tells = self->last_head_ns != INT64_MAX; /* the first is that of a first step */
+            self->head_ns = head < self->last_head_ns ? head : self->last_head_ns;
+            self->last_head_ns = head;
+            self->in_head = 0;
+        }
+        Py_RETURN_NONE;
+    }
+    if (queue(self) < 0)
+        return swallowed(self);
+    now = MONOTONIC() - self->head_ns;
+    self->backward_since = now = now > self->model_ended_at ? now : self->model_ended_at;
+    tell(self, BACKWARD_WORD, now);
+    Py_RETURN_NONE;
+}
+
+static PyObject *clock_backward_ended(Clock *self, PyObject *unused) {
+    int64_t now, since = self->backward_since;
+    if (!since)
+        Py_RETURN_NONE;
+    now = MONOTONIC();
+    if (self->exchanges) {
+        if (!self->computed_at) {
+            self->computed_at = now;
+            /* Callbacks run in order: behind the one in which DDP waits for the gradients of the other ranks. */
+            if (queue(self) < 0)
+                return swallowed(self);
+            Py_RETURN_NONE;
+        }
+        self->collective_ns += now - self->computed_at;
+        self->computed_at = 0;
+    }
+    self->backward_ns += now - since;
+    self->backward_since = 0;
+    self->in_head = 0;
+    if (self->optimizer_since && self->optimizer_since < self->model_ended_at)
+        self->model_ns_before -= since - self->model_ended_at; /* the closure's: the loss, between the passes */
+    self->model_ended_at = now;
+    tell(self, BACKWARD_WORD, UNKNOWN);
+    Py_RETURN_NONE;
+}
+
+static PyObject *clock_optimizer_began(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    (void)args, (void)count;
+    if (!self->optimizer_since) {
+        self->model_ns_before = self->forward_ns + self->backward_ns;
+        self->optimizer_since = MONOTONIC();
+        tell(self, OPTIMIZER_WORD, self->optimizer_since);
+    }
+    Py_RETURN_NONE;
+}
+
+/* Whether one began before. */
+static inline int optimizer_over(Clock *self) {
+    int64_t inside, since = self->optimizer_since;
+    if (!since)
+        return 0;
+    inside = self->forward_ns + self->backward_ns - self->model_ns_before; /* a closure's */
+    self->optimizer_ns += MONOTONIC() - since - inside;
+    self->optimizer_since = 0;
+    return 1;
+}
+
+static PyObject *clock_optimizer_ended(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    (void)args, (void)count;
+    if (!optimizer_over(self))
+        Py_RETURN_NONE;
+    self->optimizer_steps++;
+    self->steps_finished++;
+    tell(self, STEPS_WORD, ++self->steps);
+    tell(self, OPTIMIZER_WORD, UNKNOWN);
+    Py_RETURN_NONE;
+}
+
+static PyObject *clock_other_optimizer_ended(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    (void)args, (void)count;
+    if (optimizer_over(self))
+        tell(self, OPTIMIZER_WORD, UNKNOWN);
+    Py_RETURN_NONE;
+}
+
+static int clock_traverse(Clock *self, visitproc visit, void *arg) {
+    Py_VISIT(self->view.obj);
+    Py_VISIT(self->tensor);
+    Py_VISIT(self->is_grad_enabled);
+    Py_VISIT(self->queue_callback);
+    Py_VISIT(self->backward_over);
+    Py_VISIT(self->note);
+    return 0;
+}
+
+static int clock_clear(Clock *self) {
+    memory_drop(&self->view, &self->ring);
+    Py_CLEAR(self->tensor);
+    Py_CLEAR(self->is_grad_enabled);
+    Py_CLEAR(self->queue_callback);
+    Py_CLEAR(self->backward_over);
+    Py_CLEAR(self->note);
+    return 0;
+}
+
+static void clock_dealloc(Clock *self) {
+    PyObject_GC_UnTrack(self);
+    clock_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static int clock_init(Clock *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"memory", "tensor", "is_grad_enabled", "queue_callback", "note", NULL};
+    PyObject *memory, *tensor, *is_grad_enabled, *queue_callback, *note;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOO", names, &memory, &tensor, &is_grad_enabled, &queue_callback,
+                                     &note))
+        return -1;
+    clock_clear(self);
+    if (memory_set(&self->view, &self->ring, memory) < 0)
+        return -1;
+    self->tensor = Py_NewRef(tensor);
+    self->is_grad_enabled = Py_NewRef(is_grad_enabled);
+    self->queue_callback = Py_NewRef(queue_callback);
+    self->note = Py_NewRef(note);
+    self->h2d_ns = UNKNOWN;
+    self->last_head_ns = INT64_MAX;
+    self->backward_over = PyObject_GetAttrString((PyObject *)self, "backward_ended");
+    return self->backward_over == NULL ? -1 : 0;
+}
+
+static PyObject *clock_get_memory(Clock *self, void *unused) { return memory_get(&self->view); }
+static int clock_set_memory(Clock *self, PyObject *value, void *unused) { return memory_set(&self->view, &self->ring, value); }
+
+#define INTEGER(type, name) {#name, T_LONGLONG, offsetof(type, name), 0, NULL}
+#define FLAG(type, name) {#name, T_BOOL, offsetof(type, name), 0, NULL}
+#define OBJECT(type, name) {#name, T_OBJECT_EX, offsetof(type, name), 0, NULL}
+
+static PyMemberDef clock_members[] = {
+    INTEGER(Clock, steps),          INTEGER(Clock, h2d_ns),         INTEGER(Clock, forward_ns),
+    INTEGER(Clock, backward_ns),    INTEGER(Clock, forward_depth),  INTEGER(Clock, forward_since),
+    INTEGER(Clock, backward_since), INTEGER(Clock, collective_ns),  INTEGER(Clock, steps_finished),
+    INTEGER(Clock, until_look),     INTEGER(Clock, head_ns),        FLAG(Clock, has_model),
+    FLAG(Clock, has_optimizer),     FLAG(Clock, parameter_tells),   FLAG(Clock, on_host),
+    FLAG(Clock, saw_forward),       FLAG(Clock, exchanges),         FLAG(Clock, blind_backward),
+    {NULL},
+};
+
+static PyGetSetDef clock_getset[] = {
+    {"memory", (getter)clock_get_memory, (setter)clock_set_memory, NULL, NULL},
+    {NULL},
+};
+
+#define METHOD(name, function, flags) {name, (PyCFunction)(void (*)(void))function, flags, NULL}
+
+static PyMethodDef clock_methods[] = {
+    METHOD("take", clock_take_method, METH_NOARGS),
+    METHOD("forward_began", clock_forward_began, METH_FASTCALL),
+    METHOD("forward_ended", clock_forward_ended, METH_FASTCALL),
+    METHOD("gradient_came", clock_gradient_came, METH_FASTCALL),
+    METHOD("parameter_came", clock_parameter_came, METH_FASTCALL),
+    METHOD("backward_ended", clock_backward_ended, METH_NOARGS),
+    METHOD("optimizer_began", clock_optimizer_began, METH_FASTCALL),
+    METHOD("optimizer_ended", clock_optimizer_ended, METH_FASTCALL),
+    METHOD("other_optimizer_ended", clock_other_optimizer_ended, METH_FASTCALL),
+    {NULL},
+};
+
+static PyTypeObject ClockType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent.hot._hot.PhaseClock",
+    .tp_basicsize = sizeof(Clock),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)clock_init,
+    .tp_dealloc = (destructor)clock_dealloc,
+    .tp_traverse = (traverseproc)clock_traverse,
+    .tp_clear = (inquiry)clock_clear,
+    .tp_members = clock_members,
+    .tp_getset = clock_getset,
+    .tp_methods = clock_methods,
+};
+
+/* ---- Pass: one pass over a loader */
+
+typedef struct {
+    PyObject_HEAD
+    char *ring;
+    unsigned long thread;
+    PyObject *phases, *numbers, *free;
+    int64_t loader, number, batch, step_ahead;
+    int64_t wait_since_ns, wait_ns, wait_cpu_ns, cpu_ns, delivered_ns;
+    int64_t ready, cached, awaited, limit;
+    PyObject *read, *recorder;
+    char armed;
+    Py_buffer view;
+} Pass;
+
+/* An attribute, or an item that was borrowed, as a number; -1 with an error set if it is none. */
+
+static int number_of(PyObject *value, int64_t *number) {
+    if (value == NULL)
+        return -1;
+    *number = PyLong_AsLongLong(value);
+    return *number == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int number_and_release(PyObject *value, int64_t *number) {
+    int failed = number_of(value, number);
+    Py_XDECREF(value);
+    return failed;
+}
+
+/* What the iterator's own reader says. */
+static int ask_reader(Pass *self, PyObject *iterator) {
+    int failed = -1;
+    PyObject *seen = call(self->read, iterator);
+    if (seen != NULL && PyTuple_Check(seen) && PyTuple_GET_SIZE(seen) == 3) {
+        if (number_of(PyTuple_GET_ITEM(seen, 0), &self->ready) == 0 &&
+            number_of(PyTuple_GET_ITEM(seen, 1), &self->cached) == 0)
+            failed = number_of(PyTuple_GET_ITEM(seen, 2), &self->awaited);
+    } else if (seen != NULL) {
+        PyErr_SetString(PyExc_TypeError, "a reader answers with three numbers");
+    }
+    Py_XDECREF(seen);
+    return failed;
+}
+
+/* The worker of the task that comes next. */
+static int look_at_task(PyObject *tasks, PyObject *index, int64_t *worker) {
+    PyObject *task = PyDict_GetItemWithError(tasks, index); /* borrowed */
+    if (task == NULL || !PyTuple_Check(task) || PyTuple_GET_SIZE(task) == 0) {
+        if (!PyErr_Occurred())
+            PyErr_SetObject(PyExc_KeyError, index);
+        return -1;
+    }
+    return number_and_release(Py_NewRef(PyTuple_GET_ITEM(task, 0)), worker);
+}
+
+/* The usual iterator: worker processes, a map-style dataset, batches in order. */
+static int look(Pass *self, PyObject *iterator) {
+    PyObject *tasks, *index;
+    int64_t free, outstanding;
+    Py_ssize_t held;
+    int failed = -1;
+    if (number_and_release(call(self->free, NULL), &free) < 0 || (tasks = PyObject_GetAttr(iterator, s_task_info)) == NULL)
+        return -1;
+    if (!PyDict_Check(tasks)) {
+        PyErr_SetString(PyExc_TypeError, "_task_info is no dict");
+    } else if (number_and_release(PyObject_GetAttr(iterator, s_tasks_outstanding), &outstanding) == 0) {
+        held = PyDict_Size(tasks);
+        self->awaited = ENDING;
+        if (__builtin_sub_overflow(self->limit, free, &self->ready) ||
+            __builtin_sub_overflow((int64_t)held, outstanding, &self->cached)) {
+            self->ready = self->cached = UNKNOWN;
+            PyErr_SetString(PyExc_OverflowError, "no count of batches");
+        } else if (held == 0) {
+            failed = 0;
+        } else if ((index = PyObject_GetAttr(iterator, s_rcvd_idx)) != NULL) {
+            failed = look_at_task(tasks, index, &self->awaited);
+            Py_DECREF(index);
+        }
+    }
+    Py_DECREF(tasks);
+    return failed;
+}
+
+/* Whether this thread may take the hot path now. */
+static int is_hot(const Pass *self) {
+    return self->thread != 0 && self->ring != NULL && self->numbers != NULL && self->phases != NULL &&
+           self->thread == PyThread_get_thread_ident() &&
+           (self->phases == Py_None || PyObject_TypeCheck(self->phases, &ClockType));
+}
+
+static PyObject *pass_enter(Pass *self, PyObject *iterator) {
+    int64_t now = MONOTONIC(), number, *slot;
+    PyObject *value, *numbers;
+    if (!is_hot(self)) {
+        if ((value = PyLong_FromLongLong(now)) == NULL)
+            return NULL;
+        PyObject *answer = PyObject_CallMethodObjArgs((PyObject *)self, s_request, iterator, value, NULL);
+        Py_DECREF(value);
+        if (answer == NULL)
+            return NULL;
+        Py_DECREF(answer);
+        Py_RETURN_FALSE;
+    }
+    numbers = Py_NewRef(self->numbers);
+    value = PyIter_Next(numbers);
+    Py_DECREF(numbers);
+    if (number_and_release(value, &number) < 0 || number < 1 || !is_hot(self)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "records are numbered from 1, by what runs no code of Python");
+        return NULL;
+    }
+    slot = (int64_t *)(self->ring + HEADER_BYTES) + (number - 1) % CAPACITY * SLOT_FIELDS;
+    slot[0] = number;
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    slot[2] = self->loader; /* in the order of RECORD_FIELDS */
+    slot[3] = self->number;
+    slot[4] = self->batch;
+    slot[6] = self->wait_since_ns;
+    slot[7] = self->wait_ns;
+    slot[8] = self->wait_cpu_ns;
+    slot[9] = self->ready;
+    slot[10] = self->cached;
+    slot[11] = self->awaited;
+    slot[12] = now - self->delivered_ns;
+    if (self->phases == Py_None) {
+        slot[1] = SHORT_STEP;
+        slot[5] = self->step_ahead + self->batch;
+        __atomic_store_n(slot + 13, number, __ATOMIC_RELEASE);
+    } else {
+        Clock *clock = (Clock *)self->phases;
+        Taken taken;
+        clock_take(clock, &taken);
+        slot[1] = STEP;
+        slot[5] = clock->has_optimizer ? clock->steps_finished : self->step_ahead + self->batch;
+        slot[13] = taken.h2d;
+        slot[14] = taken.forward;
+        slot[15] = taken.backward;
+        slot[16] = taken.optimizer;
+        slot[17] = 0; /* nested */
+        slot[18] = 0; /* off the main thread */
+        slot[19] = taken.optimizer_steps;
+        slot[20] = taken.collective;
+        __atomic_store_n(slot + 21, number, __ATOMIC_RELEASE);
+    }
+    show(self->ring, CURSOR_WORD, number);
+    self->wait_since_ns = now;
+    self->delivered_ns = 0; /* before anything can fail: the step is recorded */
+    if ((self->free == Py_None ? ask_reader(self, iterator) : look(self, iterator)) < 0)
+        return NULL;
+    if (self->ring != NULL) { /* else a signal handler or another thread ran in between, and has published something */
+        show(self->ring, BATCH_WORD, self->batch + 1);
+        show(self->ring, AWAITED_WORD, self->awaited);
+        show(self->ring, self->awaited != ENDING ? WAIT_WORD : TEARDOWN_WORD, now);
+    }
+    if (self->armed || !self->ready)
+        self->cpu_ns = THREAD_CPU();
+    Py_RETURN_TRUE;
+}
+
+static PyObject *pass_leave(Pass *self, PyObject *unused) {
+    int64_t arrived, cpu = UNKNOWN;
+    if (self->thread == 0 || self->ring == NULL)
+        return PyObject_CallMethodNoArgs((PyObject *)self, s_deliver);
+    if (self->cpu_ns) {
+        cpu = THREAD_CPU() - self->cpu_ns;
+        self->cpu_ns = 0;
+    }
+    arrived = MONOTONIC();
+    show(self->ring, STEP_WORD, arrived);
+    self->delivered_ns = arrived;
+    self->wait_ns = arrived - self->wait_since_ns;
+    self->wait_cpu_ns = cpu;
+    self->armed = self->wait_ns > CPU_CLOCK_ABOVE_NS;
+    self->batch++;
+    Py_RETURN_NONE;
+}
+
+static int pass_traverse(Pass *self, visitproc visit, void *arg) {
+    Py_VISIT(self->view.obj);
+    Py_VISIT(self->recorder);
+    Py_VISIT(self->phases);
+    Py_VISIT(self->numbers);
+    Py_VISIT(self->read);
+    Py_VISIT(self->free);
+    return 0;
+}
+
+static int pass_clear(Pass *self) {
+    memory_drop(&self->view, &self->ring);
+    Py_CLEAR(self->recorder);
+    Py_CLEAR(self->phases);
+    Py_CLEAR(self->numbers);
+    Py_CLEAR(self->read);
+    Py_CLEAR(self->free);
+    return 0;
+}
+
+static void pass_dealloc(Pass *self) {
+    PyObject_GC_UnTrack(self);
+    pass_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static int pass_init(Pass *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"recorder", "phases", "numbers", "read", "loader", "number", NULL};
+    PyObject *recorder, *phases, *numbers, *read;
+    long long loader, number;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOLL", names, &recorder, &phases, &numbers, &read, &loader, &number))
+        return -1;
+    if (!PyIter_Check(numbers)) {
+        PyErr_SetString(PyExc_TypeError, "numbers is no iterator");
+        return -1;
+    }
+    pass_clear(self);
+    self->recorder = Py_NewRef(recorder);
+    self->phases = Py_NewRef(phases);
+    self->numbers = Py_NewRef(numbers);
+    self->read = Py_NewRef(read);
+    self->free = Py_NewRef(Py_None);
+    self->loader = loader;
+    self->number = number;
+    self->batch = -1;
+    self->wait_cpu_ns = self->ready = self->cached = self->awaited = UNKNOWN;
+    self->armed = 1;
+    return 0;
+}
+
+static PyObject *pass_get_memory(Pass *self, void *unused) { return memory_get(&self->view); }
+static int pass_set_memory(Pass *self, PyObject *value, void *unused) { return memory_set(&self->view, &self->ring, value); }
+
+static PyMemberDef pass_members[] = {
+    OBJECT(Pass, recorder),     OBJECT(Pass, read),         OBJECT(Pass, free),          OBJECT(Pass, phases),
+    INTEGER(Pass, loader),      INTEGER(Pass, number),      INTEGER(Pass, batch),        INTEGER(Pass, step_ahead),
+    INTEGER(Pass, wait_ns),     INTEGER(Pass, cpu_ns),      INTEGER(Pass, wait_since_ns), INTEGER(Pass, wait_cpu_ns),
+    INTEGER(Pass, ready),       INTEGER(Pass, cached),      INTEGER(Pass, awaited),      INTEGER(Pass, delivered_ns),
+    INTEGER(Pass, limit),       FLAG(Pass, armed),          {"thread", T_ULONG, offsetof(Pass, thread), 0, NULL},
+    {NULL},
+};
+
+static PyGetSetDef pass_getset[] = {
+    {"memory", (getter)pass_get_memory, (setter)pass_set_memory, NULL, NULL},
+    {NULL},
+};
+
+static PyMethodDef pass_methods[] = {
+    METHOD("enter", pass_enter, METH_O),
+    METHOD("leave", pass_leave, METH_NOARGS),
+    {NULL},
+};
+
+static PyTypeObject PassType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent.hot._hot.Pass",
+    .tp_basicsize = sizeof(Pass),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)pass_init,
+    .tp_dealloc = (destructor)pass_dealloc,
+    .tp_traverse = (traverseproc)pass_traverse,
+    .tp_clear = (inquiry)pass_clear,
+    .tp_members = pass_members,
+    .tp_getset = pass_getset,
+    .tp_methods = pass_methods,
+};
+
+/* ---- TimedNext: __next__ of a watched iterator */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *call, *caught, *failed;
+} Next;
+
+static _Thread_local long nexts_inside; /* calls of __next__ that this thread is inside of */
+
+/* Hands the error that is set to `seam` with the epoch; what that raises is set then. 0: nothing. */
+static int hand_over(PyObject *seam, PyObject *epoch, int again) {
+    PyObject *type, *error, *trace, *answer;
+    if (seam == NULL) /* garbage collection has cleared it */
+        return -1;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (trace != NULL)
+        PyException_SetTraceback(error, trace);
+    Py_XDECREF(trace);
+    Py_INCREF(seam);
+    answer = PyObject_CallFunctionObjArgs(seam, epoch, error, NULL);
+    Py_DECREF(seam);
+    if (answer == NULL || !again) {
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+    } else {
+        PyErr_Restore(type, error, PyException_GetTraceback(error));
+    }
+    Py_XDECREF(answer);
+    return answer == NULL || again ? -1 : 0;
+}
+
+static PyObject *next_timed(Next *self, PyObject *epoch, PyObject *iterator) {
+    PyObject *answer, *done;
+    int hot = 0;
+    if (!PyObject_TypeCheck(epoch, &PassType)) {
+        PyErr_SetString(PyExc_TypeError, "an epoch is a Pass");
+        done = NULL;
+    } else {
+        done = pass_enter((Pass *)epoch, iterator);
+    }
+    if (done == NULL) {
+        if (hand_over(self->caught, epoch, 0) < 0)
+            return NULL;
+    } else {
+        hot = done == Py_True;
+        Py_DECREF(done);
+    }
+    if ((answer = call(self->call, iterator)) == NULL) {
+        hand_over(self->failed, epoch, 1);
+        return NULL;
+    }
+    done = hot ? pass_leave((Pass *)epoch, NULL) : PyObject_CallMethodNoArgs(epoch, s_deliver);
+    if (done == NULL && hand_over(self->caught, epoch, 0) < 0)
+        Py_CLEAR(answer);
+    Py_XDECREF(done);
+    return answer;
+}
+
+static PyObject *next_call(Next *self, PyObject *const *args, size_t count, PyObject *names) {
+    PyObject *epoch, *answer;
+    if (PyVectorcall_NARGS(count) != 1 || names != NULL) {
+        PyErr_SetString(PyExc_TypeError, "__next__ takes no arguments");
+        return NULL;
+    }
+    if ((epoch = PyObject_GetAttr(args[0], s_loaderwatch)) == NULL)
+        return NULL;
+    nexts_inside++;
+    answer = next_timed(self, epoch, args[0]);
+    nexts_inside--;
+    Py_DECREF(epoch);
+    return answer;
+}
+
+static PyObject *next_of(PyObject *self, PyObject *instance, PyObject *type) {
+    return instance == NULL ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+static int next_init(Next *self, PyObject *args, PyObject *kwargs) {
+    PyObject *call, *caught, *failed;
+    if (!PyArg_ParseTuple(args, "OOO", &call, &caught, &failed))
+        return -1;
+    Py_XSETREF(self->call, Py_NewRef(call));
+    Py_XSETREF(self->caught, Py_NewRef(caught));
+    Py_XSETREF(self->failed, Py_NewRef(failed));
+    self->vectorcall = (vectorcallfunc)next_call;
+    return 0;
+}
+
+static int next_traverse(Next *self, visitproc visit, void *arg) {
+    Py_VISIT(self->call);
+    Py_VISIT(self->caught);
+    Py_VISIT(self->failed);
+    return 0;
+}
+
+static int next_clear(Next *self) {
+    Py_CLEAR(self->call);
+    Py_CLEAR(self->caught);
+    Py_CLEAR(self->failed);
+    return 0;
+}
+
+static void next_dealloc(Next *self) {
+    PyObject_GC_UnTrack(self);
+    next_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyTypeObject NextType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent.hot._hot.TimedNext",
+    .tp_basicsize = sizeof(Next),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_vectorcall_offset = offsetof(Next, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_descr_get = next_of,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)next_init,
+    .tp_dealloc = (destructor)next_dealloc,
+    .tp_traverse = (traverseproc)next_traverse,
+    .tp_clear = (inquiry)next_clear,
+};
+
+static PyObject *nexts_on_the_stack(PyObject *module, PyObject *unused) { return PyLong_FromLong(nexts_inside); }
+
+/* ---- the last line of a script; of all that runs as a process ends, handlers of on_exit alone learn its exit code */
+
+#ifdef __GLIBC__
+static char last_line[1024];
+
+static void say_last_line(int status, void *unused) {
+    if (status == 0 && write(STDERR_FILENO, last_line, strlen(last_line)) < 0)
+        return; /* nobody reads it */
+}
+
+static PyObject *say_after_success(PyObject *module, PyObject *text) {
+    if (!PyBytes_Check(text)) return PyErr_SetString(PyExc_TypeError, "the text must be bytes"), NULL;
+    strncpy(last_line, PyBytes_AS_STRING(text), sizeof last_line - 1);
+    if (on_exit(say_last_line, NULL)) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+#endif
+
+static PyMethodDef functions[] = {
+#ifdef __GLIBC__
+    METHOD("say_after_success", say_after_success, METH_O),
+#endif
+    METHOD("nexts_on_the_stack", nexts_on_the_stack, METH_NOARGS),
+    {NULL},
+};
+
+/* ---- SampleClock: the fetches of one process, and the samples of each */
+
+#define MAX_INDEX ((int64_t)1 << 62)
+
+typedef struct { /* what every sample touches lies together */
+    PyObject_HEAD
+    char *ring; /* while a fetch goes on */
+    int64_t samples, count, slow_index, slow_ns, sample_since_ns;
+    int64_t worker, loader, capacity, ordinal, collate_since_ns, began_ns, began_cpu_ns, ended_ns;
+    char armed;
+    PyObject *writer, *numbers, *weigh;
+    Py_buffer view;
+} Samples;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *indices; /* an iterator */
+    Samples *clock;
+    int64_t since, slow_ns, named, count;
+    char counted, reading;
+} Walk;
+
+typedef struct {
+    PyListObject list;
+    Samples *clock;
+    char counted;
+} Indices;
+
+static PyTypeObject SamplesType, WalkType, IndicesType;
+
+static int64_t name_of(PyObject *index) {
+    int overflow;
+    int64_t number;
+    if (!PyLong_CheckExact(index))
+        return UNKNOWN;
+    number = PyLong_AsLongLongAndOverflow(index, &overflow);
+    return overflow || number >= MAX_INDEX || number <= -MAX_INDEX ? UNKNOWN : number;
+}
+
+/* The ring's memory as it is now: a forked child's writer has another. */
+static int samples_hold(Samples *self) {
+    PyObject *memory;
+    int failed = 0;
+    if (self->writer == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "the clock has no ring");
+        return -1;
+    }
+    if ((memory = PyObject_GetAttr(self->writer, s_memory)) == NULL)
+        return -1;
+    if (self->ring == NULL || self->view.obj != memory)
+        failed = memory_hold(&self->view, &self->ring, memory, HEADER_BYTES + (Py_ssize_t)self->capacity * SLOT_FIELDS * 8);
+    Py_DECREF(memory);
+    return failed;
+}
+
+static void show_sample(char *ring, int64_t index, int64_t since) {
+    show(ring, SAMPLE_WORD + 1, 0); /* being written */
+    show(ring, SAMPLE_WORD, index);
+    show(ring, SAMPLE_WORD + 1, since);
+}
+
+static PyObject *walk_next(Walk *self) {
+    int64_t now = MONOTONIC(), took = now - self->since;
+    PyObject *index, *indices = self->indices;
+    Samples *clock = self->clock;
+    if (indices == NULL || clock == NULL) /* garbage collection has cleared it */
+        return NULL;
+    if (self->reading) {
+        if (took > self->slow_ns) {
+            clock->slow_ns = self->slow_ns = took;
+            clock->slow_index = self->named;
+        }
+        clock->count = ++self->count;
+        self->reading = 0;
+    }
+    Py_INCREF(indices);
+    index = PyIter_Next(indices);
+    Py_DECREF(indices);
+    if (index == NULL || (clock = self->clock) == NULL)
+        return index;
+    self->reading = 1;
+    self->named = self->counted ? clock->samples + self->count : name_of(index);
+    clock->sample_since_ns = self->since = now;
+    if (clock->ring != NULL) /* else its fetch is over */
+        show_sample(clock->ring, self->named, now);
+    return index;
+}
+
+static int walk_traverse(Walk *self, visitproc visit, void *arg) {
+    Py_VISIT(self->indices);
+    Py_VISIT(self->clock);
+    return 0;
+}
+
+static int walk_clear(Walk *self) {
+    Py_CLEAR(self->indices);
+    Py_CLEAR(self->clock);
+    return 0;
+}
+
+static void walk_dealloc(Walk *self) {
+    PyObject_GC_UnTrack(self);
+    walk_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyTypeObject WalkType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent.hot._hot.Walk",
+    .tp_basicsize = sizeof(Walk),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_dealloc = (destructor)walk_dealloc,
+    .tp_traverse = (traverseproc)walk_traverse,
+    .tp_clear = (inquiry)walk_clear,
+    .tp_iter = PyObject_SelfIter,
+    .tp_iternext = (iternextfunc)walk_next,
+};
+
+/* `indices` is an iterator. */
+static PyObject *walk_of(Samples *clock, PyObject *indices, int counted) {
+    Walk *walk = (Walk *)PyType_GenericAlloc(&WalkType, 0);
+    if (walk == NULL)
+        return NULL;
+    walk->indices = Py_NewRef(indices);
+    walk->clock = (Samples *)Py_NewRef((PyObject *)clock);
+    walk->counted = (char)counted;
+    walk->slow_ns = UNKNOWN;
+    return (PyObject *)walk;
+}
+
+static PyObject *samples_walk(Samples *self, PyObject *const *args, Py_ssize_t count) {
+    if (count != 2 || !PyIter_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "walk takes an iterator of indices and whether samples are counted");
+        return NULL;
+    }
+    return walk_of(self, args[0], args[1] == Py_True);
+}
+
+static PyObject *indices_iter(Indices *self) {
+    PyObject *answer, *indices = PyList_Type.tp_iter((PyObject *)self);
+    Samples *clock = self->clock;
+    if (indices == NULL || clock == NULL) /* a copy, or cleared by garbage collection */
+        return indices;
+    answer = walk_of(clock, indices, self->counted);
+    Py_DECREF(indices);
+    return answer;
+}
+
+static int indices_traverse(Indices *self, visitproc visit, void *arg) {
+    Py_VISIT(self->clock);
+    return PyList_Type.tp_traverse((PyObject *)self, visit, arg);
+}
+
+static int indices_clear(Indices *self) {
+    Py_CLEAR(self->clock);
+    return PyList_Type.tp_clear((PyObject *)self);
+}
+
+static void indices_dealloc(Indices *self) {
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(self->clock);
+    PyList_Type.tp_dealloc((PyObject *)self);
+}
+
+/* Copies and pickles are lists. */
+static PyObject *indices_reduce(PyObject *self, PyObject *unused) {
+    PyObject *items = PyList_GetSlice(self, 0, PyList_GET_SIZE(self));
+    return items == NULL ? NULL : Py_BuildValue("(O(N))", (PyObject *)&PyList_Type, items);
+}
+
+static PyMethodDef indices_methods[] = {
+    METHOD("__reduce__", indices_reduce, METH_NOARGS),
+    {NULL},
+};
+
+static PyTypeObject IndicesType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent.hot._hot.TimedIndices",
+    .tp_basicsize = sizeof(Indices),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_dealloc = (destructor)indices_dealloc,
+    .tp_traverse = (traverseproc)indices_traverse,
+    .tp_clear = (inquiry)indices_clear,
+    .tp_iter = (getiterfunc)indices_iter,
+    .tp_methods = indices_methods,
+};
+
+static PyObject *timed_indices(Samples *clock, PyObject *indices, int counted) {
+    Indices *timed = (Indices *)IndicesType.tp_alloc(&IndicesType, 0);
+    if (timed == NULL)
+        return NULL;
+    if (PyList_SetSlice((PyObject *)timed, 0, 0, indices) < 0) {
+        Py_DECREF(timed);
+        return NULL;
+    }
+    timed->clock = (Samples *)Py_NewRef((PyObject *)clock);
+    timed->counted = (char)counted;
+    return (PyObject *)timed;
+}
+
+static PyObject *begin_fetch(Samples *self, long reads, PyObject *indices) {
+    int64_t now = MONOTONIC(), index = UNKNOWN;
+    PyObject *handed = NULL;
+    self->began_ns = now;
+    self->began_cpu_ns = 0;
+    self->slow_index = self->slow_ns = self->collate_since_ns = UNKNOWN;
+    self->count = self->sample_since_ns = 0;
+    if (samples_hold(self) < 0)
+        return NULL;
+    if (reads == ONE || reads == ONE_COUNTED) {
+        self->count = 1;
+        self->slow_index = index = reads == ONE ? name_of(indices) : self->samples;
+        self->sample_since_ns = now;
+    } else if (PyList_CheckExact(indices)) {
+        if (reads == AT_ONCE)
+            self->count = PyList_GET_SIZE(indices);
+        else if ((reads == EACH || reads == EACH_COUNTED) &&
+                 (handed = timed_indices(self, indices, reads == EACH_COUNTED)) == NULL)
+            return NULL;
+    }
+    if (self->ring != NULL) { /* else garbage collection ran, and somebody's finalizer ended the fetch */
+        if (index != UNKNOWN)
+            show_sample(self->ring, index, now);
+        if (self->worker >= 0)
+            show(self->ring, FETCH_WORD, now);
+    }
+    /* a system call, and nobody asks where the time of a short fetch on the training thread went */
+    if (self->worker >= 0 || self->armed)
+        self->began_cpu_ns = THREAD_CPU();
+    return handed != NULL ? handed : Py_NewRef(indices);
+}
+
+static void begin_collate(Samples *self) {
+    int64_t now = MONOTONIC();
+    if (self->sample_since_ns && self->slow_ns == UNKNOWN) /* one sample without a list */
+        self->slow_ns = now - self->sample_since_ns;
+    self->collate_since_ns = now;
+    if (self->ring == NULL)
+        return;
+    if (samples_hold(self) < 0) {
+        PyErr_Clear(); /* the end of the fetch will say so */
+        return;
+    }
+    if (self->worker >= 0) {
+        show(self->ring, SAMPLES_WORD, self->samples + self->count);
+        show(self->ring, COLLATE_WORD, now);
+    }
+    show_sample(self->ring, UNKNOWN, UNKNOWN);
+}
+
+/* The memory is held. */
+static void rest(Samples *self) {
+    int64_t now = MONOTONIC();
+    self->samples += self->count;
+    self->count = 0;
+    self->ended_ns = now;
+    show_sample(self->ring, UNKNOWN, UNKNOWN);
+    if (self->worker >= 0) {
+        show(self->ring, BATCHES_WORD, self->ordinal);
+        show(self->ring, SAMPLES_WORD, self->samples);
+        show(self->ring, IDLE_WORD, now);
+        show(self->ring, FETCH_WORD, UNKNOWN);
+        show(self->ring, COLLATE_WORD, UNKNOWN);
+    }
+    memory_drop(&self->view, &self->ring);
+}
+
+static int end_fetch(Samples *self, PyObject *batch) {
+    int64_t now = MONOTONIC(), cpu = self->began_cpu_ns ? THREAD_CPU() - self->began_cpu_ns : UNKNOWN;
+    int64_t number, bytes, *slot;
+    PyObject *value, *numbers;
+    self->armed = now - self->began_ns > CPU_CLOCK_ABOVE_NS;
+    if (number_and_release(call(self->weigh, batch), &bytes) < 0)
+        return -1;
+    numbers = Py_XNewRef(self->numbers);
+    value = numbers != NULL ? PyIter_Next(numbers) : NULL;
+    Py_XDECREF(numbers);
+    if (number_and_release(value, &number) < 0 || number < 1 || samples_hold(self) < 0) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "records are numbered from 1");
+        return -1;
+    }
+    slot = (int64_t *)(self->ring + HEADER_BYTES) + (number - 1) % self->capacity * SLOT_FIELDS;
+    slot[0] = number;
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    slot[1] = FETCH;
+    slot[2] = self->loader; /* in the order of RECORD_FIELDS */
+    slot[3] = self->worker;
+    slot[4] = self->ordinal;
+    slot[5] = self->began_ns;
+    slot[6] = now - self->began_ns;
+    slot[7] = self->collate_since_ns != UNKNOWN ? now - self->collate_since_ns : UNKNOWN;
+    slot[8] = cpu;
+    slot[9] = self->began_ns - self->ended_ns;
+    slot[10] = self->count ? self->count : UNKNOWN;
+    slot[11] = self->slow_index;
+    slot[12] = self->slow_ns;
+    slot[13] = bytes;
+    memset(slot + 14, 0, 7 * sizeof *slot);
+    __atomic_store_n(slot + 21, number, __ATOMIC_RELEASE);
+    show(self->ring, CURSOR_WORD, number);
+    self->ordinal++;
+    rest(self);
+    return 0;
+}
+
+static int end_without(Samples *self) {
+    if (samples_hold(self) < 0)
+        return -1;
+    rest(self);
+    return 0;
+}
+
+static PyObject *samples_begin(Samples *self, PyObject *const *args, Py_ssize_t count) {
+    long reads;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "begin takes how the fetcher reads and the indices");
+        return NULL;
+    }
+    reads = PyLong_AsLong(args[0]);
+    return reads == -1 && PyErr_Occurred() ? NULL : begin_fetch(self, reads, args[1]);
+}
+
+static PyObject *samples_collate(Samples *self, PyObject *unused) {
+    begin_collate(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *samples_end(Samples *self, PyObject *batch) {
+    return end_fetch(self, batch) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *samples_idle(Samples *self, PyObject *unused) {
+    return end_without(self) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static int samples_traverse(Samples *self, visitproc visit, void *arg) {
+    Py_VISIT(self->view.obj);
+    Py_VISIT(self->writer);
+    Py_VISIT(self->numbers);
+    Py_VISIT(self->weigh);
+    return 0;
+}
+
+static int samples_clear(Samples *self) {
+    memory_drop(&self->view, &self->ring);
+    Py_CLEAR(self->writer);
+    Py_CLEAR(self->numbers);
+    Py_CLEAR(self->weigh);
+    return 0;
+}
+
+static void samples_dealloc(Samples *self) {
+    PyObject_GC_UnTrack(self);
+    samples_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static int samples_init(Samples *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"ring", "loader", "worker", "weigh", NULL};
+    PyObject *writer, *weigh, *numbers, *capacity;
+    long long loader, worker;
+    int64_t slots;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OLLO", names, &writer, &loader, &worker, &weigh))
+        return -1;
+    samples_clear(self);
+    if ((numbers = PyObject_GetAttrString(writer, "numbers")) == NULL)
+        return -1;
+    capacity = PyIter_Check(numbers) ? PyObject_GetAttrString(writer, "capacity") : NULL;
+    if (number_and_release(capacity, &slots) < 0 || slots < 1 || slots > CAPACITY) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "that is no ring to write");
+        Py_DECREF(numbers);
+        return -1;
+    }
+    self->numbers = numbers;
+    self->writer = Py_NewRef(writer);
+    self->weigh = Py_NewRef(weigh);
+    self->capacity = slots;
+    self->loader = loader;
+    self->worker = worker;
+    self->samples = self->count = self->sample_since_ns = self->ordinal = 0;
+    self->slow_index = self->slow_ns = self->collate_since_ns = UNKNOWN;
+    self->armed = 1;
+    self->began_ns = self->ended_ns = MONOTONIC();
+    return 0;
+}
+
+static PyMemberDef samples_members[] = {
+    INTEGER(Samples, samples), INTEGER(Samples, count),           INTEGER(Samples, slow_index), INTEGER(Samples, loader),
+    INTEGER(Samples, slow_ns), INTEGER(Samples, sample_since_ns), INTEGER(Samples, ordinal),    INTEGER(Samples, worker),
+    {NULL},
+};
+
+static PyMethodDef samples_methods[] = {
+    METHOD("begin", samples_begin, METH_FASTCALL),
+    METHOD("collate", samples_collate, METH_NOARGS),
+    METHOD("end", samples_end, METH_O),
+    METHOD("idle", samples_idle, METH_NOARGS),
+    METHOD("walk", samples_walk, METH_FASTCALL),
+    {NULL},
+};
+
+static PyTypeObject SamplesType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent.hot._hot.SampleClock",
+    .tp_basicsize = sizeof(Samples),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)samples_init,
+    .tp_dealloc = (destructor)samples_dealloc,
+    .tp_traverse = (traverseproc)samples_traverse,
+    .tp_clear = (inquiry)samples_clear,
+    .tp_members = samples_members,
+    .tp_methods = samples_methods,
+};
+
+/* ---- TimedFetch: fetch of a watched fetcher */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *call, *guard, *caught;
+} Fetch;
+
+static int is_tripped(Fetch *self) {
+    PyObject *answer, *guard = Py_XNewRef(self->guard);
+    int tripped;
+    if (guard == NULL)
+        return 1;
+    answer = PyObject_GetAttr(guard, s_tripped);
+    Py_DECREF(guard);
+    if (answer == NULL)
+        return -1;
+    tripped = answer == Py_True;
+    Py_DECREF(answer);
+    return tripped;
+}
+
+/* What is handed to the fetcher in place of its indices. */
+static PyObject *begin_as_told(Samples *clock, PyObject *fetcher, PyObject *indices) {
+    int64_t reads;
+    if (number_and_release(PyObject_GetAttr(fetcher, s_reads), &reads) < 0)
+        return NULL;
+    return begin_fetch(clock, (long)reads, indices);
+}
+
+static PyObject *fetch_timed(Fetch *self, Samples *clock, PyObject *fetcher, PyObject *indices) {
+    PyObject *answer, *type, *error, *trace, *function, *handed = begin_as_told(clock, fetcher, indices);
+    if (handed == NULL) {
+        if (hand_over(self->caught, (PyObject *)clock, 0) < 0)
+            return NULL;
+        handed = Py_NewRef(indices);
+    }
+    function = Py_XNewRef(self->call);
+    if (function == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "a field of the hot path is not set");
+        answer = NULL;
+    } else {
+        PyObject *const both[] = {fetcher, handed};
+        answer = PyObject_Vectorcall(function, both, 2, NULL);
+    }
+    Py_XDECREF(function);
+    Py_DECREF(handed);
+    if (answer != NULL) {
+        if (end_fetch(clock, answer) < 0 && hand_over(self->caught, (PyObject *)clock, 0) < 0)
+            Py_CLEAR(answer);
+        return answer;
+    }
+    PyErr_Fetch(&type, &error, &trace);
+    if (end_without(clock) < 0 && hand_over(self->caught, (PyObject *)clock, 0) < 0) {
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(trace);
+    } else {
+        PyErr_Restore(type, error, trace);
+    }
+    return NULL;
+}
+
+static PyObject *fetch_call(Fetch *self, PyObject *const *args, size_t count, PyObject *names) {
+    PyObject *clock, *answer, *function;
+    int tripped = is_tripped(self);
+    if (tripped < 0)
+        return NULL;
+    if (!tripped && PyVectorcall_NARGS(count) == 2 && names == NULL) {
+        if ((clock = PyObject_GetAttr(args[0], s_loaderwatch)) == NULL)
+            return NULL;
+        if (PyObject_TypeCheck(clock, &SamplesType)) {
+            answer = fetch_timed(self, (Samples *)clock, args[0], args[1]);
+            Py_DECREF(clock);
+            return answer;
+        }
+        Py_DECREF(clock);
+    }
+    if ((function = Py_XNewRef(self->call)) == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "a field of the hot path is not set");
+        return NULL;
+    }
+    answer = PyObject_Vectorcall(function, args, PyVectorcall_NARGS(count), names);
+    Py_DECREF(function);
+    return answer;
+}
+
+static int fetch_init(Fetch *self, PyObject *args, PyObject *kwargs) {
+    PyObject *call, *guard, *caught;
+    if (!PyArg_ParseTuple(args, "OOO", &call, &guard, &caught))
+        return -1;
+    Py_XSETREF(self->call, Py_NewRef(call));
+    Py_XSETREF(self->guard, Py_NewRef(guard));
+    Py_XSETREF(self->caught, Py_NewRef(caught));
+    self->vectorcall = (vectorcallfunc)fetch_call;
+    return 0;
+}
+
+static int fetch_traverse(Fetch *self, visitproc visit, void *arg) {
+    Py_VISIT(self->call);
+    Py_VISIT(self->guard);
+    Py_VISIT(self->caught);
+    return 0;
+}
+
+static int fetch_clear(Fetch *self) {
+    Py_CLEAR(self->call);
+    Py_CLEAR(self->guard);
+    Py_CLEAR(self->caught);
+    return 0;
+}
+
+static void fetch_dealloc(Fetch *self) {
+    PyObject_GC_UnTrack(self);
+    fetch_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyTypeObject FetchType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent.hot._hot.TimedFetch",
+    .tp_basicsize = sizeof(Fetch),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_vectorcall_offset = offsetof(Fetch, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_descr_get = next_of,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)fetch_init,
+    .tp_dealloc = (destructor)fetch_dealloc,
+    .tp_traverse = (traverseproc)fetch_traverse,
+    .tp_clear = (inquiry)fetch_clear,
+};
+
+/* ---- NotedCollate: collate_fn of a watched fetcher, which is looked up right before it is called */
+
+static PyObject *noted_get(PyObject *self, PyObject *fetcher, PyObject *type) {
+    PyObject *clock, *function, *fields;
+    if (fetcher == NULL)
+        return Py_NewRef(self);
+    if ((fields = PyObject_GenericGetDict(fetcher, NULL)) == NULL)
+        return NULL;
+    clock = Py_XNewRef(PyDict_GetItemWithError(fields, s_loaderwatch)); /* that is borrowed */
+    if (clock != NULL && PyObject_TypeCheck(clock, &SamplesType))
+        begin_collate((Samples *)clock);
+    Py_XDECREF(clock);
+    function = PyErr_Occurred() ? NULL : Py_XNewRef(PyDict_GetItemWithError(fields, s_collate_fn));
+    Py_DECREF(fields);
+    if (function == NULL && !PyErr_Occurred())
+        PyErr_SetObject(PyExc_AttributeError, s_collate_fn);
+    return function;
+}
+
+static int noted_set(PyObject *self, PyObject *fetcher, PyObject *function) {
+    PyObject *fields = PyObject_GenericGetDict(fetcher, NULL);
+    int failed;
+    if (fields == NULL)
+        return -1;
+    failed = function != NULL ? PyDict_SetItem(fields, s_collate_fn, function) : PyDict_DelItem(fields, s_collate_fn);
+    Py_DECREF(fields);
+    return failed;
+}
+
+static PyTypeObject NotedType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent.hot._hot.NotedCollate",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_descr_get = noted_get,
+    .tp_descr_set = noted_set,
+    .tp_new = PyType_GenericNew,
+};
+
+/* ---- the module */
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "loaderwatch.agent.hot._hot", NULL, -1, functions};
+
+static int intern(PyObject **name, const char *text) { return (*name = PyUnicode_InternFromString(text)) == NULL ? -1 : 0; }
+
+PyMODINIT_FUNC PyInit__hot(void) {
+    PyObject *made, *layout;
+    if (intern(&s_task_info, "_task_info") || intern(&s_tasks_outstanding, "_tasks_outstanding") ||
+        intern(&s_rcvd_idx, "_rcvd_idx") || intern(&s_request, "request") || intern(&s_deliver, "deliver") ||
+        intern(&s_is_cpu, "is_cpu") || intern(&s_moved, "moved") ||
+        intern(&s_look_at_output, "look_at_output") || intern(&s_loaderwatch, "_loaderwatch") ||
+        intern(&s_reads, "_loaderwatch_reads") || intern(&s_tripped, "tripped") || intern(&s_memory, "memory") ||
+        intern(&s_collate_fn, "collate_fn"))
+        return NULL;
+    IndicesType.tp_base = &PyList_Type;
+    if (PyType_Ready(&ClockType) < 0 || PyType_Ready(&PassType) < 0 || PyType_Ready(&WalkType) < 0 || PyType_Ready(&NextType) < 0 ||
+        PyType_Ready(&SamplesType) < 0 || PyType_Ready(&IndicesType) < 0 || PyType_Ready(&FetchType) < 0 ||
+        PyType_Ready(&NotedType) < 0 || (made = PyModule_Create(&module)) == NULL)
+        return NULL;
+    layout = Py_BuildValue("(Liiiiiiiiiiiiiiiiiiiiiiiiii)", (long long)UNKNOWN, ENDING, STEP, SHORT_STEP, FETCH, SLOT_FIELDS, HEADER_BYTES, CAPACITY,
+                           WORDS_AT, CURSOR_WORD, BATCH_WORD, AWAITED_WORD, WAIT_WORD, STEP_WORD, FORWARD_WORD, BACKWARD_WORD,
+                           OPTIMIZER_WORD, TEARDOWN_WORD, IDLE_WORD, FETCH_WORD, COLLATE_WORD, BATCHES_WORD, STEPS_WORD,
+                           SAMPLES_WORD, SAMPLE_WORD, CPU_CLOCK_ABOVE_NS, LOOK_EVERY);
+    if (layout == NULL || PyModule_AddObject(made, "LAYOUT", layout) < 0) {
+        Py_XDECREF(layout);
+        Py_DECREF(made);
+        return NULL;
+    }
+    if (PyModule_AddObject(made, "PhaseClock", Py_NewRef((PyObject *)&ClockType)) < 0 ||
+        PyModule_AddObject(made, "Pass", Py_NewRef((PyObject *)&PassType)) < 0 ||
+        PyModule_AddObject(made, "timed_next", Py_NewRef((PyObject *)&NextType)) < 0 ||
+        PyModule_AddObject(made, "SampleClock", Py_NewRef((PyObject *)&SamplesType)) < 0 ||
+        PyModule_AddObject(made, "TimedIndices", Py_NewRef((PyObject *)&IndicesType)) < 0 ||
+        PyModule_AddObject(made, "timed_fetch", Py_NewRef((PyObject *)&FetchType)) < 0 ||
+        PyModule_AddObject(made, "noted_collate", Py_NewRef((PyObject *)&NotedType)) < 0) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    return made;
+}

@@ -1,0 +1,21 @@
+from collections.abc import Callable
+from typing import Any, Final
+
+from loaderwatch.agent.hot.plain import Pass, PhaseClock, SampleClock
+
+LAYOUT: Final[tuple[int, ...]]
+
+class timed_next:
+    def __init__(
+        self,
+        call: Callable[[Any], Any],
+        caught: Callable[[Any, BaseException], None],
+        failed: Callable[[Any, BaseException], None],
+    ) -> None: ...
+    def __call__(self, iterator: Any) -> Any: ...
+
+def nexts_on_the_stack() -> int: ...
+def say_after_success(text: bytes, /) -> None:
+    """Write a line to stderr when this process has ended with exit code 0; not there without glibc."""
+
+__all__ = ["LAYOUT", "Pass", "PhaseClock", "SampleClock", "nexts_on_the_stack", "timed_next"]

@@ -1,0 +1,75 @@
+"""``fetch`` and ``collate_fn`` of a watched fetcher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from loaderwatch.agent.guard import guard
+from loaderwatch.agent.hot.nexts import Seam
+
+
+class Tripwire(Protocol):
+    """The guard, so far as it is asked here."""
+
+    tripped: bool
+
+
+def timed_fetch(call: Callable[..., Any], guard: Tripwire, caught: Seam) -> Callable[..., Any]:
+    """``fetch`` that tells the clock in ``self._loaderwatch`` about each call of the fetcher's own ``fetch``.
+
+    Args:
+        call: the fetcher's own.
+        guard: while it has tripped, nothing is told.
+        caught: takes the clock and what was raised in our lines; what it does not raise again is over.
+    """
+
+    def fetch(self: Any, *arguments: Any, **named: Any) -> Any:
+        if guard.tripped or named or len(arguments) != 1:
+            return call(self, *arguments, **named)
+        clock = self._loaderwatch
+        (handed,) = arguments
+        try:
+            handed = clock.begin(self._loaderwatch_reads, handed)
+        except BaseException as error:  # noqa: BLE001 - the guard's seam
+            caught(clock, error)
+        try:
+            batch = call(self, handed)
+        except BaseException:
+            try:
+                clock.idle()
+            except BaseException as error:  # noqa: BLE001 - the guard's seam
+                caught(clock, error)
+            raise
+        try:
+            clock.end(batch)
+        except BaseException as error:  # noqa: BLE001 - the guard's seam
+            caught(clock, error)
+        return batch
+
+    return fetch
+
+
+class noted_collate:
+    """``collate_fn`` is looked up right before it is called: that is when collating begins."""
+
+    def __get__(self, fetcher: Any, owner: Any = None) -> Any:
+        if fetcher is None:
+            return self
+        fields = fetcher.__dict__
+        clock = fields.get("_loaderwatch")
+        if clock is not None:
+            try:
+                clock.collate()
+            except Exception as fault:  # noqa: BLE001 - the guard's seam
+                guard.note(fault)
+        try:
+            return fields["collate_fn"]
+        except KeyError:
+            raise AttributeError("collate_fn") from None
+
+    def __set__(self, fetcher: Any, function: Any) -> None:
+        fetcher.__dict__["collate_fn"] = function
+
+    def __delete__(self, fetcher: Any) -> None:
+        del fetcher.__dict__["collate_fn"]

@@ -1,0 +1,204 @@
+"""One pass over a loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import get_ident
+from time import monotonic_ns, thread_time_ns
+from typing import TYPE_CHECKING, Any
+
+from loaderwatch.agent.hot.layout import (
+    CPU_CLOCK_ABOVE_NS,
+    ENDING,
+    STEP,
+    STEP_KIND,
+    TEARDOWN,
+    WAIT,
+    InSpan,
+    Reader,
+)
+from loaderwatch.agent.hot.phases import PhaseClock
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.ring import (
+    HEADER_BYTES,
+    MAIN_CAPACITY,
+    SHORT_STEP,
+    SLOT_BYTES,
+    pack_short_step,
+    pack_slot,
+)
+from loaderwatch.core.span import AWAITED_WORD, BATCH_WORD, CURSOR_WORD
+
+if TYPE_CHECKING:
+    from loaderwatch.agent.recorder import Recorder
+
+
+class Pass(InSpan):
+    """What the hot path keeps of one pass over a loader; ``Epoch`` is the whole of it.
+
+    Args:
+        recorder: of the process.
+        phases: the clock of the model and the optimizer, None when they are not watched.
+        numbers: of the ring's records.
+        read: reads the iterator.
+        loader: its number.
+        number: the epoch's.
+    """
+
+    __slots__ = (
+        "armed",
+        "awaited",
+        "batch",
+        "cached",
+        "cpu_ns",
+        "delivered_ns",
+        "free",
+        "limit",
+        "loader",
+        "number",
+        "numbers",
+        "phases",
+        "read",
+        "ready",
+        "recorder",
+        "step_ahead",
+        "thread",
+        "wait_cpu_ns",
+        "wait_ns",
+        "wait_since_ns",
+    )
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        phases: PhaseClock | None,
+        numbers: Iterator[int],
+        read: Reader,
+        loader: int,
+        number: int,
+    ) -> None:
+        self.recorder = recorder
+        self.phases = phases
+        self.numbers = numbers
+        self.read = read
+        self.free: Callable[[], int] | None = None  # of the usual iterator, which is read right here
+        self.limit = 0
+        self.loader = loader
+        self.number = number
+        # the batch at hand, and the wait for it:
+        self.batch = -1
+        self.delivered_ns = 0  # 0: no step is open
+        self.wait_since_ns = 0
+        self.wait_ns = 0
+        self.cpu_ns = 0  # the CPU clock when the wait began; 0: not read
+        self.wait_cpu_ns = UNKNOWN
+        self.ready = self.cached = self.awaited = UNKNOWN  # when the wait began
+        self.armed = True  # the next wait is to read the CPU clock
+        # while live:
+        self.thread = 0  # the one that may take the hot path; 0: nobody, something special is going on
+        self.memory = None  # set while it is on the hot path
+        self.step_ahead = 0  # the step's number, less the batch's
+
+    def request(self, iterator: Any, now: int) -> None:
+        """``next(loader)`` was entered, not on the hot path."""
+        raise NotImplementedError
+
+    def deliver(self) -> None:
+        """The batch is there, not on the hot path."""
+        raise NotImplementedError
+
+    def enter(self, iterator: Any) -> bool:
+        """``next(loader)`` was entered; whether on the hot path (another thread may not be, on the same iterator)."""
+        now = monotonic_ns()
+        memory = self._memory
+        if memory is None or self.thread != get_ident():
+            self.request(iterator, now)
+            return False
+        batch = self.batch
+        delivered = self.delivered_ns
+        number = next(self.numbers)
+        phases = self.phases
+        if phases is None:
+            pack_short_step(
+                memory,
+                HEADER_BYTES + (number - 1) % MAIN_CAPACITY * SLOT_BYTES,
+                number,
+                SHORT_STEP,  # its fields in the order of RECORD_FIELDS
+                self.loader,
+                self.number,
+                batch,
+                self.step_ahead + batch,
+                self.wait_since_ns,
+                self.wait_ns,
+                self.wait_cpu_ns,
+                self.ready,
+                self.cached,
+                self.awaited,
+                now - delivered,
+                number,
+            )
+        else:
+            h2d, forward, backward, optimizer, steps, collective = phases.take()
+            pack_slot(
+                memory,
+                HEADER_BYTES + (number - 1) % MAIN_CAPACITY * SLOT_BYTES,
+                number,
+                STEP_KIND,
+                self.loader,
+                self.number,
+                batch,
+                phases.steps_finished if phases.has_optimizer else self.step_ahead + batch,
+                self.wait_since_ns,
+                self.wait_ns,
+                self.wait_cpu_ns,
+                self.ready,
+                self.cached,
+                self.awaited,
+                now - delivered,
+                h2d,
+                forward,
+                backward,
+                optimizer,
+                0,
+                0,
+                steps,
+                collective,
+                number,
+            )
+        self._words[CURSOR_WORD] = number
+        self.wait_since_ns = now
+        self.delivered_ns = 0  # before anything can fail: the step is recorded
+        free = self.free
+        if free is None:
+            ready, cached, awaited = self.read(iterator)
+        else:
+            tasks = iterator._task_info
+            ready = self.limit - free()
+            cached = len(tasks) - iterator._tasks_outstanding
+            awaited = tasks[iterator._rcvd_idx][0] if tasks else ENDING
+        self.ready, self.cached, self.awaited = ready, cached, awaited
+        words = (
+            self._words
+        )  # nowhere, if a signal handler or another thread ran in between and has published something
+        words[BATCH_WORD] = batch + 1
+        words[AWAITED_WORD] = awaited
+        words[WAIT if awaited != ENDING else TEARDOWN] = now
+        if self.armed or not ready:
+            self.cpu_ns = thread_time_ns()
+        return True
+
+    def leave(self) -> None:
+        """The batch is there, after an ``enter`` on the hot path."""
+        if not self.thread:
+            self.deliver()
+            return
+        cpu = UNKNOWN
+        if self.cpu_ns:
+            cpu = thread_time_ns() - self.cpu_ns
+            self.cpu_ns = 0
+        arrived = monotonic_ns()
+        self._words[STEP] = self.delivered_ns = arrived
+        self.wait_ns = wait = arrived - self.wait_since_ns
+        self.wait_cpu_ns = cpu
+        self.armed = wait > CPU_CLOCK_ABOVE_NS
+        self.batch += 1

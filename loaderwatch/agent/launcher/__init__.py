@@ -1,0 +1,1 @@
+"""Watching a script whose code says nothing of loaderwatch: how it is started, and what is put on its path."""

@@ -1,0 +1,108 @@
+"""``python -m loaderwatch.agent.launcher.bootstrap [-m] SCRIPT ARGS``: runs somebody's script for the doctor.
+
+LOADERWATCH_DOCTOR in the environment is ``FOLDER:FD``. The script runs up to the first batch of its training, and a report of
+its loaders goes to the folder.
+"""
+
+from __future__ import annotations
+
+import builtins
+import faulthandler
+import importlib.util
+import os
+import runpy
+import sys
+import traceback
+import zipfile
+from collections.abc import Sequence
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+from loaderwatch.agent.doctor.inspection import Inspection
+from loaderwatch.agent.launcher.ondemand import DOCTOR
+
+try:
+    import resource
+except ImportError:  # Windows, which writes no core files
+    resource = None  # type: ignore[assignment]
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the script; its exceptions and its exit are its own."""
+    as_module = argv[0] == "-m"
+    target, arguments = (argv[1], argv[2:]) if as_module else (argv[0], argv[1:])
+    sys.argv = [target, *arguments]
+    folder, _, leash = os.environ.pop(DOCTOR).rpartition(":")
+    inspection = Inspection(target, Path(folder), int(leash))
+    inspection.install()
+    faulthandler.enable()  # where it stands, when it is stopped for taking too long
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    try:
+        _run(target, as_module)
+    except SystemExit as ended:
+        inspection.ended(f"exit code {ended.code}" if ended.code else "")
+        raise
+    except BaseException as error:  # noqa: BLE001 - however it ends, that is the answer
+        inspection.ended(f"{type(error).__name__}: {error}")
+        _print_from_script(error)
+        raise SystemExit(1) from None
+    inspection.ended("")
+
+
+def _print_from_script(error: BaseException) -> None:
+    """The traceback without what ran the script."""
+    trace = error.__traceback__
+    while trace is not None and (
+        trace.tb_frame.f_code.co_filename == __file__ or trace.tb_frame.f_globals.get("__name__") == "runpy"
+    ):
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)
+
+
+def _run(target: str, as_module: bool) -> None:
+    if as_module:
+        _check_module(target)
+        runpy.run_module(target, run_name="__main__", alter_sys=True)
+        return
+    sys.path[0] = str(Path(target).resolve().parent)
+    if zipfile.is_zipfile(target) or target.endswith(".pyc"):
+        runpy.run_path(target, run_name="__main__")
+    else:
+        _run_source(target)
+
+
+def _run_source(target: str) -> None:
+    """As Python runs a script: ``__file__`` absolute, links kept, and ``sys.argv[0]`` as given, of which runpy makes one thing."""
+    path = os.path.abspath(target)  # noqa: PTH100 - the same
+    loader = SourceFileLoader("__main__", path)
+    code = loader.source_to_code(loader.get_data(path), path)
+    module = ModuleType("__main__")
+    module.__dict__.update(__file__=path, __loader__=loader, __cached__=None, __builtins__=builtins)
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)
+
+
+def _check_module(name: str) -> None:
+    """Say what ``python -m`` says of a module that there is not, and leave as it does."""
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # its package was found, and lacks something itself
+        what = f"Error while finding module specification for {name!r} ({type(error).__name__}: {error})"
+        sys.stderr.write(f"{sys.executable}: {what}\n")
+        raise SystemExit(1) from None
+    missing = ""
+    if found is None:
+        missing = name
+    elif found.submodule_search_locations is not None and not importlib.util.find_spec(f"{name}.__main__"):
+        missing = f"{name}.__main__; {name!r} is a package and cannot be directly executed"
+    if missing:
+        sys.stderr.write(f"{sys.executable}: No module named {missing}\n")
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,123 @@
+"""``attach()`` at the first iteration of any DataLoader: for scripts that do not name loaderwatch themselves.
+
+Nothing happens before: a launcher, or a script without a loader, is not watched and does not even import torch for us.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from loaderwatch.agent.guard import shield
+from loaderwatch.agent.launcher.unwatched import await_end, found
+from loaderwatch.agent.loaders import construction
+from loaderwatch.agent.loaders.class_hook import EveryIter
+
+MODULE: Final = "torch.utils.data.dataloader"
+DOCTOR: Final = "LOADERWATCH_DOCTOR"
+"""``FOLDER:FD``, for the process that ``loaderwatch doctor`` starts: where its report goes, and the leash."""
+DOCTOR_FOLDER: Final = "LOADERWATCH_DOCTOR_FOLDER"
+"""The folder alone, for whatever that process starts: ranks of ``torch.multiprocessing.spawn``, launchers, daemons."""
+SITE: Final = Path(__file__).parent / "site"
+"""On PYTHONPATH it makes every Python call ``start``."""
+
+Hook = Callable[[Any], None]
+
+
+def python_path(now: str | None) -> str:
+    """A PYTHONPATH whose Pythons call ``start``."""
+    return os.pathsep.join(part for part in (str(SITE), now) if part)
+
+
+def start() -> None:
+    """What a Python does that was started by one of ours: attach at the first iteration, or report to the doctor."""
+    folder = os.environ.get(DOCTOR_FOLDER)
+    if folder is None:
+        install()
+        await_end()
+    elif DOCTOR not in os.environ:  # else it is the bootstrap, which sees to itself
+        install(_inspecting(folder))
+
+
+def install(hook: Hook | None = None) -> None:
+    """Hook into DataLoader now, or as soon as torch is imported."""
+    hook = hook or _hook
+    module = sys.modules.get(MODULE)
+    if module is not None:
+        hook(module)
+    elif not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder(hook))
+
+
+class _Finder(MetaPathFinder):
+    """Lets the other finders find the module, and hooks into it once it is loaded."""
+
+    def __init__(self, hook: Hook) -> None:
+        self._hook = hook
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != MODULE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        loader: Any = None if spec is None else spec.loader
+        if loader is None:
+            return spec
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            self._hook(module)
+
+        loader.exec_module = exec_module
+        return spec
+
+
+def _hook(module: Any) -> None:
+    shield(_hide_from_compile)()  # the first iteration, which attaches, may be inside a compiled function
+
+    def attach_first(loader: Any, own: Callable[[Any], Any]) -> Any:
+        hook.remove()
+        shield(found)()
+        import loaderwatch
+
+        loaderwatch.attach()
+        everything = sys.modules.get("loaderwatch.agent.loaders.substitutes")
+        # Without it nothing is watched, e.g. with a PyTorch that we do not know.
+        return own(loader) if everything is None else everything.arriving(loader, own)
+
+    hook = EveryIter(module.DataLoader, attach_first)
+    hook.install()
+    construction.install(module.DataLoader)
+
+
+def _hide_from_compile() -> None:
+    from loaderwatch.agent.model.compilers import hide_from_compile
+
+    hide_from_compile()
+
+
+def _inspecting(folder: str) -> Hook:
+    def hook(module: Any) -> None:
+        kind = module.DataLoader
+        own = kind.__init__
+
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            kind.__init__ = own
+            from loaderwatch.agent.doctor.inspection import Inspection
+
+            Inspection(sys.argv[0], Path(folder), None).install()
+            kind.__init__(self, *args, **kwargs)
+
+        kind.__init__ = __init__
+
+    return hook

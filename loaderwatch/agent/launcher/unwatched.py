@@ -1,0 +1,104 @@
+"""A script under ``loaderwatch run`` of which no batch was watched says so as it ends.
+
+Whatever it starts that is watched, such as the ranks that it spawns, leaves a mark in shared memory: else the process that
+started them would say so of itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from loaderwatch.agent.guard import shield
+from loaderwatch.agent.process.stderr import has_stderr
+
+SCRIPT: Final = "LOADERWATCH_SCRIPT"
+"""``PID:NAME`` of what ``loaderwatch run`` became, for itself and for all that it starts."""
+
+_found = False
+
+
+def hand_on(name: str) -> None:
+    """Say that this process is about to become a script of this name."""
+    os.environ[SCRIPT] = f"{os.getpid()}:{name}"
+
+
+def await_end() -> None:
+    """Speak up at the end of the script if nothing was found until then; nowhere else."""
+    if _is_script():
+        atexit.register(shield(_end))
+
+
+def found() -> None:
+    """Note that there is something to watch in this process."""
+    global _found
+    if _found:
+        return
+    _found = True
+    if os.environ.get(SCRIPT) and not _is_script():
+        shield(_leave_mark)()
+
+
+def _is_script() -> bool:
+    """Whether this process is what ``loaderwatch run`` became, and none that was started or forked by it."""
+    return _script()[0] == str(os.getpid())
+
+
+def _script() -> tuple[str, str]:
+    pid, _, name = os.environ.get(SCRIPT, "").partition(":")
+    return pid, name
+
+
+def _end() -> None:
+    """Run after what the script has registered with ``atexit`` itself."""
+    failed = getattr(sys, "last_value", None) is not None
+    if not _is_script() or _found or failed or not has_stderr():
+        return
+    mark = _mark()
+    if mark is None:
+        return
+    if mark.exists():
+        mark.unlink(missing_ok=True)
+        return
+    text = (
+        f"loaderwatch: {_script()[1]} iterated no DataLoader, so nothing was measured; if it reads data some other way, wrap"
+        " that iterable: loader = loaderwatch.attach(loader)\n"
+    )
+    _speaker()(text.encode(errors="replace"))
+
+
+def _speaker() -> Callable[[bytes], object]:
+    """By then a process's C library alone knows the exit code, and not on every system; elsewhere it is said with any."""
+    try:
+        from loaderwatch.agent.hot._hot import say_after_success
+    except ImportError:
+        return lambda text: os.write(2, text)
+    return say_after_success
+
+
+def _leave_mark() -> None:
+    from loaderwatch.core.files import opener, own_folder
+
+    mark = _mark()
+    if mark is not None:
+        with suppress(OSError):
+            os.close(opener(str(own_folder(mark.parent) / mark.name), os.O_WRONLY | os.O_CREAT))
+
+
+def _mark() -> Path | None:
+    """The mark's place; None where nothing is to be watched, and nothing to be said of that."""
+    # Here, because every Python that a script starts imports this module, and few get to this line.
+    from loaderwatch.core.config import load_settings
+    from loaderwatch.core.errors import ConfigError
+
+    try:
+        settings = load_settings()
+    except ConfigError:
+        return None
+    pid = _script()[0]
+    return settings.rings_dir / f"watched-{pid}" if pid.isdecimal() and not settings.disabled else None

@@ -1,0 +1,327 @@
+"""The watched DataLoader: the user's object with its class swapped for a subclass of its own class."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+from torch.utils.data import DataLoader
+
+from loaderwatch.agent.frames import leave_out_ours
+from loaderwatch.agent.guard import ask, guard, shield
+from loaderwatch.agent.loaders.epoch import Epoch
+from loaderwatch.agent.loaders.iterator import (
+    WrappedIterator,
+    is_torch_iterator,
+    reader_of,
+    unwatch_iterator,
+    watch_iterator,
+)
+from loaderwatch.agent.loaders.sampler import TimedSampler
+from loaderwatch.agent.loaders.swap import hidden_subclass
+from loaderwatch.agent.loaders.watch import Watch
+from loaderwatch.agent.workers.fetch import watch_fetcher
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import EndedBy, IterKind
+
+_classes: Final[weakref.WeakValueDictionary[type, type]] = weakref.WeakValueDictionary()
+"""By the loader's own class: not longer than somebody has a loader of it, as frameworks make a class for each."""
+_watches: Final[dict[int, tuple[weakref.ref[Any], Watch]]] = {}
+_iterators: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+
+adopt: Callable[[Any], None] | None = None
+"""Set by the session: watches a loader that appears without ``attach``, e.g. one that a framework rebuilt."""
+
+
+def watch_of(loader: object) -> Watch | None:
+    """The watch of this loader, None if it has none."""
+    entry = _watches.get(id(loader))
+    return entry[1] if entry is not None and entry[0]() is loader else None
+
+
+def is_swapped(loader: object) -> bool:
+    """Whether its class is one of ours."""
+    return type(loader) in _classes.values()
+
+
+def watched_loaders() -> list[Any]:
+    """Every DataLoader that is watched now."""
+    return [loader for ref, _ in list(_watches.values()) if (loader := ref()) is not None]
+
+
+def watch_loader(loader: Any, watch: Watch) -> None:
+    """Swap the loader's class."""
+    key = id(loader)
+    if not is_swapped(loader):
+        loader.__class__ = watched_class(type(loader))
+    _watches[key] = (weakref.ref(loader, lambda _: _watches.pop(key, None)), watch)
+    watch.reader_of = reader_of
+    _watch_kept(loader, watch)
+
+
+def release(watch: Watch) -> None:
+    """Another loader goes on with this watch: whoever iterates one of those before it, has a loader of its own."""
+    for key, (_, one) in list(_watches.items()):
+        if one is watch:
+            del _watches[key]
+
+
+def unwatch_loader(loader: Any) -> None:
+    """Give the loader and its living iterators their own classes back."""
+    _watches.pop(id(loader), None)
+    if is_swapped(loader):
+        loader.__class__ = type(loader).__bases__[0]
+
+
+def unwatch_iterators(watch: Watch) -> None:
+    """Give the living iterators of a loader their own classes back."""
+    for iterator in list(_iterators):
+        epoch = getattr(iterator, "_loaderwatch", None)
+        if epoch is not None and epoch.watch is watch:
+            epoch.end(EndedBy.BREAK, monotonic_ns(), 0)
+            unwatch_iterator(iterator)
+            _iterators.discard(iterator)
+
+
+def watched_class(base: type) -> type:
+    """The subclass that times; one for each class of loader."""
+    watched = _classes.get(base)
+    if watched is None:
+        namespace: dict[str, Any] = {
+            "__iter__": _timed_iter(base.__iter__),  # type: ignore[attr-defined]
+            "__reduce_ex__": _plain_reduce(base),
+            "worker_init_fn": _probed_init(base),
+        }
+        if hasattr(base, "_get_iterator"):
+            namespace["_get_iterator"] = _building(base._get_iterator)
+        # torchdata's StatefulDataLoader asks its sampler for more than indices; leave that one alone.
+        if isinstance(getattr(base, "_index_sampler", None), property) and not hasattr(base, "state_dict"):
+            namespace["_index_sampler"] = _timed_sampler(base._index_sampler.fget)  # type: ignore[attr-defined]
+        watched = _classes[base] = hidden_subclass(base, namespace)
+    return watched
+
+
+def _timed_iter(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    begin = shield(_begin)
+    begun = shield(_begun)
+    failed = shield(_failed)
+
+    def __iter__(self: Any) -> Any:
+        started = begin(self)
+        try:
+            iterator = call(self)
+        except BaseException as error:
+            failed(started, error)
+            raise
+        if started is None:
+            return iterator
+        watched = begun(self, started, iterator)
+        return iterator if watched is None else watched
+
+    __iter__._torchdynamo_disable = True  # type: ignore[attr-defined]  # never inlined into a compiled loop
+    return __iter__
+
+
+def _begin(loader: Any) -> Any:
+    if guard.tripped:
+        return None
+    watch = watch_of(loader)
+    if watch is None and adopt is not None:
+        adopt(loader)
+        watch = watch_of(loader)
+    if watch is None:
+        return None
+    reused = getattr(loader, "_iterator", None) if getattr(loader, "persistent_workers", False) else None
+    return watch, watch.begin(reused)
+
+
+def _begun(loader: Any, started: Any, iterator: Any) -> Any:
+    watch, epoch = started
+    epoch.workers = getattr(loader, "num_workers", 0)
+    built = [one for ref in watch.built if (one := ref()) is not None]
+    watched = iterator
+    if is_torch_iterator(iterator):
+        _watch_as(iterator, watch, epoch)
+    elif iterator is loader and built and is_torch_iterator(built[-1]):
+        _watch_as(built.pop(), watch, epoch)  # next(loader) asks that one
+    else:
+        watched = WrappedIterator(iterator, epoch)
+        if ask(lambda: hasattr(iterator, "_workers") or hasattr(iterator, "_dataset_fetcher")):
+            _note_kind(watch, epoch, iterator)  # PyTorch's own, whose base has another name in this version
+        else:
+            # Of a subclass, e.g. a generator: PyTorch's iterator is made in here, inside the first next(), or lives on.
+            if epoch.kind is IterKind.WRAPPED and epoch.workers:
+                epoch.kind = IterKind.RESET
+            watch.outers.append(epoch)
+            for one in built:
+                _note_made(watch, epoch, one)
+            _watch_kept(loader, watch, epoch)
+        _iterators.add(watched)
+    watch.begun(epoch)
+    for one in built:
+        if one is not watched and is_torch_iterator(one) and "_loaderwatch" not in vars(one):
+            _watch_as(one, watch, Epoch(watch, watch.recorder))
+    return watched
+
+
+def _watch_as(iterator: Any, watch: Watch, epoch: Epoch) -> None:
+    """Watch PyTorch's own iterator as this pass."""
+    epoch.read = reader_of(iterator)
+    _note_kind(watch, epoch, iterator)
+    watch_iterator(iterator, epoch)
+    _iterators.add(iterator)
+
+
+def _watch_kept(loader: Any, watch: Watch, outer: Epoch | None = None) -> None:
+    """Watch the iterators that a subclass keeps as its own, made before it was watched or without being asked for.
+
+    Not the one that PyTorch keeps for persistent workers, which begins anew with each pass.
+    """
+    for name, one in list(object.__getattribute__(loader, "__dict__").items()):
+        if name == "_iterator" or not is_torch_iterator(one):
+            continue
+        if "_loaderwatch" not in vars(one):
+            epoch = Epoch(watch, watch.recorder)
+            epoch.kind = IterKind.RESET  # if it has workers, they were started long ago
+            _watch_as(one, watch, epoch)
+        if outer is not None and one is watch.inner() and getattr(one, "_task_info", None):
+            outer.read_from(one)
+
+
+def _failed(started: Any, error: BaseException) -> None:
+    if started is not None:
+        watch, epoch = started
+        watch.begin_failed(epoch)
+    leave_out_ours(error)
+
+
+def _note_kind(watch: Watch, epoch: Any, iterator: Any) -> None:
+    if hasattr(iterator, "_workers"):
+        if epoch.kind is not IterKind.RESET:
+            epoch.kind = IterKind.REBUILT if watch.made_anew else IterKind.STARTED
+            watch.made_anew = False
+    elif hasattr(iterator, "_dataset_fetcher"):
+        epoch.kind = IterKind.IN_PROCESS
+        watch_fetcher(iterator._dataset_fetcher, watch.in_process_fetch())
+
+
+def _building(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    begin = shield(_begin_building)
+    built = shield(_built)
+    failed = shield(_failed)
+
+    def _get_iterator(self: Any) -> Any:
+        watch = watch_of(self)
+        if watch is None:
+            return call(self)
+        started = begin(watch)
+        before, watch.building = watch.building, True
+        try:
+            iterator = call(self)
+        except BaseException as error:
+            failed(started, error)
+            raise
+        finally:
+            watch.building = before
+        built(watch, started, iterator)
+        return iterator
+
+    return _get_iterator
+
+
+def _begin_building(watch: Watch) -> Any:
+    """``_get_iterator`` is entered: by ``iter(loader)``, or by a subclass that goes on from there as it likes."""
+    return None if guard.tripped or watch.began is not None else (watch, watch.begin_fresh())
+
+
+def _built(watch: Watch, started: Any, iterator: Any) -> None:
+    if started is None:
+        if watch.began is not None:
+            watch.built.append(weakref.ref(iterator))
+        return
+    _, epoch = started
+    watch.begun(epoch)
+    for outer in watch.outers:
+        if outer.waits:  # a generator's, inside whose next() we are
+            _note_made(watch, outer, iterator)
+            outer.read_from(iterator)
+    if is_torch_iterator(iterator):
+        epoch.workers = getattr(iterator, "_num_workers", 0)
+        _watch_as(iterator, watch, epoch)
+
+
+def _note_made(watch: Watch, outer: Epoch, iterator: Any) -> None:
+    """PyTorch's iterator was made for this pass."""
+    outer.kind = IterKind.WRAPPED
+    _note_kind(watch, outer, iterator)
+
+
+def _probed_init(base: type) -> property:
+    own = getattr(base, "worker_init_fn", None)
+
+    def read(self: Any) -> Any:
+        init = (
+            own.fget(self) if isinstance(own, property) and own.fget else self.__dict__.get("worker_init_fn")
+        )
+        watch = watch_of(self)
+        if watch is None or not watch.building or watch.make_probe is None:
+            return init
+        return shield(watch.make_probe)(watch.loader, init) or init
+
+    def write(self: Any, init: Any) -> None:
+        if isinstance(own, property) and own.fset:
+            own.fset(self, init)
+        else:
+            self.__dict__["worker_init_fn"] = init
+
+    return property(read, write)
+
+
+def _timed_sampler(own: Callable[[Any], Any]) -> property:
+    def read(self: Any) -> Any:
+        sampler = own(self)
+        watch = watch_of(self)
+        if watch is None or not watch.building:
+            return sampler
+        return TimedSampler(sampler, watch)
+
+    return property(read)
+
+
+def _plain_reduce(base: Any) -> Callable[[Any, Any], Any]:
+    """Pickles and copies are of the user's own class: a watch belongs to one object in one process."""
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        reduced = base.__reduce_ex__(self, protocol)
+        names = vars(type(self)).get("__slotnames__")
+        if names is not None and "__slotnames__" not in vars(base):
+            base.__slotnames__ = names  # copyreg notes them with the class, bare with the loader's own
+        if not isinstance(reduced, tuple):
+            return reduced
+        watched = type(self)
+        own = watched.__bases__[0]
+        function, arguments, *rest = reduced
+        arguments = tuple(own if argument is watched else argument for argument in arguments)
+        if function.__name__ == "__newobj__":
+            # pickle insists that this one makes an object of the very class it was given
+            function = own.__new__
+        return (own if function is watched else function, arguments, *rest)
+
+    return __reduce_ex__
+
+
+def is_dataloader(loader: object) -> bool:
+    """Whether its class can be swapped: an object may say of itself that it is a DataLoader without being one."""
+    return issubclass(type(loader), DataLoader)
+
+
+def held_by(loader: Any) -> Any:
+    """The DataLoader that one of accelerate's (and so of transformers') goes through; None if it is none of those.
+
+    Those answer to ``isinstance`` with the class of what they hold.
+    """
+    if is_dataloader(loader) or not isinstance(loader, DataLoader):
+        return None
+    held = getattr(loader, "base_dataloader", None)
+    return held if is_dataloader(held) else None

@@ -1,0 +1,416 @@
+"""One pass over a loader: what ``iter``, each ``next`` and the end tell the recorder.
+
+``request`` and ``deliver`` tell the whole of it. While nothing special goes on, ``Pass.enter`` and ``Pass.leave`` do the same
+faster, and leave the totals to ``settle``.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from time import thread_time_ns
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from loaderwatch.agent.hot import Pass
+from loaderwatch.agent.hot.layout import CPU_CLOCK_ABOVE_NS, ENDING
+from loaderwatch.agent.recorder import Recorder
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKind
+
+if TYPE_CHECKING:
+    from loaderwatch.agent.hot import PhaseClock
+    from loaderwatch.agent.loaders.watch import Watch
+
+
+class GpuClock(Protocol):
+    """Records events on the GPU's stream around each wait."""
+
+    def request(self) -> None:
+        """next(loader) was entered."""
+
+    def deliver(self, loader: int, epoch: int, batch: int, request_ns: int) -> None:
+        """A batch was delivered."""
+
+
+Phases: TypeAlias = tuple[int, int, int, int, int, int]
+"""As ``PhaseClock.take`` gives them."""
+_NOTHING: Final = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+_NO_STEP: Final = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0, UNKNOWN)
+
+
+def _sum(one: Phases | None, other: Phases) -> Phases:
+    if one is None:
+        return other
+    a, b, c, d, e, f = (
+        max(mine, more) if UNKNOWN in (mine, more) else mine + more
+        for mine, more in zip(one, other, strict=True)
+    )
+    return a, b, c, d, e, f
+
+
+def nothing_to_read(iterator: Any) -> tuple[int, int, int]:
+    """The reader of an iterator that tells nothing."""
+    return UNKNOWN, UNKNOWN, UNKNOWN
+
+
+class Epoch(Pass):
+    """One pass over one watched loader.
+
+    It gets its number with the first ``next``: an iterator that is made and never asked is no epoch. What a subclass of
+    DataLoader reads inside its own iterator is told by that one alone: the iterator inside is silent meanwhile.
+    """
+
+    __slots__ = (
+        "_added",
+        "_begun",
+        "_counted",
+        "_depth",
+        "_gpu",
+        "_settled",
+        "drained",
+        "ended",
+        "gap_ns",
+        "in_loop",
+        "inner",
+        "iter_cpu_ns",
+        "iter_ns",
+        "kind",
+        "off_main_thread",
+        "opened",
+        "request_ns",
+        "silent",
+        "watch",
+        "work_ns",
+        "workers",
+    )
+
+    def __init__(self, watch: Watch, recorder: Recorder) -> None:
+        super().__init__(
+            recorder, watch.phases, recorder.ring.numbers, nothing_to_read, watch.loader, watch.epochs
+        )
+        self.watch = watch
+        self.opened = False  # it has its number
+        self.silent = False  # inside the next() of another pass over the same loader, which tells of it
+        self.inner: weakref.ref[Any] | None = None  # PyTorch's iterator that this one was seen to read from
+        self._gpu: GpuClock | None = watch.gpu
+        # iter(loader), filled in by the watch:
+        self.request_ns = monotonic_ns()
+        self.iter_ns = UNKNOWN
+        self.iter_cpu_ns = UNKNOWN
+        self.kind = IterKind.WRAPPED
+        self.workers = 0
+        self.drained = 0
+        self.gap_ns = UNKNOWN
+        # the batch at hand, beside what the hot path keeps of it:
+        self.off_main_thread = 0
+        self.ended: EndedBy | None = None
+        self._begun = False
+        self.in_loop = False
+        self._added = False  # the loop took the batch for the step that it had begun with another loader's
+        self.work_ns = 0  # of its step, so far as it is known
+        self._counted: Phases | None = None  # by the clock, so far as it was taken
+        self._settled = (0, 0)  # batches and steps that the totals hold
+        self._depth = 0  # recorder.depth at the request
+
+    def step(self) -> int:
+        """The step's number: optimizer steps so far if an optimizer is watched, else batches of this loader."""
+        phases = self.phases
+        return phases.steps_finished if phases is not None and phases.has_optimizer else self.watch.batches
+
+    def settle(self) -> None:
+        """Bring the totals up to date."""
+        now = self.batch + 1, self.batch + (not self.delivered_ns)
+        if now == self._settled:
+            return
+        batches, steps = self._settled
+        self._settled = now
+        recorder = self.recorder
+        self.watch.batches += now[0] - batches
+        recorder.batches += now[0] - batches
+        if self.trains:
+            recorder.count_steps(now[1] - steps)
+
+    @property
+    def trains(self) -> bool:
+        """Whether its batches are steps of the training; an evaluation's are not."""
+        return self.watch.role == "train"
+
+    def cool(self) -> None:
+        """Leave the hot path."""
+        self.settle()
+        if self.thread:
+            self.thread = 0
+            self.memory = None
+            if not self.delivered_ns:
+                self.recorder.depth = 1  # it is inside next()
+
+    def publish(self, phase: Phase, since_ns: int, batch: int, awaited: int = UNKNOWN) -> None:
+        """Say that this pass is what goes on."""
+        self.recorder.publish(
+            phase,
+            since_ns,
+            self.loader,
+            self.number,
+            batch,
+            self.step(),
+            awaited,
+            step_follows=self.phases is None or not self.phases.has_optimizer,
+            steps_follow=self.trains,
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether somebody is inside its ``next``."""
+        return self.opened and self.ended is None and not self.delivered_ns
+
+    def open(self) -> None:
+        """It is asked for the first time, or failed before: an epoch."""
+        watch = self.watch
+        self.opened = True
+        self.number = watch.epochs
+        watch.epochs += 1
+        if watch.note_pass is not None:
+            watch.note_pass()
+
+    def read_from(self, inner: Any) -> None:
+        """Tell from now on how PyTorch's own iterator stands that this pass gets its batches from."""
+        if self.inner is not None and self.inner() is inner:
+            return
+        self.inner = self.watch.inner = found = weakref.ref(inner)
+        read = self.watch.reader_of(inner)
+        if self.kind is IterKind.WRAPPED and getattr(inner, "_num_workers", None) == 0:
+            self.kind = IterKind.IN_PROCESS
+        self.read = lambda _: read(one) if (one := found()) is not None else nothing_to_read(None)
+
+    def _is_told_by_another(self, iterator: Any) -> bool:
+        on_main = threading.get_ident() == self.recorder.thread
+        for outer in self.watch.outers:
+            if outer is self or outer.ended is not None:
+                continue
+            if not on_main:
+                return True  # read ahead in a thread: the loop is given what the outer one gives
+            if outer.waits:
+                outer.read_from(iterator)
+                return True
+        return False
+
+    def request(self, iterator: Any, now: int) -> None:
+        """``next(loader)`` was entered at ``now``: the step before ends, a wait begins."""
+        if self.watch.outers and self._is_told_by_another(iterator):
+            self.silent = True
+            return
+        if not self.opened:
+            self.open()
+        recorder = self.recorder
+        recorder.cool()
+        on_main = threading.get_ident() == recorder.thread
+        depth = recorder.outer_waits(own=1) if on_main else 0
+        worked_ns = recorder.pause(now, self) if on_main and not depth else None
+        if self.delivered_ns:
+            self._end_step(now, worked_ns)
+        if self.ended is not None:
+            if self.ended is not EndedBy.ERROR:
+                return  # exhausted: asking again tells nothing new
+            self.ended = None
+        self.ready, self.cached, self.awaited = self.read(iterator)
+        self.wait_since_ns = now
+        self.off_main_thread = int(not on_main)
+        if on_main:
+            self._depth = depth
+            recorder.depth = depth + 1
+        if not depth:
+            if self.awaited == ENDING:
+                self.publish(Phase.TEARDOWN, now, self.batch + 1)
+            else:
+                self.publish(Phase.WAIT, now, self.batch + 1, self.awaited)
+        if self._gpu is not None and not depth and not self.off_main_thread:
+            self._gpu.request()
+        # UNKNOWN is negative: "not known to be ready" reads the clock unless the wait before was short
+        self.cpu_ns = thread_time_ns() if self.armed or self.ready == 0 else 0
+
+    def deliver(self) -> None:
+        """The batch is there: the wait ends, a step begins."""
+        if self.silent or self.ended is not None or not self.opened:
+            self.silent = False
+            return  # told by another, or detached while it waited
+        cpu = thread_time_ns() if self.cpu_ns else 0
+        now = monotonic_ns()
+        recorder = self.recorder
+        recorder.cool()
+        wait = now - self.wait_since_ns
+        self.wait_ns = wait
+        self.wait_cpu_ns = cpu - self.cpu_ns if cpu else UNKNOWN
+        self.armed = wait > CPU_CLOCK_ABOVE_NS
+        self.batch += 1
+        self.delivered_ns = now
+        if not self._begun:
+            self._write_begin(wait)
+        depth = 0
+        if not self.off_main_thread:
+            depth = self._depth
+            recorder.depth = depth
+        self.settle()
+        self.in_loop = not (depth or self.off_main_thread)
+        if self.in_loop:
+            recorder.since_ns = now
+            self._added = recorder.goes_on_with(self)
+        if depth:
+            return
+        self.publish(Phase.STEP, now, self.batch)
+        if self.off_main_thread:
+            return
+        if self._gpu is not None:
+            self._gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)
+        elif len(recorder.open_steps) == 1:
+            self._go_live()  # alone: no step of another loader that this one's waits are part of
+
+    def _go_live(self) -> None:
+        recorder = self.recorder
+        recorder.live = self
+        self.memory = recorder.ring.memory
+        self.step_ahead = self.watch.batches - self.batch
+        self.cpu_ns = 0
+        self.thread = recorder.thread
+
+    def fail(self, error: BaseException) -> None:
+        """``next`` raised: the epoch is exhausted, or the user's code failed."""
+        if self.silent or self.ended is not None or not self.opened:
+            self.silent = False
+            return
+        took = monotonic_ns() - self.wait_since_ns
+        self.recorder.cool()
+        if not self.off_main_thread:
+            self.recorder.depth = self._depth
+            if not self._depth:
+                self.recorder.since_ns = monotonic_ns()
+        exhausted = isinstance(error, StopIteration)
+        self.end(EndedBy.EXHAUSTED if exhausted else EndedBy.ERROR, self.wait_since_ns, took)
+
+    def end(self, ended_by: EndedBy, request_ns: int, teardown_ns: int) -> None:
+        """The epoch is over.
+
+        Args:
+            ended_by: how.
+            request_ns: when its end began.
+            teardown_ns: how long that took; ``UNKNOWN`` when nobody saw it.
+        """
+        if self.ended is not None:
+            return
+        recorder = self.recorder
+        recorder.cool()
+        watch = self.watch
+        for passes in (watch.passes, watch.outers):
+            if self in passes:
+                passes.remove(self)
+        if not self.opened:
+            self.ended = ended_by
+            if not recorder.depth:
+                recorder.publish_outer(monotonic_ns())
+            return
+        if self.delivered_ns:
+            if teardown_ns == UNKNOWN:
+                self._end_step(UNKNOWN, 0 if recorder.latest is self else None)
+            else:
+                worked_ns = recorder.pause(request_ns, self) if self.in_loop else None
+                recorder.since_ns += teardown_ns * self.in_loop
+                self._end_step(request_ns, worked_ns)
+        if not self._begun:
+            self._write_begin(UNKNOWN)
+        self.ended = ended_by
+        self.settle()
+        now = watch.left_ns = monotonic_ns()
+        watch.ended_ns = now if teardown_ns != UNKNOWN else UNKNOWN
+        if self in recorder.open_steps:
+            recorder.open_steps.remove(self)
+        recorder.together.clear()
+        recorder.ring.append(
+            RecordKind.EPOCH_END,
+            self.loader,
+            self.number,
+            request_ns,
+            teardown_ns,
+            self.batch + 1,
+            ended_by,
+        )
+        recorder.publish_outer(now)
+
+    def work(self, ns: int, phases: PhaseClock | None) -> None:
+        """The loop worked for so long with the batch that this pass delivered, during which ``phases`` counted."""
+        self.work_ns += ns
+        if phases is None:
+            return
+        # Only if there is anything: each taking is a step to the clock.
+        if phases.forward_ns or phases.backward_ns or phases.steps_finished != self.recorder.steps_taken:
+            self._take(phases)
+
+    def _take(self, phases: PhaseClock) -> None:
+        self._counted = _sum(self._counted, phases.take())
+        self.recorder.steps_taken = phases.steps_finished
+
+    def _end_step(self, now: int, worked_ns: int | None) -> None:
+        """Write its record.
+
+        Args:
+            now: when it ended; ``UNKNOWN`` when nobody saw it.
+            worked_ns: how long the loop has worked with this batch until then, so that what the clock has counted is of this
+                step; None: it worked with another one.
+        """
+        recorder = self.recorder
+        whole = now - self.delivered_ns
+        self.delivered_ns = 0
+        work = self.work_ns + (worked_ns or 0) if self.in_loop else whole * self.off_main_thread
+        phases = self.phases
+        if phases is not None and (worked_ns is not None or not self.in_loop):
+            self._take(phases)
+        counted = self._counted
+        if counted is None:
+            no_step = self._added or ((phases is not None or worked_ns is None) and recorder.counts_optimizer)
+            counted = _NO_STEP if no_step else _NOTHING
+        h2d, forward, backward, optimizer, optimizer_steps, collective = counted
+        if self._added and not recorder.counts_optimizer:
+            optimizer_steps = 0  # the clock has none to count, and the step is another's
+        self.work_ns, self._counted = 0, None
+        recorder.ring.append(
+            RecordKind.STEP,
+            self.loader,
+            self.number,
+            self.batch,
+            self.step(),
+            self.wait_since_ns,
+            self.wait_ns,
+            self.wait_cpu_ns,
+            self.ready,
+            self.cached,
+            self.awaited,
+            work if now != UNKNOWN else UNKNOWN,
+            h2d,
+            forward,
+            backward,
+            optimizer,
+            whole - work if now != UNKNOWN else UNKNOWN,
+            self.off_main_thread,
+            optimizer_steps,
+            collective,
+        )
+        self.settle()
+        if self._added:
+            self._added = False
+            recorder.count_steps(-1)
+
+    def _write_begin(self, first_wait_ns: int) -> None:
+        self._begun = True
+        self.recorder.open_steps.append(self)
+        self.recorder.ring.append(
+            RecordKind.EPOCH_BEGIN,
+            self.loader,
+            self.number,
+            self.request_ns,
+            self.iter_ns,
+            self.iter_cpu_ns,
+            self.watch.sampler_ns,
+            first_wait_ns,
+            self.kind,
+            self.workers,
+            self.drained,
+            self.gap_ns,
+        )

@@ -1,0 +1,197 @@
+"""The watched iterator: PyTorch's own with its class swapped, any other in a thin wrapper. And how to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sized
+from typing import Any, Final
+
+from torch.utils.data import dataloader
+
+from loaderwatch.agent.guard import ask, shield
+from loaderwatch.agent.hot import timed_next
+from loaderwatch.agent.hot.layout import ENDING, Reader
+from loaderwatch.agent.loaders.epoch import Epoch, nothing_to_read
+from loaderwatch.agent.loaders.swap import hidden_subclass, keep_fields_quick
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import UNKNOWN, EndedBy, Phase
+
+_classes: Final[dict[type, type]] = {}
+_TORCH: Final[type | tuple[()]] = getattr(dataloader, "_BaseDataLoaderIter", ())
+"""PyTorch's own iterators; none where they have another base, and theirs are timed as anybody's."""
+
+
+def is_torch_iterator(iterator: object) -> bool:
+    """Whether its class can be swapped."""
+    return isinstance(iterator, _TORCH)
+
+
+def watch_iterator(iterator: Any, epoch: Epoch) -> None:
+    """Swap the iterator's class, or hand the new epoch to an iterator that was reset, or is given out once more."""
+    earlier = vars(iterator).get("_loaderwatch")
+    if earlier is not None and earlier.ended is None:
+        earlier.end(EndedBy.BREAK, epoch.request_ns, UNKNOWN)
+    epoch.watch.passes.append(epoch)
+    iterator._loaderwatch = epoch
+    _read_in_one_frame(iterator, epoch)
+    if type(iterator) not in _classes.values():
+        iterator.__class__ = _watched_class(type(iterator))
+        keep_fields_quick(iterator)
+
+
+def _read_in_one_frame(iterator: Any, epoch: Epoch) -> None:
+    """Let the hot path read the usual iterator itself: worker processes, a map-style dataset, batches in order.
+
+    Not with pinned memory: there a GPU is timed too, which is no matter of the hot path.
+    """
+    if epoch.read is nothing_to_read or _awaited_reader(iterator) is not _awaited_in_order:
+        return
+    if epoch.read(iterator)[0] != UNKNOWN:
+        limit, free, pinned = _queue_of(iterator)
+        if pinned == ():
+            epoch.limit, epoch.free = limit, free
+
+
+def unwatch_iterator(iterator: Any) -> None:
+    """Give the iterator its own class back."""
+    if type(iterator) in _classes.values():
+        iterator.__class__ = type(iterator).__bases__[0]
+        del iterator._loaderwatch
+
+
+def _watched_class(base: type) -> type:
+    watched = _classes.get(base)
+    if watched is None:
+        namespace = {
+            "__next__": timed_next(base.__next__),  # type: ignore[attr-defined]
+            "__del__": _timed_del(getattr(base, "__del__", None)),
+        }
+        watched = _classes[base] = hidden_subclass(base, namespace)
+    return watched
+
+
+def _timed_del(call: Any) -> Any:
+    began_drop = shield(_began_drop)
+    ended_drop = shield(_ended_drop)
+
+    def __del__(self: Any) -> None:
+        epoch = self.__dict__.get("_loaderwatch")
+        began = began_drop(epoch) if epoch is not None and epoch.ended is None else None
+        if call is not None:
+            call(self)
+        if began is not None:
+            ended_drop(epoch, began)
+
+    return __del__
+
+
+def _began_drop(epoch: Epoch) -> int:
+    now = monotonic_ns()
+    recorder = epoch.recorder
+    recorder.cool()
+    if not recorder.depth:
+        epoch.publish(Phase.TEARDOWN, now, epoch.batch)
+    return now
+
+
+def _ended_drop(epoch: Epoch, began: int) -> None:
+    epoch.end(EndedBy.BREAK, began, monotonic_ns() - began)
+
+
+class WrappedIterator:
+    """Any other iterator, timed. Everything but ``next`` is its own."""
+
+    def __init__(self, iterator: Any, epoch: Epoch) -> None:
+        self._iterator = iterator
+        self._loaderwatch = epoch
+        epoch.watch.passes.append(epoch)
+
+    def __iter__(self) -> WrappedIterator:
+        return self
+
+    __next__ = timed_next(lambda self: next(self._iterator))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_iterator", "_loaderwatch"):
+            raise AttributeError(name)
+        return getattr(self._iterator, name)
+
+    __del__ = _timed_del(None)
+
+
+def reader_of(iterator: Any) -> Reader:
+    """How to read this iterator; decided once, so that the hot path never fails.
+
+    What another version of PyTorch (or another system) does not offer reads as unknown. A reader is handed the
+    iterator and never keeps it: a reference cycle would keep worker processes alive after a break.
+    """
+    if not hasattr(iterator, "_task_info"):
+        return nothing_to_read
+    for make in (_multiprocess_reader, _without_qsize):
+        reader = ask(lambda make=make: make(iterator))  # type: ignore[misc]
+        if reader is not None and ask(lambda reader=reader: reader(iterator)) is not None:  # type: ignore[misc]
+            return reader  # type: ignore[no-any-return]
+    return nothing_to_read
+
+
+def _multiprocess_reader(iterator: Any) -> Reader:
+    limit, free, pinned = _queue_of(iterator)
+    awaited = _awaited_reader(iterator)
+
+    def read(iterator: Any) -> tuple[int, int, int]:
+        cached, worker = awaited(iterator)
+        return limit - free() + len(pinned), cached, worker
+
+    return read
+
+
+def _queue_of(iterator: Any) -> tuple[int, Callable[[], int], Sized]:
+    """The capacity of the workers' result queue, what is free of it, and the batches in pinned memory."""
+    results = iterator._worker_result_queue
+    pinned = getattr(iterator, "_data_queue", results)
+    # qsize() of a multiprocessing queue is this difference, read from a semaphore without a lock. Not on macOS.
+    # A queue.Queue's, which the pin-memory thread fills, takes a lock; the length of its deque does not.
+    return results._maxsize, results._sem._semlock._get_value, () if pinned is results else pinned.queue
+
+
+def _without_qsize(iterator: Any) -> Reader:
+    awaited = _awaited_reader(iterator)
+
+    def read(iterator: Any) -> tuple[int, int, int]:
+        return (UNKNOWN, *awaited(iterator))
+
+    return read
+
+
+def _awaited_reader(iterator: Any) -> Callable[[Any], tuple[int, int]]:
+    """Reads the batches cached out of order, and the worker whose batch must come next.
+
+    ``_task_info`` maps tasks to ``(worker,)`` while outstanding and ``(worker, batch)`` once received, so what is
+    beyond ``_tasks_outstanding`` is cached. Of an iterable dataset some tasks went to workers that have ended: they
+    are neither, so the count is unknown from then on, and those tasks are passed over as PyTorch passes over them.
+    """
+    if iterator._dataset_kind == 1:  # _DatasetKind.Iterable
+        return _awaited_of_iterable
+    return _awaited_in_order if getattr(iterator, "_in_order", True) else _awaited_in_any_order
+
+
+def _awaited_in_order(iterator: Any) -> tuple[int, int]:
+    tasks = iterator._task_info
+    if not tasks:
+        return 0, ENDING
+    return len(tasks) - iterator._tasks_outstanding, tasks[iterator._rcvd_idx][0]
+
+
+def _awaited_in_any_order(iterator: Any) -> tuple[int, int]:
+    tasks = iterator._task_info
+    return len(tasks) - iterator._tasks_outstanding, UNKNOWN if tasks else ENDING
+
+
+def _awaited_of_iterable(iterator: Any) -> tuple[int, int]:
+    tasks = iterator._task_info
+    status = iterator._workers_status
+    cached = len(tasks) - iterator._tasks_outstanding if all(status) else UNKNOWN
+    for task in range(iterator._rcvd_idx, iterator._send_idx):
+        info = tasks.get(task)
+        if info is not None and (len(info) == 2 or status[info[0]]):
+            return cached, info[0] if getattr(iterator, "_in_order", True) else UNKNOWN
+    return cached, ENDING

@@ -1,0 +1,164 @@
+"""Loaders that nobody handed to ``attach``: of frameworks, in place of one that was, or all of them.
+
+Every DataLoader comes by here as it is iterated. ``attach()`` without a loader watches each from then on. Frameworks make a
+new loader out of the one they are given (accelerate, and so transformers; Lightning for several ranks): that one is watched
+as the attached one would have been.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from loaderwatch.agent.guard import ask, shield
+from loaderwatch.agent.loaders import construction, dataloader
+from loaderwatch.agent.loaders.class_hook import EveryIter
+from loaderwatch.agent.loaders.describe import describe_loader, is_shuffled
+from loaderwatch.agent.loaders.watch import Watch
+from loaderwatch.core.wire import LoaderInfo
+
+MAX_WRAPPERS: Final = 4
+"""What a framework puts around a batch sampler or a dataset, one in the other, that is looked into."""
+
+_hook: EveryIter | None = None
+_all = False
+
+
+class Attached(NamedTuple):
+    """What is known of a loader that was attached by itself, and may be gone; ``source`` is what it gets its batches from."""
+
+    source: Callable[[], Any]
+    dataset: Callable[[], Any]
+    watch: Watch
+
+
+_attached: Final[list[Attached]] = []
+
+
+def watch_everything() -> None:
+    """Make every DataLoader adopt itself when it is iterated."""
+    global _all
+    _all = True
+    _install()
+
+
+def watch_substitutes(loader: Any, watch: Watch) -> None:
+    """Watch what is iterated in place of this loader, which may be gone by then."""
+    # Of loaders that are gone nothing is kept: people attach anew in every epoch.
+    _attached[:] = [one for one in _attached if one.watch is not watch and one.source() is not None]
+    source = next(iter(_sources(loader)), None)
+    _attached.append(Attached(_weakly(source), _weakly(_dataset_of(loader)), watch))
+    _install()
+
+
+def forget(watch: Watch) -> None:
+    """The loader was detached."""
+    _attached[:] = [one for one in _attached if one.watch is not watch]
+    if not _attached and not _all:
+        unwatch_everything()
+
+
+def unwatch_everything() -> None:
+    """Take all of that out again."""
+    global _hook, _all
+    _all = False
+    _attached.clear()
+    construction.remove()
+    if _hook is not None:
+        _hook.remove()
+        _hook = None
+
+
+def _install() -> None:
+    global _hook
+    construction.install(DataLoader)
+    if _hook is None:
+        _hook = EveryIter(DataLoader, arriving)
+        _hook.install()
+
+
+def arriving(loader: Any, own: Callable[[Any], Any]) -> Any:
+    """The iterator of a loader that is iterated; it is watched from here on if it is to be.
+
+    Whoever asks for a parent's (``super().__iter__()`` in whatever place of a subclass) gets the parent's. Only of what
+    ``iter(loader)`` itself runs is the rest of the way gone again, through the class that times.
+    """
+    if dataloader.watch_of(loader) is not None:
+        return own(loader)
+    asked: Any = type(loader)
+    first = asked.__iter__
+    whole = first is own or getattr(first, "__wrapped__", None) is own
+    _take(loader)
+    watched: Any = type(loader)
+    return watched.__iter__(loader) if whole and watched is not asked else own(loader)
+
+
+def _arrived(loader: Any) -> None:
+    if dataloader.adopt is not None and (_all or original_of(loader) is not None):
+        dataloader.adopt(loader)
+
+
+_take = shield(_arrived)
+
+
+def original_of(loader: Any) -> Watch | None:
+    """The watch of the attached loader in whose place this one is iterated.
+
+    It draws from the very batch sampler, or reads the very stream that was attached and nobody has read yet; or it was made
+    by calling the class that we put in the place of the attached one's own, for the same dataset (Lightning).
+    """
+    sources, dataset = _sources(loader), _dataset_of(loader)
+    streams, remade = isinstance(dataset, IterableDataset), dataloader.is_swapped(loader)
+    for one in _attached:
+        source = one.source()
+        if any(each is source for each in sources) and not (streams and one.watch.epochs):
+            return one.watch
+        if remade and dataset is not None and one.dataset() is dataset:
+            return one.watch
+    return None
+
+
+def _weakly(one: Any) -> Callable[[], Any]:
+    """Asks for an object that may be gone; there are no such references to a list, to name one."""
+    return ask(lambda: weakref.ref(one)) or (lambda: None)
+
+
+def _dataset_of(loader: Any) -> Any:
+    return ask(lambda: loader.dataset)
+
+
+def _sources(loader: Any) -> list[Any]:
+    """What a loader gets its batches from, and what that stands around."""
+    inside = "dataset" if isinstance(_dataset_of(loader), IterableDataset) else "batch_sampler"
+    found = [loader]
+    while len(found) <= MAX_WRAPPERS:
+        one = ask(lambda: getattr(found[-1], inside, None))
+        if one is None:
+            break
+        found.append(one)
+    return found[1:]
+
+
+def guess_role(loader: Any, known: list[LoaderInfo]) -> str:
+    """Train or eval, for a loader that nobody attached by hand.
+
+    One that is iterated without gradients evaluates, shuffled or not; of the others a shuffled one trains, and the first,
+    also where it is built anew for every epoch. What is left evaluates, until an optimizer steps with its batches (``roles``).
+    """
+    if not torch.is_grad_enabled():
+        return "eval"
+    if is_shuffled(loader):
+        return "train"
+    training = [info for info in known if info.role == "train"]
+    return "train" if not training or any(_built_alike(loader, info) for info in training) else "eval"
+
+
+def _built_alike(loader: Any, known: LoaderInfo) -> bool:
+    """Whether a loader is what the line that built a known one would build again."""
+    info = describe_loader(loader, known.loader, known.name, known.role, type(loader).__name__)
+    return info == msgspec.structs.replace(known, same_epoch_passes=info.same_epoch_passes)

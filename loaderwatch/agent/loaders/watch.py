@@ -1,0 +1,137 @@
+"""What we know of one watched loader, and how its epochs begin."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from time import thread_time_ns
+from typing import TYPE_CHECKING, Any, Protocol
+
+from loaderwatch.agent.hot import PhaseClock
+from loaderwatch.agent.loaders.epoch import Epoch, GpuClock, nothing_to_read
+from loaderwatch.agent.model.cuda import cuda_clock
+from loaderwatch.agent.recorder import Recorder
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from loaderwatch.agent.hot.layout import Reader
+    from loaderwatch.agent.workers.fetch import FetchClock
+
+
+def _nobody() -> None:
+    pass
+
+
+def _reads_nothing(iterator: Any) -> Reader:
+    return nothing_to_read
+
+
+class WorkerProbeMaker(Protocol):
+    """Makes the ``worker_init_fn`` that watches a worker."""
+
+    def __call__(self, loader: int, init: Callable[[int], None] | None) -> Callable[[int], None]:
+        """A picklable probe for workers of this loader; it calls ``init`` as the user's own."""
+
+
+class Watch:
+    """One watched loader: its number, its settings, its counters."""
+
+    def __init__(
+        self,
+        loader: int,
+        name: str,
+        role: str,
+        recorder: Recorder,
+        make_probe: WorkerProbeMaker | None,
+        make_fetch: Callable[[int], FetchClock],
+        refresh: Callable[[], None],
+    ) -> None:
+        self.loader = loader
+        self.name = name
+        self.role = role
+        self.recorder = recorder
+        self.phases: PhaseClock | None = None
+        self.gpu: GpuClock | None = None
+        self.make_probe = make_probe
+        self._make_fetch = make_fetch
+        self._fetch: FetchClock | None = None
+        self.closed = False  # detached
+        self.epochs = 0
+        self.batches = 0
+        self.ended_ns = UNKNOWN  # end of the epoch before
+        self.sampler_ns = UNKNOWN
+        self.building = False  # inside the loader's own iterator construction
+        self.began: Epoch | None = None  # between begin() and begun()
+        self.outers: list[Epoch] = []  # passes through an iterator that is not PyTorch's, but may read one
+        self.passes: list[Epoch] = []  # all that somebody may go on with
+        self.left_ns = sys.maxsize  # when the newest of them that ended did; none of the present loader's has
+        self.made_anew = False  # the loader, and its workers are still to be started
+        self.built: list[weakref.ref[Any]] = []  # PyTorch's iterators, made between begin() and begun()
+        self.inner: Callable[[], Any] = (
+            _nobody  # the one that such a pass was seen to read from, while it lives
+        )
+        self.reader_of: Callable[[Any], Reader] = _reads_nothing  # how to read one of those
+        self._iter_cpu_ns = 0
+        self._refresh = refresh  # looks again who we are: init_process_group may come after attach
+        self.note_pass: Callable[[], None] | None = None  # looks at the sampler as a pass begins
+
+    def begin(self, persistent: Any) -> Epoch:
+        """``iter(loader)`` is entered.
+
+        Args:
+            persistent: the iterator that ``iter`` is going to reset, None when a new one is made.
+        """
+        self._refresh()
+        if self.gpu is None and self.role == "train":
+            self.gpu = cuda_clock(self.recorder.ring)
+        epoch = Epoch(self, self.recorder)
+        if persistent is not None:
+            earlier = getattr(persistent, "_loaderwatch", None)
+            if isinstance(earlier, Epoch) and earlier.ended is None:
+                # Persistent workers keep the iterator alive after a break: when the loop left it, nobody saw.
+                earlier.end(EndedBy.BREAK, epoch.request_ns, UNKNOWN)
+            outstanding = getattr(persistent, "_task_info", None)
+            epoch.drained = len(outstanding) if isinstance(outstanding, dict) else UNKNOWN
+            epoch.kind = IterKind.RESET
+        if self.ended_ns != UNKNOWN:
+            epoch.gap_ns = epoch.request_ns - self.ended_ns
+        self.sampler_ns = UNKNOWN
+        self.began = epoch
+        self.built.clear()
+        recorder = self.recorder
+        recorder.cool()
+        if not recorder.outer_waits(own=0):
+            recorder.pause(epoch.request_ns, None)
+            recorder.publish(Phase.ITER, epoch.request_ns, self.loader, epoch.number)
+        self._iter_cpu_ns = thread_time_ns()
+        return epoch
+
+    def begin_fresh(self) -> Epoch:
+        """``begin`` for a loader that resets nothing."""
+        return self.begin(None)
+
+    def in_process_fetch(self) -> FetchClock:
+        """The clock of fetches on the training thread; its ordinals count on over the epochs."""
+        if self._fetch is None:
+            self._fetch = self._make_fetch(self.loader)
+        return self._fetch
+
+    def begun(self, epoch: Epoch) -> None:
+        """``iter(loader)`` returned."""
+        now = monotonic_ns()
+        epoch.iter_ns = now - epoch.request_ns
+        epoch.iter_cpu_ns = thread_time_ns() - self._iter_cpu_ns
+        self.began = None
+        self.recorder.cool()
+        if not self.recorder.depth:
+            self.recorder.since_ns = now
+            self.recorder.publish_outer(now)
+
+    def begin_failed(self, epoch: Epoch) -> None:
+        """``iter(loader)`` raised."""
+        self.begun(epoch)
+        epoch.open()
+        epoch.end(EndedBy.ERROR, epoch.request_ns, epoch.iter_ns)

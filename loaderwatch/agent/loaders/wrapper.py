@@ -1,0 +1,137 @@
+"""Loaders that are not PyTorch's: a thin wrapper that is told apart only by ``type()``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from loaderwatch.agent.frames import leave_out_ours
+from loaderwatch.agent.guard import guard, shield
+from loaderwatch.agent.hot import timed_next
+from loaderwatch.agent.loaders.iterator import WrappedIterator
+from loaderwatch.agent.loaders.watch import Watch
+
+_DELEGATED: Final = (
+    "__len__",
+    "__getitem__",
+    "__contains__",
+    "__bool__",
+    "__reversed__",
+    "__call__",
+    "__enter__",
+    "__exit__",
+    "__eq__",
+    "__hash__",
+    "__repr__",
+    "__str__",
+)
+_classes: Final[dict[type, type]] = {}
+
+
+class WrappedLoader:
+    """Any iterable, its ``iter`` and ``next`` timed; everything else is its own."""
+
+    def __init__(self, target: Any, watch: Watch) -> None:
+        object.__setattr__(self, "_target", target)
+        object.__setattr__(self, "_watch", watch)
+        object.__setattr__(self, "_loaderwatch", None)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """The loader's own, so that isinstance() holds."""
+        return type(self._target)
+
+    def __iter__(self) -> Any:
+        under_way = self._loaderwatch
+        if guard.tripped or self._watch.closed or (under_way is not None and under_way.ended is None):
+            # An iterator that somebody has begun to read goes on: iter() of it begins nothing.
+            iterator = iter(self._target)
+            return self if iterator is self._target else iterator
+        epoch = _begin(self._watch)
+        try:
+            iterator = iter(self._target)
+        except BaseException as error:
+            if epoch is not None:
+                _begin_failed(self._watch, epoch)
+            _leave_out_ours(error)
+            raise
+        if epoch is None:
+            return iterator
+        _begun(self._watch, epoch)
+        if iterator is self._target:
+            object.__setattr__(self, "_loaderwatch", epoch)
+            return self
+        return WrappedIterator(iterator, epoch)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_target", "_watch", "_loaderwatch"):
+            raise AttributeError(name)
+        return getattr(self._target, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._target, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._target, name)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._target)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._target.__reduce_ex__(protocol)
+
+
+_begin = shield(Watch.begin_fresh)
+_begun = shield(Watch.begun)
+_begin_failed = shield(Watch.begin_failed)
+_leave_out_ours = shield(leave_out_ours)
+
+
+def wrap_loader(target: Any, watch: Watch) -> Any:
+    """The wrapper of this loader."""
+    base = type(target)
+    wrapper = _classes.get(base)
+    if wrapper is None:
+        namespace: dict[str, Any] = {name: _delegate(name) for name in _DELEGATED if hasattr(base, name)}
+        namespace["__module__"] = base.__module__
+        namespace["__qualname__"] = base.__qualname__
+        namespace["__doc__"] = base.__doc__
+        if base.__hash__ is None:
+            namespace["__hash__"] = None
+        if hasattr(base, "__next__"):
+            namespace["__next__"] = _next
+        wrapper = _classes[base] = type(base.__name__, (WrappedLoader,), namespace)
+    return wrapper(target, watch)
+
+
+def is_wrapped(loader: object) -> bool:
+    """Whether it is one of our wrappers."""
+    return issubclass(type(loader), WrappedLoader)
+
+
+def unwrapped(loader: Any) -> Any:
+    """The loader inside a wrapper; from now on the wrapper times nothing."""
+    return object.__getattribute__(loader, "_target")
+
+
+def _delegate(name: str) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(type(self._target), name)(self._target, *args, **kwargs)
+
+    call.__name__ = name
+    return call
+
+
+_timed = timed_next(lambda self: next(self._target))
+
+
+def _next(self: Any) -> Any:
+    """``next`` on a loader that is its own iterator: it may begin, or begin again, without ``iter``."""
+    epoch = self._loaderwatch
+    if not guard.tripped and not self._watch.closed and (epoch is None or epoch.ended is not None):
+        epoch = _begin(self._watch)
+        if epoch is not None:
+            _begun(self._watch, epoch)
+            object.__setattr__(self, "_loaderwatch", epoch)
+    if epoch is None or self._watch.closed:
+        return next(self._target)
+    return _timed(self)

@@ -1,0 +1,104 @@
+"""What compilers of PyTorch must not see of us.
+
+To torch.compile the hooks on the model are empty (``steps.py``), and our other frames are none of its business: compiled, they
+would cost seconds, and warn the user of calls that he never made. TorchScript compiles a module's hooks as well, and
+ours are no TorchScript: they step aside while a module is scripted, also as a part of another one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+import torch
+
+from loaderwatch.agent.guard import ask
+from loaderwatch.agent.model.hook import Hook
+
+_hidden: Final[set[str]] = set()  # modules
+_own_create: Any = None  # PyTorch's create_script_module, while ours stands in front of it
+
+
+def hide_from_compile() -> None:
+    """Have torch.compile run our frames as they are. What is loaded later needs another call."""
+    skip = ask(_skipper)
+    if skip is None:
+        return  # this version has another name for it
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "loaderwatch" and name not in _hidden:
+            _hidden.add(name)
+            for code in _codes_of(module):
+                skip(code)
+
+
+def _skipper() -> Callable[[CodeType], None]:
+    """What torch.compile uses itself, without importing the rest of it."""
+    compiled: Any = torch._C._dynamo.eval_frame
+    if hasattr(compiled, "skip_code"):  # older versions
+        skip: Callable[[CodeType], None] = compiled.skip_code
+        return skip
+    action = compiled._FrameAction
+    strategy = compiled._FrameExecStrategy(action.SKIP, action.DEFAULT)
+    return lambda code: compiled.set_code_exec_strategy(code, strategy)
+
+
+def _codes_of(module: Any) -> Iterator[CodeType]:
+    parts = [
+        part
+        for one in vars(module).values()
+        if getattr(one, "__module__", None) == module.__name__
+        for part in (vars(one).values() if isinstance(one, type) else (one,))
+    ]
+    codes = [part.__code__ for part in parts if isinstance(part, FunctionType)]
+    while codes:
+        code = codes.pop()
+        yield code
+        codes.extend(constant for constant in code.co_consts if isinstance(constant, CodeType))
+
+
+def hide_from_script() -> None:
+    """Take our hooks off while TorchScript compiles a module."""
+    global _own_create
+    # private: torch.jit.script itself may be bound to other names already
+    recursive: Any = getattr(torch.jit, "_recursive", None)
+    own = getattr(recursive, "create_script_module", None)
+    if _own_create is not None or own is None:
+        return
+
+    def create_script_module(nn_module: Any, *args: Any, **kwargs: Any) -> Any:
+        with _hooks_aside(nn_module):
+            return own(nn_module, *args, **kwargs)
+
+    _own_create = own
+    recursive.create_script_module = create_script_module
+
+
+def show_to_script() -> None:
+    """PyTorch's own function back in its place."""
+    global _own_create
+    if _own_create is not None:
+        recursive: Any = torch.jit._recursive
+        recursive.create_script_module = _own_create
+        _own_create = None
+
+
+@contextmanager
+def _hooks_aside(module: Any) -> Iterator[None]:
+    aside: list[tuple[Any, list[Any]]] = []
+    for one in ask(lambda: list(module.modules())) or ():
+        for hooks in (one._forward_pre_hooks, one._forward_hooks):
+            if any(isinstance(hook, Hook) for hook in hooks.values()):
+                aside.append((hooks, list(hooks.items())))
+    for hooks, items in aside:
+        for key, hook in items:
+            if isinstance(hook, Hook):
+                del hooks[key]
+    try:
+        yield
+    finally:
+        for hooks, items in aside:  # in the order in which they were
+            hooks.clear()
+            hooks.update(items)

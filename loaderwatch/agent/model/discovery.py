@@ -1,0 +1,261 @@
+"""Finds the models and optimizers that train, where ``attach`` was not given them.
+
+Optimizers tell of themselves: PyTorch calls its global hooks around each ``step``. The first that steps while a training
+loader's batch is worked on leads, and its steps are the training's; of others (a GAN's second) the time is known. What
+holds the parameters of an optimizer are its models, and the outermost that is *called* is the one to time: a wrapper may
+hold a model that others call (Lightning's ``training_step``, one module for encoder and head). So for some steps the
+outermost ones have a hook each, and where one is not called, those inside it have too. Whoever is called first, with gradients
+and not from inside another, is hooked directly, and when nothing is left to find, all others are left alone again.
+
+PyTorch's global hooks on modules would find them sooner. But they warn whoever calls a compiled module, and what was compiled
+while they were there is compiled anew when they are gone.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any, Final
+
+import torch
+from torch import is_grad_enabled
+from torch.optim import optimizer as optimizers
+
+from loaderwatch.agent.guard import ask, shield
+from loaderwatch.agent.loaders.describe import synced_buffers
+from loaderwatch.agent.model.compilers import hide_from_script
+from loaderwatch.agent.model.hook import Hook
+from loaderwatch.agent.model.hooks import StepHooks
+from loaderwatch.agent.model.modules import Modules, computing_children, inside
+
+NO_OPTIMIZER: Final = "optimizer"
+"""None of PyTorch's optimizers has stepped while a batch was worked on."""
+NO_MODEL: Final = "model"
+"""They step, but no module that holds their parameters is called where a hook is run: inside a compiled function none is."""
+MANY: Final = "many"
+"""So many modules are called one beside the other that hooks on all would cost too much."""
+
+MAX_LEVELS: Final = 6
+"""How deep inside a module that is not called others are looked for."""
+MAX_HOOKED: Final = 20_000
+"""Modules that have a hook for some steps."""
+MAX_MODELS: Final = 12
+"""Modules that are called side by side and timed: each costs about 3 µs."""
+PATIENCE: Final = 4
+"""Steps that those which were not called are given when there is nothing further inside."""
+MAX_ROUNDS: Final = 6
+"""Times that modules are hooked for some steps."""
+MISSED: Final = 3
+"""Steps without a call of a model that is known, after which the models are looked for anew; each time it takes twice as many."""
+MAX_OPTIMIZERS: Final = 100
+"""Whose models are looked for as they step first."""
+TAKES_OVER: Final = 8
+"""Steps in a row after which another optimizer leads."""
+
+_task: Final[Callable[[], int] | None] = getattr(torch._C, "_current_graph_task_id", None)
+"""-1 outside a backward pass, in which checkpointing calls modules again."""
+
+
+class Scout:
+    """Looks for what ``hooks`` was not given.
+
+    Args:
+        hooks: of the session.
+        change: sets facts of the process's description.
+    """
+
+    def __init__(self, hooks: StepHooks, change: Callable[..., None]) -> None:
+        self._hooks = hooks
+        self._change = change
+        self._modules = Modules()
+        self._from_the_first = not hooks.recorder.batches
+        self._lead: Callable[[], Any] = _nobody
+        self._others = 0  # steps of others since it stepped last
+        self._explored: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._frontier: weakref.WeakSet[Any] | None = None  # modules that have a hook for now
+        self._age = 0  # of the frontier, in steps
+        self._rounds = 0
+        self._missed = 0
+        self._patience = MISSED
+        self._crowded = False
+        self._called = Hook(_nothing)
+        self._scouting: list[Any] = []
+        began, ended = Hook(shield(self._step_began)), Hook(shield(self._step_ended))
+        self._hooks_here = [began, ended]
+        self._handles = [
+            optimizers.register_optimizer_step_pre_hook(began),
+            optimizers.register_optimizer_step_post_hook(ended),
+        ]
+        change(phases_missing=None if hooks.given_optimizer else NO_OPTIMIZER)
+
+    def remove(self) -> None:
+        """Take everything out again."""
+        self._rest()
+        for handle in self._handles:
+            handle.remove()
+        for hook in self._hooks_here:
+            hook.silence()
+
+    def _step_began(self, *_: Any) -> None:
+        hooks = self._hooks
+        if not hooks.given_optimizer and get_ident() == hooks.recorder.thread:
+            hooks.optimizer_began()
+
+    def _step_ended(self, optimizer: Any, *_: Any) -> None:
+        hooks = self._hooks
+        if get_ident() != hooks.recorder.thread:
+            return
+        if optimizer is self._lead():
+            if not hooks.given_optimizer:
+                hooks.optimizer_ended()
+            self._others = 0
+            self._age += 1
+        elif not self._meet(optimizer):
+            return
+        if hooks.forward_ns:
+            self._missed = 0
+            if self._frontier is None:
+                return
+        self._look(optimizer)
+
+    def _meet(self, optimizer: Any) -> bool:
+        """Another one than the leading one has stepped; whether that is of any interest."""
+        hooks = self._hooks
+        counting = not hooks.given_optimizer
+        if not self._in_step():
+            if counting:
+                hooks.other_optimizer_ended()
+            return False
+        if self._lead() is None or self._others >= TAKES_OVER:
+            self._lead = weakref.ref(optimizer)
+            self._others = 0
+            self._age += 1
+            if counting:
+                if not hooks.has_optimizer:
+                    hooks.count_steps(self._from_the_first)
+                    self._change(has_optimizer=True, phases_missing=None if hooks.has_model else NO_MODEL)
+                hooks.optimizer_ended()
+        else:
+            self._others += 1
+            if counting:
+                hooks.other_optimizer_ended()
+        if optimizer not in self._explored and len(self._explored) < MAX_OPTIMIZERS:
+            self._explored.add(optimizer)
+            if not hooks.given_models:
+                self._scout(self._modules.roots(optimizer))
+        return True
+
+    def _in_step(self) -> bool:
+        """Whether a batch of a training loader is worked on."""
+        hooks = self._hooks
+        return any(one.phases is hooks and one.delivered_ns for one in hooks.recorder.open_steps)
+
+    def _look(self, optimizer: Any) -> None:
+        """A step ended in which no known model was called, or others are looked for."""
+        if self._frontier is not None:
+            if optimizer is self._lead():
+                self._go_on()
+            return
+        self._missed += 1
+        if self._missed < self._patience or self._rounds >= MAX_ROUNDS or self._crowded:
+            return
+        self._missed = 0
+        self._patience *= 2
+        given = list(self._hooks.given_models)
+        if given:
+            self._scout([child for one in given for child in computing_children(one)])
+        else:
+            self._scout(self._modules.roots(optimizer))
+
+    def _scout(self, outermost: list[Any]) -> None:
+        """Hook these for some steps."""
+        new = [one for one in outermost if one not in self._hooks.models]
+        if not new:
+            return
+        if self._frontier is None:
+            self._rounds += 1
+            self._frontier = weakref.WeakSet()
+            self._called = Hook(shield(self._was_called))
+            hide_from_script()
+        self._age = 0
+        self._hook(new)
+
+    def _hook(self, modules: list[Any]) -> None:
+        frontier = self._frontier
+        if frontier is None:
+            return
+        for one in modules:
+            if one not in frontier and len(frontier) < MAX_HOOKED:
+                frontier.add(one)
+                handle = ask(lambda one=one: one.register_forward_pre_hook(self._called))  # type: ignore[misc]
+                if handle is not None:  # TorchScript's refuse
+                    self._scouting.append(handle)
+
+    def _was_called(self, module: Any, inputs: Any) -> None:
+        """A module of the frontier was called."""
+        hooks = self._hooks
+        if (
+            hooks.forward_depth  # from inside one that is known
+            or module in hooks.models
+            or get_ident() != hooks.recorder.thread
+            or not is_grad_enabled()
+            or (_task is not None and _task() != -1)
+            or self._crowded
+            or not self._in_step()
+        ):
+            return
+        if len(hooks.models) >= MAX_MODELS:
+            self._crowded = True
+            hooks.forget_models()
+            self._change(has_model=False, phases_missing=MANY)
+            return
+        hooks.watch_model(module)
+        hooks.forward_began(module, inputs)
+        self._change(has_model=True, synced_buffers=synced_buffers(module), phases_missing=None)
+
+    def _go_on(self) -> None:
+        """A whole step has gone by: look inside those that were not called in it, or come to an end."""
+        frontier = self._frontier
+        if frontier is None or not self._age:
+            return
+        found = [
+            one for one in self._hooks.models if one not in self._hooks.given_models
+        ]  # those were not called
+        timed = set[int]().union(*(inside(one) for one in found))
+        known: dict[int, bool] = {}
+        left = [one for one in frontier if not _covered(one, timed, known)]
+        if not left or self._age >= MAX_LEVELS + PATIENCE or self._crowded:
+            self._rest()
+            if not self._hooks.has_model or (self._hooks.given_models and not self._hooks.saw_forward):
+                self._change(phases_missing=MANY if self._crowded else NO_MODEL)
+            return
+        if self._age <= MAX_LEVELS:
+            self._hook([child for one in left for child in computing_children(one) if id(child) not in timed])
+
+    def _rest(self) -> None:
+        """Leave those alone that have a hook for some steps only."""
+        self._called.silence()
+        for handle in self._scouting:
+            handle.remove()
+        self._scouting.clear()
+        self._frontier = None
+
+
+def _covered(module: Any, timed: set[int], known: dict[int, bool]) -> bool:
+    """Whether all that it computes is timed."""
+    if id(module) in timed:
+        return True
+    if id(module) not in known:
+        known[id(module)] = False  # should it hold itself
+        children = computing_children(module)
+        known[id(module)] = bool(children) and all(_covered(one, timed, known) for one in children)
+    return known[id(module)]
+
+
+def _nobody() -> None:
+    return None
+
+
+def _nothing(*_: object) -> None:
+    pass

@@ -1,0 +1,224 @@
+"""Phases of a step, by PyTorch's public hooks on the model and the optimizer that ``attach`` was given.
+
+H2D is the time from a batch's delivery to the model's first call in that step, when the model is handed tensors that do
+not lie in the host's memory: the copy to the device, and whatever else the loop does before that call. PyTorch has no
+public hook on copies. Forward is the outermost module's call with gradients enabled. Backward begins when the first
+gradient reaches the model's output (the loss's own part lies before that) and ends when the autograd engine calls back.
+Optimizer is ``optimizer.step()`` less what a closure spends in the model, and between its forward and its backward.
+
+A hook on the output has to be set anew in every step, which costs more than all others together. So one step of
+``LOOK_EVERY`` has it and tells how long the gradients take from there to the last parameter, whose hook stays; in the
+others backward began that long before that parameter's gradient, but not before the model was left. Where that hook does
+not tell (the parameter has no part in the loss, or lies in shards), every step has the one on the output.
+
+In a DDP model two stretches of these are its own collectives, and there a rank waits for the others (with gloo; with NCCL
+the GPU waits, not the thread): from DDP's call to that of the module inside it, where buffers are sent around, and from the
+end of the backward pass to what the engine calls after DDP's own callback, which waits for the gradients.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, Final
+
+import torch
+from torch import Tensor, is_grad_enabled
+from torch.autograd import Variable
+
+from loaderwatch.agent.guard import ask, guard, shield
+from loaderwatch.agent.hot import PhaseClock
+from loaderwatch.agent.loaders.describe import synced_buffers
+from loaderwatch.agent.model.hook import Hook
+from loaderwatch.agent.recorder import Recorder
+from loaderwatch.core.clock import monotonic_ns
+
+_engine_calls_back: Final[Callable[[Callable[[], None]], None] | None] = ask(
+    lambda: Variable._execution_engine.queue_callback
+)
+"""At the end of the backward pass. A private name of PyTorch's; None where it has another, and backward is unknown there."""
+MAX_PARTS: Final = 32
+"""Parts of a model's output that are looked through for a tensor with a gradient."""
+MAX_WRAPPERS: Final = 4
+"""Wrappers around an optimizer, one in the other, that are looked into."""
+
+
+class StepHooks(PhaseClock):
+    """The hooks on a model and its optimizer, and what they have timed."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(
+            recorder.ring.memory,
+            Tensor,
+            is_grad_enabled,
+            _engine_calls_back or _nothing,
+            guard.note,
+        )
+        self.recorder = recorder
+        self.models: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.given_models: weakref.WeakSet[Any] = (
+            weakref.WeakSet()
+        )  # by ``attach``; others are not looked for then
+        self.given_optimizer = False
+        self.given = False  # either
+        self._handles: list[Any] = []
+        self._optimizer_handles: list[Any] = []
+        self._optimizer_hooks: list[Hook] = []
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._gradient_hook = Hook(self.gradient_came)
+        self._hooks = [self._gradient_hook]
+
+    def give_model(self, model: Any) -> None:
+        """Somebody named this model: it is watched, and none that was found."""
+        if not self.given_models:
+            self.forget_models()
+        self.given = True
+        self.given_models.add(model)
+        self.watch_model(model)
+
+    def give_optimizer(self, optimizer: Any) -> None:
+        """Somebody named this optimizer: its steps are the training's."""
+        self.given = self.given_optimizer = True
+        self.watch_optimizer(optimizer)
+
+    def watch_model(self, model: Any) -> None:
+        """Hook the outermost module; a second time is a no-op."""
+        if model in self.models:
+            return
+        self.models.add(model)
+        self._handles.append(model.register_forward_pre_hook(self._hook(self.forward_began)))
+        self._handles.append(model.register_forward_hook(self._hook(self.forward_ended)))
+        last = next((one for one in reversed(list(model.parameters())) if one.requires_grad), None)
+        if last is not None and _engine_calls_back is not None:
+            self._handles.append(last.register_post_accumulate_grad_hook(self._hook(self.parameter_came)))
+        buffers = synced_buffers(model)
+        if buffers is not None:
+            self.exchanges = True
+        if buffers and not hasattr(model, "_orig_mod"):  # of a compiled one it would be in the graph
+            came = self._hook(shield(self.buffers_came))
+            self._handles.append(model.module.register_forward_pre_hook(came))
+        self.has_model = True
+
+    def watch_optimizer(self, optimizer: Any) -> None:
+        """Hook ``step`` of the optimizer, or of the one inside frameworks' wrappers; a second time is a no-op."""
+        one, inner = optimizer, None
+        # A wrapper may be an Optimizer by name only (accelerate's): the innermost is the one that steps.
+        for _ in range(MAX_WRAPPERS):
+            if hasattr(one, "register_step_pre_hook"):
+                inner = one
+            one = getattr(one, "optimizer", None)
+        if inner is None or inner in self._optimizers:
+            return
+        self._optimizers.add(inner)
+        began, ended = Hook(self.optimizer_began), Hook(self.optimizer_ended)
+        self._optimizer_hooks += began, ended
+        self._optimizer_handles.append(inner.register_step_pre_hook(began))
+        self._optimizer_handles.append(inner.register_step_post_hook(ended))
+        self.has_optimizer = True
+        self.recorder.cool()
+        self.recorder.count_optimizer(self)
+
+    def count_steps(self, from_the_first: bool) -> None:
+        """An optimizer was found in the middle of a step: from now on its steps are the training's.
+
+        Args:
+            from_the_first: none has stepped before it; else they count on from the steps so far.
+        """
+        recorder = self.recorder
+        recorder.cool()
+        if from_the_first:
+            recorder.count_steps(-recorder.steps)
+        latest = recorder.latest
+        self.steps_finished = max(0, latest.step() - 1) if latest is not None and not from_the_first else 0
+        self.has_optimizer = True
+        recorder.count_optimizer(self)
+        recorder.publish_outer(monotonic_ns())
+
+    def forget_models(self) -> None:
+        """Take the hooks on the models out, and silence those that copies of them have kept."""
+        for handle in self._handles:
+            handle.remove()
+        for hook in self._hooks:
+            hook.silence()
+        self._handles.clear()
+        self._gradient_hook = Hook(self.gradient_came)
+        self._hooks = [self._gradient_hook]
+        self.models.clear()
+        self.has_model = False
+
+    def remove(self) -> None:
+        """Take all hooks out."""
+        self.forget_models()
+        self._gradient_hook.silence()
+        for handle in self._optimizer_handles:
+            handle.remove()
+        for hook in self._optimizer_hooks:
+            hook.silence()
+        self._optimizers.clear()
+        self.given_models.clear()
+        self.memory = None
+        self.recorder.cool()
+        self.recorder.count_optimizer(None)
+
+    def moved(self, inputs: tuple[Any, ...]) -> None:
+        """The step's first forward pass began: if its input lies on a device, the copy was before."""
+        if _on_device(inputs):
+            steps = self.recorder.open_steps
+            if steps and steps[-1].delivered_ns:
+                self.h2d_ns = self.forward_since - steps[-1].delivered_ns
+
+    def look_at_output(self, module: Any, output: Any) -> None:
+        """Time backward from the moment the first gradient reaches the model's output."""
+        if _engine_calls_back is None:
+            self.blind_backward = True  # nobody would say when it ended
+            return
+        tensor = output if type(output) is torch.Tensor else _first_tensor(output)
+        node = tensor.grad_fn if tensor is not None else None
+        if node is not None:
+            node.register_prehook(self._gradient_hook)  # half the price of a hook on the tensor
+        elif tensor is not None and tensor.requires_grad:
+            tensor.register_hook(self._gradient_hook)
+        elif module.training and any(one.requires_grad for one in module.parameters()):
+            self.blind_backward = True
+
+    def buffers_came(self, *_: Any) -> None:
+        """DDP calls the module inside it: until now it sent buffers around."""
+        if self.forward_since and self.forward_depth == 1:
+            self.collective_ns += monotonic_ns() - self.forward_since
+
+    def _hook(self, function: Callable[..., None]) -> Hook:
+        hook = Hook(function)
+        self._hooks.append(hook)
+        return hook
+
+
+def _nothing(_: Callable[[], None]) -> None:
+    pass
+
+
+def _on_device(inputs: tuple[Any, ...]) -> bool:
+    """Whether the first tensor among the model's arguments lies elsewhere than in the host's memory."""
+    for one in inputs:
+        if isinstance(one, torch.Tensor):
+            return not one.is_cpu
+    return False
+
+
+def _first_tensor(output: Any) -> Any:
+    """The first tensor with a gradient in a model's output; None if a bounded look finds none."""
+    parts = [output]
+    for _ in range(MAX_PARTS):
+        if not parts:
+            break
+        part = parts.pop(0)
+        if isinstance(part, torch.Tensor):
+            if part.requires_grad:
+                return part
+        elif isinstance(part, dict):
+            parts.extend(islice(part.values(), MAX_PARTS))
+        elif isinstance(part, (list, tuple)):
+            parts.extend(part[:MAX_PARTS])
+        elif hasattr(part, "__dataclass_fields__"):
+            parts.extend(ask(lambda part=part: list(vars(part).values())) or ())  # type: ignore[misc]
+    return None

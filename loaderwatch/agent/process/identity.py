@@ -1,0 +1,235 @@
+"""Who this process is in its run: rank, world size, and a run id on which all ranks agree without talking."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from loaderwatch.agent.model.cuda import computing_device
+from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.wire import MAX_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Place in the run, as torchrun defines the words."""
+
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunName:
+    """The run: what machines and people call it."""
+
+    run_id: str
+    name: str
+
+
+def find_ranks(environ: Mapping[str, str] | None = None) -> Ranks:
+    """The place of this process: ``torch.distributed`` if initialized, else torchrun's, Slurm's or Lightning's environment."""
+    env = os.environ if environ is None else environ
+    local = _number(env, "LOCAL_RANK")
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        rank = distributed.get_rank()
+        if local is None:
+            local = _number(env, "SLURM_LOCALID") if is_srun(env) else None
+        return Ranks(rank, rank if local is None else local, distributed.get_world_size())
+    rank, world = _number(env, "RANK"), _number(env, "WORLD_SIZE")
+    if rank is not None and world is not None:
+        return Ranks(rank, rank if local is None else local, world)
+    if is_srun(env):
+        rank = _number(env, "SLURM_PROCID")
+        world = _number(env, "SLURM_STEP_NUM_TASKS") or _number(env, "SLURM_NTASKS")
+        if rank is not None and world is not None:
+            return Ranks(rank, _number(env, "SLURM_LOCALID") or 0, world)
+    # Lightning's, of which only the first node's local ranks are ranks.
+    if local is not None and world is not None and _number(env, "NODE_RANK") == 0:
+        return Ranks(local, local, world)
+    return Ranks()
+
+
+def is_srun(env: Mapping[str, str]) -> bool:
+    """Whether srun started this process; inside a batch script alone SLURM_PROCID says nothing."""
+    return "SLURM_JOB_ID" in env and "SLURM_STEP_ID" in env and "SLURM_PROCID" in env
+
+
+def find_run(name: str | None, environ: Mapping[str, str] | None = None, *, redact: bool = False) -> RunName:
+    """The run of this process.
+
+    Args:
+        name: the name that the user gave it; None derives one from what all ranks share and two runs do not.
+        environ: the environment to look into.
+        redact: leave the script's name out of a derived one.
+
+    Raises:
+        ConfigError: the name has no letter or digit.
+    """
+    env = os.environ if environ is None else environ
+    if name is not None:
+        slug = slugged(name)
+        if not slug:
+            raise ConfigError(f"run is {name!r}; use a name with letters or digits, such as 'resnet-lr3'")
+        return RunName(slug, name[:MAX_NAME])
+    mark = hashlib.sha256("\0".join(shared_facts(env)).encode()).hexdigest()[:8]
+    if redact:
+        return RunName(f"run-{mark}", f"run-{mark}")
+    script = script_name()
+    return RunName(f"{slugged(script)[:48] or 'run'}-{mark}", script)
+
+
+def shared_facts(env: Mapping[str, str]) -> list[str]:
+    """What every rank of this run sees alike, and the next run sees differently, as far as the environment tells.
+
+    A multi-node torchrun with a fixed ``--rdzv-id`` and endpoint looks the same every time, and so do nodes that are started
+    by hand to meet at one address: name such runs with LOADERWATCH_RUN.
+    """
+    if "RANK" in env and "WORLD_SIZE" in env and "MASTER_ADDR" in env:
+        facts = [
+            "torchrun",
+            env.get("TORCHELASTIC_RUN_ID", ""),
+            env["MASTER_ADDR"],
+            env.get("MASTER_PORT", ""),
+            env.get("TORCHELASTIC_RESTART_COUNT", ""),
+            env.get("SLURM_JOB_ID", ""),
+        ]
+        if env.get("LOCAL_WORLD_SIZE", "") == env["WORLD_SIZE"]:
+            facts += parent_facts()
+        return facts
+    if is_srun(env):
+        return [
+            "slurm",
+            env["SLURM_JOB_ID"],
+            env["SLURM_STEP_ID"],
+            env.get("SLURM_RESTART_COUNT", ""),
+        ]
+    if multiprocessing.parent_process() is not None:
+        return ["spawn", *parent_facts()]
+    first = first_rank(env)
+    given = launched_with(first)
+    # By hand, on each node. A cluster may set the rest for scripts that are no rank of anything, too.
+    if "NODE_RANK" in given and "MASTER_ADDR" in given and (_number(given, "WORLD_SIZE") or 1) > 1:
+        return ["nodes", given["MASTER_ADDR"], given.get("MASTER_PORT", "")]
+    return ["single", *process_facts(first)]
+
+
+def first_rank(env: Mapping[str, str]) -> int:
+    """The process that was started first on this host: this one, or its parent, where that is Lightning's first rank.
+
+    Lightning runs the script again for each other rank, long after the first rank was attached.
+    """
+    local = _number(env, "LOCAL_RANK")
+    again = (
+        local is not None
+        and local > 0
+        and "MASTER_ADDR" in env
+        and "LOCAL_RANK" not in launched_with(os.getppid())
+    )
+    return os.getppid() if again else os.getpid()
+
+
+def launched_with(pid: int) -> dict[str, str]:
+    """The environment that a process was started with, whatever it has set since; empty where the system does not say."""
+    try:
+        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    pairs = (word.decode(errors="replace").partition("=") for word in words if b"=" in word)
+    return {name: value for name, _, value in pairs}
+
+
+def parent_facts() -> list[str]:
+    """The launcher on this host."""
+    parent = multiprocessing.parent_process()
+    return process_facts(parent.pid if parent is not None and parent.pid is not None else os.getppid())
+
+
+def process_facts(pid: int) -> list[str]:
+    """A process of this host, told apart from another one that once had its pid."""
+    return [socket.gethostname(), str(pid), start_time(pid)]
+
+
+def start_time(pid: int) -> str:
+    """When a process started, in clock ticks since boot; "" where the system does not say."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+    return f"{boot} {stat.rpartition(')')[2].split()[19]}"
+
+
+def script_name() -> str:
+    """What is being run, for people: the script's or module's name."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name not in ("__main__", "__mp_main__"):
+        return str(spec.name).removesuffix(".__main__")
+    first = sys.argv[0] if sys.argv else ""
+    stem = Path(first).stem
+    if stem in ("", "-c", "-m", "-"):
+        return "python"
+    return "notebook" if stem in ("ipykernel_launcher", "colab_kernel_launcher") else stem
+
+
+def slugged(name: str) -> str:
+    """A run id made of a name: a-z 0-9 _ - beginning with a letter or digit, at most 64."""
+    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:64]
+
+
+def find_gpu_uuid(
+    environ: Mapping[str, str] | None = None, driver: Path = Path("/proc/driver/nvidia")
+) -> str | None:
+    """UUID of this process's GPU: what CUDA says once it is in use here, before that the environment; None in doubt."""
+    env = os.environ if environ is None else environ
+    cuda: Any = sys.modules.get("torch.cuda")
+    if cuda is not None and cuda.is_initialized():
+        device = computing_device(cuda, env)
+        uuid = None if device is None else getattr(cuda.get_device_properties(device), "uuid", None)
+        return None if uuid is None else f"GPU-{uuid}"
+    visible = _visible_gpus(env)
+    local = _number(env, "LOCAL_RANK")
+    if len(visible) == 1:
+        chosen = visible[0]
+    elif local is not None and 0 <= local < len(visible):
+        chosen = visible[local]  # by convention; whoever computes elsewhere corrects it when CUDA is in use
+    else:
+        return None
+    if chosen.isdecimal():
+        # CUDA counts what a container or cgroup leaves it, in an order of its own: of several GPUs, a number names none.
+        return _only_gpu(driver) if int(chosen) == 0 else None
+    return chosen
+
+
+def _visible_gpus(env: Mapping[str, str]) -> list[str]:
+    """The entries of CUDA_VISIBLE_DEVICES; what CUDA does not understand hides all that follows."""
+    entries = (entry.strip() for entry in env.get("CUDA_VISIBLE_DEVICES", "").split(","))
+    return [*takewhile(lambda entry: entry.isdecimal() or entry.startswith(("GPU-", "MIG-")), entries)]
+
+
+def _only_gpu(driver: Path) -> str | None:
+    """UUID of this machine's GPU, if it has a single one."""
+    try:
+        (information,) = driver.glob("gpus/*/information")
+        found = re.search(r"^GPU UUID:\s*(GPU-[0-9a-fA-F-]+)\s*$", information.read_text(), re.MULTILINE)
+    except (OSError, ValueError):
+        return None
+    return None if found is None else found[1]  # there are question marks before the GPU's first use
+
+
+def _number(env: Mapping[str, str], name: str) -> int | None:
+    try:
+        return int(env[name])
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,133 @@
+"""Starts the streamer: detached, and no child of the training process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import loaderwatch
+from loaderwatch.agent.process.identity import RunName
+from loaderwatch.agent.process.stderr import has_stderr
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.config import Settings
+from loaderwatch.core.files import opener, private_folder
+from loaderwatch.core.lock import STREAMER_LOCK, is_held
+from loaderwatch.core.system import DETACHED, HAS_FORK, OWN_GROUP, has_proc
+
+NO_STREAMER: Final = "LOADERWATCH_NO_STREAMER"
+"""Internal: set by tests that read the rings themselves."""
+
+JOB_STDERR: Final = "--job-stderr"
+"""The streamer's option: a descriptor that is the job's stderr."""
+
+LOOK_AGAIN_NS: Final = 10_000_000_000
+"""Time for a streamer to start and take its lock, before it is missed."""
+
+
+def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
+    """Start a streamer for this run; it exits by itself when another one already serves it.
+
+    The shell in between goes at once, so the streamer belongs to init: no zombie here, and a wait for any child in
+    the user's code never meets it. Windows has neither zombies nor such waits.
+
+    Where a process's stderr cannot be opened from outside, the streamer is handed ours.
+
+    Raises:
+        OSError: the log or the process cannot be made.
+    """
+    if os.environ.get(NO_STREAMER) or not sys.executable:
+        return
+    log_path = private_folder(settings.logs_dir) / f"streamer-{run_id}.log"
+    command = [sys.executable, "-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", run_name]
+    with open(log_path, "ab", opener=opener) as log, _stderr_to_hand_on() as job_stderr:
+        (_start_by_shell if HAS_FORK else _start_alone)(
+            command,
+            job_stderr,
+            stdout=log,
+            stderr=log,
+            cwd=settings.logs_dir,  # -m puts it on the path first: no module of the user's may stand there
+            env=_environment(settings),
+        )
+
+
+def _start_by_shell(command: list[str], job_stderr: int | None, **settings: Any) -> None:
+    if job_stderr is not None:
+        command = [*command, JOB_STDERR, str(job_stderr)]
+    shell = subprocess.Popen(
+        ["/bin/sh", "-c", 'umask 077; "$@" &', "sh", *command],
+        stdin=subprocess.DEVNULL,
+        pass_fds=() if job_stderr is None else (job_stderr,),
+        start_new_session=True,
+        **settings,
+    )
+    shell.wait()
+
+
+def _start_alone(command: list[str], job_stderr: int | None, **settings: Any) -> None:
+    """Windows: only the three standard files can be handed on, so ours comes as the streamer's stdin.
+
+    It keeps our console if it is to write there, which it could not without. Nobody waits for it, and there is nothing to
+    collect.
+    """
+    at_console = job_stderr is not None and os.isatty(job_stderr)
+    streamer = subprocess.Popen(
+        [*command, JOB_STDERR, "0"] if job_stderr is not None else command,
+        stdin=subprocess.DEVNULL if job_stderr is None else job_stderr,
+        creationflags=OWN_GROUP if at_console else OWN_GROUP | DETACHED,
+        **settings,
+    )
+    streamer.returncode = 0  # else Python warns of a process that was left running
+
+
+@contextmanager
+def _stderr_to_hand_on() -> Iterator[int | None]:
+    """A second descriptor of our stderr; None where the streamer opens it by itself, and where there is none."""
+    if has_proc() or not has_stderr():
+        yield None
+        return
+    try:
+        stderr = os.dup(2)
+    except OSError:  # somebody closed it since
+        yield None
+        return
+    try:
+        yield stderr
+    finally:
+        os.close(stderr)
+
+
+def keep_streamer(settings: Settings, run: RunName, looked_ns: int) -> int:
+    """Start a streamer if there is none any more; returns when that was last looked at, given when it was before.
+
+    A streamer that dies is replaced by its standby; when both were killed nobody else would notice. Called between
+    epochs and as the process ends: there is time for asking a file lock, and for starting a process.
+    """
+    now = monotonic_ns()
+    if now - looked_ns < LOOK_AGAIN_NS:
+        return looked_ns
+    if not is_held(settings.rings_dir / run.run_id / STREAMER_LOCK):
+        with suppress(OSError):  # a full disk, too many processes: tried again with another epoch
+            start_streamer(settings, run.run_id, run.name)
+    return now
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    env = dict(os.environ)
+    env["LOADERWATCH_DIR"] = str(settings.data_dir)
+    for name, value in (
+        ("LOADERWATCH_SERVER", settings.server),
+        ("LOADERWATCH_TOKEN", settings.token),
+    ):
+        if value is not None:
+            env[name] = value
+    home = Path(loaderwatch.__file__).resolve().parent.parent
+    if home.name not in ("site-packages", "dist-packages"):  # run from a checkout
+        env["PYTHONPATH"] = os.pathsep.join(part for part in (env.get("PYTHONPATH"), str(home)) if part)
+    for name in ("OMP_NUM_THREADS", "PYTHONFAULTHANDLER", "PYTHONPROFILEIMPORTTIME"):
+        env.pop(name, None)
+    return env

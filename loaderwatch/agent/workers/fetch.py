@@ -1,0 +1,102 @@
+"""Times one fetch: each sample, collating, CPU time, bytes. In a worker, or on the training thread with no workers.
+
+The fetcher object's class is swapped. The dataset stays untouched, and while ``dataset[index]`` runs, at most one frame of
+ours is on the stack (none where the hot path is compiled): samples are noted by the list of indices, between its items.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Final
+
+import numpy
+import torch
+
+from loaderwatch.agent.guard import ask
+from loaderwatch.agent.hot import SampleClock, noted_collate, timed_fetch
+from loaderwatch.agent.hot.samples import AT_ONCE, EACH, EACH_COUNTED, ONE, ONE_COUNTED
+from loaderwatch.agent.loaders.swap import hidden_subclass, keep_fields_quick
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.ring import RingWriter
+
+MAX_PARTS: Final = 64
+"""Parts of a batch that are measured; what is beyond is not counted."""
+MAX_DEPTH: Final = 4
+_classes: Final[dict[Any, Any]] = {}
+_array_bytes: Any = numpy.ndarray.nbytes  # not that of a subclass
+_Tensor: Final = torch.Tensor
+_strided: Final = torch.strided
+
+
+class FetchClock(SampleClock):
+    """The clock of one fetching process. ``worker`` is -1 for the training thread, which keeps its own open span."""
+
+    def __init__(self, ring: RingWriter, loader: int, worker: int) -> None:
+        super().__init__(ring, loader, worker, batch_bytes)
+
+
+def batch_bytes(batch: Any) -> int:
+    """Bytes of the tensors and arrays in a batch, as far as a bounded look finds them; ``UNKNOWN`` if it finds none.
+
+    No code of the user's runs: a batch may load on access, count what is asked of it, or refuse.
+    """
+    if type(batch) is _Tensor and batch.layout is _strided:
+        return batch.nbytes
+    total = 0
+    found = False
+    parts: list[tuple[Any, int]] = [(batch, 0)]
+    looked = 0
+    while parts and looked < MAX_PARTS:
+        part, depth = parts.pop()
+        looked += 1
+        kind = type(part)
+        if issubclass(kind, (torch.Tensor, numpy.ndarray)):
+            size = _nbytes(part)
+            if size is not None:
+                total += size
+                found = True
+        elif depth < MAX_DEPTH:
+            if issubclass(kind, dict):
+                parts.extend((value, depth + 1) for value in islice(dict.values(part), MAX_PARTS))
+            elif issubclass(kind, list):
+                parts.extend((value, depth + 1) for value in islice(list.__iter__(part), MAX_PARTS))
+            elif issubclass(kind, tuple):
+                parts.extend((value, depth + 1) for value in islice(tuple.__iter__(part), MAX_PARTS))
+    return total if found else UNKNOWN
+
+
+def _nbytes(part: Any) -> int | None:
+    if type(part) is torch.Tensor and part.layout is torch.strided:
+        return part.nbytes
+    if isinstance(part, numpy.ndarray):
+        return int(_array_bytes.__get__(part))
+    return ask(lambda: _tensor_bytes(part))  # e.g. a nested tensor, which does not say
+
+
+def _tensor_bytes(tensor: torch.Tensor) -> int:
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.nbytes
+
+
+def watch_fetcher(fetcher: Any, clock: FetchClock) -> None:
+    """Swap the fetcher's class."""
+    base = type(fetcher)
+    fetcher._loaderwatch_reads = _how_it_reads(fetcher)
+    fetcher._loaderwatch = clock
+    if base in _classes.values():
+        return
+    watched = _classes.get(base)
+    if watched is None:
+        namespace = {"fetch": timed_fetch(base.fetch), "collate_fn": noted_collate()}
+        watched = _classes[base] = hidden_subclass(base, namespace)
+    fetcher.__class__ = watched
+    keep_fields_quick(fetcher)
+
+
+def _how_it_reads(fetcher: Any) -> int:
+    counted = hasattr(fetcher, "dataset_iter")  # an iterable dataset has no indices: samples are counted
+    if not fetcher.auto_collation:
+        return ONE_COUNTED if counted else ONE
+    if counted:
+        return EACH_COUNTED
+    return AT_ONCE if ask(lambda: getattr(fetcher.dataset, "__getitems__", None)) else EACH

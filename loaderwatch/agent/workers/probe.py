@@ -1,0 +1,131 @@
+"""The worker probe: a ``worker_init_fn`` that watches its DataLoader worker from inside.
+
+Pickled to spawned workers, so it carries plain values only. It runs the user's own ``worker_init_fn`` as the last
+thing it does, so that whatever that raises is raised as before.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from multiprocessing.util import Finalize
+from pathlib import Path
+from typing import Any, Final
+
+from torch.utils import data as torch_data
+
+from loaderwatch.agent.frames import trim_frames
+from loaderwatch.agent.guard import guard, say, shield
+from loaderwatch.agent.process.garbage import watch_collections
+from loaderwatch.agent.process.stack_signal import register_stacks
+from loaderwatch.agent.workers.fetch import FetchClock, watch_fetcher
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import Phase
+from loaderwatch.core.ring import WORKER_CAPACITY, RingIdentity, RingStatus, RingWriter
+
+MAX_WORKER_RINGS: Final = 1024
+"""Worker rings in a run's folder (94 kB each) beyond which new workers go unwatched."""
+
+
+class WorkerProbe:
+    """Watches the worker it is called in."""
+
+    def __init__(
+        self, folder: str, parent_pid: int, loader: int, stack_signal: int, init: Callable[[int], None] | None
+    ) -> None:
+        self.folder = folder
+        self.parent_pid = parent_pid
+        self.loader = loader
+        self.stack_signal = stack_signal
+        self.init = init
+
+    def __call__(self, worker_id: int) -> None:
+        if os.getpid() != self.parent_pid:  # a worker may also be a thread of the training process
+            shield(watch_worker)(self, worker_id)
+        if self.init is not None:
+            self.init(worker_id)
+
+
+def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
+    """Open this worker's ring and time every fetch from now on."""
+    folder = Path(probe.folder)
+    pid = os.getpid()
+    name = f"worker-{probe.parent_pid}-{probe.loader}-{worker_id}-{pid}"
+    try:
+        with os.scandir(folder) as files:
+            rings = sum(file.name.startswith("worker-") and file.name.endswith(".ring") for file in files)
+        if rings >= MAX_WORKER_RINGS:
+            return
+        ring = RingWriter(
+            folder / f"{name}.ring",
+            RingIdentity(pid, probe.parent_pid, probe.loader, worker_id, monotonic_ns()),
+            WORKER_CAPACITY,
+        )
+    except OSError as error:
+        if _is_first(folder / f"main-{probe.parent_pid}.unwatched"):
+            say(
+                f"cannot record DataLoader worker {worker_id} in {folder} ({error.strerror}): it and others like it work"
+                " unwatched. Free some space there"
+            )
+        return
+    ring.set_span(Phase.STARTING, monotonic_ns(), probe.loader)
+    registered = register_stacks(folder / f"{name}.stack", probe.stack_signal)
+    stack_signal = probe.stack_signal if registered else 0
+    guard.reset()  # a forked worker has the training process's count
+    guard.on_fault = lambda: _publish(ring, stack_signal, finished=False)
+    guard.on_fault()
+    # A worker leaves without atexit.
+    Finalize(None, _publish, args=(ring, stack_signal), kwargs={"finished": True}, exitpriority=-100)
+    watch_collections(ring, worker_id)
+    time_fetchers(FetchClock(ring, probe.loader, worker_id))
+    trim_tracebacks()
+
+
+def _is_first(mark: Path) -> bool:
+    """Whether no worker of this training process has said it before: every epoch may start new ones."""
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _publish(ring: RingWriter, stack_signal: int, *, finished: bool) -> None:
+    """Say what became of us; ``finished``: the worker was told to end and ends."""
+    ring.set_status(RingStatus(finished, stack_signal, guard.faults, guard.tripped))
+
+
+def time_fetchers(clock: FetchClock) -> None:
+    """Time every fetcher that this process makes from now on."""
+    kind: Any = getattr(torch_data, "_DatasetKind", None)
+    create = getattr(kind, "create_fetcher", None)
+    if create is None:
+        return  # another version's: its fetches are unknown
+    watch = shield(watch_fetcher)
+    idle = shield(clock.idle)
+
+    def create_fetcher(*args: Any, **kwargs: Any) -> Any:
+        fetcher = create(*args, **kwargs)
+        watch(fetcher, clock)
+        idle()
+        return fetcher
+
+    kind.create_fetcher = staticmethod(create_fetcher)
+
+
+def trim_tracebacks() -> None:
+    """Keep our frames out of what the training process is told of an error in this worker."""
+    torch_worker: Any = getattr(getattr(torch_data, "_utils", None), "worker", None)
+    wrap = getattr(torch_worker, "ExceptionWrapper", None)
+    if wrap is None:
+        return
+    trim = shield(trim_frames)
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        trim(sys.exc_info()[2])
+        return wrap(*args, **kwargs)
+
+    torch_worker.ExceptionWrapper = wrapped
