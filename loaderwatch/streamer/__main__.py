@@ -16,8 +16,8 @@ from loaderwatch.core.files import is_own, private_folder
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.streamer.election import clear_away, elect
-from loaderwatch.streamer.notices import JobStderr
-from loaderwatch.streamer.state import host_folder_name, ring_folder
+from loaderwatch.streamer.job_stderr import JobStderr
+from loaderwatch.streamer.outbox.files import host_folder_name, ring_folder
 
 MAX_FILES = 65_536
 """Descriptors: a host with 64 ranks and 128 workers needs 1,400."""

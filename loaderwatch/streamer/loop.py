@@ -13,18 +13,24 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.redact import Redaction, load_key
 from loaderwatch.core.wire import Envelope, SpanInfo, encode, pack_table
 from loaderwatch.streamer.drain import Drain
-from loaderwatch.streamer.flight import FlightReader
-from loaderwatch.streamer.local_server import ServerFinder
-from loaderwatch.streamer.notices import JobStderr, write_stderr
-from loaderwatch.streamer.outbox import DEFAULT_MAX_BYTES, Outbox
+from loaderwatch.streamer.flight_recorder import FlightReader
+from loaderwatch.streamer.job_stderr import JobStderr, write_stderr
+from loaderwatch.streamer.outbox.files import (
+    StreamState,
+    boot_id,
+    host_folder_name,
+    new_stream_name,
+    ring_folder,
+)
+from loaderwatch.streamer.outbox.outbox import DEFAULT_MAX_BYTES, Outbox
 from loaderwatch.streamer.rings import RingFolder
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.gpu import GpuSampler
 from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.samplers.process import ProcessSampler, Reading, state_code
+from loaderwatch.streamer.server_finder import ServerFinder
 from loaderwatch.streamer.spans import LOOK_CLOSER_NS, build_span
 from loaderwatch.streamer.stacks import StackCollector
-from loaderwatch.streamer.state import StreamState, boot_id, host_folder_name, new_stream_name, ring_folder
 from loaderwatch.streamer.succession import Succession
 from loaderwatch.streamer.upload import Uploader
 

@@ -12,8 +12,8 @@ from typing import Final
 from loaderwatch.core.errors import RingError
 from loaderwatch.core.ring import RingIdentity, RingReader
 from loaderwatch.core.span import OpenSpan
-from loaderwatch.streamer.shelf import SUFFIX
-from loaderwatch.streamer.state import set_aside
+from loaderwatch.streamer.outbox.files import set_aside
+from loaderwatch.streamer.outbox.shelf import SUFFIX
 
 log = logging.getLogger(__name__)
 

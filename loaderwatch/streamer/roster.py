@@ -14,11 +14,11 @@ from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.span import OpenSpan
 from loaderwatch.core.system import PROC
 from loaderwatch.core.wire import ProcessInfo
-from loaderwatch.streamer.ending import Handle
+from loaderwatch.streamer.exit_code import Handle
+from loaderwatch.streamer.outbox.files import set_aside
 from loaderwatch.streamer.rings import RingFolder, TrackedRing
 from loaderwatch.streamer.samplers.process import process_began_s
 from loaderwatch.streamer.samplers.procfs import ProcessFiles, Stat, started_after
-from loaderwatch.streamer.state import set_aside
 
 log = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from typing import Final
 
 from loaderwatch.core.config import Settings
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
+from loaderwatch.core.spawn import spawn_detached
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.streamer.election import standby_missing
+from loaderwatch.streamer.outbox.files import host_folder_name, ring_folder
+from loaderwatch.streamer.outbox.shelf import SUFFIX
 from loaderwatch.streamer.samplers.process import pid_alive
-from loaderwatch.streamer.shelf import SUFFIX
-from loaderwatch.streamer.spawn import spawn_detached
-from loaderwatch.streamer.state import host_folder_name, ring_folder
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ import pytest
 from loaderwatch.core.wire import ProcessInfo
 from loaderwatch.detect.flight import divergence
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.streamer.flight import FlightReader, read_dump
+from loaderwatch.streamer.flight_recorder import FlightReader, read_dump
 from tests.unit.detect.build import RankBuilder, run
 from tests.waiting import PATIENCE_S
 

@@ -15,7 +15,7 @@ import pytest
 
 from loaderwatch.core import clock
 from loaderwatch.core.records import TABLES
-from loaderwatch.streamer.notices import MOST_WAITING, JobStderr
+from loaderwatch.streamer.job_stderr import MOST_WAITING, JobStderr
 from loaderwatch.streamer.rings import RingFolder
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.host import HostSampler

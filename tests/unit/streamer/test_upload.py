@@ -13,10 +13,10 @@ import pytest
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope, HostInfo, encode, split
-from loaderwatch.streamer.local_server import ServerFinder, is_own
-from loaderwatch.streamer.notices import MAX_NOTICE, write_stderr
-from loaderwatch.streamer.outbox import Outbox
-from loaderwatch.streamer.state import StreamState, load_state, new_stream_name, save_state
+from loaderwatch.streamer.job_stderr import MAX_NOTICE, write_stderr
+from loaderwatch.streamer.outbox.files import StreamState, load_state, new_stream_name, save_state
+from loaderwatch.streamer.outbox.outbox import Outbox
+from loaderwatch.streamer.server_finder import ServerFinder, is_own
 from loaderwatch.streamer.upload import Target, Uploader, jittered, parse_retry_after
 from tests.fakes.receiver import TOKEN, Receiver
 from tests.waiting import PATIENCE_S

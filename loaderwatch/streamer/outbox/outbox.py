@@ -17,9 +17,15 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.wire import MAX_TOGETHER, TOGETHER_BYTES
-from loaderwatch.streamer.envelope_file import Covered, count_ring_rows, count_rows, pack_file, unpack_file
-from loaderwatch.streamer.shelf import Shelf
-from loaderwatch.streamer.state import StreamState, set_aside
+from loaderwatch.streamer.outbox.envelope_file import (
+    Covered,
+    count_ring_rows,
+    count_rows,
+    pack_file,
+    unpack_file,
+)
+from loaderwatch.streamer.outbox.files import StreamState, set_aside
+from loaderwatch.streamer.outbox.shelf import Shelf
 
 log = logging.getLogger(__name__)
 

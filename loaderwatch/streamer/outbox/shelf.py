@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.files import private_folder
-from loaderwatch.streamer.state import STATE_NAME, StreamState, load_state, save_state
+from loaderwatch.streamer.outbox.files import STATE_NAME, StreamState, load_state, save_state
 
 log = logging.getLogger(__name__)
 

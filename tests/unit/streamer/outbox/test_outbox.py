@@ -8,11 +8,11 @@ import pytest
 
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import MAX_TOGETHER, Envelope, HostInfo, Loss, encode, pack_table
-from loaderwatch.streamer import outbox as outbox_module
-from loaderwatch.streamer import shelf
-from loaderwatch.streamer.envelope_file import Covered, count_rows, pack_file, unpack_file
-from loaderwatch.streamer.outbox import Outbox
-from loaderwatch.streamer.state import StreamState
+from loaderwatch.streamer.outbox import outbox as outbox_module
+from loaderwatch.streamer.outbox import shelf
+from loaderwatch.streamer.outbox.envelope_file import Covered, count_rows, pack_file, unpack_file
+from loaderwatch.streamer.outbox.files import StreamState
+from loaderwatch.streamer.outbox.outbox import Outbox
 from tests.faults.mounts import own_mounts
 
 

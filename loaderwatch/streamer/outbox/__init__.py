@@ -1,0 +1,1 @@
+"""Envelopes that wait for the server, and where their files lie."""
