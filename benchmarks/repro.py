@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.detect.cpus import cpus_of
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.machine import machine_of
-from loaderwatch.detect.pace import paces, recent
-from loaderwatch.detect.phrases import cpu_count, duration, percent, rate
-from loaderwatch.detect.robust import ratio, total
+from loaderwatch.detect.measures.cpus import cpus_of
+from loaderwatch.detect.measures.machine import machine_of
+from loaderwatch.detect.measures.pace import paces, recent
+from loaderwatch.detect.measures.statistics import ratio, total
+from loaderwatch.detect.text import cpu_count, duration, percent, rate
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.recording import Recording, windows
 from tests.scenarios.cases import Case

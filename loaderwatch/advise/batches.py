@@ -6,7 +6,7 @@ from typing import Final
 
 from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, LoaderFacts
-from loaderwatch.detect.phrases import duration
+from loaderwatch.detect.text import duration
 
 MANY_TENSORS: Final = 200
 """Each tensor costs the training thread a file descriptor and a map; measured 500 tensors ≈ 80 ms (pytorch#24984)."""

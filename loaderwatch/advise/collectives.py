@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts
-from loaderwatch.detect.flight import SWITCHES
+from loaderwatch.detect.hang.flight_recorder import SWITCHES
 
 
 def check(facts: Facts) -> list[Advice]:

@@ -7,8 +7,8 @@ from typing import Final
 
 from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, LoaderFacts
-from loaderwatch.detect.phrases import count, duration, percent
-from loaderwatch.detect.robust import ratio
+from loaderwatch.detect.measures.statistics import ratio
+from loaderwatch.detect.text import count, duration, percent
 
 RESTART_RATIO: Final = 0.05
 """Share of an epoch from which starting workers anew is worth a word."""

@@ -11,8 +11,8 @@ import numpy as np
 from loaderwatch.core.probe import LoaderProbe, ScriptReport
 from loaderwatch.core.records import UNKNOWN, IterKind
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
-from loaderwatch.detect.robust import known, mean, quantile, ratio
-from loaderwatch.detect.successors import joined
+from loaderwatch.detect.measures.rebuilt_loaders import joined
+from loaderwatch.detect.measures.statistics import known, mean, quantile, ratio
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, between_s, seconds
 
 MEASURED_STEPS = 20

@@ -7,7 +7,7 @@ from typing import Final
 
 from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, LoaderFacts
-from loaderwatch.detect.phrases import duration
+from loaderwatch.detect.text import duration
 
 TIMEOUT_ROOM: Final = 3.0
 """A timeout shorter than this many times the slowest wait so far turns a hiccup into a crash."""

@@ -7,8 +7,8 @@ from typing import Final
 
 from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts
-from loaderwatch.detect.ceiling import prefetch_needed
-from loaderwatch.detect.phrases import count, duration
+from loaderwatch.detect.measures.gain import prefetch_needed
+from loaderwatch.detect.text import count, duration
 
 TIGHT_RATIO: Final = 0.8
 CONTAINER_SHM_BYTES: Final = 64 * 2**20

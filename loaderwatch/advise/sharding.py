@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, LoaderFacts
-from loaderwatch.detect.phrases import count, listing
+from loaderwatch.detect.text import count, listing
 
 NEW_BUFFER_SWITCH = (2, 13)
 """The torch release that deprecates DDP's ``broadcast_buffers`` for ``forward_sync_buffers`` (pytorch#178054)."""

@@ -12,7 +12,7 @@ from typing import Final
 from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, LoaderFacts
 from loaderwatch.core.probe import LoaderProbe
-from loaderwatch.detect.phrases import count
+from loaderwatch.detect.text import count
 
 OWN_THREADS: Final = 2
 """A worker's main thread, and the one that feeds its result queue."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from loaderwatch.detect.causes import LATENCY_CPU_RATIO
-from loaderwatch.detect.ceiling import gain_ratio, iteration_with
-from loaderwatch.detect.cpus import cpus_of
+from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.pace import Pace, fetch_summary, paces, recent
-from loaderwatch.detect.robust import mean
+from loaderwatch.detect.measures.cpus import cpus_of
+from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
+from loaderwatch.detect.measures.pace import Pace, fetch_summary, paces, recent
+from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.window import RunWindow
 
 MOST_WORKERS = 32

@@ -7,9 +7,9 @@ from typing import Final
 
 from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts
-from loaderwatch.detect.causes import LATENCY_CPU_RATIO
-from loaderwatch.detect.ceiling import workers_needed
-from loaderwatch.detect.phrases import count, duration, percent
+from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO
+from loaderwatch.detect.measures.gain import workers_needed
+from loaderwatch.detect.text import count, duration, percent
 
 SERIAL_STEP_RATIO: Final = 0.1
 """Loading on the training thread is worth a word from this share of a step: below, more processes would cost more

@@ -13,7 +13,7 @@ from loaderwatch.cli.serve import hang_seconds
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.printable import one_line
-from loaderwatch.detect.phrases import count, folded_phrase
+from loaderwatch.detect.text import count, folded_phrase
 
 if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
@@ -289,7 +289,7 @@ def _value(value: Any, unit: str) -> str:
 def _frames(stack: dict[str, Any]) -> list[str]:
     """The thread that matters, innermost frame first; ``--json`` and the page show every thread."""
     from loaderwatch.core.wire import StackDump
-    from loaderwatch.detect.stacktext import main_frames
+    from loaderwatch.detect.measures.stacks import main_frames
 
     text = stack["text"]
     dump = StackDump(rank=stack["rank"], worker=stack["worker"], pid=stack["pid"], taken_ns=0, text=text)

@@ -174,8 +174,8 @@ def _head(target: str, facts: Facts) -> list[str]:
     """What was looked at: the loaders as they would train."""
     import math
 
-    from loaderwatch.detect.causes import LATENCY_CPU_RATIO
-    from loaderwatch.detect.phrases import count, duration, rate
+    from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO
+    from loaderwatch.detect.text import count, duration, rate
 
     (host,) = facts.hosts.values()
     process = facts.processes[min(facts.processes)]

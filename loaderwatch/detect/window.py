@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import GpuInfo, HostInfo, ProcessInfo, SpanInfo, StackDump
-from loaderwatch.detect.evaluation import steps_apart
+from loaderwatch.detect.evaluation.nesting import steps_apart
 
 WINDOW_S: Final = 120.0
 """How much recent past the detectors want to see."""

@@ -10,7 +10,7 @@ import msgspec
 
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.tracker import Changes, Incident
+from loaderwatch.detect.incidents.tracker import Changes, Incident
 from loaderwatch.server.store.protocol import StoredAlert
 
 State = Literal["firing", "acknowledged", "silenced", "resolved"]

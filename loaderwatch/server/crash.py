@@ -10,9 +10,9 @@ import numpy as np
 
 from loaderwatch.core.records import UNKNOWN, EndedBy
 from loaderwatch.core.wire import SpanInfo
-from loaderwatch.detect.death import interrupted, last_sign_ns, left_epoch, loader_of, uncaught
-from loaderwatch.detect.folding import warned_s
-from loaderwatch.detect.phrases import count, duration, listing, size
+from loaderwatch.detect.crash.evidence import interrupted, last_sign_ns, left_epoch, loader_of, uncaught
+from loaderwatch.detect.incidents.folding import warned_s
+from loaderwatch.detect.text import count, duration, listing, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 from loaderwatch.server.alerts import Alert
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from loaderwatch.detect.families import detect
+from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.limits import Limits
 from loaderwatch.server.live import Detector
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
-from loaderwatch.detect.families import detect
+from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.places import without_stack
-from loaderwatch.detect.tracker import Changes, Incident, Tracker
-from loaderwatch.detect.verdict import Verdict, verdict
+from loaderwatch.detect.hang.rank_positions import without_stack
+from loaderwatch.detect.incidents.tracker import Changes, Incident, Tracker
+from loaderwatch.detect.incidents.verdict import Verdict, verdict
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts import MAX_NS, Alert, AlertBook, Announcement, shape
 from loaderwatch.server.answers import encode_json

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from loaderwatch.detect.coupling import Coupling, coupling
+from loaderwatch.detect.hang.rank_positions import Place, patience, places
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.places import Place, patience, places
+from loaderwatch.detect.measures.coupling import Coupling, coupling
 from loaderwatch.detect.window import RunWindow
 
 

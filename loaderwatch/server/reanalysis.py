@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from loaderwatch.detect.families import detect
-from loaderwatch.detect.tracker import Tracker
-from loaderwatch.detect.verdict import verdict
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.incidents.tracker import Tracker
+from loaderwatch.detect.incidents.verdict import verdict
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server import recording
 from loaderwatch.server.alerts import AlertBook, shape

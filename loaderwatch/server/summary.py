@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.progress import LOADER_PHASES
-from loaderwatch.detect.verdict import verdict as plain_verdict
+from loaderwatch.detect.incidents.verdict import verdict as plain_verdict
+from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of
 from loaderwatch.server.deaths import ending
 from loaderwatch.server.store.attempts import Attempt

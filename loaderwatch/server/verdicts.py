@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from loaderwatch.detect.verdict import verdict
+from loaderwatch.detect.incidents.verdict import verdict
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts import Alert, AlertBook
 from loaderwatch.server.crash import crash_verdict

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 from loaderwatch.core.printable import one_line
 from loaderwatch.detect.finding import SEVERITIES, Finding
-from loaderwatch.detect.folding import warned_s
-from loaderwatch.detect.phrases import duration, folded_phrase
-from loaderwatch.detect.stacktext import main_frames, user_frame
+from loaderwatch.detect.incidents.folding import warned_s
+from loaderwatch.detect.measures.stacks import main_frames, user_frame
+from loaderwatch.detect.text import duration, folded_phrase
 from loaderwatch.server.alerts import Alert, Announcement
 from loaderwatch.server.notify import Kind, Message
 

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from loaderwatch.core.wire import ProcessInfo
-from loaderwatch.detect.flight import divergence
+from loaderwatch.detect.hang.flight_recorder import divergence
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.streamer.flight_recorder import FlightReader, read_dump
 from tests.unit.detect.build import RankBuilder, run

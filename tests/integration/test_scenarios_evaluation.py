@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loaderwatch.core import wire
-from loaderwatch.detect.pace import paces
+from loaderwatch.detect.measures.pace import paces
 from loaderwatch.server.windows import WindowBuilder
 from tests.scenarios.cases import Case, in_group
 from tests.scenarios.play import Outcome, play

@@ -15,8 +15,9 @@ DETECT = Path(loaderwatch.detect.__file__).parent
 def codes() -> set[str]:
     """What the detectors put into ``Finding(code=…)``, by their source; a folded one's is another finding's."""
     found: set[str] = set()
-    for path in DETECT.glob("*.py"):
-        module = importlib.import_module(f"loaderwatch.detect.{path.stem}")
+    for path in DETECT.rglob("*.py"):
+        name = ".".join(path.relative_to(DETECT).with_suffix("").parts)
+        module = importlib.import_module(f"loaderwatch.detect.{name}")
         for node in ast.walk(ast.parse(path.read_text())):
             if not (
                 isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding"

@@ -13,7 +13,7 @@ from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts, facts_of, fa
 from loaderwatch.core.probe import LoaderProbe, ScriptReport
 from loaderwatch.core.wire import ProcessInfo
 from tests.unit.detect.build import RankBuilder, loader, run
-from tests.unit.detect.test_epochs import anew, epochs
+from tests.unit.detect.epoch_boundary.test_detector import anew, epochs
 
 
 def process(rank: int = 0, world_size: int = 1, **fields: Any) -> ProcessInfo:

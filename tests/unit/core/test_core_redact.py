@@ -21,7 +21,7 @@ from loaderwatch.core.wire import (
     StackDump,
     encode,
 )
-from loaderwatch.detect.stacktext import main_frames, user_frame
+from loaderwatch.detect.measures.stacks import main_frames, user_frame
 
 KEY = b"k" * KEY_BYTES
 STACK = """Thread 0x00007f11 [zq-thread] (most recent call first):

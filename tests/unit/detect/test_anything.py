@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from loaderwatch.advise.whatif import what_if
 from loaderwatch.core.records import TABLES, UNKNOWN, Phase
 from loaderwatch.core.wire import SpanInfo
-from loaderwatch.detect.families import detect
+from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import SEVERITIES
+from loaderwatch.detect.incidents.tracker import Tracker
+from loaderwatch.detect.incidents.verdict import verdict
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.tracker import Tracker
-from loaderwatch.detect.verdict import verdict
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run, table

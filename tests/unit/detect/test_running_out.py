@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from loaderwatch.core.wire import SpanInfo
-from loaderwatch.detect.families import detect
+from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.growth import growth
+from loaderwatch.detect.measures.growth import growth
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
 GB, MB = 1e9, 1e6

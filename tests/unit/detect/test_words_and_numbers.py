@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loaderwatch.detect import ceiling, phrases, robust
-from loaderwatch.detect.periodicity import autocorrelation, comb_period
+from loaderwatch.detect import text as phrases
+from loaderwatch.detect.measures import gain as ceiling
+from loaderwatch.detect.measures import statistics
+from loaderwatch.detect.measures.periodicity import autocorrelation, comb_period
 
 
 @pytest.mark.parametrize(
@@ -43,14 +45,14 @@ def test_phrases() -> None:
 
 def test_robust_statistics_ignore_the_unknown() -> None:
     values = np.array([1.0, np.nan, 3.0])
-    assert (robust.mean(values), robust.median(values), robust.total(values)) == (2.0, 2.0, 4.0)
-    assert math.isnan(robust.mean(np.array([np.nan])))
-    assert math.isnan(robust.ratio(1, 0))
+    assert (statistics.mean(values), statistics.median(values), statistics.total(values)) == (2.0, 2.0, 4.0)
+    assert math.isnan(statistics.mean(np.array([np.nan])))
+    assert math.isnan(statistics.ratio(1, 0))
 
 
 def test_one_outlier_among_few_does_not_raise_the_high_quantile() -> None:
-    assert robust.high(np.array([0.01] * 60 + [20.0]), 0.99) == 0.01
-    assert robust.high(np.array([0.01] * 60 + [20.0] * 3), 0.99) == 20.0
+    assert statistics.high(np.array([0.01] * 60 + [20.0]), 0.99) == 0.01
+    assert statistics.high(np.array([0.01] * 60 + [20.0] * 3), 0.99) == 20.0
 
 
 @settings(max_examples=60, deadline=None)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from loaderwatch.detect.families import detect
+from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, S

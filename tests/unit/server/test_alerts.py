@@ -9,7 +9,7 @@ import pytest
 
 from loaderwatch.core.wire import StackDump
 from loaderwatch.detect.finding import Evidence, Finding
-from loaderwatch.detect.tracker import Tracker
+from loaderwatch.detect.incidents.tracker import Tracker
 from loaderwatch.server.alerts import AlertBook, UnknownAlert, run_of, shape
 from loaderwatch.server.answers import encode_json
 

@@ -1,0 +1,1 @@
+"""A training process that died: what it left behind, and which rule explains it."""

@@ -1,0 +1,224 @@
+"""A training process that died of its loader: S37 killed, S39 shared memory, S40 descriptors, S42 at start-up. Code ``crashed``.
+
+What it died of is in its last words, which tools and people misread alike: "Killed" is memory nine times of ten, "Bus
+error" is /dev/shm (pytorch#5040), "received 0 items of ancdata" is descriptors (pytorch#973).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.crash.evidence import (
+    DeathReason,
+    could_not_start,
+    interrupted,
+    sample_at_death,
+    uncaught,
+    workers_began,
+)
+from loaderwatch.detect.crash.killed import killed_worker, oom_kills
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.statistics import known
+from loaderwatch.detect.text import size
+from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
+
+CODE = "crashed"
+_SHM = re.compile(
+    r"insufficient shared memory|Bus error|unable to (?:write|resize|open|mmap|allocate) .*(?:shm|shared memory|torch_|bytes)"
+    r"|No space left on device",
+    re.IGNORECASE,
+)
+_FDS = re.compile(
+    r"Too many open files|ancdata|communication with the workers is no longer possible", re.IGNORECASE
+)
+_KILLED = re.compile(
+    r"worker \(pid(?:\(s\))? (?P<pid>\d+)\) is killed by signal: (?P<signal>[A-Za-z0-9 ]+)",
+    re.IGNORECASE,
+)
+_GONE = re.compile(r"worker \(pid\(s\) (?P<pid>[\d, ]+)\) exited unexpectedly", re.IGNORECASE)
+_CUT = re.compile(
+    r"^(?:uncaught )?(?:EOFError|ConnectionResetError|BrokenPipeError|ConnectionRefusedError)\b"
+)
+_PICKLE = re.compile(r"pickle|Can't get (?:local )?(?:object|attribute)", re.IGNORECASE)
+_CUDA = re.compile(r"re-initialize CUDA|initialization error", re.IGNORECASE)
+_DAEMON = re.compile(r"daemonic processes", re.IGNORECASE)
+_GUARD = re.compile(r"bootstrapping phase|freeze_support", re.IGNORECASE)
+_CAUGHT = re.compile(r"Caught \w+ in DataLoader worker process \d+")
+_AGAIN = ("spawn", "forkserver")
+"""Start methods with which each worker imports the script again."""
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """At most one finding: the rank that died first of something we know; the others followed it."""
+    dead = [rank for rank in window.ranks.values() if rank.process.state == "crashed"]
+    for rank in sorted(dead, key=lambda rank: (rank.made_ns, rank.rank)):
+        reason = _reason(rank, window.hosts.get(rank.host))
+        if reason is not None:
+            return [_finding(window, rank, reason)]
+    return []
+
+
+def _reason(rank: RankWindow, host: HostWindow | None) -> DeathReason | None:
+    text = rank.process.exit or ""
+    if interrupted(rank.process):
+        return None  # workers that end with it say nothing
+    multi = [loader for loader in rank.process.loaders if loader.num_workers]
+    if _SHM.search(text) and multi:
+        return _shared_memory(rank, host, multi)
+    if _FDS.search(text):
+        return _descriptors(rank)
+    by_signal = _KILLED.search(text)
+    if by_signal:
+        return killed_worker(rank, host, int(by_signal["pid"]), by_signal["signal"])
+    kills = oom_kills(host)
+    if not text and kills > 0:
+        return killed_worker(rank, host, None, "Killed", "the training process")
+    spawned = any(loader.start_method in _AGAIN for loader in multi)
+    if _delivered(rank) or workers_began(rank) or not spawned:
+        gone = _GONE.search(text)
+        if gone is not None:
+            return killed_worker(rank, host, int(gone["pid"].split(",")[0]), "Killed" if kills else "")
+        if multi and _CUT.match(text) and kills:  # in the middle of handing over a batch
+            return killed_worker(rank, host, None, "Killed", "a worker")
+    if _delivered(rank) or not multi:
+        return None
+    return _start_up(rank, text, multi[0])
+
+
+def _delivered(rank: RankWindow) -> bool:
+    span = rank.span
+    return bool(rank.table("steps")["rank"].size) or (span is not None and span.batches > 0)
+
+
+def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> DeathReason | None:
+    """S42: its workers could not be started. An error of a worker that works is the dataset's own, but for CUDA's."""
+    method = loader.start_method or "the default start method"
+    again = method in _AGAIN
+    what = f"before the first batch, while {loader.name} started its workers ({method})"
+    starting = could_not_start(rank) and not _CAUGHT.search(text)
+    if starting and _PICKLE.search(text):
+        return DeathReason(
+            "S42",
+            0.9,
+            f"{what}: something in the loader cannot be pickled",
+            "With spawn and forkserver a worker is a new process, and dataset, collate_fn, sampler and worker_init_fn are pickled"
+            " for it. Lambdas, local functions, locks, open files and HDF5 handles cannot be.",
+            "Move lambdas and local functions to module level, open files inside the worker (drop them in __getstate__), or use"
+            ' multiprocessing_context="fork" if no threads and no CUDA run yet.',
+        )
+    if _CUDA.search(text) and (starting or _CAUGHT.search(text)):
+        return DeathReason(
+            "S42",
+            0.9,
+            f"before the first batch, in the workers of {loader.name} ({method}): CUDA was used before the fork",
+            "A forked worker inherits CUDA's state but cannot use it (pytorch#40403).",
+            'Return CPU tensors from the dataset and move them in the training loop, or use multiprocessing_context="spawn".',
+        )
+    if starting and _DAEMON.search(text):
+        return DeathReason(
+            "S42",
+            0.9,
+            f"{what}: this process may not have children",
+            "It is itself a daemonic worker of some pool, and those may not start processes.",
+            "Use num_workers=0 inside pools, or start this process with daemon=False.",
+        )
+    if (starting and _GUARD.search(text)) or (_GONE.search(text) and again):
+        return DeathReason(
+            "S42",
+            0.85,
+            f"{what}: the workers died while they imported the script",
+            f"With {method} each worker imports the script again. Without a guard it trains there too, tries to start workers of its"
+            " own and ends.",
+            'Put what trains under `if __name__ == "__main__":`, and look at the first traceback in the job\'s log.',
+        )
+    error = uncaught(rank.process)
+    if not starting or error is None:
+        return None
+    return DeathReason(
+        "S42",
+        0.5,
+        what,
+        f"The process ended before any batch was delivered ({error[:200]}).",
+        "Read the traceback in the job's log; with num_workers=0 the same error shows the line in your own code.",
+    )
+
+
+def _shared_memory(rank: RankWindow, host: HostWindow | None, loaders: Sequence[LoaderInfo]) -> DeathReason:
+    total = _latest(host, "shm_total_bytes")
+    holds = f" It holds {size(total)}." if total > 0 else ""
+    ahead = max((loader.num_workers or 0) * (loader.prefetch_factor or 2) for loader in loaders)
+    sizes = known(
+        np.where(rank.table("fetches")["bytes"] > 0, rank.table("fetches")["bytes"], np.nan).astype(
+            np.float64
+        )
+    )
+    need = (
+        f" Up to {ahead + 1} batches of {size(float(sizes.max()))} lie there at a time." if sizes.size else ""
+    )
+    return DeathReason(
+        "S39",
+        0.9,
+        "because /dev/shm is full",
+        f"Workers hand batches over in shared memory.{holds}{need}",
+        "Give the container more (docker run --shm-size=8g or --ipc=host; in Kubernetes an emptyDir with medium: Memory on"
+        " /dev/shm), or lower prefetch_factor, num_workers or the batch size.",
+    )
+
+
+def _descriptors(rank: RankWindow) -> DeathReason:
+    rows = rank.table("processes")
+    main = rows["worker"] == -1
+    fds, limit = known(rows["fds"][main]), known(rows["fd_limit"][main])
+    numbers = f" It last had {fds[-1]:.0f} open" if fds.size else ""
+    numbers += f", and may have {limit[-1]:.0f}." if fds.size and limit.size else "." if numbers else ""
+    return DeathReason(
+        "S40",
+        0.9,
+        "because it ran out of file descriptors",
+        f"Every tensor that comes from a worker keeps a descriptor open as long as it lives.{numbers}",
+        "Do not keep batches: .clone() or .item() what goes into a list. Raise `ulimit -n`, or use"
+        " torch.multiprocessing.set_sharing_strategy('file_system').",
+    )
+
+
+def _latest(host: HostWindow | None, column: str) -> float:
+    values = known(host.hosts[column]) if host is not None else np.empty(0)
+    return float(values[-1]) if values.size else -1.0
+
+
+def _finding(window: RunWindow, rank: RankWindow, reason: DeathReason) -> Finding:
+    who = f"Rank {rank.rank}" if len(window.ranks) > 1 else "Training"
+    kills = oom_kills(window.hosts.get(rank.host))
+    worker = reason.worker
+    index = sample_at_death(worker)
+    return Finding(
+        key=f"{CODE}:rank{rank.rank}",
+        code=CODE,
+        scenario=reason.scenario,
+        severity="critical",
+        confidence=reason.confidence,
+        began_ns=rank.made_ns,
+        title=f"{who} died {reason.what}.",
+        cause=reason.cause,
+        advice=reason.advice,
+        evidence=[
+            Evidence(label="last words", value=(rank.process.exit or "none")[:300], unit="text"),
+            *([Evidence(label="out-of-memory kills", value=kills, unit="count")] if kills else []),
+            *(
+                [Evidence(label="sample it was reading", value=index, unit="index")]
+                if index is not None
+                else []
+            ),
+        ],
+        rank=rank.rank,
+        host=rank.host,
+        worker=worker.worker if worker is not None else None,
+        pid=reason.pid or rank.process.pid,
+        sample_indices=[index] if index is not None else [],
+        stacks=[],
+    )

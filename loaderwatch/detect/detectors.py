@@ -1,0 +1,56 @@
+"""All detectors, in the order in which they decide: what hangs is not slow, and one cause gives one finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from loaderwatch.detect.crash import detector as crash
+from loaderwatch.detect.epoch_boundary import detector as epoch_boundary
+from loaderwatch.detect.epoch_boundary import fast_forward, shards
+from loaderwatch.detect.evaluation import detector as evaluation
+from loaderwatch.detect.finding import SEVERITIES, Finding
+from loaderwatch.detect.hang import detector as hang
+from loaderwatch.detect.incidents.folding import fold
+from loaderwatch.detect.input_bound import detector as input_bound
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.rebuilt_loaders import joined
+from loaderwatch.detect.running_out import descriptors, memory, shared_memory
+from loaderwatch.detect.slow_step import h2d, pauses, slow_rank, weak_gpu
+from loaderwatch.detect.window import RunWindow
+
+Detector = Callable[[RunWindow, Limits], list[Finding]]
+
+DETECTORS: Final[tuple[Detector, ...]] = (
+    hang.detect,
+    crash.detect,
+    fast_forward.detect,
+    epoch_boundary.detect,
+    shards.detect,
+    input_bound.detect,
+    weak_gpu.detect,
+    slow_rank.detect,
+    h2d.detect,
+    evaluation.detect,
+    pauses.detect,
+    shared_memory.detect,
+    descriptors.detect,
+    memory.detect,
+)
+"""Every family, the decisive first."""
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+def detect(window: RunWindow, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
+    """The findings of a window, the worst first: one for each cause, its effects folded under it.
+
+    A key is said once: the family that comes first knows the cause more exactly. A loader that is built anew for every
+    epoch is one loader to all of them.
+    """
+    window = joined(window)
+    found: dict[str, Finding] = {}
+    for detector in DETECTORS:
+        for finding in detector(window, limits):
+            found.setdefault(finding.key, finding)
+    return sorted(fold(list(found.values())), key=lambda f: (-SEVERITIES[f.severity], -(f.lost_s or 0.0)))

@@ -1,0 +1,192 @@
+"""Epoch boundaries: what starting, resetting and ending an epoch's iterator costs.
+
+Code ``epoch-boundary``: S15 sampler, S28 workers started anew, S30 reset drain, S31 teardown, S32 rebuilt for every step,
+S33 slow first batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.epoch_boundary.causes import (
+    EpochCause,
+    dropped_early,
+    explain,
+    explain_rebuilt,
+    parts_of,
+    rebuilt,
+)
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.boundaries import NEWEST, Boundary, boundaries
+from loaderwatch.detect.measures.gain import gain_ratio
+from loaderwatch.detect.measures.pace import takes_from_several
+from loaderwatch.detect.measures.progress import wait_limit_s
+from loaderwatch.detect.measures.statistics import median
+from loaderwatch.detect.text import duration, percent, ranks_phrase, singular
+from loaderwatch.detect.window import RankWindow, RunWindow, seconds
+
+CODE = "epoch-boundary"
+FEW_EPOCHS = 2  # boundaries that must have been seen, unless one alone costs ONE_COSTS_S
+ONE_COSTS_S = 10.0
+
+
+@dataclass(frozen=True)
+class Toll:
+    """What the epoch boundaries of one loader cost one rank."""
+
+    rank: RankWindow
+    loader: LoaderInfo
+    paid: list[Boundary]  # the boundaries that count
+    cause: EpochCause
+    share: float  # of the time between the first of them and now
+    cost_s: float  # per epoch
+    epoch_s: float  # from the first batch of one to the first batch of the next
+    lost_s: float
+    severity: str
+
+    @property
+    def epoch_share(self) -> float:
+        """Share of an epoch, what the gain is of as well; ``share`` holds the first epoch, too, whose start stays."""
+        return min(1.0, self.cost_s / self.epoch_s) if self.epoch_s > 0 else self.share
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """One finding per loader whose epoch boundaries cost too much, over all ranks."""
+    tolls: dict[int, list[Toll]] = {}
+    for rank in window.ranks.values():
+        if rank.process.state != "live":
+            continue
+        for loader in rank.process.loaders:
+            toll = _toll(rank, loader, limits)
+            if toll is not None:
+                tolls.setdefault(loader.loader, []).append(toll)
+    return [_finding(window, group, limits) for _, group in sorted(tolls.items())]
+
+
+def _toll(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Toll | None:
+    if loader.role != "train":
+        return None
+    if not _worth_a_look(rank, loader, limits):
+        return None
+    found = boundaries(rank, loader)
+    if len(found) < 2:
+        return None
+    quick = rebuilt(loader, found)
+    if quick:
+        return _judge(
+            rank, loader, quick, explain_rebuilt(loader, quick), found, limits, limits.rebuild_floor_s
+        )
+    limit_s = wait_limit_s(rank, loader.loader, limits)
+    regular = [b for b in found if not _hung(b, found, limit_s, limits)]
+    paid = [b for b in regular if b.epoch > 0][-20:]
+    if not paid or all(dropped_early(loader, b) for b in paid):
+        return None  # too few yet to tell S32 from a look at one batch
+    alone = len(paid) < FEW_EPOCHS
+    if alone and paid[0].cost_s < ONE_COSTS_S:
+        return None
+    cause = explain(loader, paid, _usual_fetch_s(rank, loader))
+    if cause.scenario == "S15":  # the first epoch pays that as well
+        paid = regular[-20:]
+    return _judge(rank, loader, paid, cause, found, limits, limits.epoch_floor_s)
+
+
+def _hung(boundary: Boundary, found: Sequence[Boundary], limit_s: float, limits: Limits) -> bool:
+    """A first batch so late was reported as a hang; where it stands out, it says nothing about the other boundaries."""
+    usual_s = median(np.array([other.cost_s for other in found if other is not boundary]))
+    return boundary.first_wait_s >= max(limit_s, limits.hang_factor * usual_s)
+
+
+def _worth_a_look(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> bool:
+    """Cheap: whether the newest epoch beginnings and ends took any notable share of the time since then."""
+    begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
+    rows = np.flatnonzero(begins["loader"] == loader.loader)[-NEWEST:]
+    if rows.size < 2:
+        return False
+    since_ns = int(begins["request_ns"][rows[0]])
+    late = (ends["loader"] == loader.loader) & (ends["request_ns"] >= since_ns)
+    spent = [begins["iter_ns"][rows], begins["first_wait_ns"][rows], ends["teardown_ns"][late]]
+    cost_ns = sum(float(values[values > 0].sum()) for values in spent)
+    return cost_ns >= 0.5 * limits.epoch_warning_ratio * max(1, rank.made_ns - since_ns)
+
+
+def _judge(
+    rank: RankWindow,
+    loader: LoaderInfo,
+    paid: list[Boundary],
+    cause: EpochCause,
+    found: list[Boundary],
+    limits: Limits,
+    floor_s: float,
+) -> Toll | None:
+    lost_s = sum(b.cost_s for b in paid)
+    cost_s = lost_s / len(paid)
+    before = [b.request_ns for b in found if b.request_ns < paid[0].request_ns]
+    began_ns = max(before) if before else paid[0].request_ns
+    elapsed_s = (rank.made_ns - began_ns) / 1e9
+    # From first batch to first batch: so many epochs, and the boundary at the end of each.
+    since = [b.ended_ns for b in found if b.request_ns >= began_ns]
+    epoch_s = (since[-1] - since[0]) / 1e9 / max(1, len(since) - 1)
+    over = (rank.made_ns - found[-1].request_ns) / 1e9 > 10.0 + 2.5 * epoch_s + found[-1].cost_s
+    share = lost_s / max(elapsed_s, lost_s, 1e-9)
+    if over or cost_s < floor_s or share < limits.epoch_warning_ratio:
+        return None
+    return Toll(
+        rank=rank,
+        loader=loader,
+        paid=paid,
+        cause=cause,
+        share=share,
+        cost_s=cost_s,
+        epoch_s=epoch_s,
+        lost_s=lost_s,
+        severity="critical" if share >= limits.epoch_critical_ratio else "warning",
+    )
+
+
+def _usual_fetch_s(rank: RankWindow, loader: LoaderInfo) -> float:
+    fetches = rank.table("fetches")
+    return median(seconds(fetches["fetch_ns"][fetches["loader"] == loader.loader]))
+
+
+def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Finding:
+    worst = max(tolls, key=lambda toll: toll.lost_s)
+    world = max(len(window.ranks), worst.rank.process.world_size)
+    ranks = sorted(toll.rank.rank for toll in tolls)
+    one = singular(ranks, world)
+    parts, cause = parts_of(worst.paid), worst.cause
+    place = "making iterators" if cause.scenario == "S32" else "at epoch boundaries"
+    if takes_from_several(worst.rank, limits):
+        place += f" of {worst.loader.name}"
+    return Finding(
+        key=f"{CODE}:{worst.loader.loader}",
+        code=CODE,
+        scenario=cause.scenario,
+        severity=worst.severity,
+        confidence=cause.confidence,
+        began_ns=worst.paid[0].request_ns,
+        title=f"{ranks_phrase(ranks, world)} {'loses' if one else 'lose'} {percent(worst.epoch_share)} of"
+        f" {'its' if one else 'their'} time {place}: {cause.because}.",
+        cause=f"{cause.cause} It has cost {duration(worst.lost_s)} so far, {duration(worst.cost_s)} per"
+        f" {'iterator' if cause.scenario == 'S32' else 'epoch'}.",
+        advice=cause.advice,
+        evidence=[
+            Evidence(label="share of the time", value=worst.epoch_share, unit="ratio"),
+            Evidence(label="boundaries seen", value=len(worst.paid), unit="count"),
+            Evidence(label="cost of one", value=worst.cost_s, unit="s"),
+            Evidence(label="from one to the next", value=worst.epoch_s, unit="s"),
+            Evidence(label="sampler", value=parts.sampler_s, unit="s"),
+            Evidence(label="starting or resetting workers", value=parts.start_s, unit="s"),
+            Evidence(label="first batch", value=parts.first_s, unit="s"),
+            Evidence(label="teardown", value=parts.teardown_s, unit="s"),
+            Evidence(label="batches thrown away", value=max(b.drained for b in worst.paid), unit="count"),
+        ],
+        rank=worst.rank.rank if len(ranks) < world or world == 1 else None,
+        host=worst.rank.host,
+        lost_s=worst.lost_s,
+        gain_ceiling_ratio=gain_ratio(worst.epoch_s, worst.epoch_s - cause.saved_s),
+    )

@@ -1,0 +1,120 @@
+"""A resumed run that reads and throws away what it has seen already: S34, code ``fast-forward``. A remark with an ETA.
+
+``skip_first_batches`` and the like iterate the loader without training (transformers#11284: 28 hours). Nothing is wrong
+with the loader then, and nothing hangs; people only think so.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.text import duration, rate
+from loaderwatch.detect.window import RankWindow, RunWindow, seconds
+
+CODE = "fast-forward"
+EMPTY_STEP_S = 0.0001  # a loop body that trains takes longer, if only to launch its kernels
+FEW = 30  # batches in a row without a step
+LEAST_S = 2.0
+AHEAD = 8  # steps of which half must train: a loop body that was kept from the CPU is no training
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """One finding per loader that is being fast-forwarded, or was until a moment ago."""
+    found: dict[int, Finding] = {}
+    for rank in window.ranks.values():
+        if rank.process.state != "live":
+            continue
+        for loader in rank.process.loaders:
+            if loader.role == "train" and loader.loader not in found:
+                finding = _finding(rank, loader, limits)
+                if finding is not None:
+                    found[loader.loader] = finding
+    return list(found.values())
+
+
+def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | None:
+    steps = rank.table("steps")
+    rows = np.flatnonzero((steps["loader"] == loader.loader) & (steps["off_main_thread"] != 1))
+    if rows.size < FEW or _first_lasting(_trains(rank, rows[: FEW + AHEAD])) < FEW:
+        return None  # it trained nearly from the beginning, as nearly all do
+    first = _first_lasting(_trains(rank, rows))
+    skipped = rows[:first]
+    began_ns = int(steps["request_ns"][skipped[0]])
+    ended_ns = int(steps["request_ns"][rows[first]]) if first < rows.size else None
+    until_ns = rank.made_ns if ended_ns is None else ended_ns
+    taken_s = (until_ns - began_ns) / 1e9
+    over = ended_ns is not None and (rank.made_ns - ended_ns) / 1e9 > max(
+        limits.recent_s, limits.spike_recent_s
+    )
+    if taken_s < LEAST_S or over or _feeds_another(rank, loader, began_ns, until_ns):
+        return None
+    wait_s = seconds(steps["wait_ns"][skipped])
+    if float(np.nansum(wait_s)) < 0.5 * taken_s and ended_ns is None and not _still(rank, loader, limits):
+        return None
+    per_s = skipped.size / taken_s
+    done = int(steps["batch"][skipped[-1]]) + 1
+    left = loader.batches - done if loader.batches is not None and loader.batches > done else None
+    eta_s = left / per_s if left is not None and ended_ns is None else None
+    eta = f"; at most {duration(eta_s)} more until the epoch ends" if eta_s is not None else ""
+    going = "is fast-forwarding" if ended_ns is None else "fast-forwarded"
+    return Finding(
+        key=f"{CODE}:{loader.loader}",
+        code=CODE,
+        scenario="S34",
+        severity="info",
+        confidence=0.8,
+        began_ns=began_ns,
+        ended_ns=ended_ns,
+        title=f"Training {going} {loader.name}: {done:,} batches were read and thrown away, {rate(per_s)}/s, before any training"
+        f" step{eta}.",
+        cause="Batches are delivered, but the loop does nothing with them: so does a resume that skips what was already seen by"
+        " reading it again. It is progress, not a hang.",
+        advice="To resume without reading it all: skip in the sampler (no sample is loaded then), use a StatefulDataLoader, or with"
+        " transformers set ignore_data_skip=True, which starts the epoch anew.",
+        evidence=[
+            Evidence(label="batches thrown away", value=done, unit="count"),
+            Evidence(label="batches per second", value=per_s, unit="per_s"),
+            Evidence(label="it has taken", value=taken_s, unit="s"),
+            *([Evidence(label="at most until the end of the epoch", value=eta_s, unit="s")] if eta_s else []),
+        ],
+        rank=rank.rank,
+        host=rank.host,
+        lost_s=taken_s,
+    )
+
+
+def _trains(rank: RankWindow, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which of these steps train."""
+    steps = rank.table("steps")
+    if rank.process.has_optimizer:
+        return np.asarray(steps["optimizer_steps"][rows] > 0)
+    trains = seconds(steps["step_ns"][rows]) > EMPTY_STEP_S
+    if rank.process.has_model:
+        trains |= steps["forward_ns"][rows] > 0
+    return trains
+
+
+def _feeds_another(rank: RankWindow, loader: LoaderInfo, began_ns: int, until_ns: int) -> bool:
+    """Whether a loop over another watched loader trained meanwhile: then that one is made of this one's batches."""
+    steps = rank.table("steps")
+    meanwhile = (steps["request_ns"] >= began_ns) & (steps["request_ns"] <= until_ns)
+    trains = (steps["loader"] != loader.loader) & (seconds(steps["step_ns"]) > EMPTY_STEP_S)
+    return int((meanwhile & trains).sum()) >= AHEAD
+
+
+def _first_lasting(trains: NDArray[np.bool_]) -> int:
+    """The first step that trains and is followed by others that do; the number of steps if there is none."""
+    total = np.concatenate(([0], np.cumsum(trains)))
+    ends = np.minimum(np.arange(trains.size) + AHEAD, trains.size)
+    lasting = trains & (total[ends] - total[:-1] >= AHEAD // 2)
+    return int(np.argmax(lasting)) if lasting.any() else int(trains.size)
+
+
+def _still(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> bool:
+    """Whether it goes on now: the loader is where the process is."""
+    span = rank.span
+    return span is not None and span.loader == loader.loader and span.phase == "wait"

@@ -1,0 +1,148 @@
+"""Workers of an iterable dataset without anything left to read: S23, code ``input-bound``.
+
+A map-style dataset is dealt out batch by batch, an iterable one in shards: a worker whose shards are short ends early
+and then helps nobody (datasets#8669, webdataset#188). What is left over is read by too few workers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
+from loaderwatch.detect.measures.pace import QUIET_RATIO, Pace, fetch_summary, paces, recent, wait_share
+from loaderwatch.detect.measures.progress import WORKER_IDLE
+from loaderwatch.detect.text import count, duration, listing, percent, rate
+from loaderwatch.detect.window import RankWindow, RunWindow
+
+CODE = "input-bound"
+ROUNDS = 3.0  # rounds of all workers that a worker must have missed
+LEAST_IDLE_S = 2.0
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Batches that each worker delivered in the window, and who reads no more."""
+
+    batches: dict[int, int]
+    exhausted: list[int]
+    idle_s: float  # of the one that ended last
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """One finding per loader: of the rank that loses most."""
+    worst: dict[int, Finding] = {}
+    for rank in window.ranks.values():
+        if rank.process.state != "live":
+            continue
+        if not any(loader.iterable_dataset for loader in rank.process.loaders):
+            continue
+        if wait_share(rank, limits) < QUIET_RATIO:
+            continue
+        for pace in paces(rank):
+            finding = _finding(rank, pace, limits)
+            known = worst.get(pace.loader.loader)
+            if finding is not None and (known is None or (finding.lost_s or 0) > (known.lost_s or 0)):
+                worst[pace.loader.loader] = finding
+    return [worst[loader] for loader in sorted(worst)]
+
+
+def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
+    workers = pace.workers or 0
+    if not pace.loader.iterable_dataset or workers < 2:
+        return None
+    now = recent(pace, limits)
+    if now is None or now.share < limits.input_warning_ratio or now.lost_s < limits.input_floor_s:
+        return None
+    if now.lost_s / now.wait_s.size < limits.input_step_floor_s:
+        return None
+    shares = _shares(rank, now, workers)
+    if shares is None:
+        return None
+    reading = workers - len(shares.exhausted)
+    _, fetch_s, _ = fetch_summary(now.fetches)
+    after_s = iteration_with(fetch_s, workers, now.mean_step_s)
+    gain = gain_ratio(now.iteration_s, after_s)
+    never = [worker for worker in shares.exhausted if not shares.batches.get(worker)]
+    dealt = listing([f"{shares.batches.get(worker, 0)}" for worker in range(workers)], limit=16)
+    who = (
+        f"worker {shares.exhausted[0]} has"
+        if len(shares.exhausted) == 1
+        else f"workers {listing([str(worker) for worker in shares.exhausted], limit=8)} have"
+    )
+    rank_words = f" of rank {rank.rank}" if rank.process.world_size > 1 else ""
+    return Finding(
+        key=f"{CODE}:{pace.loader.loader}:steady",
+        code=CODE,
+        scenario="S23",
+        severity="critical" if now.share >= limits.input_critical_ratio else "warning",
+        confidence=0.95,
+        began_ns=int(now.request_ns[0]),
+        title=f"Only {reading} of {count(workers, 'worker')}{rank_words} still {'reads' if reading == 1 else 'read'}, and the loop"
+        f" loses {percent(now.share)} of its time waiting for data: {who} nothing left.",
+        cause=f"{pace.loader.name} reads an iterable dataset, whose shards are dealt out to the workers once per epoch. The workers"
+        f" delivered {dealt} batches{' lately' if not never else ''}; {who} been idle for {duration(shares.idle_s)}, so"
+        f" {rate(1 / now.iteration_s)} batches/s are all that is left.",
+        advice=_advice(rank, workers),
+        evidence=[
+            Evidence(label="data wait", value=now.share, unit="ratio"),
+            Evidence(label="workers that read", value=reading, unit="count"),
+            Evidence(label="workers", value=workers, unit="count"),
+            Evidence(label="batches by worker", value=dealt, unit="text"),
+            Evidence(label="idle for", value=shares.idle_s, unit="s"),
+            *([Evidence(label="fetch time of a worker", value=fetch_s, unit="s")] if fetch_s > 0 else []),
+        ],
+        rank=rank.rank,
+        host=rank.host,
+        worker=next((worker for worker in range(workers) if worker not in shares.exhausted), None)
+        if reading == 1
+        else None,
+        lost_s=now.lost_s,
+        gain_ceiling_ratio=gain,
+    )
+
+
+def _advice(rank: RankWindow, workers: int) -> str:
+    world = rank.process.world_size
+    each = f"at least {workers} shards of equal size"
+    if world > 1:
+        each = f"a multiple of {workers * world} shards ({workers} workers × {world} ranks) of equal size"
+    return (
+        f"Give every worker the same amount: {each}, or resample shards. With datasets 5.0, shuffle() can leave all data to worker"
+        " 0: check num_shards afterwards. More workers would only idle as well."
+    )
+
+
+def _shares(rank: RankWindow, now: Pace, workers: int) -> _Shares | None:
+    """Who reads and who does not; None while all do, or nobody."""
+    patience_s = max(LEAST_IDLE_S, ROUNDS * workers * now.iteration_s)
+    begins = rank.table("epoch_begins")
+    own = np.flatnonzero(begins["loader"] == now.loader.loader)
+    since_ns = int(begins["request_ns"][own[-1]]) if own.size else 0
+    if (rank.made_ns - since_ns) / 1e9 < patience_s:
+        return None
+    fetches = now.fetches
+    epoch = fetches.began_ns >= since_ns
+    batches = {
+        int(worker): int(number)
+        for worker, number in zip(*np.unique(fetches.worker[epoch], return_counts=True), strict=True)
+        if worker >= 0
+    }
+    alive = {
+        span.worker: span for span in rank.workers if span.alive and span.loader in (None, now.loader.loader)
+    }
+    idle: dict[int, float] = {}
+    for number in range(workers):
+        last = fetches.ended_ns[epoch & (fetches.worker == number)]
+        idle_s = (rank.made_ns - max(int(last.max(initial=0)), since_ns)) / 1e9
+        span = alive.get(number)
+        # Without persistent workers a worker that has read everything ends at once.
+        if idle_s >= patience_s and (span is None or span.phase == WORKER_IDLE):
+            idle[number] = idle_s
+    exhausted = sorted(idle)
+    if not exhausted or len(exhausted) >= workers:
+        return None
+    return _Shares(batches, exhausted, min(idle.values()))

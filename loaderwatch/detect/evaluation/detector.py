@@ -1,0 +1,196 @@
+"""Evaluation that waits for its data: judged apart from training, by its share of the run. Code ``slow-evaluation``, S55."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.input_bound.ranking import refined_cause
+from loaderwatch.detect.input_bound.worker_causes import Cause
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.cpus import cpus_of
+from loaderwatch.detect.measures.machine import machine_of
+from loaderwatch.detect.measures.pace import pace_of
+from loaderwatch.detect.measures.statistics import ratio
+from loaderwatch.detect.text import count, duration, percent, ranks_phrase
+from loaderwatch.detect.window import RankWindow, RunWindow, one_of
+
+CODE: Final = "slow-evaluation"
+SCENARIO: Final = "S55"
+FEW_ROWS = 6  # of a pass without the batches that were read ahead, for its steady state to be looked at
+START_PART = 0.5  # of the waiting, above which the start of the workers is the story
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """What the passes over one evaluation loader cost one rank, over the whole run; seconds."""
+
+    rank: RankWindow
+    loader: LoaderInfo
+    passes: int
+    began_ns: int  # the first of them
+    evaluating_s: float
+    elapsed_s: float  # of the run, since its first batch was asked for
+    wait_ratio: float  # share of an evaluation that is waiting for data, of the passes in the window
+    start_ratio: float  # of that waiting, what ``iter(loader)`` and first batches take
+
+    @property
+    def lost_s(self) -> float:
+        """All that evaluation has waited."""
+        return self.wait_ratio * self.evaluating_s
+
+    @property
+    def share(self) -> float:
+        """The same as a share of the run."""
+        return min(1.0, ratio(self.lost_s, self.elapsed_s))
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """One finding per evaluation loader that costs enough of the run: of the rank that waits most for it."""
+    worst: dict[int, Passes] = {}
+    for rank in window.ranks.values():
+        if rank.process.state != "live":
+            continue
+        for loader in rank.process.loaders:
+            passes = passes_of(rank, loader) if loader.role != "train" else None
+            if passes is None or not _worth_a_word(passes, limits):
+                continue
+            other = worst.get(loader.loader)
+            if other is None or other.lost_s < passes.lost_s:
+                worst[loader.loader] = passes
+    found = (_finding(window, passes, limits) for _, passes in sorted(worst.items()))
+    return [finding for finding in found if finding is not None]
+
+
+def passes_of(rank: RankWindow, loader: LoaderInfo) -> Passes | None:
+    """What evaluation with this loader costs; None when none of it is in the window."""
+    steps = rank.steps
+    rows = (steps["loader"] == loader.loader) & (steps["off_main_thread"] != 1)
+    rows &= steps["wait_ns"] != UNKNOWN
+    if not rows.any():
+        return None
+    begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
+    begun, ended = begins["loader"] == loader.loader, ends["loader"] == loader.loader
+    if not begun.any():
+        return None
+    seen = sorted(set(steps["epoch"][rows].tolist()))
+    iter_s = _sum_s(begins["iter_ns"][begun & one_of(begins["epoch"], seen)])
+    teardown_s = _sum_s(ends["teardown_ns"][ended & one_of(ends["epoch"], seen)])
+    first_s = _sum_s(steps["wait_ns"][rows & (steps["batch"] == 0)])
+    waited_s = iter_s + _sum_s(steps["wait_ns"][rows]) + _open_wait_s(rank, loader) + teardown_s
+    here_s = waited_s + _sum_s(steps["step_ns"][rows])
+    # Passes from before the window: what their batches take today. When one was left early, nobody saw.
+    batches = dict(zip(ends["epoch"][ended].tolist(), ends["batches"][ended].tolist(), strict=True))
+    for epoch, batch in zip(steps["epoch"][rows].tolist(), steps["batch"][rows].tolist(), strict=True):
+        batches[epoch] = max(batches.get(epoch, 0), batch + 1)
+    began = begins["request_ns"]
+    return Passes(
+        rank=rank,
+        loader=loader,
+        passes=sum(number > 0 for number in batches.values()),
+        began_ns=int(began[begun][0]),
+        evaluating_s=here_s * sum(batches.values()) / int(rows.sum()),
+        elapsed_s=(rank.made_ns - int(began.min())) / 1e9,
+        wait_ratio=min(1.0, ratio(waited_s, here_s)),
+        start_ratio=min(1.0, ratio(iter_s + first_s, waited_s)),
+    )
+
+
+def _worth_a_word(passes: Passes, limits: Limits) -> bool:
+    return (
+        passes.lost_s >= limits.evaluation_floor_s
+        and passes.wait_ratio >= limits.input_warning_ratio
+        and passes.share >= limits.evaluation_remark_ratio
+    )
+
+
+def _severity(passes: Passes, limits: Limits) -> str:
+    """Evaluation is rare in most runs: only what costs much of one wakes anybody, and never from a single short pass."""
+    costly = passes.share >= limits.evaluation_warning_ratio
+    proven = passes.passes >= 2 or passes.lost_s >= limits.evaluation_alone_s
+    return "warning" if costly and proven else "info"
+
+
+def _finding(window: RunWindow, passes: Passes, limits: Limits) -> Finding | None:
+    rank, loader = passes.rank, passes.loader
+    cause = _cause(window, passes)
+    if cause is None:
+        return None
+    world = max(len(window.ranks), rank.process.world_size)
+    who = f"{ranks_phrase([rank.rank], world)}: evaluation" if world > 1 else "Evaluation"
+    gain = cause.gain_ceiling_ratio
+    if gain is not None:
+        gain = min(passes.share, gain * ratio(passes.evaluating_s, passes.elapsed_s))
+    return Finding(
+        key=f"{CODE}:{loader.loader}",
+        code=CODE,
+        scenario=SCENARIO,
+        severity=_severity(passes, limits),
+        confidence=cause.confidence,
+        began_ns=passes.began_ns,
+        title=f"{who} waits for data {percent(passes.wait_ratio)} of its time, {percent(passes.share)} of the run"
+        f" ({loader.name}): {cause.because}.",
+        cause=f"{count(passes.passes, 'evaluation pass', 'evaluation passes')} took {duration(passes.evaluating_s)} so far;"
+        f" {duration(passes.lost_s)} of that {loader.name} kept the loop waiting. Training stands still meanwhile, and its own"
+        f" loader is judged apart. {cause.cause}",
+        advice=f"For {loader.name}, the evaluation loader: {cause.advice.replace(' steps/s', ' batches/s')}",
+        evidence=[
+            Evidence(label="data wait of the evaluation", value=passes.wait_ratio, unit="ratio"),
+            Evidence(label="share of the run", value=passes.share, unit="ratio"),
+            Evidence(label="evaluation passes", value=passes.passes, unit="count"),
+            Evidence(label="time in evaluation", value=passes.evaluating_s, unit="s"),
+            Evidence(label="of the waiting, starts of a pass", value=passes.start_ratio, unit="ratio"),
+            *cause.evidence,
+        ],
+        rank=rank.rank,
+        host=rank.host,
+        lost_s=passes.lost_s,
+        gain_ceiling_ratio=gain,
+    )
+
+
+def _cause(window: RunWindow, passes: Passes) -> Cause | None:
+    """Why it waits: the start of its workers in each pass, or what keeps a training loader waiting as well."""
+    rank, loader = passes.rank, passes.loader
+    if loader.num_workers and passes.start_ratio >= START_PART:
+        return None if loader.persistent_workers else _restarts(passes)  # those that stay start once
+    pace = pace_of(rank, loader)
+    if pace.wait_s.size < FEW_ROWS:
+        pace = pace_of(rank, loader, warm=0)  # short passes have little else
+    if not math.isfinite(pace.mean_step_s):
+        return None
+    return refined_cause(pace, cpus_of(window, rank), machine_of(window, rank, loader.loader), None)
+
+
+def _restarts(passes: Passes) -> Cause:
+    loader = passes.loader
+    each_s = passes.lost_s * passes.start_ratio / passes.passes
+    workers = count(loader.num_workers or 0, "worker")
+    return Cause(
+        scenario=SCENARIO,
+        confidence=0.85,
+        because=f"each pass starts {workers} anew and waits {duration(each_s)} for the first batch",
+        cause=f"{percent(passes.start_ratio)} of the waiting is in iter(loader) and for the first batch of a pass: its {workers}"
+        " are started, import what the dataset needs, and end with the pass.",
+        advice="Set persistent_workers=True, and keep the DataLoader instead of building it for every evaluation. Where a pass has"
+        " few batches, fewer workers start sooner.",
+        gain_ceiling_ratio=passes.wait_ratio * passes.start_ratio,
+    )
+
+
+def _open_wait_s(rank: RankWindow, loader: LoaderInfo) -> float:
+    span = rank.span
+    if span is None or not span.alive or span.loader != loader.loader or span.phase != "wait":
+        return 0.0
+    return max(0.0, (rank.made_ns - span.since_ns) / 1e9)
+
+
+def _sum_s(values: NDArray[np.int64]) -> float:
+    return float(values[values != UNKNOWN].sum()) / 1e9

@@ -1,0 +1,293 @@
+"""Hangs across ranks: everybody waits for somebody. S44 S45 S46 S47, and S26 for a lone process that stands still."""
+
+from __future__ import annotations
+
+import msgspec
+
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.hang.outside_loops import alone, is_excused
+from loaderwatch.detect.hang.rank_positions import names, patience, place_evidence, places_of
+from loaderwatch.detect.hang.seats import Seat, seats_of
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.gpu import spins_in_collective
+from loaderwatch.detect.measures.progress import Stuck, stands_still
+from loaderwatch.detect.text import duration, listing, ranks_phrase
+from loaderwatch.detect.window import RunWindow
+
+CODE = "hung"
+STAYS_NS = 10_000_000_000
+STACKS_COME_S = (
+    10.0  # stacks are asked for when a span grows old; without them nobody can tell collectives apart
+)
+
+
+def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Finding]:
+    """At most one finding about ranks that are stuck outside their loaders."""
+    found = [item for item in found if not is_excused(item)]
+    world = max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())])
+    if world == 1:
+        return [alone(found[0])] if found else []
+    seats = seats_of(window, found, limits)
+    if any(seat.place == "moving" for seat in seats):
+        return []  # somebody works, the others wait for it: slow, not hung
+    stuck = [seat for seat in seats if seat.place == "stuck"]
+    outside = [seat for seat in seats if seat.place in ("outside", "ended")]
+    crashed = any(seat.place == "crashed" for seat in seats)
+    if stuck and not outside and not crashed and not any(seat.collective for seat in stuck):
+        return _without_collective(found, stuck)
+    if not stuck:
+        waiting = [seat for seat in outside if seat.age_s >= limits.hang_floor_s and _stays(seat)]
+        return [_desync(waiting)] if len(waiting) > 1 and _differ(waiting) else []
+    finding = (
+        _unequal(stuck, outside, same_epoch=True)
+        or (_desync(stuck + outside) if _in_buffer_sync(stuck + outside) else None)
+        or _unequal(stuck, outside, same_epoch=False)
+        or _crashed(stuck, seats)
+        or _busy_elsewhere(stuck, outside)
+        or _desync(stuck + outside)
+    )
+    return [_with_gpu(finding, stuck)]
+
+
+def _stays(seat: Seat) -> bool:
+    """Whether it sits in that collective since its stack was taken: outside a loop, a loop of its own may go on."""
+    if seat.collective is None or seat.dump is None:
+        return False
+    taken_ns = seat.dump.taken_ns
+    long = seat.rank.made_ns - taken_ns >= STAYS_NS
+    return long and stands_still(seat.rank, seat.rank.process.pid, taken_ns)
+
+
+def _without_collective(found: list[Stuck], stuck: list[Seat]) -> list[Finding]:
+    """Every rank stands still, and no stack shows a collective: perhaps a pause that is meant."""
+    if any(seat.dump is None for seat in stuck):
+        late = min(item.age_s - item.limit_s for item in found) > STACKS_COME_S
+        return [_desync(stuck)] if late else []
+    return [alone(max(found, key=lambda item: item.age_s))]
+
+
+def _unequal(stuck: list[Seat], outside: list[Seat], *, same_epoch: bool) -> Finding | None:
+    """S44: some ranks have left the epoch, others still have batches and wait for a partner that will not come."""
+    gone = [seat for seat in [*outside, *stuck] if seat.has_left]
+    waits = [seat for seat in stuck if not seat.has_left]
+    for left in gone:
+        for waiting in waits:
+            if _more_batches(left, waiting, same_epoch=same_epoch):
+                return _unequal_finding(left, waiting, waits, gone)
+    return None
+
+
+def _more_batches(left: Seat, waiting: Seat, *, same_epoch: bool) -> bool:
+    if left.batches is None or waiting.batches is None or left.epoch is None or waiting.epoch is None:
+        return False
+    if same_epoch:
+        return left.epoch == waiting.epoch and waiting.batches > left.batches
+    spans = left.rank.span, waiting.rank.span
+    return spans[0] is not None and spans[1] is not None and spans[1].batches > spans[0].batches
+
+
+def _unequal_finding(left: Seat, waiting: Seat, stuck: list[Seat], outside: list[Seat]) -> Finding:
+    gone = [seat.number for seat in outside]
+    waits = [seat.number for seat in stuck]
+    odd = left if len(gone) < len(waits) else waiting
+    planned = _planned(waiting)
+    has = planned if planned is not None and planned > (left.batches or 0) else waiting.batches
+    partner = f"rank {left.number}, which has" if len(gone) == 1 else f"ranks {_numbers(gone)}, which have"
+    who = f"rank {waiting.number} waits" if len(waits) == 1 else f"ranks {_numbers(waits)} wait"
+    more = f"{has} or more batches" if has == waiting.batches else f"{has} batches"
+    return _finding(
+        scenario="S44",
+        confidence=0.95 if left.epoch == waiting.epoch else 0.7,
+        odd=odd,
+        seats=[*stuck, *outside],
+        age_s=max(seat.age_s for seat in stuck),
+        title=f"Rank {waiting.number} has {more} in epoch {waiting.epoch}, rank {left.number} has {left.batches}:"
+        f" {who} in {waiting.stands} for {partner} left the epoch.",
+        cause=f"Every step needs all ranks, but they do not have the same number of batches. Rank {waiting.number} is in batch"
+        f" {waiting.batches} of epoch {waiting.epoch}; rank {left.number} ended epoch {left.epoch} after {left.batches}"
+        f" and now stands {'at' if left.collective is None and ':' in left.stands else 'in'} {left.stands}. Nobody will come until the collective times out.",
+        advice="Give every rank the same number of batches: DistributedSampler with drop_last=True, equal shards for an"
+        " IterableDataset, or wrap the loop in `with torch.distributed.algorithms.join.Join([model])`. Do not skip or"
+        " filter batches on one rank only.",
+        evidence=[
+            *(
+                Evidence(
+                    label=f"batches of rank {seat.number} in epoch {seat.epoch}",
+                    value=seat.batches,
+                    unit="count",
+                )
+                for seat in (waiting, left)
+            ),
+            Evidence(label=f"len(loader) of rank {waiting.number}", value=planned, unit="count"),
+            Evidence(label=f"len(loader) of rank {left.number}", value=_planned(left), unit="count"),
+        ],
+    )
+
+
+def _planned(seat: Seat) -> int | None:
+    sizes = [loader.batches for loader in seat.rank.process.loaders if loader.role == "train"]
+    return sizes[0] if sizes else None
+
+
+def _in_buffer_sync(seats: list[Seat]) -> bool:
+    found = {seat.collective for seat in seats if seat.dump is not None}
+    return "buffer sync" in found and len(found) > 1
+
+
+def _differ(seats: list[Seat]) -> bool:
+    return len({seat.collective for seat in seats}) > 1
+
+
+def _desync(seats: list[Seat]) -> Finding:
+    """S46 when one rank exchanges buffers and another does something else; S45 for other different collectives."""
+    groups: dict[str, list[int]] = {}
+    for seat in seats:
+        groups.setdefault(seat.stands, []).append(seat.number)
+    places = listing([f"{names(numbers)} in {place}" for place, numbers in groups.items()])
+    odd = places_of(seats)[0].seat
+    age_s = max(seat.age_s for seat in seats)
+    if _in_buffer_sync(seats):
+        return _finding(
+            scenario="S46",
+            confidence=0.9,
+            odd=next(seat for seat in seats if seat.collective == "buffer sync"),
+            seats=seats,
+            age_s=age_s,
+            title=f"The ranks wait for each other in different places: {places}, for {duration(age_s)}.",
+            cause="DistributedDataParallel copies rank 0's buffers (BatchNorm statistics) to all ranks in every forward pass that"
+            " follows one with gradients. The ranks did not run the same number of those forward passes, which happens when"
+            " validation goes through the wrapped model on one rank only or with unequal batches.",
+            advice="In validation call model.module(x) instead of model(x), under torch.no_grad(), and on all ranks or on none."
+            f" {_buffer_option(odd)} turns the copies off altogether.",
+            evidence=[],
+        )
+    if len(groups) > 1 and any(seat.collective for seat in seats):
+        title = f"The ranks wait for each other in different places: {places}, for {duration(age_s)}."
+        cause = (
+            "The ranks took different ways through the code, so their collectives do not match: a batch skipped on one rank, a"
+            " branch that depends on local data, or a metric that only one rank reduces."
+        )
+        confidence = 0.75
+    else:
+        who = ranks_phrase([seat.number for seat in seats], len(seats))
+        title = f"{who} have stood still in {next(iter(groups))} for {duration(age_s)}."
+        cause = "A collective does not complete although all ranks are in it: the network between them, or a partner that died."
+        confidence = 0.5
+    return _finding(
+        scenario="S45",
+        confidence=confidence,
+        odd=odd,
+        seats=seats,
+        age_s=age_s,
+        title=title,
+        cause=cause,
+        advice="Make such decisions on all ranks together (all_reduce a flag), and set TORCH_DISTRIBUTED_DEBUG=DETAIL to see which"
+        " collective differs.",
+        evidence=[],
+    )
+
+
+def _buffer_option(seat: Seat) -> str:
+    version = (seat.rank.process.torch or "").split("+")[0].split(".")[:2]
+    try:
+        new = (int(version[0]), int(version[1])) >= (2, 13)
+    except (IndexError, ValueError):
+        new = True
+    return "forward_sync_buffers=False" if new else "broadcast_buffers=False"
+
+
+def _crashed(stuck: list[Seat], seats: list[Seat]) -> Finding | None:
+    dead = [seat for seat in seats if seat.place == "crashed"]
+    if not dead:
+        return None
+    how = f" ({dead[0].rank.process.exit})" if dead[0].rank.process.exit else ""
+    one = len(stuck) == 1
+    return _finding(
+        scenario="S45",
+        confidence=0.9,
+        odd=dead[0],
+        seats=[*dead, *stuck],
+        age_s=max(seat.age_s for seat in stuck),
+        title=f"{names([seat.number for seat in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].stands} for"
+        f" rank {dead[0].number}, which crashed{how}.",
+        cause=f"Rank {dead[0].number} is gone; the others sit in a collective with it until that times out.",
+        advice=f"Find out why rank {dead[0].number} on {dead[0].rank.host} died; its last steps are on its page. Stop the job:"
+        " it cannot go on.",
+        evidence=[],
+    )
+
+
+def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
+    """S47: one rank does something long outside any collective while the others wait in one."""
+    waiting = [seat for seat in stuck if seat.collective]
+    away = [seat for seat in [*stuck, *outside] if seat.collective is None and seat.dump is not None]
+    if not waiting or len(away) != 1 or away[0].place == "ended":
+        return None
+    odd = away[0]
+    return _finding(
+        scenario="S47",
+        confidence=0.6,
+        odd=odd,
+        seats=[*waiting, odd],
+        age_s=max(seat.age_s for seat in waiting),
+        title=f"{names([seat.number for seat in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in"
+        f" {waiting[0].stands} for rank {odd.number}, which has been at {odd.stands} for {duration(odd.age_s)}.",
+        cause=f"Rank {odd.number} does something the others do not, while they wait for it in a collective.",
+        advice="Do long work of a single rank before training, asynchronously, or raise the timeout of init_process_group.",
+        evidence=[],
+    )
+
+
+def _finding(
+    *,
+    scenario: str,
+    confidence: float,
+    odd: Seat,
+    seats: list[Seat],
+    age_s: float,
+    title: str,
+    cause: str,
+    advice: str,
+    evidence: list[Evidence],
+) -> Finding:
+    found = places_of(list({seat.number: seat for seat in seats}.values()), odd.number)
+    left = patience(seats)
+    return Finding(
+        key=f"{CODE}:collective",
+        code=CODE,
+        scenario=scenario,
+        severity="critical",
+        confidence=confidence,
+        began_ns=max(seat.rank.made_ns - int(seat.age_s * 1e9) for seat in seats if seat.age_s <= age_s),
+        title=title,
+        cause=f"{cause} {left.sentence}" if left else cause,
+        advice=advice,
+        evidence=[
+            Evidence(label="no progress for", value=age_s, unit="s"),
+            *(
+                [Evidence(label="until the collective is given up", value=max(0.0, left.left_s), unit="s")]
+                if left
+                else []
+            ),
+            *(item for item in evidence if item.value is not None),
+            *place_evidence(found),
+        ],
+        rank=odd.number,
+        host=odd.rank.host,
+        pid=odd.rank.process.pid,
+        lost_s=age_s,
+        stacks=[place.dump for place in found[:8] if place.dump is not None],
+    )
+
+
+def _with_gpu(finding: Finding, stuck: list[Seat]) -> Finding:
+    for seat in stuck:
+        span = seat.rank.span
+        said = spins_in_collective(seat.rank, span.since_ns) if span else None
+        if said:
+            return msgspec.structs.replace(finding, cause=f"{finding.cause} {said}")
+    return finding
+
+
+def _numbers(numbers: list[int]) -> str:
+    return listing([str(number) for number in sorted(numbers)])

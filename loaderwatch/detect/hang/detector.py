@@ -1,0 +1,221 @@
+"""Hung: nothing moves any more. Code ``hung``, S22 S35 S36 S37 S41 in the loader; S43 to S46 across ranks.
+
+Hung and slow are different answers: hung needs an open span beyond its learned limit *and* that no counter moved. What
+people lack then are four facts, and every finding names those it has: rank, worker, sample index, stack.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from loaderwatch.core.wire import SpanInfo
+from loaderwatch.detect.crash.killed import oom_kills
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.hang import collectives, outside_loops
+from loaderwatch.detect.hang.flight_recorder import recorded
+from loaderwatch.detect.hang.rank_positions import patience, place_evidence, places
+from loaderwatch.detect.hang.reasons import Reason, reason_of
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.progress import LOADER_PHASES, WORKER_IDLE, Stuck, stack_of, stuck
+from loaderwatch.detect.measures.stacks import in_debugger, main_frames, user_frame
+from loaderwatch.detect.text import duration, listing, sample_name
+from loaderwatch.detect.window import RankWindow, RunWindow
+
+CODE = "hung"
+_MISSING: Final = {
+    "iter": "iter() of the loader has not returned",
+    "teardown": "the end of the epoch has not been reached",
+}
+VANISHED_NS = 3_000_000_000
+READING_FACTOR = 10.0  # a worker that still reads gets this many times the limit
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """What hangs, at most one finding per stuck loader and one for all ranks together."""
+    found = [item for rank in window.ranks.values() if (item := stuck(rank, limits)) is not None]
+    found = [item for item in found if not in_debugger(main_frames(stack_of(item.rank, -1, None)))]
+    outside = [item for item in found if item.span.phase == "outside"]
+    inside = [item for item in found if item.span.phase != "outside"]
+    in_loader = [item for item in inside if item.span.phase in LOADER_PHASES]
+    if in_loader:
+        oldest = max(in_loader, key=lambda item: item.age_s)
+        hangs = [_loader_finding(window, oldest, in_loader, inside, limits)]
+    else:
+        hangs = collectives.detect(window, inside, limits)
+    return [recorded(finding, window) for finding in hangs] or outside_loops.outside(window, outside)
+
+
+def _loader_finding(
+    window: RunWindow, item: Stuck, in_loader: list[Stuck], everything: list[Stuck], limits: Limits
+) -> Finding:
+    rank, span = item.rank, item.span
+    worker = _culprit(rank, span)
+    dump = stack_of(rank, worker.worker, worker.pid) if worker else None
+    main = stack_of(rank, -1, None)
+    own = main_frames(dump) if worker else main_frames(main)
+    where = user_frame(own)
+    reason = reason_of(rank, span, worker, own)
+    kills = oom_kills(window.hosts.get(rank.host)) if reason.scenario == "S37" else 0
+    index = worker.sample_index if worker else span.sample_index
+    others = sorted(other.rank.rank for other in everything if other.rank.rank != rank.rank)
+    severity = "critical"
+    if item.reading and item.age_s < READING_FACTOR * item.limit_s:
+        severity = "info"
+    stands = places(window, limits)
+    left = patience([seat for place in stands for seat in place.seats])
+    stacks = [stack for stack in (dump, main) if stack is not None]
+    return Finding(
+        key=f"{CODE}:rank{rank.rank}",
+        code=CODE,
+        scenario=reason.scenario,
+        severity=severity,
+        confidence=reason.confidence,
+        began_ns=span.since_ns,
+        title=_title(item, worker, index, reason, window),
+        cause=_cause(item, worker, reason, where, others, len(in_loader))
+        + _out_of_memory(kills)
+        + (f" {left.sentence}" if left else ""),
+        advice=reason.advice,
+        evidence=[
+            *_evidence(item, worker, index, where),
+            *([Evidence(label="out-of-memory kills", value=kills, unit="count")] if kills else []),
+            *place_evidence(stands),
+        ],
+        rank=rank.rank,
+        host=rank.host,
+        worker=worker.worker if worker else None,
+        pid=worker.pid if worker else span.pid,
+        sample_indices=[index] if index is not None else [],
+        lost_s=item.age_s,
+        stacks=stacks,
+    )
+
+
+def _out_of_memory(kills: int) -> str:
+    if not kills:
+        return ""
+    return f" The kernel counts {kills} out-of-memory kill{'s' if kills > 1 else ''} in this run's control group lately."
+
+
+def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
+    """The worker that is to blame: the awaited one, else a dead one, else the one that has been busy longest."""
+    own = [w for w in rank.workers if span.loader is None or w.loader in (None, span.loader)]
+    for worker in own:
+        if worker.worker == span.awaited_worker and (worker.phase != WORKER_IDLE or _is_out(worker)):
+            return worker
+    out = [w for w in own if _is_out(w)] or _vanished(rank, span)
+    if out:
+        return out[0]
+    busy = [w for w in own if w.phase != WORKER_IDLE]
+    return min(busy, key=lambda w: w.sample_since_ns or w.since_ns, default=None)
+
+
+def _vanished(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
+    """Workers that were seen earlier but of which nothing is heard any more: they died. The awaited one first.
+
+    Another one than the awaited counts only if it was last seen when the hang began: its half message blocks the
+    queue they share. Workers of earlier epochs, and those whose part of a stream was read, went away before.
+    """
+    rows = rank.table("processes")
+    own = rows["loader"] == (-1 if span.loader is None else span.loader)
+    here = {worker.worker for worker in rank.workers if worker.loader in (None, span.loader)}
+    found = []
+    for number in np.unique(rows["worker"][own & (rows["worker"] >= 0)]).tolist():
+        last = int(np.flatnonzero(own & (rows["worker"] == number))[-1])
+        seen_ns = int(rows["t_ns"][last])
+        if number in here or rank.made_ns - seen_ns < VANISHED_NS:
+            continue
+        if number == span.awaited_worker or abs(seen_ns - span.since_ns) < VANISHED_NS:
+            found.append(
+                SpanInfo(
+                    rank=rank.rank,
+                    worker=number,
+                    pid=int(rows["pid"][last]),
+                    phase="fetch",
+                    since_ns=seen_ns,
+                    loader=span.loader,
+                    alive=False,
+                )
+            )
+    return sorted(found, key=lambda worker: worker.worker != span.awaited_worker)
+
+
+def _is_out(worker: SpanInfo) -> bool:
+    """Dead or stopped: whatever it was doing, it does no more."""
+    return not worker.alive or worker.os_state in ("T", "t")
+
+
+def _title(item: Stuck, worker: SpanInfo | None, index: int | None, reason: Reason, window: RunWindow) -> str:
+    who = f"Rank {item.rank.rank} hangs" if len(window.ranks) > 1 else "Training hangs"
+    at = f" in {sample_name(index, _is_stream(item))}" if index is not None else ""
+    if worker is None and index is not None:
+        name = f"the training process (pid {item.rank.process.pid})"
+        return f"{who}: {name} has been stuck for {duration(item.age_s)}{at}, {reason.doing}."
+    if worker is None:
+        what = _MISSING.get(item.span.phase, "no batch has come")
+        return f"{who}: {what} for {duration(item.age_s)}, {reason.doing}."
+    since_ns = worker.sample_since_ns or worker.since_ns
+    age_s = item.age_s if not worker.alive else (item.rank.made_ns - since_ns) / 1e9
+    name = f"worker {worker.worker} (pid {worker.pid})"
+    if not worker.alive:
+        return f"{who}: no batch has come for {duration(age_s)}, {reason.doing}: {name}."
+    return f"{who}: {name} has been stuck for {duration(age_s)}{at}, {reason.doing}."
+
+
+def _is_stream(item: Stuck) -> bool:
+    return any(
+        loader.loader == item.span.loader and loader.iterable_dataset for loader in item.rank.process.loaders
+    )
+
+
+def _cause(
+    item: Stuck,
+    worker: SpanInfo | None,
+    reason: Reason,
+    where: object | None,
+    others: list[int],
+    loaders: int,
+) -> str:
+    waits = (
+        f"The training loop has waited {duration(item.age_s)} for batch {item.span.batch}"
+        if (item.span.batch is not None)
+        else f"The training loop has waited {duration(item.age_s)}"
+    )
+    usual = f"; 99 % of its waits end within {duration(item.usual_s)}" if math.isfinite(item.usual_s) else ""
+    text = f"{waits}{usual}. Nothing it waits for has moved since."
+    if worker is not None and where is not None:
+        text += f" Worker {worker.worker} stands at {where}."
+    elif where is not None:
+        text += f" It stands at {where}."
+    if others:
+        verb = "waits" if len(others) == 1 else "wait"
+        names = f"{'Rank' if len(others) == 1 else 'Ranks'} {listing([str(rank) for rank in others])}"
+        text += f" {names} {verb} for it in {'a loader too' if loaders > 1 else 'the gradient exchange'}."
+    if item.reading:
+        text += " It still reads bytes, so it may only be very slow."
+    return text
+
+
+def _evidence(
+    item: Stuck, worker: SpanInfo | None, index: int | None, where: object | None
+) -> list[Evidence]:
+    values: list[tuple[str, float | int | str | None, str]] = [
+        ("no progress for", item.age_s, "s"),
+        ("limit learned for this phase", item.limit_s, "s"),
+        ("phase", item.span.phase, "text"),
+        ("batch", item.span.batch, "index"),
+        ("sample", index, "index"),
+        ("blocked at", str(where) if where else None, "text"),
+    ]
+    process = worker or item.span
+    values += [
+        ("process state", process.os_state, "text"),
+        ("waits in kernel function", process.wchan if process.wchan not in ("", "0") else None, "text"),
+        ("idle workers", sum(w.phase == WORKER_IDLE for w in item.rank.workers), "count"),
+    ]
+    return [
+        Evidence(label=label, value=value, unit=unit) for label, value, unit in values if value is not None
+    ]

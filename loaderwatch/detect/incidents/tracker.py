@@ -1,0 +1,252 @@
+"""Incidents: findings of successive windows, merged over time. What alerts are made of.
+
+An incident is one cause, not one key: a finding that explains an open incident takes it over instead of opening another
+(a slow sample turns out to hang, /dev/shm that was too small kills the run), and one that an open incident explains is
+folded into that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from loaderwatch.detect.finding import SEVERITIES, Finding
+from loaderwatch.detect.incidents.folding import absorb, explains, graver, joined
+
+MOST_INDICES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Hysteresis:
+    """How long a finding must hold before it is an incident, and be gone before it is over."""
+
+    windows: int  # consecutive updates with the finding
+    gap_s: float  # time without it
+
+
+HYSTERESIS: Final[dict[str, Hysteresis]] = {
+    "input-bound": Hysteresis(windows=3, gap_s=5.0),
+    "epoch-boundary": Hysteresis(windows=1, gap_s=10.0),  # judged over whole epochs, so already steady
+    "hung": Hysteresis(windows=1, gap_s=2.0),  # the age limit is its patience
+    "slow-evaluation": Hysteresis(windows=3, gap_s=300.0),  # until it evaluates again
+    "crashed": Hysteresis(windows=1, gap_s=2.0),  # it will not come back
+    "running-out": Hysteresis(
+        windows=3, gap_s=15.0
+    ),  # a forecast wavers; what it foretells may come meanwhile
+}
+DEFAULT_HYSTERESIS: Final = Hysteresis(windows=3, gap_s=5.0)
+
+
+class Incident(msgspec.Struct, frozen=True, kw_only=True):
+    """One cause over its life. ``finding`` is the merged state; ``closed_ns`` None while it goes on."""
+
+    id: str
+    key: str  # the finding's; another one once a finding of another key has taken the incident over
+    finding: Finding
+    opened_ns: int
+    updated_ns: int
+    closed_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one update did. An incident is in at most one of the lists."""
+
+    opened: list[Incident]
+    updated: list[Incident]
+    closed: list[Incident]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    windows: int
+    finding: Finding
+
+
+class Tracker:
+    """Merges the findings of one run. Not thread-safe; hand in windows in order of time."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._waiting: dict[str, _Waiting] = {}
+        self._open: dict[str, Incident] = {}
+        self._seen_ns: dict[str, int | None] = {}  # None: restored, not judged yet
+        self._dead: set[tuple[str, int | None]] = set()  # crashes that were told, by key and pid
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """The open incidents, oldest first."""
+        return sorted(self._open.values(), key=lambda incident: incident.opened_ns)
+
+    def restore(self, incidents: Iterable[Incident]) -> None:
+        """Take up open incidents that an earlier process left; of closed ones, only what died stays known."""
+        for incident in incidents:
+            self._note_crash(incident.finding)
+            if incident.closed_ns is None:
+                self._open[incident.key] = incident
+                self._seen_ns[incident.key] = None
+
+    def update(self, findings: Sequence[Finding], now_ns: int) -> Changes:
+        """Take in the findings of the window that ends at ``now_ns`` (UTC)."""
+        by_key = _strongest(findings)
+        touched: dict[str, Incident] = {}  # by the incident's id
+        for finding in by_key.values():
+            incident = self._place(finding, now_ns)
+            if incident is not None:
+                touched[incident.id] = incident
+        for key in [key for key in self._waiting if key not in by_key]:
+            del self._waiting[key]
+        closed = [
+            incident
+            for key in [key for key in self._open if key not in by_key]
+            if (incident := self._release(key, now_ns)) is not None
+        ]
+        going_on = [each for each in touched.values() if all(each.id != gone.id for gone in closed)]
+        return Changes(
+            opened=[incident for incident in going_on if incident.opened_ns == now_ns],
+            updated=[incident for incident in going_on if incident.opened_ns != now_ns],
+            closed=closed,
+        )
+
+    def close_all(self, now_ns: int) -> Changes:
+        """The run is over: everything that is open closes now."""
+        closed = [self._close(key, now_ns, now_ns) for key in list(self._open)]
+        self._waiting.clear()
+        return Changes([], [], closed)
+
+    def _place(self, finding: Finding, now_ns: int) -> Incident | None:
+        """The incident that a finding belongs to, as it is now; None while it must still hold, or when it is old news."""
+        key = finding.key
+        if key in self._open:
+            return self._put(self._merge(self._open[key], finding, now_ns), now_ns)
+        above = self._explaining(finding)
+        if above is not None:
+            self._waiting.pop(key, None)
+            self._open[above.key] = msgspec.structs.replace(above, finding=absorb(above.finding, [finding]))
+            return self._open[above.key]
+        if (key, finding.pid) in self._dead:  # nobody dies twice
+            return None
+        held = self._hold(key, finding)
+        if held is None:
+            return None
+        below = self._explained(held)
+        return self._put(
+            self._new(held, now_ns) if below is None else self._take_over(below, held, now_ns), now_ns
+        )
+
+    def _hold(self, key: str, finding: Finding) -> Finding | None:
+        """The finding once it has held for long enough."""
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            waiting = self._waiting[key] = _Waiting(0, finding)
+        waiting.windows += 1
+        began_ns = min(waiting.finding.began_ns, finding.began_ns)
+        waiting.finding = msgspec.structs.replace(finding, began_ns=began_ns)
+        if waiting.windows < _hysteresis(finding).windows:
+            return None
+        return self._waiting.pop(key).finding
+
+    def _new(self, finding: Finding, now_ns: int) -> Incident:
+        return Incident(
+            id=hashlib.sha256(f"{self.run_id}|{finding.key}|{now_ns}".encode()).hexdigest()[:12],
+            key=finding.key,
+            finding=finding,
+            opened_ns=now_ns,
+            updated_ns=now_ns,
+        )
+
+    def _put(self, incident: Incident, now_ns: int) -> Incident:
+        self._open[incident.key] = incident
+        self._seen_ns[incident.key] = now_ns
+        self._note_crash(incident.finding)
+        return incident
+
+    def _note_crash(self, finding: Finding) -> None:
+        if finding.code == "crashed":
+            self._dead.add((finding.key, finding.pid))
+
+    def _explaining(self, finding: Finding) -> Incident | None:
+        """The open incident of which this finding is one more effect."""
+        return next((each for each in self.incidents if explains(each.finding, finding)), None)
+
+    def _explained(self, finding: Finding) -> Incident | None:
+        """The open incident that led up to this finding: the gravest, of these the oldest."""
+        led = [each for each in self.incidents if explains(finding, each.finding)]
+        return max(led, key=lambda each: SEVERITIES[each.finding.severity], default=None)
+
+    def _take_over(self, incident: Incident, finding: Finding, now_ns: int) -> Incident:
+        """The incident goes on as this finding, with what it was until now folded under it."""
+        old = incident.finding
+        warned_s = (now_ns - incident.opened_ns) / 1e9 if old.severity != "info" else None
+        del self._open[incident.key], self._seen_ns[incident.key]
+        finding = msgspec.structs.replace(
+            absorb(finding, [old], warned_s),
+            worker=old.worker if finding.worker is None else finding.worker,
+            sample_indices=finding.sample_indices or old.sample_indices,
+            stacks=finding.stacks or old.stacks,
+        )
+        return msgspec.structs.replace(incident, key=finding.key, finding=finding, updated_ns=now_ns)
+
+    def _release(self, key: str, now_ns: int) -> Incident | None:
+        seen_ns = self._seen_ns[key]
+        if seen_ns is None:
+            self._seen_ns[key] = now_ns
+            return None
+        if now_ns - seen_ns < _hysteresis(self._open[key].finding).gap_s * 1e9:
+            return None
+        return self._close(key, now_ns, seen_ns)
+
+    def _close(self, key: str, now_ns: int, ended_ns: int) -> Incident:
+        incident = self._open.pop(key)
+        self._seen_ns.pop(key, None)
+        finding = msgspec.structs.replace(incident.finding, ended_ns=incident.finding.ended_ns or ended_ns)
+        return msgspec.structs.replace(incident, finding=finding, updated_ns=now_ns, closed_ns=now_ns)
+
+    def _merge(self, incident: Incident, new: Finding, now_ns: int) -> Incident:
+        old = incident.finding
+        is_graver = SEVERITIES[new.severity] > SEVERITIES[old.severity]
+        keep_old = old.scenario != new.scenario and new.confidence <= old.confidence and not is_graver
+        base = old if keep_old else new
+        indices = list(dict.fromkeys([*old.sample_indices, *new.sample_indices]))[-MOST_INDICES:]
+        finding = msgspec.structs.replace(
+            base,
+            severity=graver(old.severity, new.severity),
+            began_ns=min(old.began_ns, new.began_ns),
+            ended_ns=new.ended_ns,
+            sample_indices=indices,
+            lost_s=_lost(old, new, incident.updated_ns, now_ns),
+            stacks=new.stacks or old.stacks,
+            folded=joined(old.folded, new.folded, incident.key),
+        )
+        return msgspec.structs.replace(incident, finding=finding, updated_ns=now_ns)
+
+
+def _hysteresis(finding: Finding) -> Hysteresis:
+    return HYSTERESIS.get(finding.code, DEFAULT_HYSTERESIS)
+
+
+def _strongest(findings: Sequence[Finding]) -> dict[str, Finding]:
+    by_key: dict[str, Finding] = {}
+    for finding in findings:
+        known = by_key.get(finding.key)
+        if known is None or finding.confidence > known.confidence:
+            by_key[finding.key] = finding
+    return by_key
+
+
+def _lost(old: Finding, new: Finding, updated_ns: int, now_ns: int) -> float | None:
+    """Time lost since the earliest begin: never less than before.
+
+    A long incident outgrows the window; then the new finding says only what was lost within the window, and its rate
+    carries the sum on.
+    """
+    if old.lost_s is None or new.lost_s is None:
+        return old.lost_s if new.lost_s is None else new.lost_s
+    if new.began_ns <= old.began_ns or now_ns <= new.began_ns:
+        return max(old.lost_s, new.lost_s)
+    fresh = min(1.0, max(0, now_ns - updated_ns) / (now_ns - new.began_ns))
+    return max(old.lost_s + new.lost_s * fresh, new.lost_s)

@@ -1,0 +1,243 @@
+"""Input-bound: the loop stands still because no batch is there. Code ``input-bound``, S01 to S21 and S43."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.input_bound.dispatch import as_dispatch
+from loaderwatch.detect.input_bound.slow_samples import slow_samples, without
+from loaderwatch.detect.input_bound.stalls import Stall, spiky_stall, steady_stall
+from loaderwatch.detect.input_bound.worker_causes import capacity_short, ready_wait_ratio, wait_cpu_ratio
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.coupling import Coupling, coupling
+from loaderwatch.detect.measures.cpus import Cpus, cpus_of
+from loaderwatch.detect.measures.gain import gain_ratio
+from loaderwatch.detect.measures.gpu import gpu_evidence
+from loaderwatch.detect.measures.pace import (
+    QUIET_RATIO,
+    Pace,
+    fetch_summary,
+    paces,
+    recent,
+    takes_from_several,
+    wait_share,
+)
+from loaderwatch.detect.measures.periodicity import comb_period
+from loaderwatch.detect.measures.statistics import mean, median
+from loaderwatch.detect.text import duration, percent, ranks_phrase, singular
+from loaderwatch.detect.window import RunWindow
+
+CODE = "input-bound"
+MOST_ANALYSED = 48  # ranks looked at closely; the worst first
+AS_SLOW_RATIO = 0.9  # of the time that the rank's workers need per batch which the others wait for
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """One finding per loader and kind of wait, over all ranks."""
+    live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
+    waiting = {rank.rank: wait_share(rank, limits) for rank in live}
+    loud = sorted(
+        (rank for rank in live if waiting[rank.rank] >= QUIET_RATIO), key=lambda rank: -waiting[rank.rank]
+    )
+    groups: dict[tuple[int, bool], list[Stall]] = {}
+    for rank in loud[:MOST_ANALYSED]:
+        cpus = cpus_of(window, rank)
+        for pace in paces(rank):
+            if recent(pace, limits) is None:
+                continue
+            for stall in _stalls(window, pace, cpus, limits):
+                groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)
+    # Ranks beyond those looked at closely: as many wait as much, and one finding speaks for all.
+    more = [rank.rank for rank in loud[MOST_ANALYSED:] if waiting[rank.rank] >= limits.input_warning_ratio]
+    findings = [
+        _finding(window, stalls, [] if spiky else more, limits)
+        for (_, spiky), stalls in sorted(groups.items())
+    ]
+    return as_dispatch(window, findings, [stall for stalls in groups.values() for stall in stalls])
+
+
+def _stalls(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> list[Stall]:
+    """The steady wait of one loader and rank, and its single long ones; each is judged without the other."""
+    slow = slow_samples(pace, limits)
+    rest = without(pace, slow)
+    lately_ns = pace.rank.made_ns - int(limits.recent_s * 1e9)
+    aside_s = sum(spike.wait_s for spike in slow if spike.request_ns + spike.wait_s * 1e9 >= lately_ns)
+    now = recent(rest, limits, aside_s)
+    steady = steady_stall(window, rest, now, cpus, limits) if now is not None else None
+    short = steady is not None or capacity_short(rest) is True
+    spiky = spiky_stall(pace, cpus, limits, slow if short else None)
+    return [stall for stall in (steady, spiky) if stall is not None]
+
+
+def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits: Limits) -> Finding:
+    worst = max(stalls, key=lambda stall: stall.lost_s)
+    rank, loader, cause = worst.pace.rank, worst.pace.loader, worst.cause
+    ranks = sorted([stall.pace.rank.rank for stall in stalls] + more)
+    world = _world_size(window)
+    kind = "spikes" if worst.spiky else "steady"
+    found = _waited_for(worst, window, limits) if not worst.spiky and len(ranks) == 1 < world else None
+    if found is not None:
+        ranks = sorted([*ranks, *_as_slow(worst, window, limits, found)])
+    finding = Finding(
+        key=f"{CODE}:{loader.loader}:{kind}",
+        code=CODE,
+        scenario=cause.scenario,
+        severity=worst.severity,
+        confidence=cause.confidence,
+        began_ns=min(stall.began_ns for stall in stalls),
+        title=_title(worst, ranks, world, limits),
+        cause=cause.cause,
+        advice=cause.advice,
+        evidence=[*_evidence(worst), *cause.evidence],
+        rank=rank.rank if len(ranks) < world or world <= 1 or worst.spiky else None,
+        host=rank.host,
+        worker=cause.worker,
+        pid=cause.pid,
+        sample_indices=cause.sample_indices,
+        lost_s=worst.lost_s,
+        gain_ceiling_ratio=cause.gain_ceiling_ratio,
+    )
+    if found is not None and len(ranks) == 1:
+        return _as_straggler(finding, worst, window, limits, found)
+    return finding
+
+
+def _world_size(window: RunWindow) -> int:
+    return max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())])
+
+
+def _title(stall: Stall, ranks: list[int], world: int, limits: Limits) -> str:
+    who = ranks_phrase([stall.pace.rank.rank] if stall.spiky else ranks, world)
+    source = _source(stall.pace, limits)
+    if stall.spiky:
+        return f"{who} lost {duration(stall.lost_s)} waiting for data{source}: {stall.cause.because}."
+    one = singular(ranks, world)
+    return (
+        f"{who} {'loses' if one else 'lose'}{'' if one else ' up to'} {percent(stall.share)} of"
+        f" {'its' if one else 'their'} time waiting for data{source}: {stall.cause.because}."
+    )
+
+
+def _source(pace: Pace, limits: Limits) -> str:
+    """Which loader the wait is in, where the loop takes batches from more than one."""
+    return f" from {pace.loader.name}" if takes_from_several(pace.rank, limits) else ""
+
+
+def _evidence(stall: Stall) -> list[Evidence]:
+    pace, cpus = stall.pace, stall.cpus
+    typical_s, _, late_s = fetch_summary(pace.fetches)
+    ready = pace.ready[pace.ready >= 0]
+    values: list[tuple[str, float | int | str | None, str]] = [
+        ("data wait", stall.share, "ratio"),
+        ("wait per batch", mean(pace.wait_s), "s"),
+        ("step without the wait", pace.mean_step_s, "s"),
+        ("batches per second", 1 / pace.iteration_s if pace.iteration_s > 0 else math.nan, "per_s"),
+        ("fetch time of a worker, median", typical_s, "s"),
+        ("fetch time of a worker, 99th percentile", late_s, "s"),
+        ("CPU use of a worker while it reads", pace.fetches.cpu_ratio, "ratio"),
+        ("batches ready when the wait began", float(ready.mean()) if ready.size else math.nan, "count"),
+        ("wait although a batch was ready", ready_wait_ratio(pace) if ready.size else math.nan, "ratio"),
+        ("CPU use of the training thread during the wait", wait_cpu_ratio(pace), "ratio"),
+        ("workers", pace.workers, "count"),
+        ("usable CPUs", cpus.usable, "count"),
+        ("free CPUs", cpus.free, "count"),
+    ]
+    period = comb_period(pace.wait_s, pace.workers or 1)
+    if period:
+        values.append(("a long wait every so many batches", period, "count"))
+    known = [
+        Evidence(label=label, value=value, unit=unit)
+        for label, value, unit in values
+        if value is not None and not (isinstance(value, float) and not math.isfinite(value))
+    ]
+    return [*known, *gpu_evidence(pace)]
+
+
+def _waited_for(culprit: Stall, window: RunWindow, limits: Limits) -> Coupling | None:
+    """Who waits for whom, if the other ranks wait for this one because it waits for data."""
+    found = coupling(window, limits)
+    return (
+        found if found and found.waited_for == (culprit.pace.rank.rank,) and found.cause == "data" else None
+    )
+
+
+def _as_straggler(
+    finding: Finding, culprit: Stall, window: RunWindow, limits: Limits, found: Coupling
+) -> Finding:
+    """The same finding as S43: the other ranks wait for this one."""
+    rank = culprit.pace.rank.rank
+    own = found.share(rank)
+    others = [found.share(other) for other in found.waiting]
+    names = [share.rank for share in others]
+    their = f"rank {names[0]} waits" if len(names) == 1 else f"the other {len(names)} ranks wait"
+    they = f"Rank {names[0]} spends" if len(names) == 1 else "The others spend"
+    told = (
+        "measured in DDP's own collectives" if found.source == "measured" else "by the durations of all ranks"
+    )
+    where = f" in {found.where}" if found.where in ("forward", "backward", "optimizer") else ""
+    iteration_s = median(np.array([share.iteration_s for share in found.shares]))
+    behind = max(_too_slow(window, limits, found, culprit.pace.loader.loader), default=None)
+    supply_s, next_rank = behind or (0.0, rank)
+    hidden = (
+        f" Behind it, rank {next_rank} is too slow as well, which does not show while it waits: its workers need"
+        f" {duration(supply_s)} per batch."
+        if behind
+        else ""
+    )
+    gain = finding.gain_ceiling_ratio
+    if behind and gain is not None:
+        gain = min(gain, gain_ratio(iteration_s, supply_s) or 0.0)
+    return msgspec.structs.replace(
+        finding,
+        scenario="S43",
+        confidence=max(finding.confidence, 0.85) if finding.confidence >= 0.7 else finding.confidence,
+        title=f"Rank {rank} waits {duration(own.data_s)} for data{_source(culprit.pace, limits)} in each iteration,"
+        f" and {their} for rank {rank}: {culprit.cause.because}.",
+        cause=f"All ranks take {duration(iteration_s)} per iteration, but only rank {rank} spends it waiting for data"
+        f" ({percent(own.data_s / own.iteration_s)}). {they} {duration(found.wait_s)} of it{where} waiting for rank"
+        f" {rank} ({told}). {culprit.cause.cause}{hidden}",
+        advice=f"Mend rank {rank} on {culprit.pace.rank.host}{f', and rank {next_rank} with it' if behind else ''}."
+        f" {culprit.cause.advice}",
+        gain_ceiling_ratio=gain,
+        evidence=[
+            *finding.evidence,
+            Evidence(label="iteration of every rank", value=iteration_s, unit="s"),
+            Evidence(label=f"rank {rank} waits for data, per iteration", value=own.data_s, unit="s"),
+            Evidence(label=f"the others wait for rank {rank}, per iteration", value=found.wait_s, unit="s"),
+            Evidence(
+                label="the others wait for data, per iteration",
+                value=max(share.data_s for share in others),
+                unit="s",
+            ),
+        ],
+    )
+
+
+def _as_slow(culprit: Stall, window: RunWindow, limits: Limits, found: Coupling) -> list[int]:
+    """The ranks to which the same happens, although their waits do not show it: to mend this one alone would gain nothing."""
+    now = culprit.pace
+    supply_s = mean(now.fetches.fetch_s) / now.workers if now.workers else math.nan
+    slow = _too_slow(window, limits, found, now.loader.loader)
+    return [rank for their_s, rank in slow if their_s >= AS_SLOW_RATIO * supply_s]
+
+
+def _too_slow(window: RunWindow, limits: Limits, found: Coupling, loader: int) -> list[tuple[float, int]]:
+    """Seconds per batch and rank of those loaders of ranks that wait that could not keep up either.
+
+    While its rank waits for another, its workers read ahead, and nobody waits for them.
+    """
+    slow = []
+    for share in (found.share(rank) for rank in found.waiting):
+        for pace in paces(window.ranks[share.rank]):
+            now = recent(pace, limits) if pace.loader.loader == loader else None
+            if now is None or not now.workers:
+                continue
+            _, fetch_s, _ = fetch_summary(now.fetches)
+            if fetch_s / now.workers > 1.1 * share.own_s:
+                slow.append((fetch_s / now.workers, share.rank))
+    return slow

@@ -1,0 +1,118 @@
+"""S18: one rank reads for all ranks and sends each its batches; the others have no reader of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.input_bound.stalls import Stall
+from loaderwatch.detect.measures.gain import gain_ratio
+from loaderwatch.detect.measures.pace import paces
+from loaderwatch.detect.measures.statistics import mean
+from loaderwatch.detect.text import count, duration, percent, ranks_phrase
+from loaderwatch.detect.window import RankWindow, RunWindow
+
+DISPATCHER = "Dispatcher"  # Accelerate's DataLoaderDispatcher
+COUPLED_RATIO = 0.35  # iteration times of ranks that wait for each other differ less than this
+RECENT_NS = 20_000_000_000
+
+
+def as_dispatch(window: RunWindow, findings: Sequence[Finding], stalls: Sequence[Stall]) -> list[Finding]:
+    """The findings, with those of steady waits folded into one S18 if a single rank reads for all."""
+    steady = [stall for stall in stalls if not stall.spiky]
+    reader = lone_reader(window, steady)
+    if reader is None:
+        return list(findings)
+    receivers = [stall for stall in steady if stall.pace.rank.rank != reader.rank]
+    worst = max(receivers, key=lambda stall: stall.lost_s)
+    keys = {finding.key for finding in findings if finding.key.endswith(":steady")}
+    base = next(
+        finding for finding in findings if finding.key.endswith(f":{worst.pace.loader.loader}:steady")
+    )
+    return [_finding(window, base, reader, worst, receivers)] + [
+        finding for finding in findings if finding.key not in keys
+    ]
+
+
+def lone_reader(window: RunWindow, stalls: Sequence[Stall]) -> RankWindow | None:
+    """The one rank that reads while all others, some of which wait, read nothing; None if there is no such rank."""
+    live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
+    if len(live) < 2 or len(live) < max(rank.process.world_size for rank in live):
+        return None
+    reading = [rank for rank in live if _reads(rank)]
+    named = [rank for rank in live if any(DISPATCHER in loader.class_name for loader in rank.process.loaders)]
+    if len(reading) == 1:
+        reader = reading[0]
+    elif not reading and len(named) == len(live):
+        reader = min(live, key=lambda rank: rank.rank)  # a dispatcher reads on the first rank
+    else:
+        return None
+    waiting = [stall for stall in stalls if stall.pace.rank.rank != reader.rank]
+    if not waiting or any(stall.pace.workers for stall in waiting):
+        return None
+    # Per iteration of the others it reads between one batch (a large one, cut up) and one for each rank.
+    theirs_s = mean(np.array([stall.pace.iteration_s for stall in waiting]))
+    own = [pace.since(reader.made_ns - RECENT_NS) for pace in paces(reader) if pace.workers is not None]
+    batches = [theirs_s / pace.iteration_s for pace in own if pace.wait_s.size]
+    if any(not 1 - COUPLED_RATIO <= ratio <= (1 + COUPLED_RATIO) * len(live) for ratio in batches):
+        return None
+    return reader
+
+
+def _reads(rank: RankWindow) -> bool:
+    fetches = rank.table("fetches")
+    if bool((fetches["request_ns"] >= rank.made_ns - RECENT_NS).any()):
+        return True
+    processes = rank.table("processes")
+    return bool(((processes["worker"] >= 0) & (processes["t_ns"] >= rank.made_ns - RECENT_NS)).any())
+
+
+def _finding(
+    window: RunWindow, base: Finding, reader: RankWindow, worst: Stall, receivers: Sequence[Stall]
+) -> Finding:
+    world = len(window.ranks)
+    pace = worst.pace
+    wait_s, step_s = mean(pace.wait_s), pace.mean_step_s
+    loader = next((one for one in reader.process.loaders if one.num_workers), None)
+    workers = loader.num_workers if loader else None
+    after_s = max(step_s, pace.iteration_s / world)
+    has = f" It has {count(workers, 'worker')}; the other ranks have none." if workers else ""
+    waiting = ranks_phrase(sorted({stall.pace.rank.rank for stall in receivers}), world)
+    one = len(receivers) == 1
+    fetches = reader.table("fetches")
+    own = fetches["request_ns"] >= reader.made_ns - RECENT_NS
+    fetch_s = float(np.median(fetches["fetch_ns"][own])) / 1e9 if own.any() else math.nan
+    evidence = [
+        Evidence(label="ranks that read", value=1, unit="count"),
+        Evidence(label="ranks", value=world, unit="count"),
+        *(
+            [Evidence(label="fetch time on the reading rank", value=fetch_s, unit="s")]
+            if fetch_s >= 0
+            else []
+        ),
+    ]
+    return msgspec.structs.replace(
+        base,
+        scenario="S18",
+        severity=worst.severity,
+        confidence=0.93,
+        title=f"{waiting} {'loses' if one else 'lose up to'} {percent(worst.share)} of {'its' if one else 'their'} time"
+        f" waiting for data: rank {reader.rank} alone reads for all {world} ranks.",
+        cause=f"Rank {reader.rank} reads the batches of all {world} ranks and sends them around; each rank waits"
+        f" {duration(wait_s)} for its own, where a step takes {duration(step_s)}.{has} This gets slower with every rank added.",
+        advice="Let each rank read its own part: dispatch_batches=False in Accelerate (DataLoaderConfiguration), with"
+        f" split_dataset_by_node for an iterable dataset and a number of shards that is a multiple of {world}; or a"
+        " DistributedSampler on every rank. More workers on"
+        f" rank {reader.rank} only move the limit.",
+        rank=reader.rank,
+        host=reader.host,
+        worker=None,
+        pid=None,
+        sample_indices=[],
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        evidence=[*base.evidence, *evidence],
+    )

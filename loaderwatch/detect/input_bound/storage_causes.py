@@ -1,0 +1,256 @@
+"""Reads that are slow although the loader is right: a step change (S10), amplification (S11), a thrashing cache (S09)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.detect.finding import Evidence
+from loaderwatch.detect.input_bound.cpu_causes import CROWDED_DELAY_RATIO
+from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO, Cause
+from loaderwatch.detect.measures.gain import gain_ratio
+from loaderwatch.detect.measures.machine import RECENT_NS, Machine
+from loaderwatch.detect.measures.pace import Fetches, Pace
+from loaderwatch.detect.measures.statistics import mean, median, ratio, total
+from loaderwatch.detect.text import duration, percent, rate, size
+
+JUMP = 3.0  # burst credits and throughput caps cost a factor of three to thirty
+FEW_BEFORE = 3  # fetches of each worker before the change
+FEW_AFTER = 2
+TOGETHER_S = 2.0  # all workers change within this, or within one slow fetch
+AMPLIFICATION = 10.0  # a decoded JPEG is larger than its file; a large photo for a small crop reaches eight
+AMPLIFIED_BYTES = 256 * 1024  # read for one sample
+REFAULT_RATIO = 0.3  # of what the workers read from storage
+FROM_STORAGE_RATIO = 0.3  # of what they read at all
+MAPPED_FAULTS_PER_S = 20.0  # of one worker; loading code and libraries is over in a second
+
+
+@dataclass(frozen=True, slots=True)
+class StepChange:
+    """All workers of a loader read slowly from one moment on."""
+
+    at_ns: int
+    before_s: float  # a fetch before, median
+    after_s: float
+    bytes_per_s_before: float
+    bytes_per_s_after: float
+    cpu_ratio: float  # of a worker's reading thread since then
+
+
+def step_change(fetches: Fetches) -> StepChange | None:
+    """The moment since when every worker's fetches take at least three times as long; None if there is none.
+
+    A bigger part of the data (batches that grew as much) is no change of the storage.
+    """
+    workers = [int(worker) for worker in np.unique(fetches.worker) if worker >= 0]
+    if not workers:
+        return None
+    few_after = FEW_AFTER if len(workers) > 1 else 2 * FEW_AFTER
+    turns, before, after = [], [], []
+    for worker in workers:
+        rows = np.flatnonzero((fetches.worker == worker) & np.isfinite(fetches.fetch_s))
+        split = _split(fetches.fetch_s[rows], few_after)
+        if split is None:
+            return None
+        # The fetch it hit was under way: the change lies between its begin and the end of a usual fetch.
+        turns.append(int(fetches.began_ns[rows[split]]))
+        before.append(rows[:split])
+        after.append(rows[split:])
+    old, new = np.concatenate(before), np.concatenate(after)
+    before_s, after_s = median(fetches.fetch_s[old]), median(fetches.fetch_s[new])
+    if (max(turns) - min(turns)) / 1e9 > max(TOGETHER_S, after_s):
+        return None
+    grown = ratio(mean(fetches.bytes[new]), mean(fetches.bytes[old]))
+    if grown >= 0.5 * after_s / before_s:
+        return None
+    return StepChange(
+        at_ns=min(turns),
+        before_s=before_s,
+        after_s=after_s,
+        bytes_per_s_before=_throughput(fetches, old),
+        bytes_per_s_after=_throughput(fetches, new),
+        cpu_ratio=ratio(total(fetches.cpu_s[new]), total(fetches.fetch_s[new])),
+    )
+
+
+def may_be_changing(fetches: Fetches) -> bool:
+    """Whether the newest fetch of every one of several workers is slow: too early to say what it is."""
+    workers = [int(worker) for worker in np.unique(fetches.worker) if worker >= 0]
+    if len(workers) < 2:
+        return False
+    for worker in workers:
+        took = fetches.fetch_s[(fetches.worker == worker) & np.isfinite(fetches.fetch_s)]
+        if took.size <= FEW_BEFORE or took[-1] < JUMP * median(took[:-1][-20:]):
+            return False
+    return True
+
+
+def _split(took: NDArray[np.float64], few_after: int) -> int | None:
+    """Where a worker's fetches turn slow for good; None if they do not."""
+    if took.size < FEW_BEFORE + few_after:
+        return None
+    usual_s = float(np.quantile(took, 0.1))
+    # Slow: nearer to the slow end than to the quick one, on a scale of ratios.
+    end_s = median(took[-few_after:])
+    if end_s < JUMP * usual_s:
+        return None
+    slow = took > math.sqrt(usual_s * end_s)
+    quick = np.flatnonzero(~slow)
+    split = int(quick[-1]) + 1
+    before = took[max(0, split - 20) : split]
+    if split < FEW_BEFORE or took.size - split < few_after or slow[max(0, split - 20) : split].mean() > 0.2:
+        return None
+    return split if median(took[split:]) >= JUMP * median(before) else None
+
+
+def _throughput(fetches: Fetches, rows: NDArray[np.int64]) -> float:
+    lasted_s = (int(fetches.ended_ns[rows].max()) - int(fetches.began_ns[rows].min())) / 1e9
+    return ratio(total(fetches.bytes[rows]), lasted_s)
+
+
+def change_cause(pace: Pace, change: StepChange, machine: Machine) -> Cause | None:
+    """S10: the storage slowed down for everybody at once."""
+    if change.cpu_ratio >= LATENCY_CPU_RATIO:
+        return None  # they compute: the machine is busy, or the samples got harder
+    if machine.worker_delay_ratio >= CROWDED_DELAY_RATIO:
+        return None  # they wait for a CPU, not for the storage
+    factor = change.after_s / change.before_s
+    ago_s = (pace.rank.made_ns - change.at_ns) / 1e9
+    cap = machine.read_bytes_per_s if machine.read_bytes_per_s > 0.5 * change.bytes_per_s_after else math.nan
+    held_at = cap if math.isfinite(cap) else change.bytes_per_s_after
+    held = f" Reading is held at about {size(held_at)}/s." if held_at > 0 else ""
+    workers = pace.workers or 1
+    after_s = max(pace.mean_step_s, change.before_s / workers)
+    who = "all workers" if workers > 1 else "the worker"
+    return Cause(
+        scenario="S10",
+        confidence=0.92,
+        because=f"for {duration(ago_s)} now, fetches have taken {rate(factor)} times as long in {who} at once"
+        f" ({duration(change.before_s)} → {duration(change.after_s)}), and nobody computes more",
+        cause=f"Fetches went from {duration(change.before_s)} to {duration(change.after_s)} in {who} at the same moment,"
+        f" while the batches stayed as large and the CPUs idle ({percent(change.cpu_ratio)} of the reading time is"
+        f" computing): the storage gives less than before.{held} Burst credits that are used up, a throughput cap or a"
+        " neighbour on a shared file system look like this.",
+        advice="Look at the volume's burst balance and limits (IOPS and MB/s): provision more of them, copy the data to a local"
+        " disk, or read fewer and larger pieces. It recovers by itself when credits refill. More workers share the same cap.",
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        evidence=_known(
+            ("fetch before the change", change.before_s, "s"),
+            ("fetch since", change.after_s, "s"),
+            ("changed so long ago", ago_s, "s"),
+            ("workers that changed together", workers, "count"),
+            ("batch bytes per second before", change.bytes_per_s_before, "bytes"),
+            ("batch bytes per second since", change.bytes_per_s_after, "bytes"),
+            ("read from storage per second", machine.read_bytes_per_s, "bytes"),
+            ("I/O pressure", machine.psi_io_ratio, "ratio"),
+        ),
+    )
+
+
+def amplification_cause(pace: Pace, machine: Machine) -> Cause | None:
+    """S11: far more is read than ends up in the batches."""
+    lately = pace.fetches.ended_ns >= pace.rank.made_ns - RECENT_NS
+    seconds = RECENT_NS / 1e9
+    used_per_s = total(pace.fetches.bytes[lately]) / seconds
+    samples_per_s = float(pace.fetches.samples[lately & (pace.fetches.samples > 0)].sum()) / seconds
+    read_per_s = machine.read_chars_per_s
+    factor, each = ratio(read_per_s, used_per_s), ratio(read_per_s, samples_per_s)
+    if not (pace.workers and factor >= AMPLIFICATION and each >= AMPLIFIED_BYTES):
+        return None
+    one = ratio(used_per_s, samples_per_s)
+    fetch_s = mean(pace.fetches.fetch_s[lately])
+    after_s = max(pace.mean_step_s, fetch_s / factor / pace.workers)
+    return Cause(
+        scenario="S11",
+        confidence=0.85,
+        because=f"the workers read {size(each)} for each sample of {size(one)}, {rate(factor)} times what is used",
+        cause=f"For each sample of {size(one)} the workers read {size(each)} ({size(read_per_s)}/s in all), {rate(factor)} times what ends"
+        f" up in a batch, and spend {percent(pace.fetches.cpu_ratio)} of the time computing on it. Random access into large"
+        " compressed chunks, row groups or archives does this: a whole block is read and unpacked for one sample.",
+        advice="Make what is stored as large as what is read: one sample per chunk (or chunks of a batch), an uncompressed or LZ4"
+        " container, or read chunks in sequence and shuffle in a buffer (Hugging Face: flatten_indices() or"
+        " to_iterable_dataset().shuffle()). If the files are large photos or recordings, cut or shrink them once ahead of time.",
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        evidence=_known(
+            ("read per sample", each, "bytes"),
+            ("used per sample", one, "bytes"),
+            ("read per second by the workers", read_per_s, "bytes"),
+            ("read for each byte used", factor, "count"),
+        ),
+    )
+
+
+def thrash_cause(pace: Pace, machine: Machine) -> Cause | None:
+    """S09, for good: the page cache is too small, so that every epoch reads from storage again."""
+    from_storage, refaults = machine.read_bytes_per_s, machine.refault_bytes_per_s
+    if not (
+        bool((pace.epoch > 0).any())
+        and from_storage > 0
+        and refaults >= REFAULT_RATIO * from_storage
+        and from_storage >= FROM_STORAGE_RATIO * machine.read_chars_per_s
+        and pace.fetches.cpu_ratio < 2 * LATENCY_CPU_RATIO
+    ):
+        return None
+    cpu_s = mean(pace.fetches.cpu_s)
+    after_s = max(pace.mean_step_s, (cpu_s if math.isfinite(cpu_s) else 0.0) / max(1, pace.workers or 1))
+    return Cause(
+        scenario="S09",
+        confidence=0.93,
+        because=f"{size(from_storage)}/s come from storage again in every epoch, because the page cache cannot hold the dataset",
+        cause=f"This is not the first epoch, yet the workers still read {size(from_storage)}/s from storage, and"
+        f" {size(refaults)}/s of that had been in memory and was evicted. The dataset is larger than the memory that is"
+        " left for the page cache, and reading it in random order evicts what is needed next: it will not get faster.",
+        advice="Give the job more memory (a container's limit counts its page cache), use fewer workers if they take the memory,"
+        " store the samples smaller, or pack them into shards that are read in sequence with a shuffle buffer.",
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        evidence=_known(
+            ("read from storage per second", from_storage, "bytes"),
+            ("of that, evicted from memory before", refaults, "bytes"),
+            ("memory available", machine.available_bytes, "bytes"),
+            ("memory limit reached", machine.limit_hits_per_s, "per_s"),
+            ("page faults of a worker that wait for storage", machine.worker_faults_per_s, "per_s"),
+            ("I/O pressure", machine.psi_io_ratio, "ratio"),
+        ),
+    )
+
+
+def latency_evidence(cause: Cause, machine: Machine) -> Cause:
+    """S08 with what the machine says of its reads, and whether they are those of memory-mapped files."""
+    if cause.scenario != "S08":
+        return cause
+    mapped = machine.worker_faults_per_s >= MAPPED_FAULTS_PER_S
+    return replace(
+        cause,
+        cause=cause.cause
+        + (
+            f" {rate(machine.worker_faults_per_s)} times a second a worker waits for a page of a memory-mapped file (or of"
+            " swapped-out memory): such reads are small and come one after the other."
+            if mapped
+            else ""
+        ),
+        advice=cause.advice
+        + (
+            " From a memory-mapped file (np.memmap, LMDB, Arrow) read whole samples ahead with madvise(MADV_WILLNEED), or read"
+            " them with read() instead."
+            if mapped
+            else ""
+        ),
+        evidence=[
+            *cause.evidence,
+            *_known(
+                ("read from storage per second", machine.read_bytes_per_s, "bytes"),
+                ("waits of a worker (voluntary switches)", machine.worker_waits_per_s, "per_s"),
+                ("page faults of a worker that wait for storage", machine.worker_faults_per_s, "per_s"),
+                ("I/O pressure", machine.psi_io_ratio, "ratio"),
+            ),
+        ],
+    )
+
+
+def _known(*values: tuple[str, float | int, str]) -> list[Evidence]:
+    return [
+        Evidence(label=label, value=value, unit=unit) for label, value, unit in values if math.isfinite(value)
+    ]

@@ -1,0 +1,121 @@
+"""Epoch boundaries of one loader as rows: the end of one epoch and the beginning of the next."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
+from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.measures.statistics import Floats, known, median
+from loaderwatch.detect.window import RankWindow, seconds
+
+NEWEST = 60  # epochs that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """What it took to get from the end of one epoch to the first batch of the next. Seconds."""
+
+    epoch: int  # the epoch that begins
+    request_ns: int  # when iter(loader) was entered
+    iter_s: float  # all of iter(loader)
+    sampler_s: float  # of that, until the sampler gave its first index
+    first_wait_s: float  # for the first batch, beyond a usual wait
+    teardown_s: float  # at the end of the epoch before
+    kind: IterKind | None
+    workers: int
+    drained: int  # stale batches that a reset threw away
+    ended_by: EndedBy | None  # how the epoch before ended
+    batches_before: int | None  # that it delivered
+    first_fetch_s: float  # the first fetch of the new epoch; NaN if not known
+    gap_s: float  # the loop's own time between the two epochs
+    rebuilt: bool = False  # a new loader was built for it
+
+    @property
+    def start_s(self) -> float:
+        """iter(loader) without the sampler: starting or resetting workers."""
+        return max(0.0, self.iter_s - self.sampler_s)
+
+    @property
+    def ended_ns(self) -> int:
+        """When the first batch was there."""
+        return self.request_ns + int((self.iter_s + self.first_wait_s) * 1e9)
+
+    @property
+    def cost_s(self) -> float:
+        """All of it."""
+        return self.iter_s + self.first_wait_s + self.teardown_s
+
+
+def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
+    """The epoch beginnings of a loader in the window, oldest first."""
+    begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
+    rows = np.flatnonzero(begins["loader"] == loader.loader)[-NEWEST:]
+    ended = {int(ends["epoch"][row]): row for row in np.flatnonzero(ends["loader"] == loader.loader)}
+    usual_s = _usual_wait_s(rank, loader)
+    fetches = rank.table("fetches")
+    own = fetches["loader"] == loader.loader
+    began_ns, fetch_s = fetches["request_ns"][own], seconds(fetches["fetch_ns"][own])
+    found = []
+    for row in rows:
+        epoch = int(begins["epoch"][row])
+        end = ended.get(epoch - 1)
+        request_ns = int(begins["request_ns"][row])
+        iter_s, first_s = _s(begins["iter_ns"][row]), _s(begins["first_wait_ns"][row])
+        kind = _kind(int(begins["iter_kind"][row]))
+        until_ns = request_ns + int((iter_s + first_s) * 1e9)
+        found.append(
+            Boundary(
+                epoch=epoch,
+                request_ns=request_ns,
+                iter_s=iter_s,
+                sampler_s=_s(begins["sampler_ns"][row]),
+                first_wait_s=max(0.0, first_s - usual_s),
+                teardown_s=_s(ends["teardown_ns"][end]) if end is not None else 0.0,
+                kind=IterKind.STARTED if kind is IterKind.REBUILT else kind,
+                workers=_count(int(begins["workers"][row])),
+                drained=_count(int(begins["drained"][row])),
+                ended_by=_ended_by(int(ends["ended_by"][end])) if end is not None else None,
+                batches_before=int(ends["batches"][end]) if end is not None else None,
+                first_fetch_s=_first_fetch_s(began_ns, fetch_s, request_ns, until_ns),
+                gap_s=_s(begins["gap_ns"][row]),
+                rebuilt=kind is IterKind.REBUILT or (loader.loader, epoch) in rank.rebuilt,
+            )
+        )
+    return found
+
+
+def _usual_wait_s(rank: RankWindow, loader: LoaderInfo) -> float:
+    steps = rank.table("steps")
+    own = (steps["loader"] == loader.loader) & (steps["batch"] > 0)
+    value = median(seconds(steps["wait_ns"][own]))
+    return value if math.isfinite(value) else 0.0
+
+
+def _first_fetch_s(
+    began_ns: np.ndarray[tuple[int], np.dtype[np.int64]], fetch_s: Floats, since_ns: int, until_ns: int
+) -> float:
+    """The longest fetch that began in this epoch and ended by the time the first batch was there."""
+    ended_ns = began_ns + (np.nan_to_num(fetch_s) * 1e9).astype(np.int64)
+    inside = (began_ns >= since_ns) & (ended_ns <= until_ns + 50_000_000)
+    took = known(fetch_s[inside])
+    return float(took.max()) if took.size else math.nan
+
+
+def _s(value: int) -> float:
+    return 0.0 if value == UNKNOWN else max(0, int(value)) / 1e9
+
+
+def _count(value: int) -> int:
+    return max(0, value)
+
+
+def _kind(value: int) -> IterKind | None:
+    return IterKind(value) if value in IterKind._value2member_map_ else None
+
+
+def _ended_by(value: int) -> EndedBy | None:
+    return EndedBy(value) if value in EndedBy._value2member_map_ else None

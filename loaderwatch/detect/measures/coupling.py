@@ -1,0 +1,261 @@
+"""Who waits for whom, iteration by iteration, while the ranks go on.
+
+In data-parallel training all ranks take equally long: the one that comes late to the gradient exchange makes the others
+wait there. Only durations are compared, never times of different hosts. Two sources, the first where it tells more:
+
+measured
+    What each rank spent in its DDP model's own collectives (``steps.collective_ns``). The rank that comes last spends the
+    least there: that is what the exchange itself costs, and what the others spend beyond it is their wait.
+durations
+    Iterations are equally long on all ranks. So what one rank waits for its loader longer than another, the other sits
+    longer in its step. This also holds with NCCL, where the GPU waits and not the thread.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.statistics import Floats, mean
+from loaderwatch.detect.text import duration, ranks_phrase
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of, seconds
+
+LEAST_ITERATIONS: Final = 8
+STRETCHED_TO: Final = 32  # slow iterations: look further back until there are so many
+MOST_ITERATIONS: Final = 400
+EQUAL_RATIO: Final = 0.2  # mean iterations that differ less than this are the same
+WAIT_RATIO: Final = 0.1  # share of an iteration below which a wait for others is noise
+WAIT_FLOOR_S: Final = 0.002
+MIRRORED_RATIO: Final = 0.5  # so much of one rank's data wait must be found in the others' steps
+BLAMED_RATIO: Final = 0.75  # share of all waiting that one rank, or few, must have caused to be named
+LATE_RATIO: Final = (
+    0.1  # a rank that waits less than this share of the longest wait of an iteration came late
+)
+MOST_WITNESSES: Final = 32  # ranks whose phases are looked at
+FEW_RATIO: Final = 0.25  # "few" is at most this share of all ranks
+PHASES: Final = ("forward", "backward", "optimizer", "other")
+
+
+@dataclass(frozen=True)
+class Share:
+    """A rank's part in one iteration, means over the iterations that all ranks have done; seconds."""
+
+    rank: int
+    iteration_s: float
+    data_s: float  # waiting for its own loader
+    own_s: float  # working
+    others_s: float  # waiting for other ranks
+    caused_s: float  # what a rank that waits for this one loses by it
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """Who waits for whom.
+
+    ``state`` is "waiting": all wait for ``waited_for``. "turns": they wait, now for one and now for another. "even":
+    nobody waits for long. "apart": the ranks do not go in step. "unknown": see ``reason``.
+    """
+
+    state: str
+    reason: str = ""
+    source: str | None = None  # "measured" | "durations"
+    iterations: int = 0
+    shares: tuple[Share, ...] = ()
+    waited_for: tuple[int, ...] = ()
+    wait_s: float = math.nan  # of the ranks that wait, per iteration
+    cause: str | None = None  # what keeps those that are waited for: "data" | "work"
+    where: str | None = None  # the phase in which most of the wait lies
+    waiting: tuple[int, ...] = ()
+
+    def share(self, rank: int) -> Share:
+        """Of one rank.
+
+        Raises:
+            KeyError: it is not part of it.
+        """
+        for share in self.shares:
+            if share.rank == rank:
+                return share
+        raise KeyError(rank)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The newest steps of one rank; ``key`` says which iteration a row is, the same on all ranks."""
+
+    rank: int
+    key: NDArray[np.int64]
+    data_s: Floats
+    step_s: Floats
+    collective_s: Floats
+    phases: tuple[NDArray[np.int64], ...]  # forward, backward, optimizer
+
+    def at(self, keys: NDArray[np.int64]) -> _Steps:
+        """The rows of these iterations, in their order; a batch that came twice counts once."""
+        if np.array_equal(self.key, keys):
+            return self
+        rows: slice | NDArray[np.intp]
+        begin = first_at(self.key, int(keys[0])) if _rises(self.key) else 0
+        if np.array_equal(self.key[begin : begin + keys.size], keys):
+            rows = slice(begin, begin + keys.size)
+        else:
+            unique, first = np.unique(self.key, return_index=True)
+            rows = first[np.searchsorted(unique, keys)]
+        return _Steps(
+            self.rank,
+            keys,
+            self.data_s[rows],
+            self.step_s[rows],
+            self.collective_s[rows],
+            tuple(values[rows] for values in self.phases),
+        )
+
+
+def coupling(window: RunWindow, limits: Limits) -> Coupling | None:
+    """Who waits for whom now; None when the run has a single rank."""
+    if max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())]) < 2:
+        return None
+    everyone = list(window.ranks.values())
+    going = [
+        rank for rank in everyone if rank.process.state == "live"
+    ] or everyone  # over: how it was at the end
+    if len(going) < 2:
+        return Coupling("unknown", "fewer than two ranks are running")
+    found = [_steps(rank, limits) for rank in going]
+    keys = _common([steps.key for steps in found])
+    if keys.size < LEAST_ITERATIONS:
+        without = [steps.rank for steps in found if steps.key.size < LEAST_ITERATIONS]
+        if without:
+            who = ranks_phrase(without, len(found))
+            return Coupling("unknown", f"{who} did fewer than {LEAST_ITERATIONS} steps lately")
+        return Coupling("unknown", "the ranks have not done the same batches lately")
+    return _compare([steps.at(keys) for steps in found])
+
+
+def _steps(rank: RankWindow, limits: Limits) -> _Steps:
+    table = rank.steps
+    training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
+    since_ns = rank.made_ns - int(limits.recent_s * 1e9)
+    size = table["request_ns"].size
+    first = min(first_at(table["request_ns"], since_ns), size - STRETCHED_TO)
+    rows = slice(max(0, first, size - MOST_ITERATIONS), None)
+    mask = (
+        one_of(table["loader"][rows], training)
+        & (table["off_main_thread"][rows] != 1)
+        & (table["wait_ns"][rows] >= 0)
+        & (table["step_ns"][rows] >= 0)
+        & (table["batch"][rows] > 0)  # the first wait of an epoch is the start of its workers
+    )
+    chosen: NDArray[np.bool_] | slice = slice(None) if mask.all() else mask
+    column = {
+        name: table[name][rows][chosen]
+        for name in (
+            *("loader", "epoch", "batch", "wait_ns", "step_ns", "collective_ns"),
+            *("forward_ns", "backward_ns", "optimizer_ns"),
+        )
+    }
+    return _Steps(
+        rank.rank,
+        (column["loader"] << 56) | (column["epoch"] << 36) | column["batch"],
+        column["wait_ns"] / 1e9,
+        column["step_ns"] / 1e9,
+        seconds(column["collective_ns"]),
+        (column["forward_ns"], column["backward_ns"], column["optimizer_ns"]),
+    )
+
+
+def _common(keys: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The iterations that every rank has done, the oldest first."""
+    each = [key if _rises(key) else np.unique(key) for key in keys]
+    if all(np.array_equal(key, each[0]) for key in keys):
+        return each[0]
+    values, counts = np.unique(np.concatenate(each), return_counts=True)
+    common: NDArray[np.int64] = values[counts == len(keys)]
+    return common
+
+
+def _rises(key: NDArray[np.int64]) -> bool:
+    """Whether it is in order and nothing comes twice, as with a single loader."""
+    return bool((key[1:] > key[:-1]).all())
+
+
+def _compare(ranks: list[_Steps]) -> Coupling:
+    data_s = np.stack([steps.data_s for steps in ranks])
+    step_s = np.stack([steps.step_s for steps in ranks])
+    collective_s = np.stack([steps.collective_s for steps in ranks])
+    iteration_s = (data_s + step_s).mean(axis=1)
+    typical_s = float(np.median(iteration_s))
+    if np.abs(iteration_s - typical_s).max() > EQUAL_RATIO * typical_s:
+        quick, slow = int(iteration_s.argmin()), int(iteration_s.argmax())
+        return Coupling(
+            "apart",
+            f"the ranks do not go in step: rank {ranks[quick].rank} takes {duration(iteration_s[quick])} per iteration,"
+            f" rank {ranks[slow].rank} {duration(iteration_s[slow])}",
+            iterations=data_s.shape[1],
+            shares=_shares(ranks, data_s, step_s, np.zeros_like(data_s)),
+        )
+    wait_s, source = np.minimum(data_s.max(axis=0) - data_s, step_s), "durations"
+    if np.isfinite(collective_s).all():
+        measured_s = collective_s - collective_s.min(axis=0)
+        if measured_s.mean(axis=1).max() >= MIRRORED_RATIO * wait_s.mean(axis=1).max():
+            wait_s, source = measured_s, "measured"
+    shares = _shares(ranks, data_s, step_s, wait_s)
+    base = Coupling("even", source=source, iterations=data_s.shape[1], shares=shares)
+    caused_s = np.array([share.caused_s for share in shares])
+    if caused_s.sum() < max(WAIT_FLOOR_S, WAIT_RATIO * typical_s):
+        return base
+    order = np.argsort(-caused_s, kind="stable")
+    many = int(np.searchsorted(np.cumsum(caused_s[order]), BLAMED_RATIO * caused_s.sum())) + 1
+    late, early = order[:many], order[many:]
+    if many > max(1, int(FEW_RATIO * len(ranks))):
+        return replace(base, state="turns", wait_s=float(wait_s.mean()))
+    excess_s = float(data_s[late].mean() - np.median(data_s[early].mean(axis=1)))
+    mean_wait_s = float(np.median(wait_s[early].mean(axis=1)))
+    if source == "durations" and step_s[early].mean() - step_s[late].mean() < MIRRORED_RATIO * excess_s:
+        return replace(
+            base, state="apart", reason="no rank's step grows by what another waits for data", shares=()
+        )
+    return replace(
+        base,
+        state="waiting",
+        waited_for=tuple(sorted(ranks[at].rank for at in late)),
+        waiting=tuple(sorted(ranks[at].rank for at in early)),
+        wait_s=mean_wait_s,
+        cause="data" if excess_s >= MIRRORED_RATIO * mean_wait_s else "work",
+        where=_where([ranks[at] for at in late], [ranks[at] for at in early]),
+    )
+
+
+def _shares(ranks: list[_Steps], data_s: Floats, step_s: Floats, wait_s: Floats) -> tuple[Share, ...]:
+    """The parts of each rank. An iteration's wait is caused by the rank that waits least in it, or by several equally."""
+    late = wait_s <= LATE_RATIO * wait_s.max(axis=0)
+    lost_s = np.where(late, 0.0, wait_s).sum(axis=0) / np.maximum(
+        1, (~late).sum(axis=0)
+    )  # of one of the others
+    caused_s = late * (lost_s / late.sum(axis=0))
+    parts = (data_s + step_s, data_s, step_s - wait_s, wait_s, caused_s)
+    means = np.stack([part.mean(axis=1) for part in parts], axis=1).tolist()
+    return tuple(Share(steps.rank, *of) for steps, of in zip(ranks, means, strict=True))
+
+
+def _where(late: list[_Steps], early: list[_Steps]) -> str | None:
+    """The phase that is longer by most on the ranks that wait; None when phases are not known."""
+    longer = _phase_means(early[:MOST_WITNESSES]) - _phase_means(late[:MOST_WITNESSES])
+    if not math.isfinite(longer[PHASES.index("backward")]):
+        return None
+    return PHASES[int(np.nanargmax(longer))]
+
+
+def _phase_means(ranks: list[_Steps]) -> Floats:
+    """What each of ``PHASES`` takes, shape (4,), seconds."""
+    found = []
+    for steps in ranks:
+        known = [mean(seconds(values)) for values in steps.phases]
+        found.append([*known, mean(steps.step_s) - float(np.nansum(known))])
+    means: Floats = np.array(found).mean(axis=0)
+    return means

@@ -1,0 +1,61 @@
+"""What the GPU, or in its absence the loop itself, says about idle time."""
+
+from __future__ import annotations
+
+import math
+
+from loaderwatch.detect.finding import Evidence
+from loaderwatch.detect.measures.pace import Pace
+from loaderwatch.detect.measures.statistics import mean, quantile, ratio, total
+from loaderwatch.detect.window import RankWindow, seconds
+
+SAWTOOTH_HIGH_RATIO = 0.70  # SageMaker Debugger's LowGPUUtilization rule: p95 >= 70 % and p5 < 10 %
+SAWTOOTH_LOW_RATIO = 0.10
+BUSY_RATIO = 0.95
+LOW_POWER_RATIO = 0.5
+
+
+def gpu_evidence(pace: Pace) -> list[Evidence]:
+    """Utilization and starvation of the rank's GPU over the pace; the compute duty where there is no GPU."""
+    began_ns = int(pace.request_ns[0])
+    found = []
+    gpus = pace.rank.table("gpus")
+    utilization = gpus["utilization_ratio"][gpus["t_ns"] >= began_ns]
+    average = mean(utilization)
+    if math.isfinite(average):
+        found.append(Evidence(label="GPU utilization", value=average, unit="ratio"))
+        high, low = quantile(utilization, 0.95), quantile(utilization, 0.05)
+        if high >= SAWTOOTH_HIGH_RATIO and low < SAWTOOTH_LOW_RATIO:
+            found.append(Evidence(label="GPU swings between", value=f"{low:.0%} and {high:.0%}", unit="text"))
+    waits = pace.rank.table("gpu_waits")
+    mask = (waits["request_ns"] >= began_ns) & (waits["loader"] == pace.loader.loader)
+    starved, worked = total(seconds(waits["starved_ns"][mask])), total(seconds(waits["gpu_step_ns"][mask]))
+    if starved + worked > 0:
+        found.append(
+            Evidence(
+                label="GPU starved (idle on its own stream)",
+                value=ratio(starved, starved + worked),
+                unit="ratio",
+            )
+        )
+    if not found:
+        found.append(Evidence(label="compute duty (no GPU seen)", value=1 - pace.share, unit="ratio"))
+    return found
+
+
+def spins_in_collective(rank: RankWindow, since_ns: int) -> str | None:
+    """A sentence when the GPU shows full utilization at idle power: a kernel spins, it does not compute.
+
+    NVML counts a waiting NCCL kernel as 100 % busy; reports of "100 % utilization, cool GPU" are hangs (yolov5#8398,
+    Lightning#5865).
+    """
+    gpus = rank.table("gpus")
+    mask = gpus["t_ns"] >= since_ns
+    utilization = mean(gpus["utilization_ratio"][mask])
+    power, limit = mean(gpus["power_w"][mask]), mean(gpus["power_limit_w"][mask])
+    if utilization >= BUSY_RATIO and power <= LOW_POWER_RATIO * limit:
+        return (
+            f"The GPU shows {utilization:.0%} utilization but draws only {power:.0f} of {limit:.0f} W: it is blocked in a"
+            " collective, not computing."
+        )
+    return None

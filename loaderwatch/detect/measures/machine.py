@@ -1,0 +1,163 @@
+"""What the machine says of a rank's processes lately: quota, affinity, threads, run queue, bytes read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.detect.measures.cpus import ranks_on
+from loaderwatch.detect.measures.statistics import mean, median, ratio
+from loaderwatch.detect.window import Columns, HostWindow, RankWindow, RunWindow, distinct, first_at
+
+RECENT_NS = 10_000_000_000
+NOW_NS = 2_500_000_000  # processes are looked at once a second: who was not seen for so long is gone
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Means over the last ten seconds; NaN where not known. CPUs are in units of one core."""
+
+    cpus: int | None  # of the host
+    usable: float  # min(affinity, quota) of a training process
+    ranks: int  # of this run on the host
+    quota: float
+    throttled_ratio: float  # share of the quota's periods in which it stopped us
+    psi_cpu_ratio: float
+    psi_io_ratio: float
+    available_bytes: float
+    refault_bytes_per_s: float
+    limit_hits_per_s: float  # how often the control group reached its memory limit
+    disk_read_bytes_per_s: float
+    ours: float  # CPUs that this run keeps busy here
+    workers_here: int  # live workers of all ranks and loaders of this run on the host
+    workers_runnable: float  # of those, how many were running or waiting for a CPU on average
+    worker_cpu_ratio: float  # of one of this rank's workers, all its threads
+    worker_threads: float
+    worker_affinity: float
+    worker_delay_ratio: float  # share of the time a worker was ready but had no CPU
+    worker_switches_per_s: float  # involuntary, of one worker
+    worker_waits_per_s: float  # voluntary switches of one worker: each time it waited for something
+    worker_faults_per_s: float  # major, of one worker: pages that had to come from storage
+    main_affinity: float
+    main_delay_ratio: float
+    pin_cpu_ratio: float  # of the busiest of this rank's threads that pin memory
+    other_cpu_ratio: float  # of all its threads but that and the main one
+    read_chars_per_s: float  # of this rank's workers together
+    read_bytes_per_s: float  # of that, what came from storage
+
+
+def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
+    """The machine as this rank and the workers of its loader see it."""
+    here = [other for other in window.ranks_by_host.get(rank.host, []) if _lives(other)]
+    mine = _recent(rank)
+    workers = (mine["worker"] >= 0) & (mine["loader"] == loader)
+    main = mine["worker"] < 0
+    host = window.hosts.get(rank.host)
+    hosts: dict[str, float] = {}
+    cpus, usable = None, math.nan
+    if host is not None:
+        cpus = host.info.cpus
+        since = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
+        hosts = {name: mean(values[since]) for name, values in host.hosts.items() if values.dtype.kind == "f"}
+        usable = host.usable_cpus
+    counts, runnable, ours = _crowd(here)
+    get = hosts.get
+    pin_ratio = _mean(mine, "pin_cpu_ratio", main)
+    return Machine(
+        cpus=cpus,
+        usable=usable,
+        ranks=ranks_on(window.ranks_by_host.get(rank.host, [])),
+        quota=get("quota_cpus", math.nan),
+        throttled_ratio=get("throttled_ratio", math.nan),
+        psi_cpu_ratio=get("psi_cpu_some_ratio", math.nan),
+        psi_io_ratio=get("psi_io_some_ratio", math.nan),
+        available_bytes=get("memory_available_bytes", math.nan),
+        refault_bytes_per_s=get("refault_bytes_per_s", math.nan),
+        limit_hits_per_s=math.nan if host is None else limit_hits_per_s(host),
+        disk_read_bytes_per_s=get("disk_read_bytes_per_s", math.nan),
+        ours=ours,
+        workers_here=counts,
+        workers_runnable=runnable,
+        worker_cpu_ratio=mean(mine["cpu_ratio"][workers]),
+        worker_threads=median(mine["threads"][workers]),
+        worker_affinity=median(mine["affinity_cpus"][workers]),
+        worker_delay_ratio=_mean(mine, "run_delay_ratio", workers),
+        worker_switches_per_s=_per_process_rate(mine, "involuntary_switches", workers),
+        worker_waits_per_s=_per_process_rate(mine, "voluntary_switches", workers),
+        worker_faults_per_s=_per_process_rate(mine, "major_faults", workers),
+        main_affinity=median(mine["affinity_cpus"][main]),
+        main_delay_ratio=_mean(mine, "run_delay_ratio", main),
+        pin_cpu_ratio=pin_ratio,
+        other_cpu_ratio=mean(mine["cpu_ratio"][main]) - pin_ratio - _mean(mine, "main_cpu_ratio", main),
+        read_chars_per_s=_total_rate(mine, "read_chars", workers),
+        read_bytes_per_s=_total_rate(mine, "read_bytes", workers),
+    )
+
+
+def limit_hits_per_s(host: HostWindow) -> float:
+    """How often the control group reached its memory limit lately; NaN without a limit."""
+    rows = host.hosts
+    known_rows = np.isfinite(rows["memory_limit_hits"]) & (rows["t_ns"] >= host.made_ns - RECENT_NS)
+    hits, t_ns = rows["memory_limit_hits"][known_rows], rows["t_ns"][known_rows]
+    if hits.size < 2 or hits[-1] < hits[0]:
+        return math.nan
+    return ratio(float(hits[-1] - hits[0]), float(t_ns[-1] - t_ns[0]) / 1e9)
+
+
+def counter_rates(rows: Columns, name: str, mask: NDArray[np.bool_]) -> list[tuple[float, float]]:
+    """Growth and seconds of a counter over the rows of a mask, one pair per process that was seen at least twice."""
+    pids, times, values = rows["pid"][mask], rows["t_ns"][mask], rows[name][mask]
+    found = []
+    for pid in distinct(pids):
+        own = (pids == pid) & np.isfinite(values)
+        if own.sum() >= 2:
+            at, of = times[own], values[own]
+            lasted_s = (int(at[-1]) - int(at[0])) / 1e9
+            if lasted_s > 0 and of[-1] >= of[0]:
+                found.append((float(of[-1] - of[0]), lasted_s))
+    return found
+
+
+def _lives(rank: RankWindow) -> bool:
+    return rank.process.state == "live"
+
+
+def _recent(rank: RankWindow, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
+    rows = rank.table("processes")
+    since = slice(first_at(rows["t_ns"], rank.made_ns - RECENT_NS), None)
+    return {name: rows[name][since] for name in names or rows}
+
+
+def _mean(rows: Columns, name: str, mask: NDArray[np.bool_]) -> float:
+    return mean(rows[name][mask]) if name in rows else math.nan
+
+
+def _crowd(ranks: list[RankWindow]) -> tuple[int, float, float]:
+    """Workers of some ranks, how many of them were runnable on average, and the CPUs that all processes take."""
+    workers, runnable, busy = 0, 0.0, math.nan
+    for rank in ranks:
+        rows = _recent(rank, ("t_ns", "pid", "worker", "cpu_ratio", "state"))
+        for pid in distinct(rows["pid"][rows["t_ns"] >= rank.made_ns - NOW_NS]):
+            own = rows["pid"] == pid
+            used = mean(rows["cpu_ratio"][own])
+            if math.isfinite(used):
+                busy = used if math.isnan(busy) else busy + used
+            if rows["worker"][own][-1] >= 0:
+                workers += 1
+                runnable += float((rows["state"][own] == ord("R")).mean())
+    return workers, runnable, busy
+
+
+def _per_process_rate(rows: Columns, name: str, mask: NDArray[np.bool_]) -> float:
+    pairs = counter_rates(rows, name, mask)
+    return ratio(sum(grown for grown, _ in pairs), sum(lasted for _, lasted in pairs))
+
+
+def _total_rate(rows: Columns, name: str, mask: NDArray[np.bool_]) -> float:
+    pairs = counter_rates(rows, name, mask)
+    return sum(grown / lasted for grown, lasted in pairs) if pairs else math.nan

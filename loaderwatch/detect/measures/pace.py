@@ -1,0 +1,361 @@
+"""The recent steps and fetches of one loader on one rank: what the input-bound detectors reason about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.statistics import Floats, mean, median, quantile, ratio, total
+from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds
+
+Ints = NDArray[np.int64]
+_TAKE: Final = ("wait_ns", "step_ns", "nested_ns", "iter_ns", "first_wait_ns", "teardown_ns")
+QUIET_ROWS = 64
+QUIET_RATIO = 0.02
+"""Share of waiting below which no detector looks closer: a fifth of the least that is worth a word."""
+
+
+@dataclass(frozen=True)
+class Fetches:
+    """What the workers of a loader did lately, one entry per batch."""
+
+    worker: Ints
+    began_ns: Ints
+    fetch_s: Floats
+    collate_s: Floats
+    cpu_s: Floats
+    samples: Ints
+    slow_index: Ints
+    slow_s: Floats
+    bytes: Floats
+
+    @property
+    def ended_ns(self) -> Ints:
+        """When each batch was ready."""
+        result: Ints = self.began_ns + (np.nan_to_num(self.fetch_s) * 1e9).astype(np.int64)
+        return result
+
+    @property
+    def cpu_ratio(self) -> float:
+        """CPU time of the worker's main thread per second of fetching, 0 to 1; NaN if not known."""
+        known = np.isfinite(self.cpu_s) & np.isfinite(self.fetch_s)
+        return ratio(float(self.cpu_s[known].sum()), float(self.fetch_s[known].sum()))
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Steady-state steps of one loader on one rank, oldest first.
+
+    Left out, because they say nothing about the steady state: the first batches of each epoch (the prefetch queue is
+    empty by nature), and rows of a loader that another thread iterates. An open wait counts as a last row whose
+    outcome is unknown.
+    """
+
+    rank: RankWindow
+    loader: LoaderInfo
+    workers: int | None  # None: not a DataLoader
+    request_ns: Ints
+    epoch: Ints
+    batch: Ints
+    wait_s: Floats
+    wait_cpu_s: Floats
+    step_s: Floats  # this loop's own work
+    nested_s: Floats  # waits on other training loaders inside the step, and work with their batches
+    aside_s: Floats  # evaluation inside the step, no part of the two above
+    beside_s: Floats  # of that, what the loop did itself outside the evaluation's passes
+    ready: Ints  # UNKNOWN possible
+    cached: Ints
+    awaited: Ints
+    optimizer_steps: Ints
+    open_wait: bool  # the last row is a wait that goes on
+    fetches: Fetches
+
+    @property
+    def total_s(self) -> float:
+        """Time of the rows, evaluation inside them left out, as it is where it comes between two passes."""
+        return total(self.wait_s) + total(self.step_s) + total(self.nested_s)
+
+    @property
+    def lost_s(self) -> float:
+        """Time of the rows that went into waiting for data."""
+        return total(self.wait_s)
+
+    @property
+    def share(self) -> float:
+        """Share of the time lost to data wait."""
+        return ratio(self.lost_s, self.total_s)
+
+    @property
+    def mean_step_s(self) -> float:
+        """What an iteration costs without any data wait."""
+        return mean(self.step_s + np.nan_to_num(self.nested_s))
+
+    @property
+    def until_next_s(self) -> Floats:
+        """Per row: from the delivery to the next request, with everything that lies between."""
+        result: Floats = np.nan_to_num(self.step_s + self.nested_s + self.aside_s)
+        return result
+
+    @property
+    def iteration_s(self) -> float:
+        """What an iteration costs now."""
+        return ratio(self.total_s, self.wait_s.size)
+
+    @property
+    def anything_ready(self) -> NDArray[np.bool_]:
+        """Per row: some batch lay ready at entry. False where not known."""
+        result: NDArray[np.bool_] = (self.ready > 0) | (self.cached > 0)
+        return result
+
+    def since(self, began_ns: int) -> Pace:
+        """The rows requested at or after a time."""
+        return self.where(self.request_ns >= began_ns)
+
+    def with_fetches(self, mask: NDArray[np.bool_]) -> Pace:
+        """The same rows, and the fetches of a mask."""
+        return replace(self, fetches=fetches_where(self.fetches, mask))
+
+    def where(self, mask: NDArray[np.bool_]) -> Pace:
+        """The rows of a mask; all fetches stay."""
+        return Pace(
+            rank=self.rank,
+            loader=self.loader,
+            workers=self.workers,
+            request_ns=self.request_ns[mask],
+            epoch=self.epoch[mask],
+            batch=self.batch[mask],
+            wait_s=self.wait_s[mask],
+            wait_cpu_s=self.wait_cpu_s[mask],
+            step_s=self.step_s[mask],
+            nested_s=self.nested_s[mask],
+            aside_s=self.aside_s[mask],
+            beside_s=self.beside_s[mask],
+            ready=self.ready[mask],
+            cached=self.cached[mask],
+            awaited=self.awaited[mask],
+            optimizer_steps=self.optimizer_steps[mask],
+            open_wait=self.open_wait and bool(mask.size) and bool(mask[-1]),
+            fetches=self.fetches,
+        )
+
+
+def fetches_where(fetches: Fetches, mask: NDArray[np.bool_]) -> Fetches:
+    """The fetches of a mask."""
+    return Fetches(**{field.name: getattr(fetches, field.name)[mask] for field in dataclass_fields(Fetches)})
+
+
+def warm_batches(loader: LoaderInfo) -> int:
+    """How many first batches of an epoch are left out: those that were asked for before the epoch began."""
+    if not loader.num_workers:
+        return 1
+    return max(1, loader.num_workers * (loader.prefetch_factor or 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over a rank's training steps; cheap, for the many ranks that are well."""
+
+    rows: int
+    wait_s: float
+    total_s: float
+
+
+def totals_since(rank: RankWindow, since_ns: int, *, at_least: int = 0) -> Totals:
+    """Sums over the steps of training loaders requested since a time, or over the last ``at_least`` steps if more."""
+    steps = rank.steps
+    first = first_at(steps["request_ns"], since_ns)
+    first = max(0, min(first, steps["request_ns"].size - at_least))
+    training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
+    mask = one_of(steps["loader"][first:], training) & (steps["off_main_thread"][first:] != 1)
+    wait_ns = steps["wait_ns"][first:][mask]
+    sums = [wait_ns, steps["step_ns"][first:][mask]]
+    seconds_of = [float(values[values > 0].sum()) / 1e9 for values in sums]  # UNKNOWN is negative
+    return Totals(int(wait_ns.size), seconds_of[0], sum(seconds_of))
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Where the time of a rank's training went since its first batch was asked for, first waits and all; seconds."""
+
+    elapsed_s: float
+    wait_s: float
+    start_s: float  # in iter(loader)
+
+
+def shares_of(rank: RankWindow) -> Shares | None:
+    """Of the rows in the window; None when there are none of training, and none is waited for."""
+    training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
+    begins, steps = rank.table("epoch_begins"), rank.table("steps")
+    begun = one_of(begins["loader"], training)
+    rows = one_of(steps["loader"], training) & (steps["off_main_thread"] != 1)
+    ended_ns = rank.made_ns
+    if rank.process.state != "live":
+        ended_ns = max(_last_ns(rank, name) for name in ("steps", "epoch_begins", "epoch_ends"))
+    open_s = 0.0
+    span = rank.span
+    if rank.process.state == "live" and span is not None and span.phase == "wait" and span.loader in training:
+        open_s = max(0.0, (rank.made_ns - span.since_ns) / 1e9)
+    requested = np.concatenate((begins["request_ns"][begun], steps["request_ns"][rows]))
+    if not requested.size or not (rows.any() or open_s):
+        return None
+    return Shares(
+        elapsed_s=(ended_ns - int(requested.min())) / 1e9,
+        wait_s=total(seconds(steps["wait_ns"][rows])) + open_s,
+        start_s=total(seconds(begins["iter_ns"][begun])),
+    )
+
+
+def _last_ns(rank: RankWindow, name: str) -> int:
+    """When the last thing that a table tells of was over."""
+    table = rank.table(name)
+    took = [table[column] for column in _TAKE if column in table]
+    ends = table["request_ns"] + sum(np.maximum(values, 0) for values in took)  # UNKNOWN is negative
+    return int(ends.max()) if ends.size else 0
+
+
+def wait_share(rank: RankWindow, limits: Limits) -> float:
+    """Share of the last half minute that a rank waited for data; roughly, but cheaply."""
+    since_ns = rank.made_ns - int(limits.spike_recent_s * 1e9)
+    totals = totals_since(rank, since_ns, at_least=QUIET_ROWS)
+    span = rank.span
+    open_s = (rank.made_ns - span.since_ns) / 1e9 if span is not None and span.phase == "wait" else 0.0
+    return (totals.wait_s + open_s) / max(totals.total_s + open_s, 1.0)
+
+
+def paces(rank: RankWindow) -> list[Pace]:
+    """One pace per training loader of a rank that delivered anything in the window."""
+    found = []
+    for loader in rank.process.loaders:
+        if loader.role != "train":
+            continue
+        pace = pace_of(rank, loader)
+        if pace.wait_s.size:
+            found.append(pace)
+    return found
+
+
+def takes_from_several(rank: RankWindow, limits: Limits) -> bool:
+    """Whether batches of more than one training loader were taken lately, so that a sentence must say which it means."""
+    lately_ns = rank.made_ns - int(limits.spike_recent_s * 1e9)
+    return sum(int(pace.request_ns[-1]) >= lately_ns for pace in paces(rank)) > 1
+
+
+def recent(pace: Pace, limits: Limits, aside_s: float = 0.0) -> Pace | None:
+    """The pace of "now": the last ``recent_s``, stretched back until it holds two rounds of the workers.
+
+    ``aside_s``: time within it whose rows were taken out of the pace; it reaches back further by as much.
+    None when the loader is not being iterated now or there are too few rows to say anything.
+    """
+    needed = max(6, 2 * (pace.workers or 1))
+    size = pace.wait_s.size
+    if size < min(needed, 4):
+        return None
+    made_ns = pace.rank.made_ns
+    last_end_ns = int(pace.request_ns[-1]) + int(1e9 * float(pace.wait_s[-1] + pace.until_next_s[-1]))
+    if not pace.open_wait and made_ns - last_end_ns > limits.recent_s * 1e9:
+        span = pace.rank.span
+        stepping = span is not None and span.loader == pace.loader.loader and span.phase != "outside"
+        if not stepping:
+            return None
+    began_ns = made_ns - int((limits.recent_s + aside_s) * 1e9)
+    now = pace.since(began_ns)
+    if now.wait_s.size >= needed:
+        return now
+    mask = np.zeros(size, dtype=bool)
+    mask[-needed:] = True
+    now = pace.where(mask)
+    enough = now.wait_s.size >= needed or now.total_s >= limits.recent_s
+    return now if enough else None
+
+
+def fetch_summary(fetches: Fetches) -> tuple[float, float, float]:
+    """Median, mean and 99th percentile of the time a worker takes for one batch, in seconds."""
+    return median(fetches.fetch_s), mean(fetches.fetch_s), quantile(fetches.fetch_s, 0.99)
+
+
+def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pace:
+    """The steps of one loader; ``warm``: how many first batches of an epoch to leave out, if not those read ahead."""
+    steps, recorded = rank.steps, rank.table("steps")
+    warm = warm_batches(loader) if warm is None else warm
+    mask = (
+        (steps["loader"] == loader.loader)
+        & (steps["batch"] >= warm)
+        & (steps["off_main_thread"] != 1)
+        & (steps["wait_ns"] != UNKNOWN)
+    )
+    nested_s = np.nan_to_num(seconds(steps["nested_ns"][mask]))
+    beside_s = np.nan_to_num(seconds(recorded["step_ns"][mask]) - seconds(steps["step_ns"][mask]))
+    aside_s = np.nan_to_num(seconds(recorded["nested_ns"][mask])) - nested_s + beside_s
+    columns: dict[str, Ints] = {
+        name: steps[name][mask]
+        for name in ("request_ns", "epoch", "batch", "ready", "cached", "awaited_worker", "optimizer_steps")
+    }
+    wait_s, wait_cpu_s, step_s = (
+        seconds(steps[name][mask]) for name in ("wait_ns", "wait_cpu_ns", "step_ns")
+    )
+    span = rank.span
+    open_wait = (
+        rank.process.state == "live"
+        and span is not None
+        and span.alive
+        and span.phase == "wait"
+        and span.loader == loader.loader
+        and (span.batch is None or span.batch >= warm)
+        and rank.made_ns > span.since_ns
+    )
+    if open_wait:
+        assert span is not None
+        # step_s of the open row is NaN: it has not come yet.
+        wait_s = np.append(wait_s, (rank.made_ns - span.since_ns) / 1e9)
+        wait_cpu_s, step_s = np.append(wait_cpu_s, np.nan), np.append(step_s, np.nan)
+        nested_s, aside_s, beside_s = (np.append(each, 0.0) for each in (nested_s, aside_s, beside_s))
+        last = {
+            "request_ns": span.since_ns,
+            "epoch": UNKNOWN if span.epoch is None else span.epoch,
+            "batch": UNKNOWN if span.batch is None else span.batch,
+            "awaited_worker": UNKNOWN if span.awaited_worker is None else span.awaited_worker,
+        }
+        columns = {name: np.append(values, last.get(name, UNKNOWN)) for name, values in columns.items()}
+    return Pace(
+        rank=rank,
+        loader=loader,
+        workers=loader.num_workers,
+        request_ns=columns["request_ns"],
+        epoch=columns["epoch"],
+        batch=columns["batch"],
+        wait_s=wait_s,
+        wait_cpu_s=wait_cpu_s,
+        step_s=step_s,
+        nested_s=nested_s,
+        aside_s=aside_s,
+        beside_s=beside_s,
+        ready=columns["ready"],
+        cached=columns["cached"],
+        awaited=columns["awaited_worker"],
+        optimizer_steps=columns["optimizer_steps"],
+        open_wait=open_wait,
+        fetches=_fetches(rank, loader),
+    )
+
+
+def _fetches(rank: RankWindow, loader: LoaderInfo) -> Fetches:
+    rows = rank.table("fetches")
+    mask = rows["loader"] == loader.loader
+    return Fetches(
+        worker=rows["worker"][mask],
+        began_ns=rows["request_ns"][mask],
+        fetch_s=seconds(rows["fetch_ns"][mask]),
+        collate_s=seconds(rows["collate_ns"][mask]),
+        cpu_s=seconds(rows["cpu_ns"][mask]),
+        samples=rows["samples"][mask],
+        slow_index=rows["slow_index"][mask],
+        slow_s=seconds(rows["slow_ns"][mask]),
+        bytes=np.where(rows["bytes"][mask] == UNKNOWN, np.nan, rows["bytes"][mask]).astype(np.float64),
+    )

@@ -1,0 +1,215 @@
+"""Does anything of a rank still move? What separates hung from slow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import SpanInfo, StackDump
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.statistics import Floats, high
+from loaderwatch.detect.window import Columns, RankWindow, between_s, seconds
+
+WORKER_IDLE = "idle"
+LOADER_PHASES = ("iter", "wait", "teardown")
+STEP_PHASES = ("step", "h2d", "forward", "backward", "optimizer")
+FEW = 3  # steps before which a phase has no history worth the name
+IDLE_CPU_RATIO = 0.05
+STILL_SWITCHES_PER_S = 1.0
+HOLE_S = 4.0  # between two samples of processes that are taken every second
+MAIN_READ_CHARS = 65_536  # the training process reads a little all the time (progress bars, /proc)
+MAPPED_BYTES = (
+    2**18
+)  # from storage without a read(): memory-mapped files; less may be pages of programs that come back
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """A rank whose open span is older than it has any right to be, and nothing of which moves."""
+
+    rank: RankWindow
+    span: SpanInfo
+    age_s: float
+    limit_s: float
+    usual_s: float  # 99th percentile of this phase's own history; NaN without one
+    reading: bool  # somebody still reads bytes
+
+
+def stuck(rank: RankWindow, limits: Limits) -> Stuck | None:
+    """The rank's stuck span, or None. A dead or traced process is never stuck."""
+    span = rank.span
+    if rank.process.state != "live" or span is None or not span.alive or span.traced:
+        return None
+    age_s = (rank.made_ns - span.since_ns) / 1e9
+    if age_s < limits.hang_floor_s:
+        return None
+    age_s -= unwatched_s(rank, span.since_ns)
+    limit_s, usual_s = limit_of(rank, span, limits)
+    if age_s < limit_s:
+        return None
+    if span.phase in LOADER_PHASES and any(worker.traced for worker in concerned(rank, span)):
+        return None  # somebody has a debugger on it
+    quiet_s = (rank.made_ns - moved_ns(rank, span)) / 1e9
+    if quiet_s < 0.9 * limit_s:
+        return None
+    return Stuck(rank, span, age_s, limit_s, usual_s, reading=_reading(rank, span))
+
+
+def unwatched_s(rank: RankWindow, since_ns: int) -> float:
+    """How long since then nobody looked: the whole host was paused (docker pause, a suspend), so that nothing could move.
+
+    Processes are sampled once a second; where their rows have a hole, the streamer stood still as well.
+    """
+    times = rank.table("processes")["t_ns"]
+    times = times[times >= since_ns - int(HOLE_S * 1e9)]
+    holes = np.diff(np.maximum(times, since_ns)) / 1e9
+    return float(holes[holes >= HOLE_S].sum())
+
+
+def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, float]:
+    """How old this span may get, and the 99th percentile of its phase (NaN without a history), in seconds.
+
+    The limit is the floor, or ten times that percentile, whichever is more.
+    """
+    history = _history(rank, span)
+    floor_s = limits.hang_floor_s
+    few = FEW if span.phase in STEP_PHASES else 1
+    if history.size < few:
+        factor = limits.first_factor
+        if span.phase in LOADER_PHASES and _one_sample(rank, span, floor_s):
+            factor = limits.first_sample_factor
+        return floor_s * factor, high(history, 0.99)
+    usual_s = high(history, 0.99)
+    limit_s = max(floor_s, limits.hang_factor * usual_s)
+    if span.phase in LOADER_PHASES:
+        fetches = rank.table("fetches")
+        own = fetches["loader"] == (UNKNOWN if span.loader is None else span.loader)
+        late_s = high(seconds(fetches["fetch_ns"][own]), 0.99)
+        if np.isfinite(late_s):
+            limit_s = max(limit_s, 0.5 * limits.hang_factor * late_s)
+    return limit_s, usual_s
+
+
+def wait_limit_s(rank: RankWindow, loader: int, limits: Limits) -> float:
+    """How long a wait for this loader's next batch may take before it counts as a hang."""
+    span = SpanInfo(
+        rank=rank.rank, worker=-1, pid=rank.process.pid, phase="wait", since_ns=rank.made_ns, loader=loader
+    )
+    return limit_of(rank, span, limits)[0]
+
+
+def moved_ns(rank: RankWindow, span: SpanInfo) -> int:
+    """When a counter that matters last moved: the span itself, and in a loader phase the worker it waits for."""
+    times = [span.since_ns]
+    if span.sample_since_ns is not None:
+        times.append(span.sample_since_ns)
+    if span.phase in LOADER_PHASES:
+        times += [_worker_moved_ns(worker) for worker in concerned(rank, span)]
+    return max(times)
+
+
+def concerned(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
+    """The workers whose progress matters: the awaited one, or all of the loader when that is not known."""
+    own = [w for w in rank.workers if w.alive and (span.loader is None or w.loader in (None, span.loader))]
+    awaited = [w for w in own if w.worker == span.awaited_worker]
+    return awaited or own
+
+
+def _worker_moved_ns(worker: SpanInfo) -> int:
+    return max(worker.since_ns, worker.sample_since_ns or worker.since_ns)
+
+
+def _one_sample(rank: RankWindow, span: SpanInfo, floor_s: float) -> bool:
+    """Whether a worker has sat in one known sample all the time: start-up is over, so less patience is due."""
+    return any(
+        worker.sample_index is not None
+        and worker.sample_since_ns is not None
+        and (rank.made_ns - worker.sample_since_ns) / 1e9 >= floor_s
+        for worker in [*concerned(rank, span), span]
+    )
+
+
+def _history(rank: RankWindow, span: SpanInfo) -> Floats:
+    steps, loader = rank.table("steps"), UNKNOWN if span.loader is None else span.loader
+    own = steps["loader"] == loader
+    if span.phase == "wait":
+        begins = rank.table("epoch_begins")
+        first = seconds(begins["first_wait_ns"][begins["loader"] == loader])
+        return _clean(np.concatenate([seconds(steps["wait_ns"][own]), first]))
+    if span.phase in STEP_PHASES:
+        return _clean(between_s(steps)[own])
+    if span.phase == "iter":
+        return _of(rank.table("epoch_begins"), "iter_ns", loader)
+    if span.phase == "teardown":
+        return _of(rank.table("epoch_ends"), "teardown_ns", loader)
+    if span.phase == "user" and span.phase_name in rank.process.phase_names:
+        phases = rank.table("phases")
+        same = phases["name"] == rank.process.phase_names.index(span.phase_name)
+        return _clean(seconds(phases["duration_ns"][same]))
+    return np.empty(0)
+
+
+def _of(table: Columns, column: str, loader: int) -> Floats:
+    return _clean(seconds(table[column][table["loader"] == loader]))
+
+
+def _clean(values: Floats) -> Floats:
+    result: Floats = values[np.isfinite(values)]
+    return result
+
+
+def _reading(rank: RankWindow, span: SpanInfo) -> bool:
+    """Whether the awaited worker (or the training process itself) still reads bytes since the span began."""
+    workers = concerned(rank, span) if span.phase in LOADER_PHASES else []
+    pids = [w.pid for w in workers if w.phase != WORKER_IDLE]
+    if pids:
+        return any(_read_since(rank, pid, span.since_ns) > 0 for pid in pids)
+    return _read_since(rank, span.pid, span.since_ns) > MAIN_READ_CHARS
+
+
+def _read_since(rank: RankWindow, pid: int, since_ns: int) -> float:
+    """Bytes a process read in the second half of the time since ``since_ns``, by read() or through a memory map."""
+    chars, stored = (_grown_since(rank, pid, since_ns, name) for name in ("read_chars", "read_bytes"))
+    return max(chars, stored if stored >= MAPPED_BYTES else 0.0)
+
+
+def _grown_since(rank: RankWindow, pid: int, since_ns: int, counter: str) -> float:
+    rows = rank.table("processes")
+    half_ns = since_ns + (rank.made_ns - since_ns) // 2
+    mask = (rows["pid"] == pid) & (rows["t_ns"] >= half_ns) & np.isfinite(rows[counter])
+    values = rows[counter][mask]
+    return float(values[-1] - values[0]) if values.size >= 2 else 0.0
+
+
+def cpu_ratio(rank: RankWindow, pid: int, since_ns: int) -> float:
+    """Mean CPU use of a process since a time, share of one core; NaN if not known."""
+    rows = rank.table("processes")
+    mask = (rows["pid"] == pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["cpu_ratio"])
+    values = rows["cpu_ratio"][mask]
+    return float(values.mean()) if values.size else float("nan")
+
+
+def stands_still(rank: RankWindow, pid: int, since_ns: int) -> bool:
+    """Whether a process has used no CPU and was not woken since a time; False where that is not known.
+
+    A loop that polls, sleeps between two looks or exchanges something with other ranks gives up its CPU of its own
+    will again and again, and each time is counted.
+    """
+    rows = rank.table("processes")
+    mask = (rows["pid"] == pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["voluntary_switches"])
+    if mask.sum() < FEW or not cpu_ratio(rank, pid, since_ns) < IDLE_CPU_RATIO:
+        return False
+    switches, times = rows["voluntary_switches"][mask], rows["t_ns"][mask]
+    return float(switches[-1] - switches[0]) <= STILL_SWITCHES_PER_S * (int(times[-1]) - int(times[0])) / 1e9
+
+
+def stack_of(rank: RankWindow, worker: int, pid: int | None) -> StackDump | None:
+    """The newest dump of a process (worker -1: the training process); None if there is none."""
+    found = [
+        dump
+        for dump in rank.stacks
+        if dump.worker == worker and (pid is None or dump.pid == pid) and dump.text
+    ]
+    return max(found, key=lambda dump: dump.taken_ns, default=None)

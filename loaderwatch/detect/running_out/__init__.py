@@ -1,0 +1,1 @@
+"""What runs out: memory, file descriptors, shared memory."""

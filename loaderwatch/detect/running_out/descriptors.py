@@ -1,0 +1,101 @@
+"""File descriptors, before they run out: S40, code ``running-out``.
+
+With PyTorch's default sharing strategy every tensor from a worker holds a descriptor as long as it lives, so a loop that
+keeps batches in a list runs into ``ulimit -n`` (pytorch#973), sometimes as a hang (pytorch#25691).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.growth import Growth, growth
+from loaderwatch.detect.measures.statistics import known
+from loaderwatch.detect.text import duration, rate
+from loaderwatch.detect.window import RankWindow, RunWindow
+
+CODE = "running-out"
+LEAST_S = 4.0
+LEAST_USED_RATIO = 0.25  # of the limit: below that there is time to see whether it goes on
+SURE_USED_RATIO = 0.5
+NEARLY_RATIO = 0.9
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """One finding: the rank that will run out first."""
+    found = [
+        finding
+        for rank in window.ranks.values()
+        if rank.process.state == "live" and (finding := _finding(rank, limits)) is not None
+    ]
+    return sorted(found, key=lambda finding: finding.severity != "critical")[:1]
+
+
+def _finding(rank: RankWindow, limits: Limits) -> Finding | None:
+    rows = rank.table("processes")
+    own = (rows["worker"] == -1) & (rows["pid"] == rank.process.pid)
+    limit = known(rows["fd_limit"][own])
+    fds, t_ns = rows["fds"][own], rows["t_ns"][own]
+    if not limit.size or not known(fds).size:
+        return None
+    most, now = float(limit[-1]), float(known(fds)[-1])
+    if now < LEAST_USED_RATIO * most:
+        return None
+    # Descriptors are counted every few rows only and repeated in between: keep the rows where they were counted.
+    counted = np.isfinite(fds) & np.concatenate(([True], np.diff(fds) != 0))
+    rise = growth(t_ns[counted], fds[counted], LEAST_S) or _two_point(t_ns[counted], fds[counted])
+    if rise is None:
+        return None
+    eta_s = rise.eta_s(most - now)
+    if eta_s > limits.descriptors_eta_s:
+        return None
+    sure = now >= SURE_USED_RATIO * most
+    severity = "info" if not sure else "critical" if now >= NEARLY_RATIO * most else "warning"
+    steps = rank.table("steps")["request_ns"]
+    inside = int(((steps >= t_ns[0]) & (steps <= t_ns[-1])).sum())
+    per_step = rise.grown / inside if inside else 0.0
+    every = f", about {per_step:.1f} per step" if per_step >= 0.1 else ""
+    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
+    return Finding(
+        key=f"{CODE}:descriptors:rank{rank.rank}",
+        code=CODE,
+        scenario="S40",
+        severity=severity,
+        confidence=0.85 if sure else 0.6,
+        began_ns=int(t_ns[0]),
+        title=f"{who} will run out of file descriptors in about {duration(eta_s)}: {now:.0f} of {most:.0f} are open.",
+        cause=f"The number of open descriptors has risen from {rise.first:.0f} to {rise.last:.0f} in {duration(rise.span_s)}"
+        f"{every}. Every tensor that comes from a worker keeps one open as long as it lives, so something keeps"
+        " batches.",
+        advice="Do not keep batches or parts of them: .clone() or .item() what goes into a list. Raising `ulimit -n` or"
+        " torch.multiprocessing.set_sharing_strategy('file_system') only puts it off if batches pile up.",
+        evidence=[
+            Evidence(label="open descriptors", value=now, unit="count"),
+            Evidence(label="limit", value=most, unit="count"),
+            Evidence(label="more per second", value=rise.per_s, unit="per_s"),
+            Evidence(label="until the limit", value=eta_s, unit="s"),
+            *(
+                [Evidence(label="steps per second", value=rate(inside / rise.span_s), unit="text")]
+                if inside
+                else []
+            ),
+        ],
+        rank=rank.rank,
+        host=rank.host,
+        pid=rank.process.pid,
+    )
+
+
+def _two_point(
+    t_ns: np.ndarray[tuple[int], np.dtype[np.int64]], fds: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> Growth | None:
+    """Close to the limit two or three counts must do, if every one is higher than the one before."""
+    if fds.size < 2 or not bool((np.diff(fds) > 0).all()):
+        return None
+    span_s = float(t_ns[-1] - t_ns[0]) / 1e9
+    return (
+        Growth(float(fds[-1] - fds[0]) / span_s, float(fds[0]), float(fds[-1]), span_s)
+        if span_s >= LEAST_S
+        else None
+    )

@@ -1,0 +1,219 @@
+"""Memory that grows with every sample, before it runs out: S24, code ``running-out``.
+
+Two causes look alike: Python objects of a forked dataset, whose pages are copied by merely reading them (pytorch#13246:
+the proportional share, PSS, rises), and leaks (anonymous memory rises). RSS is no measure: it counts shared and file
+pages as well.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.growth import Growth, growth
+from loaderwatch.detect.measures.machine import limit_hits_per_s
+from loaderwatch.detect.measures.statistics import known, mean, median
+from loaderwatch.detect.text import count, duration, size
+from loaderwatch.detect.window import (
+    HostWindow,
+    RankWindow,
+    RunWindow,
+    between_s,
+    distinct,
+    first_at,
+    seconds,
+)
+
+CODE = "running-out"
+SETTLING_NS = 4_000_000_000  # of a process's life: imports and first touches
+LEAST_S = 8.0
+LEAST_PSS_S = 20.0
+LEAST_GROWN = 100e6  # all processes of the host together
+RECENT_NS = 10_000_000_000
+
+
+@dataclass(frozen=True)
+class _Leak:
+    rank: RankWindow
+    worker: int  # -1: the training process
+    pid: int
+    loader: LoaderInfo | None
+    rise: Growth
+    copied: bool  # it is the proportional share that grows
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """One finding per host whose memory its training processes or workers will use up."""
+    found = []
+    by_host = window.ranks_by_host
+    for name, host in window.hosts.items():
+        leaks = [
+            leak for rank in by_host.get(name, ()) if rank.process.state == "live" for leak in _leaks(rank)
+        ]
+        finding = _finding(host, leaks, limits) if leaks else None
+        if finding is not None:
+            found.append(finding)
+    return found
+
+
+def _leaks(rank: RankWindow) -> list[_Leak]:
+    rows = rank.table("processes")
+    pids, times, anonymous, pss = (rows[name] for name in ("pid", "t_ns", "anonymous_bytes", "pss_bytes"))
+    found = []
+    loaders = {loader.loader: loader for loader in rank.process.loaders}
+    for pid in distinct(pids):
+        own = np.flatnonzero(pids == pid)
+        t_ns = times[own]
+        if rank.made_ns - int(t_ns[-1]) > RECENT_NS:
+            continue  # it has ended
+        settled = first_at(t_ns, int(t_ns[0]) + SETTLING_NS)
+        late, t_ns = own[settled:], t_ns[settled:]
+        rise = growth(t_ns, anonymous[late], LEAST_S)
+        shared = growth(t_ns, pss[late], LEAST_PSS_S)
+        best = max(
+            (one for one in (rise, shared) if one is not None), key=lambda one: one.per_s, default=None
+        )
+        if best is None:
+            continue
+        worker = int(rows["worker"][own][-1])
+        loader = loaders.get(int(rows["loader"][own][-1])) if worker >= 0 else None
+        found.append(_Leak(rank, worker, pid, loader, best, best is shared))
+    return found
+
+
+def _finding(host: HostWindow, leaks: list[_Leak], limits: Limits) -> Finding | None:
+    room, what = _room(host)
+    per_s = sum(leak.rise.per_s for leak in leaks)
+    grown = sum(leak.rise.grown for leak in leaks)
+    if not math.isfinite(room) or grown < LEAST_GROWN:
+        return None
+    eta_s = max(0.0, room) / per_s
+    if eta_s > limits.memory_eta_s:
+        return None
+    worst = max(leaks, key=lambda leak: leak.rise.per_s)
+    ends_s = min((_epoch_left_s(leak) for leak in leaks), default=math.inf)
+    survives = ends_s < 0.8 * eta_s
+    severity = "info" if survives else "critical" if eta_s <= limits.memory_critical_s else "warning"
+    workers = [leak for leak in leaks if leak.worker >= 0]
+    mine = sum(leak.rise.per_s for leak in workers) >= 0.5 * per_s
+    who = (
+        f"{count(len(workers), 'worker')} {'grows' if len(workers) == 1 else 'grow'}"
+        if mine
+        else "the training process grows"
+    )
+    hits = limit_hits_per_s(host)
+    pressure = mean(host.hosts["psi_memory_some_ratio"][-10:])
+    samples = _per_sample(worst)
+    rate_words = f"{size(per_s)} per second" + (f", {size(samples)} per sample" if samples >= 100 else "")
+    copied = any(leak.copied for leak in workers)
+    return Finding(
+        key=f"{CODE}:memory:{host.info.name}",
+        code=CODE,
+        scenario="S24",
+        severity=severity,
+        confidence=0.85 if not survives else 0.6,
+        began_ns=int(host.made_ns - worst.rise.span_s * 1e9),
+        title=f"Memory runs out in about {duration(eta_s)}: {who} by {rate_words}, and {size(room)} of {what} are left.",
+        cause=_cause(mine, copied, grown, worst)
+        + (
+            f" The epoch ends in {duration(ends_s)}, before that, and its workers with it."
+            if survives
+            else ""
+        )
+        + " When it is gone the kernel kills a worker; before that the page cache shrinks and reading slows down.",
+        advice=_advice(mine, worst),
+        evidence=[
+            Evidence(label="growth per second", value=per_s, unit="bytes"),
+            Evidence(label="grown so far", value=grown, unit="bytes"),
+            Evidence(label=f"left of {what}", value=room, unit="bytes"),
+            Evidence(label="until it is used up", value=eta_s, unit="s"),
+            Evidence(label="growing processes", value=len(leaks), unit="count"),
+            *(
+                [Evidence(label="memory pressure (some)", value=pressure, unit="ratio")]
+                if math.isfinite(pressure)
+                else []
+            ),
+            *([Evidence(label="memory limit reached", value=hits, unit="per_s")] if hits > 0 else []),
+        ],
+        rank=worst.rank.rank if len({leak.rank.rank for leak in leaks}) == 1 else None,
+        host=host.info.name,
+        worker=worst.worker if worst.worker >= 0 and len(leaks) == 1 else None,
+        pid=worst.pid if len(leaks) == 1 else None,
+    )
+
+
+def _cause(mine: bool, copied: bool, grown: float, worst: _Leak) -> str:
+    so_far = f"In the last {duration(worst.rise.span_s)} {size(grown)} were added, steadily."
+    if not mine:
+        return f"{so_far} Something in the training loop keeps what it should drop: batches in a list, losses with their graph (use .item()), itertools.cycle(loader)."
+    if copied:
+        return (
+            f"{so_far} Workers that were forked share the dataset's memory until they touch it; reading a Python object changes its"
+            " reference count, so its page is copied into every worker."
+        )
+    return f"{so_far} A worker keeps something of every sample: a cache without a bound, open files, or a decoder that leaks."
+
+
+def _advice(mine: bool, worst: _Leak) -> str:
+    if not mine:
+        return "Keep numbers, not tensors: .item() for losses, .clone() for what must stay; `for batch in loader` instead of itertools.cycle."
+    loader = worst.loader
+    now = f" (now {loader.num_workers})" if loader is not None and loader.num_workers else ""
+    recycle = (
+        " persistent_workers=False ends the workers with each epoch and frees it."
+        if loader and loader.persistent_workers
+        else ""
+    )
+    return (
+        "Keep metadata in NumPy arrays, Arrow or one serialised buffer instead of Python lists and dicts, bound every cache in"
+        f" the dataset, close files. Fewer workers{now} put it off.{recycle}"
+    )
+
+
+def _room(host: HostWindow) -> tuple[float, str]:
+    """Memory that is left, and of what: the host's or the control group's, whichever is less."""
+    rows = host.hosts
+    room, what = _latest(rows["memory_available_bytes"]), "the host's memory"
+    group = _latest(rows["memory_limit_bytes"]) - _latest(rows["memory_used_bytes"])
+    if group < room or (math.isfinite(group) and not math.isfinite(room)):
+        return group, "the container's memory limit"
+    return room, what
+
+
+def _latest(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    values = known(values)
+    return float(values[-1]) if values.size else math.nan
+
+
+def _epoch_left_s(leak: _Leak) -> float:
+    """Until this worker ends with its epoch, or has seen the whole dataset once; infinite where nobody knows."""
+    loader, span = leak.loader, leak.rank.span
+    if (
+        loader is None
+        or loader.batches is None
+        or span is None
+        or span.loader != loader.loader
+        or span.batch is None
+    ):
+        return math.inf
+    if loader.persistent_workers and (span.epoch or 0) > 0:
+        return math.inf
+    steps = leak.rank.table("steps")
+    own = steps["loader"] == loader.loader
+    each_s = median((seconds(steps["wait_ns"]) + between_s(steps))[own])
+    return (loader.batches - span.batch) * each_s if math.isfinite(each_s) else math.inf
+
+
+def _per_sample(leak: _Leak) -> float:
+    rows = leak.rank.table("fetches")
+    own = (rows["worker"] == leak.worker) & (
+        rows["request_ns"] >= leak.rank.made_ns - int(leak.rise.span_s * 1e9)
+    )
+    samples = rows["samples"][own]
+    total = float(samples[samples > 0].sum())
+    return leak.rise.grown / total if total > 0 and leak.worker >= 0 else math.nan

@@ -1,0 +1,127 @@
+"""/dev/shm, before it is full: S39, code ``running-out``.
+
+Workers hand batches over in shared memory; a container's is 64 MB unless somebody asked for more (pytorch#5040). What a
+configuration needs at most is known as soon as one batch of each loader is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.statistics import known
+from loaderwatch.detect.text import count, listing, percent, size
+from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
+
+CODE: Final = "running-out"
+TIGHT_RATIO = 0.8  # of the size: a remark
+LEAST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Need:
+    """What one loader of one rank keeps in shared memory at most."""
+
+    rank: int
+    loader: LoaderInfo
+    batch_bytes: float
+    batches: int
+
+    @property
+    def bytes(self) -> float:
+        """All of it."""
+        return self.batches * self.batch_bytes
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """One finding per host whose /dev/shm is smaller than what its loaders may come to need."""
+    found = []
+    by_host = window.ranks_by_host
+    for name, host in window.hosts.items():
+        ranks = [rank for rank in by_host.get(name, ()) if rank.process.state == "live"]
+        finding = _finding(host, ranks)
+        if finding is not None:
+            found.append(finding)
+    return found
+
+
+def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
+    total, used = _latest(host, "shm_total_bytes"), _latest(host, "shm_used_bytes")
+    if not total > 0:
+        return None
+    needs = [need for rank in ranks for loader in rank.process.loaders if (need := _need(rank, loader))]
+    needed = sum(need.bytes for need in needs)
+    if needed < max(LEAST_BYTES, TIGHT_RATIO * total):
+        return None
+    most = max(needs, key=lambda need: need.bytes)
+    loader = most.loader
+    fits = needed <= total
+    # Of all loaders, ahead by as many batches as their share of what there is.
+    factor = max(1, math.floor((loader.prefetch_factor or 2) * TIGHT_RATIO * total / needed))
+    lower = factor < (loader.prefetch_factor or 2)
+    each = listing(
+        [
+            f"{need.loader.name} {need.batches} × {size(need.batch_bytes)}"
+            + (f" on rank {need.rank}" if len(ranks) > 1 else "")
+            for need in sorted(needs, key=lambda need: -need.bytes)
+        ]
+    )
+    advice = (
+        f"Give the container at least {size(1.25 * needed)} (docker run --shm-size, --ipc=host; in Kubernetes an emptyDir with"
+        " medium: Memory on /dev/shm)"
+    )
+    advice += (
+        f", or set prefetch_factor={factor} (now {loader.prefetch_factor or 2}) on {loader.name}."
+        if lower
+        else f", or lower num_workers (now {loader.num_workers}) or the batch size of {loader.name}."
+    )
+    return Finding(
+        key=f"{CODE}:shm:{host.info.name}",
+        code=CODE,
+        scenario="S39",
+        severity="info" if fits else "warning",
+        confidence=0.75 if fits else 0.9,
+        began_ns=host.made_ns,
+        title=f"/dev/shm is too small for what the loaders read ahead: up to {size(needed)} of {size(total)}."
+        if not fits
+        else f"/dev/shm is nearly too small: the loaders may need {size(needed)} of its {size(total)}.",
+        cause=f"Batches on their way from the workers lie in /dev/shm: prefetch_factor × num_workers of each loader, and the one in"
+        f" use: {each}. {percent(used / total) if used >= 0 else 'An unknown part'} of it is taken now. When it is"
+        " full, a worker dies with a bus error or the loader with “unable to write to file”.",
+        advice=advice,
+        evidence=[
+            Evidence(label="/dev/shm needed at most", value=needed, unit="bytes"),
+            Evidence(label="/dev/shm", value=total, unit="bytes"),
+            *([Evidence(label="/dev/shm used", value=used, unit="bytes")] if used >= 0 else []),
+            Evidence(label="largest batch", value=most.batch_bytes, unit="bytes"),
+            Evidence(label="batches read ahead at most", value=sum(n.batches for n in needs), unit="count"),
+            Evidence(label="loaders", value=count(len(needs), "loader"), unit="text"),
+        ],
+        rank=most.rank if len(ranks) == 1 else None,
+        host=host.info.name,
+    )
+
+
+def _need(rank: RankWindow, loader: LoaderInfo) -> _Need | None:
+    if not loader.num_workers:
+        return None
+    rows = rank.table("fetches")
+    sizes = rows["bytes"][(rows["loader"] == loader.loader) & (rows["bytes"] > 0)]
+    if not sizes.size:
+        return None
+    ahead = loader.num_workers * (loader.prefetch_factor or 2)
+    if loader.batches is not None:
+        ahead = min(ahead, max(1, loader.batches))
+    largest = float(np.quantile(sizes, 0.95, method="higher"))
+    return _Need(rank.rank, loader, largest, ahead + 1)
+
+
+def _latest(host: HostWindow, column: str) -> float:
+    values = known(host.hosts[column])
+    return float(values[-1]) if values.size else -1.0

@@ -1,0 +1,1 @@
+"""Steps that are slow for other reasons than data."""

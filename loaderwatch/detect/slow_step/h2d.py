@@ -1,0 +1,261 @@
+"""The way to the GPU is what takes long: S17, code ``slow-step``.
+
+Measured is the time from a batch's delivery to the model's first call. CUDA is asynchronous: a copy that blocks waits for
+the kernels of the step before as well, and that is no loss, for the GPU computes meanwhile (the wait of a later ``.item()``
+that has moved here, Lightning#20995). So a copy costs no more than the time in which the GPU ran no kernel and did not wait
+for data: NVML's utilization counts kernels, not copies. CUDA events tell the rest: a GPU that had nothing left to do when the
+batch was asked for has no kernels that the copy could wait for. With neither it is a remark. A time in which no bus needs so
+long for so few bytes is other work of the loop, and nothing is said.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.gain import gain_ratio
+from loaderwatch.detect.measures.gpu import gpu_evidence
+from loaderwatch.detect.measures.pace import Pace, paces, recent
+from loaderwatch.detect.measures.statistics import mean, median, ratio, total
+from loaderwatch.detect.text import duration, percent, ranks_phrase, singular, size
+from loaderwatch.detect.window import RankWindow, RunWindow, seconds
+
+CODE: Final = "slow-step"
+LATELY: Final = 64
+LEAST_S = 5.0  # of steps, so that a mean utilization means something
+FEW = 10  # readings of the GPU, or events
+KNOWN_PART = 0.8  # of the steps
+SHORT_WAIT_S = 50e-6  # below it, events say nothing: recording two of them takes a few microseconds
+IDLE_PART = 0.5  # of a data wait that the GPU's own stream was idle in: it had finished before
+LARGE_RATIO = (
+    0.5  # of the time; seen by how idle the GPU is, not by the copy itself, so a critical alert needs more
+)
+SLOWEST_COPY = (
+    0.3e9  # bytes/s; from pageable memory some 1.4 to 6 GB/s are measured (pytorch#138018, dask-cuda#98)
+)
+BUS_BOUND = 10e9  # bytes/s; beyond it pinning has little left to give
+PINNED_COPY = 11e9  # bytes/s from pinned memory on PCIe 3.0 x16 (pytorch#16901, dask-cuda#98)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """What the way to the GPU takes of one rank's steps; NaN where not known."""
+
+    pace: Pace
+    before_model_s: float  # median, from delivery to the model's first call
+    copy_s: float  # of that, what the GPU was idle for
+    bytes: float
+    utilization: float
+    proven: bool
+
+    @property
+    def share(self) -> float:
+        """Of the time."""
+        return ratio(self.copy_s, self.pace.iteration_s)
+
+    @property
+    def lost_s(self) -> float:
+        """All of it."""
+        return self.copy_s * self.pace.wait_s.size
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second."""
+        return self.bytes / self.copy_s
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """At most one finding: of the rank that loses most, and how many others there are."""
+    found = [
+        copies
+        for rank in window.ranks.values()
+        if rank.process.state == "live" and _may_copy(rank, limits)
+        for pace in paces(rank)
+        if (copies := _copies(pace, limits)) is not None
+    ]
+    if not found:
+        return []
+    worst = max(found, key=lambda copies: (copies.proven, copies.lost_s))
+    ranks = sorted({copies.pace.rank.rank for copies in found})
+    world = max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())])
+    return [_finding(worst, ranks, world)]
+
+
+def _may_copy(rank: RankWindow, limits: Limits) -> bool:
+    """Roughly, but cheaply: most ranks of most runs are not looked at any closer."""
+    steps = rank.table("steps")
+    before_model, whole = steps["h2d_ns"][-LATELY:], steps["step_ns"][-LATELY:]
+    spent, of = before_model[before_model > 0].sum(), whole[whole > 0].sum()  # UNKNOWN is negative
+    return bool(spent > 0.5 * limits.input_warning_ratio * of)
+
+
+def _copies(pace: Pace, limits: Limits) -> Copies | None:
+    now = recent(pace, limits)
+    if now is None or now.total_s < LEAST_S:
+        return None
+    steps = now.rank.table("steps")
+    mine = (steps["loader"] == now.loader.loader) & np.isin(steps["request_ns"], now.request_ns)
+    taken_s = seconds(steps["h2d_ns"][mine])
+    if np.isfinite(taken_s).sum() < KNOWN_PART * now.wait_s.size:
+        return None
+    before_model_s = median(taken_s)  # a pause in front of the model now and then is none of ours
+    utilization, idle_s = _idle_s(now)
+    finished = _finished_before(now)
+    copy_s = min(before_model_s, idle_s) if math.isfinite(idle_s) else before_model_s
+    copies = Copies(
+        pace=now,
+        before_model_s=before_model_s,
+        copy_s=copy_s,
+        bytes=median(now.fetches.bytes),
+        utilization=utilization,
+        proven=math.isfinite(idle_s) or finished is True,
+    )
+    enough = (
+        copies.share >= limits.input_warning_ratio
+        and copies.copy_s >= limits.input_step_floor_s
+        and copies.lost_s >= limits.input_floor_s
+    )
+    if not enough or copies.rate < SLOWEST_COPY or (finished is False and not copies.proven):
+        return None
+    return copies
+
+
+def _idle_s(now: Pace) -> tuple[float, float]:
+    """Utilization of the GPU, and seconds of an iteration in which it ran no kernel although its batch was there."""
+    gpus = now.rank.table("gpus")
+    values = gpus["utilization_ratio"][gpus["t_ns"] >= now.request_ns[0]]
+    if np.isfinite(values).sum() < FEW:
+        return math.nan, math.nan
+    utilization = mean(values)
+    waits = now.rank.table("gpu_waits")
+    mine = (waits["loader"] == now.loader.loader) & (waits["request_ns"] >= now.request_ns[0])
+    starved, worked = total(seconds(waits["starved_ns"][mine])), total(seconds(waits["gpu_step_ns"][mine]))
+    starving = ratio(starved, starved + worked)
+    waiting = starving if math.isfinite(starving) else now.share
+    return utilization, max(0.0, 1 - utilization - waiting) * now.iteration_s
+
+
+def _finished_before(now: Pace) -> bool | None:
+    """Whether the GPU had done all its work when a batch was asked for; None without CUDA events."""
+    waits = now.rank.table("gpu_waits")
+    mine = waits["loader"] == now.loader.loader
+    own, rows, events = np.intersect1d(now.request_ns, waits["request_ns"][mine], return_indices=True)
+    wait_s, starved_s = now.wait_s[rows], seconds(waits["starved_ns"][mine][events])
+    long = wait_s >= SHORT_WAIT_S
+    if own.size < FEW or long.sum() < FEW:
+        return None
+    return median(starved_s[long] / wait_s[long]) >= IDLE_PART
+
+
+def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
+    pace = copies.pace
+    one = singular(ranks, world)
+    known = math.isfinite(copies.bytes)
+    sure = copies.proven and known
+    severity = "info" if not sure else "critical" if copies.share >= LARGE_RATIO else "warning"
+    what = (
+        f"{size(copies.bytes)} in {duration(copies.copy_s)} ({size(copies.rate)}/s)"
+        if known
+        else f"{duration(copies.copy_s)} each"
+    )
+    busy = f", and it computes {percent(copies.utilization)} of the time" if copies.utilization >= 0 else ""
+    idle = (
+        f" The GPU has nothing to do for up to {duration(copies.copy_s)} of them{busy}."
+        if copies.proven
+        else ""
+    )
+    unsure = (
+        ""
+        if copies.proven
+        else " Without a reading of the GPU it may as well be waiting for its own kernels."
+    )
+    return Finding(
+        key=f"{CODE}:S17",
+        code=CODE,
+        scenario="S17",
+        severity=severity,
+        confidence=0.8 if sure else 0.4,
+        began_ns=int(pace.request_ns[0]),
+        title=f"{ranks_phrase(ranks, world)} {'loses' if one else 'lose'} up to {percent(copies.share)} of"
+        f" {'its' if one else 'their'} time copying batches to the GPU: {what}.",
+        cause=f"From a batch's arrival to the model's first call pass {duration(copies.before_model_s)} of the"
+        f" {duration(pace.iteration_s)} of an iteration.{idle}"
+        f" {_why(copies)} The workers are not the cause. Whatever else the loop does with a batch before it calls the model"
+        f" is part of this time.{unsure}",
+        advice=_advice(copies),
+        evidence=_evidence(copies),
+        rank=pace.rank.rank if one else None,
+        host=pace.rank.host,
+        pid=pace.rank.process.pid if one else None,
+        lost_s=copies.lost_s,
+        gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.iteration_s - copies.copy_s),
+    )
+
+
+def _why(copies: Copies) -> str:
+    if copies.rate >= BUS_BOUND:
+        return "The copy runs about as fast as the bus does, but nothing is computed meanwhile."
+    if copies.pace.loader.pin_memory:
+        return (
+            "pin_memory is on, so either .to(device) without non_blocking=True makes the loop stand still for each copy, or"
+            " these batches are not pinned: a batch class of your own needs a pin_memory() method."
+        )
+    return (
+        "The batch lies in pageable memory (pin_memory is off): the driver first copies it into a page-locked buffer of its own, and the loop"
+        " stands still until that is done."
+    )
+
+
+def _advice(copies: Copies) -> str:
+    now = (
+        f"each copy moves {size(copies.bytes)} in {duration(copies.copy_s)}, {size(copies.rate)}/s"
+        if math.isfinite(copies.bytes)
+        else f"each copy takes {duration(copies.copy_s)}"
+    )
+    pinned_s = copies.bytes / PINNED_COPY
+    then = (
+        f"; from pinned memory 11 to 12 GB/s are measured on PCIe 3.0 x16 (rapidsai/dask-cuda#98), which would be {duration(pinned_s)}"
+        if pinned_s <= 0.8 * copies.copy_s
+        else ""
+    )
+    smaller = (
+        "Images sent as uint8 and converted on the GPU are a quarter of float32. Copying the next batch on a side stream"
+        " (with record_stream) hides what is left behind the computation."
+    )
+    if copies.rate >= BUS_BOUND:
+        return f"Copy less, or while the GPU computes: {now}. {smaller}"
+    if copies.pace.loader.pin_memory:
+        return f"Call .to(device, non_blocking=True) and see that batch.is_pinned() is true in the loop: {now}{then}. {smaller}"
+    return (
+        f"Set pin_memory=True in the loader and call .to(device, non_blocking=True): {now}{then}. Do not call .pin_memory() in the"
+        f" loop: that is one more copy (PyTorch's guide to pin_memory). {smaller}"
+    )
+
+
+def _evidence(copies: Copies) -> list[Evidence]:
+    pace = copies.pace
+    gpus = pace.rank.table("gpus")
+    received = mean(gpus["pcie_rx_bytes_per_s"][gpus["t_ns"] >= pace.request_ns[0]])
+    pinned = pace.loader.pin_memory
+    values: list[tuple[str, float | str | None, str]] = [
+        ("arrival of a batch to the model's first call", copies.before_model_s, "s"),
+        ("of it with an idle GPU, at most", copies.copy_s, "s"),
+        ("share of the time", copies.share, "ratio"),
+        ("iteration", pace.iteration_s, "s"),
+        ("data wait", pace.share, "ratio"),
+        ("bytes of a batch", copies.bytes, "bytes"),
+        ("copy, GB/s", copies.rate / 1e9, "count"),
+        ("received over PCIe, GB/s", received / 1e9, "count"),
+        ("pin_memory", None if pinned is None else str(pinned), "text"),
+    ]
+    known = [
+        Evidence(label=label, value=value, unit=unit)
+        for label, value, unit in values
+        if value is not None and not (isinstance(value, float) and not math.isfinite(value))
+    ]
+    return [*known, *gpu_evidence(pace)]

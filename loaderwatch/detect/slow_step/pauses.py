@@ -1,0 +1,361 @@
+"""Steps that now and then take far longer, while no data is awaited: S25 garbage collector, S26 other work, S27 new shapes.
+
+Code ``slow-step``. The loader is not to blame, which is the first thing to say: pauses of the loop are the largest class
+of "GPU idle" that is mistaken for a slow loader. Only what is proven alerts, the collector by its own clock (torchtitan#148)
+and compilation by stacks or by shapes never seen before (pytorch#174704). The rest is a remark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.wire import StackDump
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.pace import Pace, paces
+from loaderwatch.detect.measures.stacks import compiling, main_frames, user_frame
+from loaderwatch.detect.measures.statistics import Floats, known, median
+from loaderwatch.detect.slow_step.batch_sizes import batch_bytes
+from loaderwatch.detect.text import count, duration, percent
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at, seconds
+
+CODE: Final = "slow-step"
+LOOK_BACK_S = 60.0
+PAUSE_FACTOR = 4.0  # times the usual step
+PAUSE_S = 0.1
+FEW = 3
+EARLY_STEPS = 3  # of a run: CUDA, lazy modules, the first compilation, DDP's buckets
+COLLECTOR_PART = 0.5  # of a pause that the collector explains
+SHAPE_PART = 0.6  # of the pauses (and no more of the other steps) that come with a new shape
+REMARK_RATIO = 0.03
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Long steps of one loader on one rank, one entry per step, oldest first."""
+
+    rank: RankWindow
+    pace: Pace
+    rows: NDArray[np.int64]  # of the pace
+    excess_s: Floats  # beyond the usual step
+    usual_s: float
+    collector_s: Floats  # of the whole step, in the collector
+    elapsed_s: float
+
+    @property
+    def lost_s(self) -> float:
+        """All of it."""
+        return float(self.excess_s.sum())
+
+    @property
+    def share(self) -> float:
+        """Of the time looked at."""
+        return min(1.0, self.lost_s / self.elapsed_s) if self.elapsed_s > 0 else 0.0
+
+    def only(self, mask: NDArray[np.bool_]) -> Pauses:
+        """Some of them."""
+        return Pauses(
+            self.rank,
+            self.pace,
+            self.rows[mask],
+            self.excess_s[mask],
+            self.usual_s,
+            self.collector_s[mask],
+            self.elapsed_s,
+        )
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """At most one finding per cause: of the rank that loses most by it."""
+    proven: dict[str, Finding] = {}
+    remarks: list[Finding] = []
+    for rank in window.ranks.values():
+        if rank.process.state != "live" or not _may_pause(rank):
+            continue
+        for pace in paces(rank):
+            pauses = find_pauses(rank, pace)
+            if pauses is None:
+                continue
+            for finding in _explain(pauses, limits):
+                if finding.scenario == "S26":
+                    remarks.append(finding)
+                    continue
+                other = proven.get(finding.scenario)
+                if other is None or (other.lost_s or 0) < (finding.lost_s or 0):
+                    proven[finding.scenario] = finding
+    if proven:
+        return list(proven.values())  # the pauses of the other ranks are their waiting for this one
+    return sorted(remarks, key=lambda finding: -(finding.lost_s or 0))[:1]
+
+
+def _may_pause(rank: RankWindow) -> bool:
+    """Whether a late step was long or the collector was at work. Cheap, for the many ranks that are well."""
+    steps = rank.table("steps")
+    first = first_at(steps["request_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9))
+    long = bool((steps["step_ns"][first:] >= PAUSE_S * 1e9).any())
+    return long or bool(rank.table("collections")["request_ns"].size)
+
+
+def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
+    """The long steps of the last minute; None when there are none."""
+    now = pace.since(rank.made_ns - int(LOOK_BACK_S * 1e9))
+    now = now.where((now.epoch > 0) | (now.batch >= EARLY_STEPS))
+    own_s = now.step_s + now.beside_s
+    usual_s = median(own_s)
+    if own_s.size < 2 * FEW or not math.isfinite(usual_s):
+        return None
+    rows = np.flatnonzero(own_s >= max(PAUSE_S, PAUSE_FACTOR * usual_s))
+    collector_s = collector_times(rank, now)
+    # A collector that strikes in most steps has made them all long: then they are no pauses, but its work all the same.
+    elapsed_s = now.total_s + float(now.beside_s.sum())
+    steady = float(np.nansum(collector_s)) >= 0.5 * REMARK_RATIO * elapsed_s
+    if steady and not rows.size:
+        rows = np.flatnonzero(collector_s > 0)
+        usual_s = median(own_s - collector_s)
+    if not rows.size:
+        return None
+    return Pauses(rank, now, rows, own_s[rows] - usual_s, usual_s, collector_s[rows], elapsed_s)
+
+
+def collector_times(rank: RankWindow, pace: Pace) -> Floats:
+    """Seconds of each step during which the garbage collector held the training process."""
+    result = np.zeros(pace.step_s.size)
+    table = rank.table("collections")
+    own = table["worker"] == -1
+    began_ns, took_s = table["request_ns"][own], seconds(table["duration_ns"][own])
+    if not began_ns.size or not result.size:
+        return result
+    delivered_ns = pace.request_ns + (np.nan_to_num(pace.wait_s) * 1e9).astype(np.int64)
+    at = np.searchsorted(delivered_ns, began_ns, side="right") - 1
+    ended_ns = delivered_ns + (pace.until_next_s * 1e9).astype(np.int64)
+    inside = (at >= 0) & (began_ns < ended_ns[np.maximum(at, 0)])
+    np.add.at(result, at[inside], np.nan_to_num(took_s[inside]))
+    return result
+
+
+def _explain(pauses: Pauses, limits: Limits) -> list[Finding]:
+    collected = pauses.collector_s >= COLLECTOR_PART * pauses.excess_s
+    found: list[Finding | None] = []
+    if collected.any():
+        found.append(_collector(pauses.only(collected), limits))
+    rest = pauses.only(~collected)
+    if rest.rows.size:
+        found.append(_shapes(rest, limits) or _other(rest, limits))
+    return [finding for finding in found if finding is not None]
+
+
+def _severity(share: float, limits: Limits) -> str:
+    if share >= limits.input_critical_ratio:
+        return "critical"
+    return "warning" if share >= limits.input_warning_ratio else "info"
+
+
+def _collector(pauses: Pauses, limits: Limits) -> Finding | None:
+    """S25."""
+    lost_s = float(pauses.collector_s.sum())
+    share = min(1.0, lost_s / pauses.elapsed_s)
+    if pauses.rows.size < FEW or share < REMARK_RATIO:
+        return None
+    longest_s = float(pauses.collector_s.max())
+    several = pauses.rank.process.world_size > 1
+    return _finding(
+        pauses,
+        scenario="S25",
+        severity=_severity(share, limits),
+        confidence=0.95,
+        share=share,
+        lost_s=lost_s,
+        title=f"loses {percent(share)} of its time to Python's garbage collector: {count(int(pauses.rows.size), 'pause')} of up to"
+        f" {duration(longest_s)} within steps.",
+        cause="A full collection walks every container the process holds; with a large heap (metadata, vocabularies, caches) each"
+        f" takes {duration(longest_s)}, and the whole loop stands still. The loader is not the cause."
+        + (" The other ranks wait for it in backward, each time another one." if several else ""),
+        advice="Call gc.collect() and gc.freeze() once after setup, so that what lives for ever is not walked again; or gc.disable()"
+        " and gc.collect(1) every few hundred steps, on all ranks at the same step.",
+        evidence=[
+            Evidence(label="pauses of the collector", value=int(pauses.rows.size), unit="count"),
+            Evidence(label="longest pause of the collector", value=longest_s, unit="s"),
+            Evidence(label="share of the time in the collector", value=share, unit="ratio"),
+        ],
+    )
+
+
+def _shapes(pauses: Pauses, limits: Limits) -> Finding | None:
+    """S27: long steps that come with a batch size never seen before, or whose stack shows a compiler."""
+    dump = _compile_dump(pauses)
+    new, repeats, sizes = _novelty(pauses)
+    fits = new is not None and int(new[pauses.rows].sum()) >= max(2, SHAPE_PART * pauses.rows.size)
+    if fits and new is not None:
+        quiet = np.ones(new.size, dtype=bool)
+        quiet[pauses.rows] = False
+        # Sizes that change with every batch are new at every step, long or not: that proves nothing.
+        fits = repeats >= FEW and int(new[quiet].sum()) <= (1 - SHAPE_PART) * max(1, int(new.sum()))
+    if not fits and (dump is None or pauses.rows.size < 2):
+        return None
+    longest_s = float(pauses.excess_s.max())
+    last = int((pauses.pace.batch[pauses.rows] == (pauses.pace.loader.batches or -1) - 1).sum())
+    which = (
+        "the last, shorter batch of an epoch" if last >= 0.5 * pauses.rows.size else "batches of a new size"
+    )
+    proof = [] if not fits else [Evidence(label="sizes of batches seen", value=sizes, unit="count")]
+    frame = user_frame(main_frames(dump)) if dump is not None else None
+    return _finding(
+        pauses,
+        scenario="S27",
+        severity=_severity(pauses.share, limits),
+        confidence=0.9 if dump is not None else 0.8,
+        share=pauses.share,
+        lost_s=pauses.lost_s,
+        title=f"lost {duration(pauses.lost_s)} in {count(int(pauses.rows.size), 'long step')} of up to {duration(longest_s)}: each came"
+        f" with {which}."
+        if fits
+        else f"lost {duration(pauses.lost_s)} in {count(int(pauses.rows.size), 'long step')} of up to {duration(longest_s)}, compiling.",
+        cause="For every new input shape torch.compile compiles anew, cudnn.benchmark tries its kernels, CUDA graphs are recorded"
+        f" and the allocator asks for new blocks. A usual step takes {duration(pauses.usual_s)}. The loader is not the cause."
+        + (
+            f" The stack of such a step shows the compiler at work{f', called from {frame}' if frame else ''}."
+            if dump
+            else ""
+        ),
+        advice="Keep shapes the same: drop_last=True, pad to a few bucket lengths, mark varying dimensions with"
+        " torch._dynamo.mark_dynamic, cudnn.benchmark=False for varying sizes. TORCH_LOGS=recompiles names the guard that"
+        " failed.",
+        evidence=proof,
+        stacks=[dump] if dump is not None else [],
+    )
+
+
+def _novelty(pauses: Pauses) -> tuple[NDArray[np.bool_] | None, int, int]:
+    """Per row of the pace: whether its batch had a size never seen before; how many repeated one; how many sizes."""
+    sizes = batch_bytes(pauses.rank, pauses.pace.loader)
+    if not sizes:
+        return None, 0, 0
+    pace = pauses.pace
+    keys = list(zip(pace.epoch.tolist(), pace.batch.tolist(), strict=True))
+    if not any(key in sizes for key in keys):
+        return None, 0, 0
+    oldest = min(keys)
+    seen = {size for key, size in sizes.items() if key < oldest}
+    new, repeats = np.zeros(len(keys), dtype=bool), 0
+    for row, key in enumerate(keys):
+        size = sizes.get(key)
+        if size is None:
+            continue
+        new[row] = size not in seen
+        repeats += size in seen
+        seen.add(size)
+    return new, repeats, len(seen)
+
+
+def _compile_dump(pauses: Pauses) -> StackDump | None:
+    """A stack of the training process that was taken in one of the long steps and shows a compiler."""
+    pace = pauses.pace
+    for dump in pauses.rank.stacks:
+        if dump.worker != -1 or not compiling(main_frames(dump)):
+            continue
+        for row in pauses.rows.tolist():
+            began_ns = int(pace.request_ns[row])
+            took_s = float(np.nansum([pace.wait_s[row], pace.until_next_s[row]]))
+            if began_ns <= dump.taken_ns <= began_ns + took_s * 1e9:
+                return dump
+    return None
+
+
+def _other(pauses: Pauses, limits: Limits) -> Finding | None:
+    """S26: something else in the loop. Only a remark: it may be meant to be so."""
+    if pauses.rows.size < FEW or pauses.share < REMARK_RATIO or _is_accumulation(pauses):
+        return None
+    longest_s = float(pauses.excess_s.max())
+    rhythm, sure = _rhythm(pauses)
+    return _finding(
+        pauses,
+        scenario="S26",
+        severity="info",
+        confidence=0.7 if sure else 0.5,
+        share=pauses.share,
+        lost_s=pauses.lost_s,
+        title=f"spends {percent(pauses.share)} of its time in {count(int(pauses.rows.size), 'long step')} of up to"
+        f" {duration(longest_s)}{rhythm}; the data loader is not the cause.",
+        cause=f"A usual step takes {duration(pauses.usual_s)}, and no data is awaited in the long ones: the loop itself does"
+        " something now and then, such as logging, metrics, pictures, evaluation or a checkpoint.",
+        advice="If it is not meant to be so: do it less often, on rank 0 only, or in a background process; save checkpoints"
+        ' asynchronously. With `with loaderwatch.phase("…")` around it, the page shows it by name.',
+        evidence=[],
+    )
+
+
+def _is_accumulation(pauses: Pauses) -> bool:
+    """Gradients are accumulated: exactly the long steps are those with an optimizer step."""
+    made = pauses.pace.optimizer_steps
+    long = np.zeros(made.size, dtype=bool)
+    long[pauses.rows] = True
+    return bool((made >= 0).all()) and bool((made[long] > 0).all()) and not bool((made[~long] > 0).any())
+
+
+def _rhythm(pauses: Pauses) -> tuple[str, bool]:
+    """ " every 20 steps" or " every 5.0 s", and whether there is one."""
+    pace = pauses.pace
+    if pauses.rows.size < FEW:
+        return "", False
+    numbers = np.arange(pace.step_s.size)[pauses.rows]
+    gaps = np.diff(numbers)
+    if gaps[0] > 1 and bool((gaps == gaps[0]).all()):
+        return f", every {gaps[0]} steps", True
+    times = np.diff(pace.request_ns[pauses.rows]) / 1e9
+    if times.mean() > 0 and times.std() <= 0.1 * times.mean():
+        return f", every {duration(float(times.mean()))}", True
+    return "", False
+
+
+def _finding(
+    pauses: Pauses,
+    *,
+    scenario: str,
+    severity: str,
+    confidence: float,
+    share: float,
+    lost_s: float,
+    title: str,
+    cause: str,
+    advice: str,
+    evidence: Sequence[Evidence],
+    stacks: Sequence[StackDump] = (),
+) -> Finding:
+    rank = pauses.rank
+    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
+    waits = known(pauses.pace.wait_s[pauses.rows])
+    return Finding(
+        key=f"{CODE}:{scenario}",
+        code=CODE,
+        scenario=scenario,
+        severity=severity,
+        confidence=confidence,
+        began_ns=int(pauses.pace.request_ns[pauses.rows[0]]),
+        title=f"{who} {title}",
+        cause=cause,
+        advice=advice,
+        evidence=[
+            *evidence,
+            Evidence(label="long steps", value=int(pauses.rows.size), unit="count"),
+            Evidence(label="longest beyond the usual", value=float(pauses.excess_s.max()), unit="s"),
+            Evidence(label="usual step", value=pauses.usual_s, unit="s"),
+            Evidence(label="share of the time", value=share, unit="ratio"),
+            *(
+                [Evidence(label="data wait before a long step", value=float(waits.mean()), unit="s")]
+                if waits.size
+                else []
+            ),
+        ],
+        rank=rank.rank,
+        host=rank.host,
+        pid=rank.process.pid,
+        lost_s=lost_s,
+        gain_ceiling_ratio=share,
+        stacks=list(stacks),
+    )

@@ -1,0 +1,59 @@
+"""A rank that works longer than the others in every iteration, so that they wait for it: a remark, code ``slow-step``.
+
+It looks like a slow loader from the other ranks' side, and is none. Seen where collectives are measured (DDP with gloo).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.hang.rank_positions import names
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.coupling import coupling
+from loaderwatch.detect.measures.statistics import median
+from loaderwatch.detect.text import duration, percent
+from loaderwatch.detect.window import RunWindow
+
+CODE: Final = "slow-step"
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """At most one finding. It has the key of a weak GPU's: where that is known, it says more."""
+    found = coupling(window, limits)
+    if found is None or found.cause != "work" or len(found.waited_for) != 1:
+        return []
+    (rank,) = found.waited_for
+    own = found.share(rank)
+    usual_s = median(np.array([found.share(other).own_s for other in found.waiting]))
+    at = window.ranks[rank]
+    verb = "waits" if len(found.waiting) == 1 else "wait"
+    return [
+        Finding(
+            key=f"{CODE}:gpu:rank{rank}",
+            code=CODE,
+            scenario="S48",
+            severity="info",
+            confidence=0.6,
+            began_ns=at.made_ns - int(found.iterations * own.iteration_s * 1e9),
+            title=f"Rank {rank} works {duration(own.own_s)} in each iteration where others need {duration(usual_s)}:"
+            f" {names(found.waiting)} {verb} {duration(found.wait_s)} for it.",
+            cause=f"All ranks take {duration(own.iteration_s)} per iteration. {percent(found.wait_s / own.iteration_s)} of that"
+            f" the others wait in DDP's collectives for rank {rank}, which waits for nobody. The loader is not the cause.",
+            advice=f"Compare rank {rank} on {at.host} with the others: clock and other processes of its GPU or CPU, CPU affinity, more"
+            " work per batch (longer samples), or code that only this rank runs.",
+            evidence=[
+                Evidence(label="iteration of every rank", value=own.iteration_s, unit="s"),
+                Evidence(label=f"own work of rank {rank}, per iteration", value=own.own_s, unit="s"),
+                Evidence(label="own work of the others, per iteration", value=usual_s, unit="s"),
+                Evidence(
+                    label=f"the others wait for rank {rank}, per iteration", value=found.wait_s, unit="s"
+                ),
+            ],
+            rank=rank,
+            host=at.host,
+            pid=at.process.pid,
+        )
+    ]

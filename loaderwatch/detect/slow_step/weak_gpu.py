@@ -1,0 +1,186 @@
+"""A GPU that computes slower than it should: S48, code ``slow-step``.
+
+Bits are those of NVML's clocks event reasons (nvml.h). A software power cap is benign as a rule and is excluded by health
+checks of clusters (azurehpc#595); hardware slowdowns and thermal ones are not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.statistics import mean, median, quantile
+from loaderwatch.detect.text import count, listing, percent
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at, seconds
+
+CODE: Final = "slow-step"
+BAD_REASONS: Final[dict[int, str]] = {
+    0x08: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+_BAD_BITS = sum(BAD_REASONS)
+RECENT_NS = 8_000_000_000  # half of it must be bad readings, and an alert is due after ten seconds
+STEPS_NS = 15_000_000_000
+FEW = 20  # readings, at ten a second
+BUSY_RATIO = 0.3  # an idle GPU clocks down, and rightly
+HELD_PART = 0.5  # of the busy readings
+SLOW_RATIO = 0.9  # of the clock of the others, or of its own best
+SHARED_SLOW_RATIO = 1.25  # its forward pass against that of the others
+WAITING_RATIO = 0.1
+
+
+@dataclass(frozen=True)
+class _Gpu:
+    rank: RankWindow
+    reasons: int  # bits set in most of the busy readings
+    held_ratio: float
+    clock_hz: float
+    best_hz: float
+    temperature_c: float
+    power_ratio: float
+    other_pids: int
+    forward_s: float
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """At most one finding: of the worst GPU."""
+    if not any(_may_be_weak(rank) for rank in window.ranks.values()):
+        return []
+    gpus = [gpu for rank in window.ranks.values() if (gpu := _gpu(rank)) is not None]
+    bad = [gpu for gpu in gpus if gpu.reasons]
+    if bad:
+        worst = min(bad, key=lambda gpu: gpu.clock_hz if math.isfinite(gpu.clock_hz) else math.inf)
+        return [_throttled(worst, gpus)]
+    for gpu in gpus:
+        if gpu.other_pids <= 0:
+            continue
+        others = [other.forward_s for other in gpus if other is not gpu]
+        typical_s = median(np.array(others)) if others else math.nan
+        if gpu.forward_s >= SHARED_SLOW_RATIO * typical_s:
+            return [_shared(gpu, typical_s)]
+    return []
+
+
+def _may_be_weak(rank: RankWindow) -> bool:
+    """Whether any late reading says throttled or shared: where none does, a thousand GPUs need no closer look."""
+    rows = rank.table("gpus")
+    first = first_at(rows["t_ns"], rank.made_ns - RECENT_NS)
+    reasons = rows["throttle_reasons"][first:]
+    reasons = reasons[reasons > 0]
+    return bool((reasons & _BAD_BITS).any()) or bool((rows["other_pids"][first:] > 0).any())
+
+
+def _gpu(rank: RankWindow) -> _Gpu | None:
+    if rank.process.state != "live":
+        return None
+    rows = rank.table("gpus")
+    late = (rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["utilization_ratio"] >= BUSY_RATIO)
+    if int(late.sum()) < FEW:
+        return None
+    bits = np.where(rows["throttle_reasons"][late] > 0, rows["throttle_reasons"][late], 0)
+    held = {bit: float(((bits & bit) != 0).mean()) for bit in BAD_REASONS}
+    reasons = sum(bit for bit, part in held.items() if part >= HELD_PART)
+    others = rows["other_pids"][late]
+    steps = rank.table("steps")
+    newer = steps["request_ns"] >= rank.made_ns - STEPS_NS
+    return _Gpu(
+        rank=rank,
+        reasons=reasons,
+        held_ratio=max(held.values()),
+        clock_hz=median(rows["sm_clock_hz"][late]),
+        best_hz=quantile(rows["sm_clock_hz"], 0.98),
+        temperature_c=mean(rows["temperature_c"][late]),
+        power_ratio=mean(rows["power_w"][late] / rows["power_limit_w"][late]),
+        other_pids=int(np.median(others[others >= 0])) if (others >= 0).any() else 0,
+        forward_s=_forward_s(steps["forward_ns"][newer]),
+    )
+
+
+def _forward_s(forward_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
+    return median(seconds(np.where(forward_ns > 0, forward_ns, -(2**63))))
+
+
+def _throttled(gpu: _Gpu, gpus: list[_Gpu]) -> Finding:
+    names = [name for bit, name in BAD_REASONS.items() if gpu.reasons & bit]
+    others = [other.clock_hz for other in gpus if other is not gpu and not other.reasons]
+    reference_hz = median(np.array(others)) if others else gpu.best_hz
+    ratio = gpu.clock_hz / reference_hz if reference_hz > 0 else math.nan
+    slow = ratio <= SLOW_RATIO
+    # Known by its bits alone, a throttle that costs no clock is a remark.
+    against = "the other GPUs" if others else "its best"
+    clock = f" at {gpu.clock_hz / 1e6:.0f} MHz, {percent(ratio)} of {against}" if math.isfinite(ratio) else ""
+    waits = gpu.rank.process.world_size > 1
+    return _finding(
+        gpu,
+        severity="warning" if slow else "info",
+        confidence=0.9 if slow else 0.6,
+        title=f"{_name(gpu)} is throttled by {listing(names)} and runs{clock}."
+        if clock
+        else f"{_name(gpu)} is throttled by {listing(names)}.",
+        cause=f"NVML gave {listing(names)} as the reason in {percent(gpu.held_ratio)} of the last readings under load"
+        + (f", at {gpu.temperature_c:.0f} °C" if math.isfinite(gpu.temperature_c) else "")
+        + ". The loader is not the cause."
+        + (" All other ranks wait for this one in every step." if waits else ""),
+        advice="Check cooling and power of that node (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER); if it stays so, drain the"
+        " node and let it be repaired.",
+        gain=1 - ratio if slow else None,
+    )
+
+
+def _shared(gpu: _Gpu, typical_s: float) -> Finding:
+    return _finding(
+        gpu,
+        severity="warning",
+        confidence=0.75,
+        title=f"{_name(gpu)} is shared with {count(gpu.other_pids, 'other process', 'other processes')}, and its forward pass takes"
+        f" {gpu.forward_s / typical_s:.1f} times as long as elsewhere.",
+        cause="Other processes compute on the same GPU and take turns with this rank. The loader is not the cause. All other ranks wait"
+        " for this one in every step.",
+        advice="See whose they are with nvidia-smi and end leftovers of earlier jobs; give each job GPUs of its own.",
+        gain=1 - typical_s / gpu.forward_s,
+    )
+
+
+def _name(gpu: _Gpu) -> str:
+    return f"The GPU of rank {gpu.rank.rank}" if gpu.rank.process.world_size > 1 else "The GPU"
+
+
+def _finding(
+    gpu: _Gpu, *, severity: str, confidence: float, title: str, cause: str, advice: str, gain: float | None
+) -> Finding:
+    rank = gpu.rank
+    numbers: list[tuple[str, float, str]] = [
+        ("SM clock, MHz", gpu.clock_hz / 1e6, "count"),
+        ("best SM clock, MHz", gpu.best_hz / 1e6, "count"),
+        ("temperature, °C", gpu.temperature_c, "count"),
+        ("power against its limit", gpu.power_ratio, "ratio"),
+        ("readings with that reason", gpu.held_ratio, "ratio"),
+        ("other processes on the GPU", gpu.other_pids, "count"),
+        ("forward", gpu.forward_s, "s"),
+    ]
+    return Finding(
+        key=f"{CODE}:gpu:rank{rank.rank}",
+        code=CODE,
+        scenario="S48",
+        severity=severity,
+        confidence=confidence,
+        began_ns=rank.made_ns - RECENT_NS,
+        title=title,
+        cause=cause,
+        advice=advice,
+        evidence=[
+            Evidence(label=label, value=value, unit=unit)
+            for label, value, unit in numbers
+            if math.isfinite(value)
+        ],
+        rank=rank.rank,
+        host=rank.host,
+        gain_ceiling_ratio=gain,
+    )

@@ -1,0 +1,259 @@
+"""A process that died: of what, by its last words and the kernel's counters."""
+
+from __future__ import annotations
+
+import pytest
+
+from loaderwatch.core.records import EndedBy
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.incidents.verdict import verdict
+from tests.unit.detect.build import RankBuilder, loader, run
+
+
+def dead(text: str | None, *, steps: int = 50, phase: str = "wait", **fields: object) -> RankBuilder:
+    builder = RankBuilder(loaders=[loader(**fields)])
+    for _ in range(steps):
+        builder.step(0.001, 0.05)
+    builder.open(phase, 0.1)
+    builder.state, builder.exit = "crashed", text
+    return builder
+
+
+WORKER = "uncaught RuntimeError: DataLoader worker (pid 77) is killed by signal: "
+
+
+@pytest.mark.parametrize(
+    ("text", "scenario", "says"),
+    [
+        (WORKER + "Killed. ", "S37", "nine times of ten"),
+        (WORKER + "Segmentation fault. ", "S37", "Segmentation fault"),
+        (
+            WORKER + "Bus error. It is possible that dataloader's workers are out of shared memory.",
+            "S39",
+            "/dev/shm",
+        ),
+        (
+            "uncaught RuntimeError: unable to write to file </torch_12_345_0>: No space left on device (28)",
+            "S39",
+            "--shm-size",
+        ),
+        (
+            "uncaught RuntimeError: unable to resize file </torch_1> to the right size",
+            "S39",
+            "prefetch_factor",
+        ),
+        ("uncaught OSError: [Errno 24] Too many open files", "S40", "ulimit"),
+        ("uncaught RuntimeError: received 0 items of ancdata", "S40", ".clone()"),
+    ],
+)
+def test_last_words_are_understood(text: str, scenario: str, says: str) -> None:
+    window = run(dead(text), host={"shm_total_bytes": 64e6})
+    (finding,) = detect(window)
+    assert (finding.scenario, finding.code, finding.severity) == (scenario, "crashed", "critical")
+    assert says in " ".join([finding.title, finding.cause, finding.advice])
+    assert verdict(window, [finding]).title == finding.title
+
+
+@pytest.mark.parametrize("text", [WORKER + "Killed. ", None])
+def test_the_kernel_says_it_was_memory(text: str | None) -> None:
+    rows = [{"oom_kills": 3.0}] * 4 + [{"oom_kills": 4.0}]
+    (finding,) = detect(run(dead(text), host_rows=rows))
+    assert finding.scenario == "S37"
+    assert "out of memory" in finding.title
+    assert {item.label: item.value for item in finding.evidence}["out-of-memory kills"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "method", "says"),
+    [
+        (
+            "uncaught AttributeError: Can't pickle local object 'main.<locals>.<lambda>'",
+            "spawn",
+            "module level",
+        ),
+        ("uncaught TypeError: cannot pickle '_thread.lock' object", "forkserver", "pickled"),
+        ("uncaught RuntimeError: Cannot re-initialize CUDA in forked subprocess.", "fork", "CPU tensors"),
+        ("uncaught AssertionError: daemonic processes are not allowed to have children", "fork", "daemon"),
+        ("uncaught RuntimeError: DataLoader worker (pid(s) 7, 8) exited unexpectedly", "spawn", "__main__"),
+        ("uncaught RuntimeError: something else", "fork", "num_workers=0"),
+    ],
+)
+def test_before_the_first_batch(text: str, method: str, says: str) -> None:
+    (finding,) = detect(run(dead(text, steps=0, phase="iter", start_method=method)))
+    assert finding.scenario == "S42"
+    assert says in " ".join([finding.title, finding.cause, finding.advice])
+    assert "before the first batch" in finding.title
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        dead("uncaught ValueError: my own mistake"),
+        dead("uncaught ValueError: my own mistake", steps=0, phase="outside"),
+        dead("uncaught ValueError: my own mistake", steps=0, phase="wait", num_workers=0),
+        dead(None),
+        dead("uncaught KeyboardInterrupt"),
+    ],
+)
+def test_errors_of_the_users_own_are_left_to_them(builder: RankBuilder) -> None:
+    assert detect(run(builder)) == []
+
+
+def test_the_first_rank_that_died_speaks_for_all() -> None:
+    first, second = dead(WORKER + "Killed. "), dead("uncaught RuntimeError: Connection closed by peer")
+    second.rank = 1
+    second.now_ns += 10**9
+    findings = detect(run(first, second))
+    assert [(finding.scenario, finding.rank) for finding in findings if finding.code == "crashed"] == [
+        ("S37", 0)
+    ]
+
+
+KILLED = WORKER + "Killed. "
+CAUGHT = "uncaught FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 0. [Errno 2] No such file"
+
+
+def started(text: str | None, *, worker_phase: str = "fetch", **fields: object) -> RankBuilder:
+    """Dead in its first batch, which its workers were reading."""
+    builder = dead(text, steps=0, phase="wait", **fields)
+    builder.worker(0, worker_phase, 0.1, sample_age=0.1, sample_index=3)
+    builder.workers_are_gone = True
+    return builder
+
+
+@pytest.mark.parametrize("text", [None, "uncaught KeyboardInterrupt", "exit code 143", CAUGHT])
+def test_an_end_in_a_slow_first_batch_is_no_failed_start(text: str | None) -> None:
+    assert detect(run(started(text))) == []
+    assert detect(run(dead(text, steps=0, phase="wait"))) == []  # also when nobody saw its workers
+
+
+def test_an_error_of_the_first_batch_is_the_datasets() -> None:
+    builder = dead(CAUGHT, steps=0, phase="wait").epoch_left(EndedBy.ERROR).open("outside", 0.2)
+    assert detect(run(builder)) == []
+    unpickled = "uncaught UnpicklingError: Caught UnpicklingError in DataLoader worker process 1. pickle data was truncated"
+    builder.exit = unpickled
+    assert detect(run(builder)) == []
+
+
+@pytest.mark.parametrize("text", [None, "uncaught KeyboardInterrupt", "exit code 143"])
+def test_who_is_stopped_while_workers_start_has_not_failed_to_start_them(text: str | None) -> None:
+    assert detect(run(dead(text, steps=0, phase="iter"))) == []
+
+
+def test_an_error_of_iter_is_a_failed_start_after_its_epoch_was_closed() -> None:
+    builder = dead(
+        "uncaught TypeError: cannot pickle 'x' object", steps=0, phase="iter", start_method="spawn"
+    )
+    builder.epoch_left(EndedBy.ERROR, in_iter=True).open("outside", 20.0)
+    (finding,) = detect(run(builder))
+    assert finding.scenario == "S42"
+    builder.exit = "uncaught RuntimeError: can't start new thread"
+    (finding,) = detect(run(builder))
+    assert (finding.scenario, finding.confidence) == ("S42", 0.5)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_worker_that_vanishes_in_its_first_batch_was_killed(method: str) -> None:
+    text = "uncaught RuntimeError: DataLoader worker (pid(s) 200, 201) exited unexpectedly"
+    (finding,) = detect(run(started(text, start_method=method)))
+    assert (finding.scenario, finding.worker, finding.pid) == ("S37", 0, 200)
+    assert "worker 0 (pid 200) ended all at once" in finding.title
+    (finding,) = detect(run(started(text, start_method=method), host=PLENTY))
+    assert "45 GB of the host's 64 GB were free" in finding.cause
+    assert "memory" not in finding.advice
+
+
+def test_cuda_in_a_worker_of_the_first_batch_is_told_as_before() -> None:
+    text = "uncaught RuntimeError: Caught RuntimeError in DataLoader worker process 0. Cannot re-initialize CUDA in forked"
+    (finding,) = detect(run(started(text)))
+    assert (finding.scenario, finding.confidence) == ("S42", 0.9)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_worker_that_crashed_is_named_with_its_sample(gone: bool) -> None:
+    builder = dead(
+        "uncaught RuntimeError: DataLoader worker (pid 201) is killed by signal: Segmentation fault. "
+    )
+    builder.worker(0, "idle", 0.1).worker(1, "fetch", 0.1, sample_age=0.05, sample_index=3210, alive=False)
+    builder.workers_are_gone = gone
+    (finding,) = detect(run(builder))
+    assert (finding.worker, finding.pid, finding.sample_indices) == (1, 201, [3210])
+    assert (
+        finding.title
+        == "Training died because worker 1 (pid 201) crashed (Segmentation fault) in dataset[3210]."
+    )
+    assert finding.advice.startswith("Read dataset[3210] alone with num_workers=0")
+
+
+def test_a_worker_that_read_nothing_blames_no_sample() -> None:
+    builder = dead(
+        "uncaught RuntimeError: DataLoader worker (pid 201) is killed by signal: Segmentation fault. "
+    )
+    builder.worker(1, "idle", 0.1, sample_age=0.05, sample_index=3210, alive=False)
+    (finding,) = detect(run(builder))
+    assert (finding.worker, finding.sample_indices) == (1, [])
+    assert "dataset[" not in finding.title + finding.cause + finding.advice
+
+
+def test_a_sample_of_before_it_died_is_not_blamed() -> None:
+    builder = dead(KILLED.replace("77", "201"))
+    builder.worker(1, "fetch", 0.1, sample_age=0.05, sample_index=3210, alive=True)
+    (finding,) = detect(run(builder))
+    assert (finding.worker, finding.pid, finding.sample_indices) == (1, 201, [])
+
+
+def test_workers_of_a_process_before_it_are_not_meant() -> None:
+    builder = dead(KILLED.replace("77", "201"))
+    builder.worker(1, "fetch", 3600.0, sample_index=5)
+    (finding,) = detect(run(builder))
+    assert (finding.worker, finding.pid, finding.sample_indices) == (None, 201, [])
+
+
+PLENTY = {"memory_available_bytes": 45e9, "memory_total_bytes": 64e9}
+
+
+def test_with_plenty_of_memory_free_somebody_else_did_it() -> None:
+    builder = dead(KILLED.replace("77", "201")).worker(
+        1, "fetch", 0.1, sample_age=0.1, sample_index=333, alive=False
+    )
+    (finding,) = detect(run(builder, host=PLENTY | {"memory_limit_hits": 2.0}))
+    assert finding.cause.startswith("Somebody or something else")
+    assert "45 GB of the host's 64 GB were free" in finding.cause
+    assert "; the control group never reached its limit." in finding.cause
+    assert "It was reading dataset[333]." in finding.cause
+    assert "memory" not in finding.advice
+    assert (finding.severity, finding.confidence) == ("critical", 0.75)
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([PLENTY | {"memory_available_bytes": 5e9}, PLENTY], " 5.0 GB of the host's 64 GB were free"),
+        (
+            [PLENTY | {"memory_limit_hits": 1.0}, PLENTY | {"memory_limit_hits": 4.0}],
+            "; the control group reached its limit 3 times.",
+        ),
+        (
+            [PLENTY | {"memory_limit_bytes": 8e9, "memory_used_bytes": 7.9e9}],
+            "used 7.9 GB of the 8.0 GB it may",
+        ),
+    ],
+)
+def test_where_memory_was_short_the_figure_is_part_of_the_sentence(
+    rows: list[dict[str, float]], says: str
+) -> None:
+    (finding,) = detect(run(dead(KILLED), host_rows=rows))
+    assert "nine times of ten" in finding.cause
+    assert says in finding.cause
+    assert "give the job more memory" in finding.advice
+
+
+def test_a_signal_that_people_send_is_no_crash_of_native_code() -> None:
+    (finding,) = detect(run(dead(WORKER + "Terminated. ")))
+    assert "was ended from outside (Terminated)" in finding.title
+    assert "Native code" not in finding.cause
+
+
+def test_ctrl_c_is_nobodys_fault() -> None:
+    builder = dead("uncaught KeyboardInterrupt")
+    assert verdict(run(builder), []).severity == "info"

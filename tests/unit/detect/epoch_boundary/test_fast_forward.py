@@ -1,0 +1,87 @@
+"""A resume that reads and throws away: progress with an ETA, not a slow loader and not a hang."""
+
+from __future__ import annotations
+
+import pytest
+
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.incidents.verdict import verdict
+from tests.unit.detect.build import RankBuilder, loader, run
+
+
+def resumed(skipped: int, wait: float, trained: int = 0, *, optimizer: bool = False) -> RankBuilder:
+    builder = RankBuilder(loaders=[loader(batches=10_000)])
+    builder.has_optimizer = optimizer
+    for number in range(skipped):
+        builder.fetch(number % 2, 2 * wait, cpu=0.1)
+        builder.step(wait, 0.00001, optimizer_steps=0 if optimizer else -(2**63))
+    for number in range(trained):
+        builder.fetch(number % 2, 2 * wait, cpu=0.1)
+        builder.step(0.001, 0.05, optimizer_steps=1 if optimizer else -(2**63))
+    return builder
+
+
+def test_a_hiccup_is_no_training_step() -> None:
+    builder = RankBuilder()
+    for number in range(600):
+        builder.fetch(number % 2, 0.04, cpu=0.1)
+        builder.step(0.02, 0.03 if number % 17 == 3 or number > 597 else 0.00001)
+    assert remark(detect(run(builder))).ended_ns is None
+
+
+def remark(findings: list[Finding]) -> Finding:
+    (finding,) = findings
+    assert (finding.scenario, finding.severity) == ("S34", "info")
+    return finding
+
+
+@pytest.mark.parametrize("optimizer", [False, True])
+@pytest.mark.parametrize(("skipped", "wait"), [(400, 0.02), (3000, 0.004), (60, 0.5)])
+def test_skipping_is_a_remark_and_no_slow_loader(skipped: int, wait: float, optimizer: bool) -> None:
+    window = run(resumed(skipped, wait, optimizer=optimizer))
+    finding = remark(detect(window))
+    assert verdict(window, [finding]).title == finding.title
+    assert f"{skipped:,} batches" in finding.title
+    values = {item.label: item.value for item in finding.evidence}
+    eta = values["at most until the end of the epoch"]
+    assert isinstance(eta, float)
+    assert eta == pytest.approx((10_000 - skipped) * wait, rel=0.05)
+
+
+def test_the_first_training_steps_are_not_blamed_for_it() -> None:
+    finding = remark(detect(run(resumed(800, 0.02, 40))))
+    assert finding.ended_ns is not None
+    assert "fast-forwarded" in finding.title
+
+
+def test_long_after_it_nothing_is_left() -> None:
+    assert detect(run(resumed(400, 0.01, 700))) == []
+
+
+@pytest.mark.parametrize("step", [0.001, 0.02])
+def test_training_on_a_slow_loader_is_no_skipping(step: float) -> None:
+    builder = RankBuilder()
+    for number in range(300):
+        builder.fetch(number % 2, 0.2, cpu=0.1)
+        builder.step(0.1, step)
+    (finding,) = detect(run(builder))
+    assert finding.scenario == "S02"
+
+
+def test_an_optimizer_that_steps_is_training_however_short() -> None:
+    builder = RankBuilder()
+    builder.has_optimizer = True
+    for number in range(300):
+        builder.fetch(number % 2, 0.2, cpu=0.1)
+        builder.step(0.1, 0.00005, optimizer_steps=1)
+    assert [finding.scenario for finding in detect(run(builder))] == ["S02"]
+
+
+def test_a_loader_that_feeds_another_one_is_used() -> None:
+    """The loop goes over a generator, which reads two batches for each of its own and keeps none of its time."""
+    rank = RankBuilder(loaders=[loader(), loader(loader=1, name="made", num_workers=None)])
+    for _ in range(200):
+        rank.step(0.03, 0.00001).step(0.03, 0.00001)
+        rank.step(0.061, 0.02, loader=1)
+    assert "S34" not in {finding.scenario for finding in detect(run(rank))}

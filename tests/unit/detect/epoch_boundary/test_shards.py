@@ -1,0 +1,108 @@
+"""Workers of an iterable dataset that have nothing left, and what looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from loaderwatch.detect.detectors import detect
+from tests.unit.detect.build import RankBuilder, S, loader, run
+
+
+def streamed(
+    counts: list[int], *, fetch_s: float = 0.1, step_s: float = 0.01, iterable: bool = True
+) -> RankBuilder:
+    """Workers that read so many batches each, round robin, until only some have any left."""
+    workers = len(counts)
+    builder = RankBuilder(loaders=[loader(num_workers=workers, iterable_dataset=iterable, batches=None)])
+    builder.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 50, first_wait_ns=S // 10)
+    left = list(counts)
+    last = [builder.now_ns] * workers
+    while any(left):
+        active = [worker for worker in range(workers) if left[worker]]
+        for worker in active:
+            left[worker] -= 1
+            each_s = max(step_s, fetch_s / len(active))
+            builder.step(each_s - step_s, step_s, awaited_worker=worker)
+            builder.fetch(worker, fetch_s)
+            last[worker] = builder.now_ns
+    builder.open("wait", 0.01)
+    for worker in range(workers):
+        age = (builder.now_ns - last[worker]) / 1e9
+        builder.worker(worker, "idle" if age > 1 else "fetch", age)
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("counts", "reading"),
+    [([24, 24, 24, 312], 1), ([200, 0, 0, 0], 1), ([10, 300], 1), ([40, 40, 200, 200], 2)],
+)
+def test_workers_without_shards_are_named(counts: list[int], reading: int) -> None:
+    (finding,) = detect(run(streamed(counts)))
+    assert (finding.scenario, finding.code) == ("S23", "input-bound")
+    assert f"Only {reading} of {len(counts)} workers" in finding.title
+    values = {item.label: item.value for item in finding.evidence}
+    assert values["workers that read"] == reading
+    assert finding.worker == (counts.index(max(counts)) if reading == 1 else None)
+    assert finding.gain_ceiling_ratio is not None
+    assert 0.3 < finding.gain_ceiling_ratio < 1
+
+
+def test_equal_shards_are_simply_too_few_workers() -> None:
+    assert [finding.scenario for finding in detect(run(streamed([80, 80, 80, 80], fetch_s=0.4)))] == ["S02"]
+
+
+def test_a_map_style_dataset_cannot_have_it() -> None:
+    found = detect(run(streamed([24, 24, 24, 312], iterable=False)))
+    assert "S23" not in {finding.scenario for finding in found}
+
+
+def test_without_a_wait_it_does_not_matter() -> None:
+    assert detect(run(streamed([24, 24, 24, 312], fetch_s=0.02, step_s=0.05))) == []
+
+
+def test_workers_that_are_ahead_are_idle_and_well() -> None:
+    """Slow steps: everybody has filled its part of the queue."""
+    builder = RankBuilder(loaders=[loader(num_workers=2, iterable_dataset=True, batches=None)])
+    for number in range(60):
+        builder.fetch(number % 2, 0.05)
+        builder.step(0.001, 1.0)
+    builder.open("step", 0.5)
+    for worker in range(2):
+        builder.worker(worker, "idle", 1.5)
+    assert detect(run(builder)) == []
+
+
+def heavy(fetch_s: list[float], *, step_s: float, iterable: bool = True, rounds: int = 60) -> RankBuilder:
+    """Workers whose shares differ: batches come in turn, and each worker reads on while the others are awaited."""
+    workers = len(fetch_s)
+    builder = RankBuilder(loaders=[loader(num_workers=workers, iterable_dataset=iterable, batches=None)])
+    builder.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 50, first_wait_ns=S // 10)
+    round_s = max(workers * step_s, *fetch_s)
+    for _ in range(rounds):
+        for worker, took_s in enumerate(fetch_s):
+            late = took_s > workers * step_s
+            builder.step(round_s - workers * step_s if late else 0.0002, step_s, awaited_worker=worker)
+            builder.fetch(worker, took_s)
+    builder.open("wait", 0.01)
+    return builder
+
+
+@pytest.mark.parametrize("fetch_s", [[0.016, 0.48, 0.016], [0.02, 0.02, 0.02, 0.6], [0.25, 0.01]])
+def test_a_heavy_share_is_told_with_its_worker(fetch_s: list[float]) -> None:
+    """Not as jitter, against which prefetching would help, and not as too few workers."""
+    (finding,) = detect(run(heavy(fetch_s, step_s=0.02)))
+    assert (finding.scenario, finding.worker) == ("S23", fetch_s.index(max(fetch_s)))
+    assert f"worker {finding.worker} needs" in finding.title
+    assert "prefetch_factor or more workers do not help" in finding.advice
+    assert finding.gain_ceiling_ratio is not None
+    assert finding.gain_ceiling_ratio > 0.3
+
+
+@pytest.mark.parametrize(
+    ("fetch_s", "iterable"),
+    [([0.016, 0.48, 0.016], False), ([0.4, 0.48, 0.42], True), ([0.02, 0.05, 0.02], True)],
+)
+def test_other_loaders_have_no_heavy_share(fetch_s: list[float], iterable: bool) -> None:
+    """A map-style dataset has no shares; where all are slow, or the slowest is quick enough, it is not the share."""
+    found = detect(run(heavy(fetch_s, step_s=0.02, iterable=iterable)))
+    assert "S23" not in {finding.scenario for finding in found}

@@ -1,0 +1,132 @@
+"""Evaluation that waits for its data: what it costs the run, why, and how grave that is."""
+
+from __future__ import annotations
+
+import pytest
+
+from loaderwatch.core.records import EndedBy
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evaluation.detector import passes_of
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.incidents.verdict import verdict
+from loaderwatch.detect.limits import Limits
+from tests.unit.detect.build import RankBuilder, S, loader, run
+
+VAL = {"loader": 1, "name": "val_loader", "role": "eval"}
+
+
+def evaluated(
+    *,
+    train_s: float = 6.0,
+    passes: int = 4,
+    wait: float = 0.1,
+    first_wait: float | None = None,
+    ended_by: EndedBy = EndedBy.EXHAUSTED,
+    **how: object,
+) -> RankBuilder:
+    """Rounds of training that is well, each followed by an evaluation of twenty batches with a fetch of ``wait``."""
+    rank = RankBuilder(loaders=[loader(), loader(**{**VAL, **how})])
+    rank.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 100)
+    for number in range(passes):
+        for _ in range(int(train_s / 0.05)):
+            rank.fetch(0, 0.02, cpu=0.1).step(0.0, 0.05, ready=4)
+        rank.batch[1], rank.epoch[1] = 0, number
+        rank.add("epoch_begins", loader=1, epoch=number, iter_ns=S // 100)
+        rank.now_ns += S // 100
+        for batch in range(20):
+            took = first_wait if first_wait is not None and not batch else wait
+            rank.fetch(0, wait, cpu=0.1, loader=1).step(took, 0.01, loader=1)
+        ended_ns = rank.now_ns if ended_by is EndedBy.EXHAUSTED else rank.now_ns + int(train_s * S)
+        rank.add("epoch_ends", loader=1, epoch=number, batches=20, ended_by=ended_by, request_ns=ended_ns)
+    return rank
+
+
+def told(rank: RankBuilder) -> Finding:
+    (finding,) = detect(run(rank))
+    assert finding.code == "slow-evaluation"
+    return finding
+
+
+def test_it_is_named_with_its_share_of_the_run() -> None:
+    finding = told(evaluated(num_workers=0))
+    assert finding.title == (
+        "Evaluation waits for data 91 % of its time, 24 % of the run (val_loader): num_workers=0 reads every batch on the"
+        " training thread, 100 ms each."
+    )
+    assert (finding.severity, finding.scenario) == ("info", "S55")
+    assert "For val_loader, the evaluation loader: Set num_workers=" in finding.advice
+    assert "batches/s" in finding.advice
+    assert "steps/s" not in finding.advice
+    assert "4 evaluation passes took 8.8 s so far; 8.0 s" in finding.cause
+    assert finding.lost_s == pytest.approx(8.0, rel=0.02)
+    assert finding.gain_ceiling_ratio is not None
+    assert finding.gain_ceiling_ratio == pytest.approx(0.243, abs=0.005)
+
+
+def test_a_remark_speaks_for_nobody_and_what_costs_much_does() -> None:
+    window = run(evaluated(num_workers=0))
+    assert verdict(window, detect(window)).title.startswith("Healthy")
+    much = run(evaluated(num_workers=0, train_s=2.0))
+    (finding,) = detect(much)
+    assert finding.severity == "warning"
+    assert verdict(much, [finding]).title == finding.title
+
+
+def test_one_short_pass_wakes_nobody() -> None:
+    assert told(evaluated(num_workers=0, train_s=2.0, passes=1)).severity == "info"
+
+
+def test_workers_of_the_evaluation_are_too_few() -> None:
+    finding = told(evaluated(num_workers=2))
+    assert "Raise num_workers 2 →" in finding.advice
+    assert "val_loader" in finding.advice
+
+
+def test_workers_that_each_pass_starts_anew() -> None:
+    finding = told(evaluated(num_workers=2, wait=0.001, first_wait=2.0, persistent_workers=False))
+    assert "each pass starts 2 workers anew" in finding.title
+    assert "persistent_workers=True" in finding.advice
+    assert "num_workers=" not in finding.advice
+
+
+def test_workers_that_stay_start_once() -> None:
+    assert not detect(run(evaluated(num_workers=2, wait=0.001, first_wait=2.0, persistent_workers=True)))
+
+
+@pytest.mark.parametrize("wait", [0.0005, 0.005])
+def test_what_costs_little_of_the_run_is_not_worth_a_word(wait: float) -> None:
+    assert not detect(run(evaluated(num_workers=0, wait=wait)))
+
+
+def test_passes_that_are_left_early_last_as_long_as_their_batches() -> None:
+    """Lightning never asks a validation loader to its end, and nobody sees when it has left it."""
+    window = run(evaluated(num_workers=0, ended_by=EndedBy.BREAK))
+    rank = window.ranks[0]
+    passes = passes_of(rank, rank.process.loaders[1])
+    assert passes is not None
+    assert passes.evaluating_s == pytest.approx(8.84, rel=0.02)
+    assert passes.share == pytest.approx(0.245, rel=0.05)
+
+
+def test_the_training_after_an_evaluation_that_was_left_is_no_part_of_its_last_step() -> None:
+    rank = evaluated(num_workers=0)
+    for row in rank.rows["steps"]:
+        if row["loader"] == 1 and row["batch"] == 19:
+            row["nested_ns"] = 6 * S
+    steps = rank.build().steps
+    *others, last = steps["nested_ns"][(steps["loader"] == 1) & (steps["batch"] == 19)].tolist()
+    assert others == [0, 0, 0]
+    assert last == 6 * S  # no training followed
+
+
+def test_only_an_evaluation_of_which_something_was_seen() -> None:
+    rank = evaluated(num_workers=0)
+    gone = rank.build()
+    assert passes_of(gone, loader(loader=2, role="eval")) is None
+    rank.state = "finished"
+    assert not detect(run(rank))
+
+
+def test_it_needs_a_floor() -> None:
+    assert Limits().evaluation_floor_s > 0
+    assert not detect(run(evaluated(num_workers=0, train_s=0.5, passes=1, wait=0.04)))

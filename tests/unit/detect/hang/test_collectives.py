@@ -1,0 +1,305 @@
+"""Ranks that wait for each other: the odd one is named, on both sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from loaderwatch.core.records import EndedBy
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.hang.rank_positions import places, without_stack
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.window import RunWindow
+from tests.unit.detect import stacks
+from tests.unit.detect.build import RankBuilder, S, loader, run
+
+BACKWARD = stacks.main_in("_engine_run_backward", "backward")
+BUFFERS = stacks.main_in(
+    "_distributed_broadcast_coalesced", "_sync_module_buffers", "_sync_buffers", "_pre_forward"
+)
+BARRIER = stacks.main_in("barrier", "wrapper")
+
+
+def rank(number: int, world: int = 2, *, batches: int = 30, planned: int = 40) -> RankBuilder:
+    builder = RankBuilder(number, world, loaders=[loader(batches=planned)])
+    for _ in range(batches):
+        builder.step(0.001, 0.05, ready=4)
+    return builder
+
+
+def stuck(
+    number: int, text: str, *, age: float = 40.0, batch: int = 29, epoch: int = 0, **more: Any
+) -> RankBuilder:
+    builder = rank(number, **more)
+    builder.open("step", age, batch=batch, epoch=epoch)
+    return builder.stack(-1, 100 + number, text)
+
+
+def left(
+    number: int, text: str = BARRIER, *, age: float = 40.0, batches: int = 12, epoch: int = 0
+) -> RankBuilder:
+    """A rank that has ended its epoch."""
+    builder = rank(number, batches=batches, planned=batches)
+    builder.add(
+        "epoch_ends", loader=0, epoch=epoch, teardown_ns=0, batches=batches, ended_by=int(EndedBy.EXHAUSTED)
+    )
+    builder.open("outside", age, batch=None)
+    return builder.stack(-1, 100 + number, text)
+
+
+def hangs(window: RunWindow) -> list[Finding]:
+    return [finding for finding in detect(window) if finding.code == "hung"]
+
+
+def only(window: RunWindow) -> Finding:
+    (finding,) = hangs(window)
+    return finding
+
+
+def test_unequal_batches_name_both_sides() -> None:
+    finding = only(run(left(0, batches=12), stuck(1, BACKWARD, batch=12, planned=14)))
+    assert (finding.scenario, finding.rank, finding.severity) == ("S44", 1, "critical")
+    assert finding.title == (
+        "Rank 1 has 14 batches in epoch 0, rank 0 has 12: rank 1 waits in backward for rank 0, which has left the epoch."
+    )
+    assert "rank 0 ended epoch 0 after 12" in finding.cause
+    assert [stack.rank for stack in finding.stacks] == [1, 0]
+
+
+def test_unequal_batches_among_many_ranks_name_the_odd_one() -> None:
+    others = [stuck(number, BACKWARD, batch=12, planned=14, world=4) for number in (0, 1, 3)]
+    finding = only(run(*others[:2], left(2, batches=12), others[2]))
+    assert (finding.scenario, finding.rank) == ("S44", 2)
+    assert "ranks 0, 1 and 3 wait" in finding.title
+
+
+def test_unequal_batches_even_when_buffers_are_synced_first() -> None:
+    """With BatchNorm the rank that has more batches is stuck in the forward pass of the first one too many."""
+    finding = only(run(left(0, batches=12), stuck(1, BUFFERS, batch=12, planned=14)))
+    assert finding.scenario == "S44"
+
+
+def test_unequal_batches_when_the_rank_that_left_is_in_validation() -> None:
+    validating = left(0, BUFFERS, batches=12)
+    validating.loaders.append(loader(loader=1, role="eval"))
+    validating.now_ns -= 40 * S
+    for _ in range(5):
+        validating.step(0.001, 0.05, loader=1)
+    validating.open("step", 40.0, loader=1, batch=5)
+    assert only(run(validating, stuck(1, BACKWARD, batch=12, planned=14))).scenario == "S44"
+
+
+def test_a_rank_that_finished_long_ago() -> None:
+    ended = left(0, "", batches=24)
+    ended.state = "finished"
+    finding = only(run(ended, stuck(1, BACKWARD, batch=9, epoch=1, batches=26)))
+    assert finding.scenario == "S44"
+
+
+def test_validation_through_the_wrapped_model() -> None:
+    finding = only(run(stuck(0, BACKWARD, epoch=1, batch=0), stuck(1, BUFFERS, epoch=1, batch=0)))
+    assert finding.scenario == "S46"
+    assert "rank 1 in the forward pass's buffer sync" in finding.title
+    assert "forward_sync_buffers=False" in finding.advice
+
+
+def test_rank_0_validates_alone_while_the_other_is_at_a_barrier() -> None:
+    ranks = [left(0, BUFFERS, batches=30), left(1, BARRIER, batches=30)]
+    assert not hangs(run(*ranks))  # perhaps they were only passing
+    assert only(run(*(each.half_a_minute() for each in ranks))).scenario == "S46"
+
+
+@pytest.mark.parametrize(("cpu", "switches_per_s"), [(0.2, 0.0), (0.02, 9.0)])
+def test_an_evaluation_of_ones_own_is_no_desync(cpu: float, switches_per_s: float) -> None:
+    """Outside the loops that are watched a loop of collectives may go on; a stack shows one moment of it."""
+    ranks = [left(0, stacks.main_in("all_gather", "wrapper"), batches=30), left(1, BARRIER, batches=30)]
+    assert not hangs(run(*(each.half_a_minute(cpu=cpu, switches_per_s=switches_per_s) for each in ranks)))
+
+
+def test_different_collectives() -> None:
+    gather = stacks.main_in("all_gather", "wrapper")
+    finding = only(run(stuck(0, gather), stuck(1, BARRIER)))
+    assert finding.scenario == "S45"
+    assert "rank 0 in all_gather and rank 1 in barrier" in finding.title
+
+
+def test_a_partner_that_crashed() -> None:
+    dead = rank(0)
+    dead.state = "crashed"
+    finding = only(run(dead, stuck(1, BACKWARD)))
+    assert "rank 0, which crashed" in finding.title
+
+
+def test_a_rank_that_is_busy_with_something_else() -> None:
+    finding = only(run(stuck(0, stacks.main_in(user="preprocess"), age=60.0), stuck(1, BARRIER)))
+    assert (finding.scenario, finding.rank) == ("S47", 0)
+    assert "train.py:61 in preprocess" in finding.title
+
+
+def test_many_ranks_are_grouped_by_their_stacks_and_the_outlier_comes_first() -> None:
+    others = [stuck(number, BARRIER, world=256, batches=3) for number in range(256) if number != 77]
+    finding = only(run(*others, stuck(77, stacks.main_in(user="preprocess"), world=256, batches=3, age=60.0)))
+    assert finding.rank == 77
+    stands = [(item.label, item.value) for item in finding.evidence if "stand" in item.label]
+    assert stands == [
+        ("rank 77 stands in", "train.py:61 in preprocess"),
+        ("ranks 0, 1, 2 and 252 more stand in", "barrier (train.py:61 in train_epoch)"),
+    ]
+    assert [stack.rank for stack in finding.stacks] == [77, 0]
+
+
+@pytest.mark.parametrize("backend", ["nccl", "gloo"])
+def test_nccl_without_a_flight_recorder_is_advised_to_have_one(backend: str) -> None:
+    ranks = [stuck(0, stacks.main_in("all_gather", "wrapper")), stuck(1, BARRIER)]
+    for builder in ranks:
+        builder.backend = backend
+    assert ("TORCH_FR_DUMP_TEMP_FILE" in only(run(*ranks)).advice) == (backend == "nccl")
+
+
+def test_a_rank_that_waits_for_its_worker_stands_where_the_worker_does() -> None:
+    late = rank(0)
+    late.open("wait", 40.0, awaited_worker=1).worker(1, "fetch", 40.0, sample_age=39.0, sample_index=7)
+    late.stack(-1, 100, stacks.MAIN_WAITS).stack(1, late.workers[0].pid, stacks.WORKER)
+    first, second = places(run(late, stuck(1, BACKWARD)), Limits())
+    assert (first.ranks, first.text) == ([0], "next(loader) (worker at data.py:42 in load_image)")
+    assert first.dump is not None
+    assert (first.dump.worker, second.text) == (1, "backward (train.py:61 in train_epoch)")
+
+
+def test_ranks_without_a_stack_are_known() -> None:
+    moving = rank(0, 3)
+    moving.now_ns += 40 * S
+    moving.open("step", 0.5)
+    silent = rank(1, 3)
+    silent.open("outside", 40.0)
+    assert without_stack(run(moving, silent, stuck(2, BARRIER, world=3))) == [1]
+
+
+@pytest.mark.parametrize(
+    ("backend", "timeout_s", "said"),
+    [
+        (
+            "gloo",
+            420.0,
+            "In 6 min 20 s the collective is given up, after its timeout of 7 min 0 s, and the job dies.",
+        ),
+        (
+            "nccl",
+            None,
+            "In 9 min 20 s the collective is given up, after its timeout of 10 min 0 s, PyTorch's default, and",
+        ),
+        ("gloo", 35.0, "should have been given up by now"),
+        (None, None, ""),
+    ],
+)
+def test_the_time_that_is_left(backend: str | None, timeout_s: float | None, said: str) -> None:
+    ranks = [stuck(0, stacks.main_in(user="preprocess"), age=60.0), stuck(1, BARRIER)]
+    for builder in ranks:
+        builder.backend, builder.timeout_s = backend, timeout_s
+    finding = only(run(*ranks))
+    assert said in finding.cause
+    left = [item.value for item in finding.evidence if item.label == "until the collective is given up"]
+    assert bool(left) == bool(said)
+
+
+@pytest.mark.parametrize("power", [71.0, 390.0])
+def test_full_utilization_at_low_power_is_a_spinning_kernel(power: float) -> None:
+    busy = stuck(1, BACKWARD, batch=12, planned=14)
+    for second in range(30):
+        busy.add(
+            "gpus",
+            gpu=1,
+            t_ns=busy.now_ns - second * S,
+            utilization_ratio=1.0,
+            power_w=power,
+            power_limit_w=400.0,
+        )
+    finding = only(run(left(0), busy))
+    assert ("blocked in a collective" in finding.cause) == (power < 100)
+
+
+def busy_cpu(builder: RankBuilder, ratio: float = 1.0) -> RankBuilder:
+    for second in range(40):
+        builder.process(worker=-1, pid=100 + builder.rank, cpu=ratio, t_ns=builder.now_ns - second * S)
+    return builder
+
+
+def test_waiting_for_a_gpu_burns_cpu_and_is_still_a_hang() -> None:
+    """A spinning kernel, and a training thread that spins with it in cudaStreamSynchronize."""
+    ranks = []
+    for number, text in enumerate([BACKWARD, stacks.main_in("barrier")]):
+        builder = busy_cpu(stuck(number, text))
+        builder.cuda = True
+        for second in range(40):
+            builder.add(
+                "gpus",
+                gpu=number,
+                t_ns=builder.now_ns - second * S,
+                utilization_ratio=1.0,
+                power_w=80.0,
+                power_limit_w=400.0,
+            )
+        ranks.append(builder)
+    finding = only(run(*ranks))
+    assert finding.scenario == "S45"
+    assert "blocked in a collective" in finding.cause
+
+
+def test_a_long_backward_on_the_cpu_is_work() -> None:
+    assert not hangs(run(*(busy_cpu(stuck(number, BACKWARD)) for number in range(2))))
+
+
+def test_a_pause_of_all_ranks_is_a_remark() -> None:
+    """N09: nobody is in a collective, nobody computes."""
+    pause = stacks.main_in(user="wait_for_quota")
+    (finding,) = hangs(run(stuck(0, pause), stuck(1, pause)))
+    assert (finding.scenario, finding.severity) == ("S26", "info")
+
+
+def test_without_stacks_there_is_some_patience() -> None:
+    def silent(age: float) -> RunWindow:
+        return run(stuck(0, "", age=age), stuck(1, "", age=age))
+
+    assert not hangs(silent(32.0))
+    assert only(silent(45.0)).confidence <= 0.5
+
+
+class TestSomebodyStillWorks:
+    """While one rank moves, the others wait for it: slow, not hung."""
+
+    def test_a_rank_that_still_steps(self) -> None:
+        moving = rank(0)
+        moving.now_ns += 40 * S
+        moving.open("step", 0.5)
+        assert not hangs(run(moving, stuck(1, BACKWARD)))
+
+    def test_a_rank_that_validates_through_a_watched_loader(self) -> None:
+        """N01."""
+        validating = rank(0)
+        validating.loaders.append(loader(loader=1, role="eval"))
+        validating.now_ns += 40 * S
+        validating.open("step", 2.0, loader=1)
+        assert not hangs(run(validating, stuck(1, BARRIER)))
+
+    def test_a_rank_that_saves_a_checkpoint(self) -> None:
+        """N02."""
+        saving = rank(0)
+        saving.phase_names = ["checkpoint"]
+        saving.open("user", 45.0, phase_name="checkpoint")
+        assert not hangs(run(saving, stuck(1, BARRIER)))
+
+    def test_a_rank_that_computes_outside_the_loop(self) -> None:
+        working = left(0, stacks.main_in(user="evaluate"), batches=30)
+        for second in range(10):
+            working.process(worker=-1, pid=100, cpu=1.0, t_ns=working.now_ns - second * S)
+        assert not hangs(run(working, stuck(1, BARRIER, batch=0, epoch=1)))
+
+    def test_a_rank_under_a_debugger(self) -> None:
+        traced = rank(0)
+        traced.open("step", 300.0, traced=True)
+        assert not hangs(run(traced, stuck(1, BACKWARD, age=300.0)))
+
+    def test_ranks_that_are_all_done(self) -> None:
+        assert not hangs(run(left(0, ""), left(1, "")))

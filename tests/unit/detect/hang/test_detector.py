@@ -1,0 +1,353 @@
+"""Hung: the four facts, by state of the worker; and everything that is only slow, or nobody's fault."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.window import RunWindow
+from tests.unit.detect import stacks
+from tests.unit.detect.build import RankBuilder, S, loader, run
+
+
+def trained(rank: int = 0, world_size: int = 1, *, batches: int = 100, **options: Any) -> RankBuilder:
+    """A rank with a healthy past."""
+    builder = RankBuilder(rank, world_size, loaders=[loader(**options)])
+    for number in range(batches):
+        builder.fetch(number % 2, 0.03, cpu=0.5).step(0.001, 0.05, ready=4)
+    return builder
+
+
+def hangs(window: RunWindow, **limits: float) -> list[Finding]:
+    return [f for f in detect(window, Limits(**limits)) if f.code == "hung" and f.severity != "info"]
+
+
+def only(window: RunWindow, **limits: float) -> Finding:
+    (finding,) = hangs(window, **limits)
+    return finding
+
+
+def blocked(age: float = 47.0, **worker: Any) -> RankBuilder:
+    """Worker 1 sits in sample 18432, worker 0 is idle, the loop waits for worker 1."""
+    builder = trained().open("wait", age, awaited_worker=1)
+    builder.worker(0, "idle", age - 2)
+    facts: dict[str, Any] = {"os_state": "S", "wchan": "anon_pipe_read", "sample_index": 18_432} | worker
+    return builder.worker(1, "fetch", age, sample_age=age - 1, **facts)
+
+
+@pytest.mark.parametrize(
+    ("state", "wchan", "scenario", "words"),
+    [
+        ("R", "0", "S22", "computing without an end"),
+        ("S", "futex_wait_queue", "S35", "lock"),
+        ("D", "rpc_wait_bit_killable", "S36", "storage"),
+        ("S", "sk_wait_data", "S36", "network"),
+        ("S", "anon_pipe_read", "S36", "pipe"),
+        ("S", "wait_for_partner", "S36", "named pipe"),
+        ("S", "hrtimer_nanosleep", "S36", "never answers"),
+        ("S", None, "S36", "never answers"),
+        ("T", "do_signal_stop", "S36", "stopped by a signal"),
+    ],
+)
+def test_the_state_of_the_awaited_worker_names_the_cause(
+    state: str, wchan: str | None, scenario: str, words: str
+) -> None:
+    builder = blocked(os_state=state, wchan=wchan)
+    finding = only(run(builder))
+    assert finding.scenario == scenario
+    assert (finding.rank, finding.worker, finding.pid, finding.sample_indices) == (0, 1, 201, [18_432])
+    assert words in finding.title
+    assert "dataset[18432]" in finding.title
+    assert finding.severity == "critical"
+    assert finding.lost_s == 47.0
+
+
+def test_the_stack_comes_with_it_and_the_users_line_is_named() -> None:
+    builder = blocked().stack(1, 201, stacks.WORKER).stack(-1, 100, stacks.MAIN_WAITS).stack(0, 200, "")
+    finding = only(run(builder))
+    assert [stack.worker for stack in finding.stacks] == [1, -1]
+    assert "data.py:42 in load_image" in finding.cause
+    assert {item.label: item.value for item in finding.evidence}["blocked at"] == "data.py:42 in load_image"
+
+
+@settings(max_examples=40, deadline=None)
+@given(floor=st.floats(1.0, 60.0), share=st.floats(0.05, 3.0))
+def test_the_floor_decides_when_history_is_short_waits(floor: float, share: float) -> None:
+    age = floor * share
+    # A window counts whole nanoseconds: on the very limit, a rounding decides.
+    assume(min(abs(age - floor), abs(age - 0.9 * floor), abs(age + 1.0 - floor)) > 1e-6)
+    finding = hangs(run(blocked(age + 1.0)), hang_floor_s=floor)
+    assert bool(finding) == (age >= floor or (age + 1.0 - 1.0 >= 0.9 * floor and age + 1.0 >= floor))
+
+
+def test_long_waits_in_the_past_raise_the_limit() -> None:
+    """N18: large but legitimate batches."""
+    builder = RankBuilder()
+    for _ in range(30):
+        builder.step(8.0, 1.0)
+    builder.open("wait", 60.0, awaited_worker=1).worker(1, "fetch", 60.0, sample_age=60.0, sample_index=5)
+    assert not hangs(run(builder))
+    builder.span = None
+    builder.workers.clear()
+    builder.open("wait", 90.0, awaited_worker=1).worker(1, "fetch", 90.0, sample_age=90.0, sample_index=5)
+    assert hangs(run(builder))
+
+
+def test_a_dead_worker() -> None:
+    builder = trained().open("wait", 40.0, awaited_worker=1).worker(0, "idle", 39.0)
+    builder.worker(1, "fetch", 41.0, alive=False, os_state=None)
+    finding = only(run(builder))
+    assert (finding.scenario, finding.worker) == ("S37", 1)
+
+
+def test_a_worker_that_nobody_hears_of_any_more_is_dead() -> None:
+    builder = trained()
+    builder.process(worker=0, pid=200, cpu=0.0).process(worker=1, pid=201, cpu=0.0)
+    builder.open("wait", 40.0, awaited_worker=1).worker(0, "idle", 39.0)
+    finding = only(run(builder))
+    assert (finding.scenario, finding.worker, finding.pid) == ("S37", 1, 201)
+
+
+def test_a_worker_that_died_in_the_middle_of_a_message_blocks_the_others() -> None:
+    builder = trained()
+    builder.process(worker=0, pid=200, cpu=0.0).process(worker=1, pid=201, cpu=0.0)
+    builder.open("wait", 40.0, awaited_worker=0).worker(0, "idle", 39.0)
+    finding = only(run(builder))
+    assert (finding.scenario, finding.worker, finding.pid) == ("S37", 1, 201)
+
+
+def test_a_worker_that_went_away_long_before_is_not_to_blame() -> None:
+    builder = trained().process(worker=1, pid=201, cpu=0.0)
+    for _ in range(200):
+        builder.fetch(0, 0.03, cpu=0.5).step(0.001, 0.05, ready=4)
+    builder.process(worker=0, pid=200, cpu=0.0).open("wait", 40.0, awaited_worker=0).worker(0, "idle", 39.0)
+    assert only(run(builder)).scenario == "S41"
+
+
+def test_idle_workers_and_no_batch() -> None:
+    builder = trained().open("wait", 40.0, awaited_worker=1).worker(0, "idle", 39.0).worker(1, "idle", 39.5)
+    finding = only(run(builder))
+    assert (finding.scenario, finding.worker) == ("S41", None)
+
+
+def test_a_queue_that_nobody_fills() -> None:
+    builder = trained(num_workers=None).open("wait", 40.0, wchan="futex_wait_queue", os_state="S")
+    builder.stack(-1, 100, stacks.QUEUE)
+    assert only(run(builder)).scenario == "S41"
+
+
+def test_the_first_batch_has_more_time_but_not_for_ever() -> None:
+    def first(age: float) -> RunWindow:
+        builder = RankBuilder().open("wait", age, awaited_worker=0)
+        return run(builder.worker(0, "fetch", age, sample_age=age - 1, sample_index=3, wchan="sk_wait_data"))
+
+    assert not hangs(first(60.0))
+    assert only(first(95.0)).sample_indices == [3]
+
+
+def test_a_stream_has_no_index_to_name() -> None:
+    builder = trained(iterable_dataset=True).open("wait", 40.0, awaited_worker=0)
+    builder.worker(0, "fetch", 40.0, sample_age=39.0, sample_index=412, wchan="sk_wait_data")
+    finding = only(run(builder))
+    assert "dataset[" not in finding.title
+    assert "sample 412 of its stream" in finding.title
+
+
+def test_the_other_ranks_that_wait_are_part_of_it() -> None:
+    culprit = blocked()
+    culprit.rank, culprit.world_size = 1, 2
+    victim = (
+        trained(0, 2).open("step", 46.0).stack(-1, 100, stacks.main_in("_engine_run_backward", "backward"))
+    )
+    for row in [row for rows in culprit.rows.values() for row in rows]:
+        row["rank"] = 1
+    finding = only(run(victim, culprit))
+    assert (finding.scenario, finding.rank, finding.worker) == ("S36", 1, 1)
+    assert "Rank 0 waits for it" in finding.cause
+
+
+def test_a_hang_hides_the_slow_loader_that_it_looks_like() -> None:
+    findings = detect(run(blocked(20.0)), Limits(hang_floor_s=10.0))
+    assert [finding.code for finding in findings] == ["hung"]
+
+
+class TestNotHung:
+    """Slow, or nobody's fault."""
+
+    def test_a_worker_that_goes_on_from_sample_to_sample(self) -> None:
+        builder = trained().open("wait", 50.0, awaited_worker=1)
+        builder.worker(1, "fetch", 50.0, sample_age=3.0, sample_index=9, os_state="R")
+        assert not hangs(run(builder))
+
+    def test_a_worker_that_still_reads(self) -> None:
+        builder = blocked()
+        for second in range(40):
+            builder.process(
+                worker=1, pid=201, cpu=0.1, t_ns=builder.now_ns - second * S, read_chars=9e9 - second * 1e6
+            )
+        assert not hangs(run(builder))
+        assert [finding.severity for finding in detect(run(builder)) if finding.code == "hung"] == ["info"]
+
+    @pytest.mark.parametrize(("per_s", "moves"), [(1e6, True), (4e3, False)])
+    def test_a_worker_that_reads_a_mapped_file(self, per_s: float, moves: bool) -> None:
+        """Its read() stands still, its storage does not; a few pages of a program are no reading."""
+        builder = blocked()
+        for second in range(40):
+            at = {"read_chars": 5.0, "read_bytes": 9e9 - second * per_s}
+            builder.process(worker=1, pid=201, cpu=0.1, t_ns=builder.now_ns - second * S, **at)
+        assert bool(hangs(run(builder))) is not moves
+
+    def test_an_old_envelope_is_no_old_wait(self) -> None:
+        """N17: the server is late, not the training."""
+        builder = blocked(5.0)
+        window = run(builder)
+        late = RunWindow(**{**window.__dict__, "now_ns": window.now_ns + 600 * S})
+        assert not hangs(late)
+
+    def test_a_process_that_is_gone(self) -> None:
+        builder = blocked()
+        builder.state = "crashed"
+        assert not hangs(run(builder))
+
+    def test_a_traced_process(self) -> None:
+        """N19: a debugger is attached."""
+        builder = trained().open("wait", 60.0, awaited_worker=1, traced=True)
+        builder.worker(1, "fetch", 60.0, sample_age=59.0, sample_index=5)
+        assert not hangs(run(builder))
+
+    @pytest.mark.parametrize("text", [stacks.DEBUGGER, stacks.NOTEBOOK_IDLE])
+    def test_a_person_at_a_prompt(self, text: str) -> None:
+        """N07."""
+        builder = trained().open("step", 2000.0).stack(-1, 100, text)
+        assert not detect(run(builder))
+
+    def test_input(self) -> None:
+        builder = trained().open("step", 2000.0, wchan="n_tty_read", os_state="S")
+        assert not detect(run(builder))
+
+    @pytest.mark.parametrize(
+        ("terminal", "text", "quiet"),
+        [
+            (True, stacks.main_in(user="ask"), True),
+            (False, stacks.main_in(user="ask"), False),
+            (True, stacks.SOCKET, False),
+        ],
+    )
+    def test_input_on_a_newer_kernel(self, terminal: bool, text: str, quiet: bool) -> None:
+        """wait_woken is where a read from a terminal sleeps, and one from a network connection as well."""
+        builder = trained().open("step", 60.0, wchan="wait_woken", os_state="S").stack(-1, 100, text)
+        builder.terminal = terminal
+        assert bool(detect(run(builder))) is not quiet
+
+    def test_outside_of_any_loader(self) -> None:
+        """N01, N15: validation that nobody watches, or the end of training. Where it stands is a remark."""
+
+        def outside(age: float, **does: float) -> RankBuilder:
+            builder = trained().open("outside", age - 30).stack(-1, 100, stacks.main_in(user="report"))
+            return builder.half_a_minute(**does)
+
+        assert not detect(run(trained().open("outside", 4000.0).half_a_minute()))  # no stack
+        before = trained().stack(-1, 100, stacks.main_in(user="report"))
+        assert not detect(run(before.open("outside", 4000.0).half_a_minute()))
+        assert not detect(run(outside(200.0)))  # too early
+        assert not detect(run(outside(4000.0, cpu=0.3)))
+        assert not detect(run(outside(4000.0, switches_per_s=10.0)))  # it polls
+        (finding,) = detect(run(outside(4000.0)))
+        assert (finding.scenario, finding.severity) == ("S26", "info")
+        assert finding.title == (
+            "Training has stood still at train.py:61 in report for 66 min 40 s; the data loader is not the cause."
+        )
+        assert "outside its training loops" in finding.cause
+
+    def test_outside_while_another_rank_is_at_work(self) -> None:
+        def ranks(**does: float) -> RunWindow:
+            built = [trained(0, 2), trained(1, 2)]
+            for rank, text in zip(built, ("barrier", "report"), strict=True):
+                rank.open("outside", 400.0).stack(-1, 100 + rank.rank, stacks.main_in(text))
+            return run(built[0].half_a_minute(), built[1].half_a_minute(**does))
+
+        (finding,) = detect(ranks())
+        assert (finding.severity, finding.rank) == ("info", 1)  # rank 0 waits for it
+        assert not detect(ranks(cpu=0.9))
+
+    def test_a_checkpoint_in_a_phase_of_its_own(self) -> None:
+        """N02: against its own history, or with much patience when it is the first."""
+        first = trained()
+        first.phase_names = ["checkpoint"]
+        first.open("user", 200.0, phase_name="checkpoint")
+        assert not hangs(run(first))
+        known = trained()
+        known.phase_names = ["checkpoint"]
+        for _ in range(5):
+            known.add("phases", name=0, duration_ns=60 * S, step=1)
+        known.open("user", 300.0, phase_name="checkpoint")
+        assert not hangs(run(known))
+
+    def test_a_phase_that_stands_still_is_named(self) -> None:
+        builder = trained()
+        builder.phase_names = ["upload"]
+        (finding,) = detect(run(builder.open("user", 400.0, phase_name="upload")))
+        assert (finding.scenario, finding.severity) == ("S26", "info")
+        assert 'still in its phase "upload" for' in finding.title
+
+    def test_the_first_step(self) -> None:
+        """N03: compiling takes minutes."""
+        builder = RankBuilder().step(0.5, 1.0)
+        builder.open("step", 200.0)
+        assert not detect(run(builder))
+
+    def test_compiling_again(self) -> None:
+        builder = trained().open("step", 200.0).stack(-1, 100, stacks.COMPILING)
+        assert not detect(run(builder))
+
+    def test_a_long_step_that_computes(self) -> None:
+        builder = trained()
+        began = builder.now_ns
+        builder.open("step", 200.0)
+        for second in range(200):
+            builder.process(worker=-1, pid=100, cpu=0.9, t_ns=began + second * S)
+        assert not detect(run(builder))
+
+    def test_a_lone_process_that_stands_still_is_a_remark_at_first(self) -> None:
+        builder = trained().open("step", 60.0).stack(-1, 100, stacks.main_in(user="upload"))
+        (finding,) = detect(run(builder))
+        assert (finding.scenario, finding.severity) == ("S26", "info")
+        assert "train.py:61 in upload" in finding.title
+        later = trained().open("step", 400.0).stack(-1, 100, stacks.main_in(user="upload"))
+        assert hangs(run(later))
+
+
+def test_a_pause_of_everything_is_no_hang() -> None:
+    """docker pause, a suspend: the streamer's own samples have the same hole."""
+
+    def paused(hole_s: float) -> RankBuilder:
+        builder = blocked(age=47.0, os_state="S", wchan="poll_schedule_timeout")
+        for second in range(47):
+            if not 1 <= second < hole_s:
+                builder.process(worker=-1, pid=100, cpu=0.1, t_ns=builder.now_ns - (46 - second) * S)
+        return builder
+
+    assert hangs(run(paused(0)))
+    assert hangs(run(paused(4)))
+    assert not hangs(run(paused(40)))
+
+
+def test_a_worker_under_a_debugger_is_no_hang() -> None:
+    assert hangs(run(blocked(os_state="t")))
+    assert not hangs(run(blocked(os_state="t", traced=True)))
+
+
+def test_a_dead_worker_with_a_kill_of_the_kernel() -> None:
+    builder = trained().open("wait", 47.0, awaited_worker=1).worker(0, "idle", 45.0)
+    builder.worker(1, "fetch", 47.0, alive=False)
+    rows = [{"oom_kills": 0.0}] * 3 + [{"oom_kills": 1.0}] * 3
+    finding = only(run(builder, host_rows=rows))
+    assert finding.scenario == "S37"
+    assert "1 out-of-memory kill in" in finding.cause
+    assert "out-of-memory" not in only(run(builder)).cause

@@ -1,0 +1,161 @@
+"""Who waits for whom, from durations alone."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.coupling import Coupling, coupling
+from loaderwatch.detect.window import RunWindow
+from tests.unit.detect.build import T0, RankBuilder, S, run
+
+STEP = 0.03
+
+
+def found(window: RunWindow) -> Coupling:
+    result = coupling(window, Limits())
+    assert result is not None
+    return result
+
+
+def ranks(
+    world: int, *, data: dict[int, float] | None = None, work: dict[int, float] | None = None, steps: int = 60
+) -> list[RankBuilder]:
+    """Ranks in lockstep: whoever waits for data or works longer makes the others wait in backward."""
+    built = [RankBuilder(number, world) for number in range(world)]
+    data, work = data or {}, work or {}
+    longest = max(data.get(number, 0.0) + work.get(number, STEP) for number in range(world))
+    for builder in built:
+        # Hosts disagree about the time; nothing may depend on it.
+        builder.now_ns = T0 + builder.rank * 5 * S
+        wait, own = data.get(builder.rank, 0.0), work.get(builder.rank, STEP)
+        for _ in range(steps):
+            sync = longest - wait - own + 0.001
+            builder.step(
+                wait,
+                own + sync,
+                forward_ns=int((own - 0.02) * S),
+                backward_ns=int((0.01 + sync) * S),
+                optimizer_ns=int(0.005 * S),
+                collective_ns=int(sync * S),
+            )
+    return built
+
+
+def without_hooks(built: list[RankBuilder]) -> list[RankBuilder]:
+    for builder in built:
+        for row in builder.rows["steps"]:
+            for name in ("collective_ns", "forward_ns", "backward_ns", "optimizer_ns"):
+                row.pop(name)
+    return built
+
+
+@pytest.mark.parametrize("hooks", [True, False])
+def test_one_rank_waits_for_data_and_the_others_for_it(hooks: bool) -> None:
+    built = ranks(4, data={2: 0.08})
+    result = found(run(*(built if hooks else without_hooks(built))))
+    assert (result.state, result.waited_for, result.waiting) == ("waiting", (2,), (0, 1, 3))
+    assert (result.source, result.cause) == ("measured" if hooks else "durations", "data")
+    assert result.where == ("backward" if hooks else None)
+    assert result.wait_s == pytest.approx(0.08, rel=0.05)
+    late, early = result.share(2), result.share(0)
+    assert late.others_s < 1e-6
+    assert early.data_s == 0
+    assert late.data_s == pytest.approx(early.others_s, rel=0.05)
+    assert late.caused_s == pytest.approx(0.08, rel=0.05)
+    for share in result.shares:
+        assert share.data_s + share.own_s + share.others_s == pytest.approx(share.iteration_s)
+
+
+def test_a_rank_that_computes_longer_is_seen_where_collectives_are_measured() -> None:
+    result = found(run(*ranks(3, work={0: 0.09})))
+    assert (result.state, result.waited_for, result.cause) == ("waiting", (0,), "work")
+    assert result.wait_s == pytest.approx(0.06, rel=0.05)
+    assert found(run(*without_hooks(ranks(3, work={0: 0.09})))).state == "even"  # there it cannot be seen
+
+
+def test_a_rank_that_computes_longer_is_a_remark_and_no_loader() -> None:
+    built = ranks(3, work={0: 0.09})
+    (finding,) = detect(run(*built))
+    assert (finding.code, finding.scenario, finding.severity, finding.rank) == ("slow-step", "S48", "info", 0)
+    assert finding.title == (
+        "Rank 0 works 91 ms in each iteration where others need 31 ms: ranks 1 and 2 wait 60 ms for it."
+    )
+
+
+def test_two_of_eight_are_named() -> None:
+    result = found(run(*ranks(8, data={3: 0.06, 5: 0.06})))
+    assert (result.state, result.waited_for) == ("waiting", (3, 5))
+
+
+def test_ranks_that_are_late_in_turn() -> None:
+    built = [RankBuilder(number, 2) for number in range(2)]
+    for number in range(60):
+        for builder in built:
+            late = number % 2 == builder.rank
+            builder.step(0.05 if late else 0.0, 0.03 if late else 0.08)
+    result = found(run(*built))
+    assert (result.state, result.waited_for) == ("turns", ())
+    assert result.wait_s == pytest.approx(0.025, rel=0.05)
+
+
+def test_iterations_are_told_by_their_batch_wherever_they_lie() -> None:
+    expected = found(run(*ranks(4, data={2: 0.08})))
+    built = ranks(4, data={2: 0.08})
+    built[1].rows["steps"] = built[1].rows["steps"][25:]  # lost
+    twice = built[3].rows["steps"][-1]
+    built[3].rows["steps"].append({**twice, "request_ns": twice["request_ns"] + S})
+    result = found(run(*built))
+    assert (result.state, result.waited_for, result.iterations) == ("waiting", (2,), 35)
+    assert result.share(2).data_s == pytest.approx(expected.share(2).data_s)
+
+
+def test_nobody_waits() -> None:
+    assert found(run(*ranks(4))).state == "even"
+
+
+def test_ranks_that_do_not_go_in_step() -> None:
+    built = [RankBuilder(number, 2) for number in range(2)]
+    for _ in range(60):
+        built[0].step(0.001, 0.03)
+        built[1].step(0.06, 0.03)
+    result = found(run(*built))
+    assert (result.state, result.waited_for) == ("apart", ())
+    assert "rank 0 takes 31 ms per iteration, rank 1 90 ms" in result.reason
+
+
+def test_equal_by_chance_but_not_mirrored() -> None:
+    """Two ranks, equally long, but the one that waits for data does not make the other's step longer."""
+    built = [RankBuilder(number, 2) for number in range(2)]
+    for _ in range(60):
+        built[0].step(0.001, 0.09)
+        built[1].step(0.012, 0.089)
+    assert found(run(*built)).state == "apart"
+
+
+def test_too_little_is_unknown() -> None:
+    assert coupling(run(RankBuilder(0).step(0.1, 0.1)), Limits()) is None
+    assert found(run(*ranks(2, steps=3))).reason == "Both ranks did fewer than 8 steps lately"
+    built = ranks(2)
+    for row in built[1].rows["steps"]:
+        row["epoch"] = 7
+    assert found(run(*built)).reason == "the ranks have not done the same batches lately"
+
+
+def test_many_ranks() -> None:
+    """Four times as many ranks cost about four times as much, not sixteen times."""
+
+    def cost_s(window: RunWindow) -> float:
+        costs = []
+        for _ in range(3):
+            began = time.thread_time()
+            result = found(window)
+            costs.append(time.thread_time() - began)
+        assert result.waited_for == (7,)
+        return min(costs)
+
+    few, many = (run(*ranks(count, data={7: 0.05}, steps=40)) for count in (64, 256))
+    assert cost_s(many) < 8 * cost_s(few)

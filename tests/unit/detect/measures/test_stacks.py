@@ -1,0 +1,81 @@
+"""Whose frames they are, and what they wait for."""
+
+from __future__ import annotations
+
+import faulthandler
+import tempfile
+
+import pytest
+
+from loaderwatch.core.wire import StackDump
+from loaderwatch.detect.measures.stacks import (
+    collective,
+    compiling,
+    in_debugger,
+    main_frames,
+    threads,
+    user_frame,
+    waits_on_queue,
+)
+from tests.unit.detect import stacks
+
+
+def dump(text: str) -> StackDump:
+    return StackDump(rank=0, worker=-1, pid=1, taken_ns=1, text=text)
+
+
+def test_a_forked_workers_stack_is_cut_at_its_loop() -> None:
+    frames = main_frames(dump(stacks.WORKER))
+    assert [frame.function for frame in frames] == ["load_image", "__getitem__", "fetch", "fetch"]
+    assert str(user_frame(frames)) == "data.py:42 in load_image"
+
+
+def test_the_thread_that_runs_the_script_is_the_one_that_counts() -> None:
+    frames = main_frames(dump(stacks.MAIN_WAITS))
+    assert str(user_frame(frames)) == "train.py:40 in main"
+    assert not main_frames(None)
+    assert not main_frames(dump(""))
+
+
+def test_a_real_dump_is_read() -> None:
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+        file.seek(0)
+        text = file.read()
+    found = [frame.function for stack in threads(text) for frame in stack]
+    assert "test_a_real_dump_is_read" in found
+
+
+@pytest.mark.parametrize(
+    ("functions", "name"),
+    [
+        (("_engine_run_backward", "backward"), "backward"),
+        (
+            ("_distributed_broadcast_coalesced", "_sync_module_buffers", "_sync_buffers", "_pre_forward"),
+            "buffer sync",
+        ),
+        (("barrier", "wrapper"), "barrier"),
+        (("all_reduce", "wrapper"), "all_reduce"),
+        (("linear", "forward"), None),
+    ],
+)
+def test_collectives(functions: tuple[str, ...], name: str | None) -> None:
+    assert collective(main_frames(dump(stacks.main_in(*functions)))) == name
+
+
+def test_a_users_function_of_that_name_is_no_collective() -> None:
+    assert collective(main_frames(dump(stacks.main_in(user="backward")))) is None
+
+
+def test_people_at_work() -> None:
+    assert in_debugger(main_frames(dump(stacks.DEBUGGER)))
+    assert in_debugger(main_frames(dump(stacks.NOTEBOOK_IDLE)))
+    assert not in_debugger(main_frames(dump(stacks.NOTEBOOK_BUSY)))
+    assert not in_debugger(main_frames(dump(stacks.MAIN_WAITS)))
+
+
+def test_other_marks() -> None:
+    assert compiling(main_frames(dump(stacks.COMPILING)))
+    assert not compiling(main_frames(dump(stacks.MAIN_WAITS)))
+    assert waits_on_queue(main_frames(dump(stacks.QUEUE)))
+    assert not waits_on_queue(main_frames(dump(stacks.MAIN_WAITS)))

@@ -1,0 +1,172 @@
+"""Long steps: garbage collector, other work in the loop, new shapes. None of them is the loader."""
+
+from __future__ import annotations
+
+import pytest
+
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.slow_step.pauses import CODE
+from tests.unit.detect.build import RankBuilder, S, loader, run
+
+
+def begun(workers: int = 2, **fields: object) -> RankBuilder:
+    builder = RankBuilder(loaders=[loader(num_workers=workers, **fields)])
+    builder.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 50, first_wait_ns=S // 50)
+    return builder
+
+
+@pytest.mark.parametrize(("every", "pause", "step"), [(10, 0.4, 0.05), (25, 1.2, 0.03), (7, 0.25, 0.1)])
+def test_the_collector_is_named_by_its_own_clock(every: int, pause: float, step: float) -> None:
+    builder = begun()
+    for number in range(200):
+        long = number % every == every - 1
+        if long:
+            builder.rows["collections"].append(
+                {
+                    "rank": 0,
+                    "worker": -1,
+                    "request_ns": builder.now_ns + int(0.01 * S),
+                    "duration_ns": int(pause * S),
+                    "generation": 2,
+                }
+            )
+        builder.step(0.001, step + pause * long)
+    (finding,) = detect(run(builder))
+    assert (finding.scenario, finding.code) == ("S25", CODE)
+    share = pause / (pause + every * (step + 0.001))
+    assert finding.severity == ("critical" if share >= 0.3 else "warning")
+    assert "gc.freeze()" in finding.advice
+    values = {item.label: item.value for item in finding.evidence}
+    assert values["longest pause of the collector"] == pytest.approx(pause, abs=0.01)
+    assert finding.gain_ceiling_ratio == pytest.approx(share, abs=0.03)
+
+
+def test_pauses_of_a_worker_are_not_the_loops() -> None:
+    builder = begun()
+    for number in range(100):
+        builder.step(0.001, 0.05 + 0.5 * (number % 10 == 9))
+        builder.add("collections", worker=1, duration_ns=S // 2)
+    assert {finding.scenario for finding in detect(run(builder))} == {"S26"}
+
+
+def test_short_collections_are_no_finding() -> None:
+    builder = begun()
+    for _ in range(200):
+        builder.add("collections", worker=-1, duration_ns=S // 1000)
+        builder.step(0.001, 0.05)
+    assert detect(run(builder)) == []
+
+
+def test_collections_in_every_step_leave_no_spike_but_are_seen() -> None:
+    builder = begun()
+    for _ in range(200):
+        builder.rows["collections"].append(
+            {"rank": 0, "worker": -1, "request_ns": builder.now_ns + S // 100, "duration_ns": S // 20}
+        )
+        builder.step(0.001, 0.15)
+    (finding,) = detect(run(builder))
+    assert (finding.scenario, finding.severity) == ("S25", "critical")
+
+
+@pytest.mark.parametrize("every", [5, 20, 33])
+def test_work_in_the_loop_is_a_remark_with_its_rhythm(every: int) -> None:
+    builder = begun()
+    for number in range(200):
+        builder.step(0.001, 0.05 + 0.6 * (number % every == every - 1))
+    (finding,) = detect(run(builder))
+    assert (finding.scenario, finding.severity) == ("S26", "info")
+    assert f"every {every} steps" in finding.title
+    assert "the data loader is not the cause" in finding.title
+
+
+def test_a_rhythm_in_seconds() -> None:
+    builder = begun()
+    due = builder.now_ns
+    for number in range(900):
+        long = builder.now_ns >= due
+        if long:
+            due += 5 * S
+        builder.step(0.001, (0.05 if number % 3 else 0.06) + 0.8 * long)
+    (finding,) = detect(run(builder))
+    assert finding.scenario == "S26"
+    assert "every 5." in finding.title or "every 4.9" in finding.title
+
+
+def test_gradient_accumulation_is_not_even_a_remark() -> None:
+    builder = begun()
+    for number in range(200):
+        last = number % 8 == 7
+        builder.step(0.001, 0.03 + 0.4 * last, optimizer_steps=int(last))
+    assert detect(run(builder)) == []
+
+
+def test_the_first_steps_are_warm_up() -> None:
+    builder = begun(workers=0)
+    for number in range(60):
+        builder.step(0.001, 9.0 if number < 3 else 0.05)
+    assert detect(run(builder)) == []
+
+
+def shaped(sizes: list[int], long_s: float, *, workers: int) -> RankBuilder:
+    """Steps of batches of these sizes; a size never seen before takes long."""
+    builder = begun(workers=workers)
+    seen: set[int] = set(sizes[:5])
+    for number, size in enumerate(sizes):
+        worker = number % workers if workers else -1
+        builder.fetch(worker, 0.002, bytes=size)
+        builder.rows["fetches"][-1]["request_ns"] = builder.now_ns + 1
+        fields = {} if workers else {"awaited_worker": -(2**63)}
+        builder.step(0.003, 0.04 + (long_s if size not in seen else 0.0), **fields)
+        seen.add(size)
+    return builder
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_long_steps_with_new_shapes(workers: int) -> None:
+    sizes = [4096] * 20
+    for new in (5000, 6000, 7000, 8000):
+        sizes += [new, *[4096] * 9, new, 4096]
+    (finding,) = detect(run(shaped(sizes, 1.5, workers=workers)))
+    assert (finding.scenario, finding.severity) == ("S27", "critical")
+    assert "batches of a new size" in finding.title
+    assert "drop_last=True" in finding.advice
+
+
+def test_sizes_that_never_repeat_prove_nothing() -> None:
+    builder = begun(workers=1)
+    for number in range(120):
+        builder.fetch(0, 0.002, bytes=1000 + number)
+        builder.rows["fetches"][-1]["request_ns"] = builder.now_ns + 1
+        builder.step(0.003, 0.04 + 0.8 * (number % 15 == 14))
+    assert [finding.scenario for finding in detect(run(builder))] == ["S26"]
+
+
+def test_a_compiler_on_the_stack_is_proof_enough() -> None:
+    builder = begun()
+    compiler = 'Thread 0x1 (most recent call first):\n  File "/x/site-packages/torch/_dynamo/convert_frame.py", line 1 in _compile\n  File "/home/me/train.py", line 7 in <module>\n'
+    for number in range(60):
+        long = number in (20, 40)
+        if long:
+            builder.stack(-1, 100, compiler)
+            builder.stacks[-1] = type(builder.stacks[-1])(
+                rank=0, worker=-1, pid=100, taken_ns=builder.now_ns + 5 * S, text=compiler
+            )
+        builder.step(0.001, 0.05 + 8.0 * long)
+    (finding,) = detect(run(builder))
+    assert finding.scenario == "S27"
+    assert "train.py:7" in finding.cause
+    assert finding.stacks
+
+
+def test_one_rank_collects_and_the_others_wait_for_it() -> None:
+    ranks = [RankBuilder(rank, 2, loaders=[loader(num_workers=2)]) for rank in range(2)]
+    for number in range(120):
+        long = number % 12 == 11
+        for builder in ranks:
+            if long and builder.rank == 1:
+                builder.rows["collections"].append(
+                    {"rank": 1, "worker": -1, "request_ns": builder.now_ns + S // 100, "duration_ns": S}
+                )
+            builder.step(0.001, 0.05 + 1.0 * long)
+    (finding,) = detect(run(*ranks))
+    assert (finding.scenario, finding.rank) == ("S25", 1)
