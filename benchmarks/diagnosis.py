@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import repro
-from loaderwatch.server import recording
+from loaderwatch.server.recordings import recording
 from tests.scenarios.cases import CASES, Case
 from tests.scenarios.judge import Judgement, judge, waited_s
 from tests.scenarios.play import HANG_AFTER_S, Outcome, play_one, serve

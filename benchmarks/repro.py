@@ -20,7 +20,7 @@ from loaderwatch.detect.measures.pace import paces, recent
 from loaderwatch.detect.measures.statistics import ratio, total
 from loaderwatch.detect.text import cpu_count, duration, percent, rate
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.recording import Recording, windows
+from loaderwatch.server.recordings.recording import Recording, windows
 from tests.scenarios.cases import Case
 from tests.scenarios.play import HANG_AFTER_S, ROOT
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from benchmarks.client import Quantiles, quantiles
 from benchmarks.envelopes import INTERVAL_S, RUN, SECOND, streamers
-from loaderwatch.server import queries
+from loaderwatch.server.http import charts as queries
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store
 

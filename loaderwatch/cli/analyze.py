@@ -17,7 +17,7 @@ from loaderwatch.detect.text import count, folded_phrase
 
 if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
-    from loaderwatch.server.recording import Recording
+    from loaderwatch.server.recordings.recording import Recording
 
 _STACK_LINES = 12
 _WIDTH = 100
@@ -150,7 +150,7 @@ def _is_database(file: Path) -> bool:
 
 
 def _from_recording(file: Path, hang_after_s: float | None) -> _Analysis:
-    from loaderwatch.server.recording import load
+    from loaderwatch.server.recordings.recording import load
 
     recording = load(file)
     return _of_recording(recording, hang_after_s, f"{_named(recording)}, recorded in {file.name}")
@@ -160,7 +160,7 @@ def _of_recording(recording: Recording, hang_after_s: float | None, title: str) 
     import msgspec
 
     from loaderwatch.server.detector import detector
-    from loaderwatch.server.reanalysis import judge_recording
+    from loaderwatch.server.recordings.analysis import judge_recording
 
     limit_s = recording.hang_after_s if hang_after_s is None else hang_after_s
     findings, verdict = judge_recording(recording, detector(limit_s))
@@ -169,7 +169,7 @@ def _of_recording(recording: Recording, hang_after_s: float | None, title: str) 
 
 def _redacted(which: str, data_dir: Path | None, hang_after_s: float | None) -> _Analysis:
     from loaderwatch.cli.export import recording_of
-    from loaderwatch.server.recording import redacted
+    from loaderwatch.server.recordings.recording import redacted
 
     recording = redacted(recording_of(which, _SERVED_S, data_dir))
     return _of_recording(recording, hang_after_s, _named(recording))
@@ -185,10 +185,10 @@ def _from_files(runs_dir: Path, which: str, hang_after_s: float | None, attempt:
     import msgspec
 
     from loaderwatch.server.detector import detector
-    from loaderwatch.server.reanalysis import reanalyse
-    from loaderwatch.server.snapshots import stored_row
+    from loaderwatch.server.http.live_answers import stored_row
+    from loaderwatch.server.recordings.analysis import reanalyse
+    from loaderwatch.server.recordings.verdict_cache import attempt_verdict, stored_verdict
     from loaderwatch.server.store.duckdb import DuckDBStore
-    from loaderwatch.server.verdicts import attempt_verdict, stored_verdict
 
     store = DuckDBStore(runs_dir, read_only=True)
     try:

@@ -46,8 +46,8 @@ def audit_run(which: str, data_dir: Path | None) -> tuple[list[dict[str, Any]], 
 
 
 def _of_stored(runs_dir: Path, which: str) -> tuple[list[dict[str, Any]], str]:
-    from loaderwatch.server.replay import rebuild
-    from loaderwatch.server.snapshots import stored_row
+    from loaderwatch.server.http.live_answers import stored_row
+    from loaderwatch.server.recordings.replay import rebuild
     from loaderwatch.server.store.duckdb import DuckDBStore
 
     store = DuckDBStore(runs_dir, read_only=True)
@@ -60,7 +60,7 @@ def _of_stored(runs_dir: Path, which: str) -> tuple[list[dict[str, Any]], str]:
 
 
 def _of_recording(file: Path) -> tuple[list[dict[str, Any]], str]:
-    from loaderwatch.server.recording import load, windows
+    from loaderwatch.server.recordings.recording import load, windows
 
     recording = load(file)
     ((window, _),) = deque(windows(recording), maxlen=1)

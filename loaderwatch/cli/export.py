@@ -15,7 +15,7 @@ from loaderwatch.core.errors import LoaderwatchError
 
 if TYPE_CHECKING:
     from loaderwatch.cli.typing import Subparsers
-    from loaderwatch.server.recording import Recording
+    from loaderwatch.server.recordings.recording import Recording
 
 
 class CannotWrite(LoaderwatchError):
@@ -57,7 +57,7 @@ def prepare_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the file."""
-    from loaderwatch.server.recording import pack, redacted
+    from loaderwatch.server.recordings.recording import pack, redacted
 
     recording = recording_of(args.which, args.last, args.data_dir)
     packed = pack(redacted(recording) if args.redact else recording)
@@ -84,9 +84,9 @@ def recording_of(which: str, last_s: float, data_dir: Path | None) -> Recording:
 
     from loaderwatch.cli.analyze import NoSuchRun, pick
     from loaderwatch.cli.client import find_server
-    from loaderwatch.server.export import export
-    from loaderwatch.server.recording import load, unpack
-    from loaderwatch.server.snapshots import stored_row
+    from loaderwatch.server.http.live_answers import stored_row
+    from loaderwatch.server.recordings.export import export
+    from loaderwatch.server.recordings.recording import load, unpack
     from loaderwatch.server.store.duckdb import DuckDBStore
 
     file = Path(which).expanduser()

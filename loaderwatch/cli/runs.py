@@ -62,7 +62,7 @@ def known_runs(data_dir: Path | None) -> list[dict[str, Any]]:
     client = find_server(data_dir)
     if client is not None:
         return client.runs()
-    from loaderwatch.server.snapshots import stored_row
+    from loaderwatch.server.http.live_answers import stored_row
     from loaderwatch.server.store.duckdb import DuckDBStore
 
     if data_dir is not None and not data_dir.is_dir():

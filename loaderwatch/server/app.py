@@ -18,29 +18,30 @@ from starlette.responses import Response
 from loaderwatch import __version__
 from loaderwatch.core.clock import SteadyClock
 from loaderwatch.core.errors import LoaderwatchError, WireError
-from loaderwatch.server import api, download, identity, intake, read
-from loaderwatch.server.admission import Admission
-from loaderwatch.server.alerts import UnknownAlert
-from loaderwatch.server.answers import error_answer, json_answer
-from loaderwatch.server.auth import AllowedHosts, Keys, Tokens, allowed_hosts
+from loaderwatch.server.access.csp import headers
+from loaderwatch.server.access.quotas import Admission
+from loaderwatch.server.access.rate_limits import TooMany
+from loaderwatch.server.access.request_gate import Gate, too_many
+from loaderwatch.server.access.tokens import AllowedHosts, Keys, Tokens, allowed_hosts
+from loaderwatch.server.alerts.book import UnknownAlert
+from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.detector import detector
-from loaderwatch.server.events import Hub
-from loaderwatch.server.gate import Gate, too_many
+from loaderwatch.server.http import alerts, identity, recording, runs
+from loaderwatch.server.http import ingest as intake
+from loaderwatch.server.http.encoding import error_answer, json_answer
+from loaderwatch.server.http.events import Hub
+from loaderwatch.server.http.page import StaticFiles, find_plotly, find_web
 from loaderwatch.server.ingest import Busy, Ingest
-from loaderwatch.server.limits import TooMany
-from loaderwatch.server.live import LiveRun
-from loaderwatch.server.live_runs import LiveRuns, MakeLiveRun
-from loaderwatch.server.notify import Notifier
+from loaderwatch.server.live.run import LiveRun
+from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.options import ServeOptions
-from loaderwatch.server.orphans import watch_orphans
-from loaderwatch.server.policy import headers
-from loaderwatch.server.static import StaticFiles, find_plotly, find_web
+from loaderwatch.server.recordings.verdict_cache import Verdicts
+from loaderwatch.server.recovery import watch_orphans
 from loaderwatch.server.stay import Stay
 from loaderwatch.server.stay import router as stay_router
 from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, UnknownRun
-from loaderwatch.server.verdicts import Verdicts
 
 _log = logging.getLogger(__name__)
 
@@ -131,9 +132,9 @@ def create_app(
     app.state.parts = parts
     app.include_router(identity.router)
     app.include_router(intake.router)
-    app.include_router(read.router)
-    app.include_router(download.router)
-    app.include_router(api.router)
+    app.include_router(runs.router)
+    app.include_router(recording.router)
+    app.include_router(alerts.router)
     app.include_router(stay_router)
     app.add_middleware(
         Gate,

@@ -6,7 +6,7 @@ from functools import partial
 
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.limits import Limits
-from loaderwatch.server.live import Detector
+from loaderwatch.server.live.run import Detector
 
 
 def detector(hang_after_s: float | None) -> Detector:

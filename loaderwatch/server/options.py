@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from loaderwatch.core.config import DataDir
-from loaderwatch.server.auth import write_private
+from loaderwatch.server.access.tokens import write_private
 
 _log = logging.getLogger(__name__)
 

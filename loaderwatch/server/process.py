@@ -21,9 +21,9 @@ from loaderwatch.core.config import DEFAULT_PORT, is_loopback
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.lock import HELD_FILES_STAY, try_lock
 from loaderwatch.core.printable import log_to_stderr
+from loaderwatch.server.access.connection import uvicorn_options
+from loaderwatch.server.access.tokens import Tokens, load_tokens, write_private
 from loaderwatch.server.app import Parts, create_app
-from loaderwatch.server.auth import Tokens, load_tokens, write_private
-from loaderwatch.server.connection import uvicorn_options
 from loaderwatch.server.options import ServeOptions, remember
 from loaderwatch.server.tls import read_certificate
 

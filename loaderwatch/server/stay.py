@@ -12,8 +12,8 @@ import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from loaderwatch.server.answers import error_answer, json_answer
-from loaderwatch.server.auth import Access
+from loaderwatch.server.access.tokens import Access
+from loaderwatch.server.http.encoding import error_answer, json_answer
 from loaderwatch.server.store.protocol import UnknownRun
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from loaderwatch.server import recording
+from loaderwatch.server.recordings import recording
 from tests.browser.conftest import Watched
 from tests.browser.test_page import BIG
 from tests.fakes.page_server import PageServer

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from loaderwatch.cli import main
-from loaderwatch.server.auth import load_tokens
+from loaderwatch.server.access.tokens import load_tokens
 from loaderwatch.server.store.duckdb import DuckDBStore
 from tests.fakes.serving import Access, EventReader, ServeProcess, wait_until
 from tests.fakes.streaming import Streaming

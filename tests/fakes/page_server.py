@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from loaderwatch.server.policy import headers
+from loaderwatch.server.access.csp import headers
 from tests.fakes.page_data import HANG_STACK, MAIN_STACK, FakeRun, Json, make_runs
 
 WEB = Path(__file__).parents[2] / "web"

@@ -24,10 +24,10 @@ import uvicorn
 from loaderwatch.core.wire import Envelope, encode
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
+from loaderwatch.server.access.connection import Connection, uvicorn_options
+from loaderwatch.server.access.tokens import Tokens
 from loaderwatch.server.app import create_app
-from loaderwatch.server.auth import Tokens
-from loaderwatch.server.connection import Connection, uvicorn_options
-from loaderwatch.server.live import LiveRun
+from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.options import ServeOptions
 from tests.waiting import PATIENCE_S
 from tests.waiting import wait_until as wait_until  # as many tests know it

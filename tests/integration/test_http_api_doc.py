@@ -127,7 +127,7 @@ def test_the_summary_of_the_document_is_one(access: Access, sections: dict[tuple
 def test_every_status_of_an_error_is_named(repo_root: Path) -> None:
     used = {
         status
-        for path in (repo_root / "loaderwatch" / "server").glob("*.py")
+        for path in (repo_root / "loaderwatch" / "server").rglob("*.py")
         for status in re.findall(r"error_answer\(\s*(\d{3})", path.read_text())
     }
     assert {"400", "404", "413", "503"} <= used, "or they are written down in another way now"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from loaderwatch.server import recording
 from loaderwatch.server.detector import detector
-from loaderwatch.server.reanalysis import reanalyse_recording
+from loaderwatch.server.recordings import recording
+from loaderwatch.server.recordings.analysis import reanalyse_recording
 from tests.scenarios.cases import CASES
 from tests.scenarios.judge import judge
 

@@ -12,12 +12,13 @@ import pytest
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import Envelope, GpuInfo, Loss, StackDump
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server import queries, replay
+from loaderwatch.server.http import charts
+from loaderwatch.server.live.summary import summary_of
+from loaderwatch.server.live.window_builder import WindowBuilder
+from loaderwatch.server.recordings import replay
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import StoredRun, UnknownRun
 from loaderwatch.server.store.runfile import RunFile
-from loaderwatch.server.summary import summary_of
-from loaderwatch.server.windows import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
 
 SECONDS = 200
@@ -189,7 +190,7 @@ def test_the_summary_of_a_stored_run_is_its_last_live_one(store: DuckDBStore) ->
         live.add(each)
     store.append(envelopes)
     before = summary_of(live.window(), live.totals(), state="finished")
-    after = queries.stored_summary(store, "run-1")
+    after = charts.stored_summary(store, "run-1")
     for key in ("lost_s", "data_wait_ratio", "goodput_ratio", "compute_duty_ratio", "steps_per_s"):
         assert after.pop(key) == pytest.approx(before.pop(key)), key
     assert after == before

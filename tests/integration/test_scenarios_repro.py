@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import repro
-from loaderwatch.server import recording
+from loaderwatch.server.recordings import recording
 from tests.scenarios.cases import Case, in_group
 from tests.scenarios.judge import judge
 from tests.scenarios.play import play

@@ -16,7 +16,7 @@ import pytest
 
 from loaderwatch.core.wire import SpanInfo, StackDump, encode
 from loaderwatch.detect.finding import Evidence, Finding
-from loaderwatch.server import events
+from loaderwatch.server.http import events
 from tests.fakes.feed import SECOND, Feed
 from tests.fakes.serving import Access, EventReader, ScriptedDetector, ServeProcess, serving, wait_until
 from tests.fakes.streaming import end_streamers

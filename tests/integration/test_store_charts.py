@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.store import reads
+from loaderwatch.server.store import charts
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS, SOURCES, bucket_width_ns
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
@@ -150,8 +150,8 @@ LEVEL_LIMITS = {"rows": 10**9, "5 s": 2000, "60 s": 200, "600 s": 0}
 
 @pytest.fixture(params=LEVEL_LIMITS)
 def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(reads, "ROWS_LIMIT", LEVEL_LIMITS[request.param])
-    monkeypatch.setattr(reads, "ONE_KEY_FACTOR", 1)
+    monkeypatch.setattr(charts, "ROWS_LIMIT", LEVEL_LIMITS[request.param])
+    monkeypatch.setattr(charts, "ONE_KEY_FACTOR", 1)
     return str(request.param)
 
 
@@ -229,7 +229,7 @@ def test_totals_match_the_truth(filled: Filled, truth: Truth, rolled: bool) -> N
 def test_late_rows_reach_a_bucket_that_was_summed(
     store: DuckDBStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reads, "ROWS_LIMIT", 0)
+    monkeypatch.setattr(charts, "ROWS_LIMIT", 0)
 
     def mean(rank: int | None = None) -> list[float]:
         values: list[float] = store.series("run-1", "wait_s", rank, T0, T0 + 1200 * SECOND, 30).mean.tolist()
@@ -338,10 +338,10 @@ def test_every_metric_is_the_same_from_rows_and_rollups(
 ) -> None:
     ask = ("run-1", metric, 0, T0, T0 + 1300 * SECOND, 300)
     if level != "rows":
-        monkeypatch.setattr(reads, "_from_rows", None)  # rows are not read any more
+        monkeypatch.setattr(charts, "_from_rows", None)  # rows are not read any more
     rolled = two_stores[1].series(*ask)
     monkeypatch.undo()
-    monkeypatch.setattr(reads, "bucket_width_ns", lambda *_: rolled.bucket_ns)
+    monkeypatch.setattr(charts, "bucket_width_ns", lambda *_: rolled.bucket_ns)
     rows = two_stores[0].series(*ask)
     assert 0 < len(rows.t_ns) <= 300
     for one, other in (

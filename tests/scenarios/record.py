@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from loaderwatch.core import wire
-from loaderwatch.server.recording import Recording
+from loaderwatch.server.recordings.recording import Recording
 from tests.scenarios.play import HANG_AFTER_S, ROOT, Outcome
 
 MOST_S = 120.0

@@ -13,7 +13,7 @@ import msgspec
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import Envelope, Loss
 from loaderwatch.detect.window import Columns
-from loaderwatch.server.store import lists, reads
+from loaderwatch.server.store import charts, row_queries
 from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.files import RunFiles
 from loaderwatch.server.store.metrics import METRICS, SOURCES
@@ -193,7 +193,7 @@ class DuckDBStore:
                 if rank is not None and SOURCES[METRICS[names[0]].source].key == "host":
                     host = file.rank_hosts.get(rank)
                     keys = [] if host is None else [host]
-                read = reads.series(
+                read = charts.series(
                     snapshot, names, keys, start_ns, end_ns, bounds, points, known, file.open_waits()
                 )
                 found.update(zip(names, read, strict=True))
@@ -209,25 +209,25 @@ class DuckDBStore:
             by_host = SOURCES[METRICS[metric].source].key == "host"
             keys: dict[int, Any] = {r: host if by_host else r for r, host in rank_hosts.items()}
             bounds = (file.first_ns, file.newest_ns)
-            return reads.grid(snapshot, metric, keys, start_ns, end_ns, bounds, points, file.open_waits())
+            return charts.grid(snapshot, metric, keys, start_ns, end_ns, bounds, points, file.open_waits())
 
         return self._read(run_id, question)
 
     def epochs(self, run_id: str, rank: int | None) -> list[dict[str, Any]]:
         """Epochs, oldest first."""
-        return self._read(run_id, lambda s, _: lists.epochs(s, rank))
+        return self._read(run_id, lambda s, _: row_queries.epochs(s, rank))
 
     def fetches(self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int) -> Columns:
         """The newest ``limit`` fetches that overlap [start, end), ordered by time."""
-        return self._read(run_id, lambda s, _: lists.fetches(s, rank, start_ns, end_ns, limit))
+        return self._read(run_id, lambda s, _: row_queries.fetches(s, rank, start_ns, end_ns, limit))
 
     def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
         """The slowest sample of each index, slowest first."""
-        return self._read(run_id, lambda s, _: lists.slow_samples(s, rank, limit))
+        return self._read(run_id, lambda s, _: row_queries.slow_samples(s, rank, limit))
 
     def totals(self, run_id: str) -> dict[int, RankTotals]:
         """Sums over the whole run, by rank."""
-        return self._read(run_id, lambda s, file: lists.totals(s, (file.first_ns, file.newest_ns)))
+        return self._read(run_id, lambda s, file: row_queries.totals(s, (file.first_ns, file.newest_ns)))
 
     def losses(self, run_id: str) -> list[Loss]:
         """Records that were lost before they reached the store."""
@@ -238,12 +238,12 @@ class DuckDBStore:
 
     def scan(self, run_id: str, table: str, start_ns: int, end_ns: int) -> Columns:
         """Rows of a table with start <= time < end, ordered by time."""
-        return self._read(run_id, lambda s, _: lists.scan(s, table, start_ns, end_ns))
+        return self._read(run_id, lambda s, _: row_queries.scan(s, table, start_ns, end_ns))
 
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
         """What envelopes carried besides rows, ordered by time."""
         with self._files.open(run_id) as file, file.snapshot() as snapshot:
-            yield from lists.events(snapshot, start_ns, end_ns)
+            yield from row_queries.events(snapshot, start_ns, end_ns)
 
     def recall(self, run_id: str, reach_ns: int, attempt: int | None = None) -> Recall:
         """The last ``reach_ns`` of an attempt, of epochs all; the newest, for a server that begins where another stopped."""
@@ -252,7 +252,7 @@ class DuckDBStore:
             # DuckDB's snapshot is of its first query, not of its BEGIN: nothing is stored before that.
             with file.lock:
                 run, bounds = file.stored_run(), (file.first_ns, file.newest_ns)
-                sequences = lists.sequences(snapshot)
+                sequences = row_queries.sequences(snapshot)
             begin_ns, end_ns = run.span_of(attempt)
             whole = begin_ns == 0 and end_ns == _END_NS
             if end_ns != _END_NS:
@@ -260,11 +260,11 @@ class DuckDBStore:
             since_ns = max(begin_ns, run.last_seen_ns - reach_ns)
             return Recall(
                 run=run,
-                totals=lists.totals(snapshot, bounds, None if whole else (begin_ns, end_ns)),
+                totals=row_queries.totals(snapshot, bounds, None if whole else (begin_ns, end_ns)),
                 sequences=sequences,
-                events=list(lists.events(snapshot, since_ns, end_ns)),
+                events=list(row_queries.events(snapshot, since_ns, end_ns)),
                 tables={
-                    table: lists.scan(
+                    table: row_queries.scan(
                         snapshot,
                         table,
                         begin_ns if table in ("epoch_begins", "epoch_ends") else since_ns,
@@ -280,8 +280,8 @@ class DuckDBStore:
 def _as_it_ended(run: StoredRun, attempt: int, snapshot: duckdb.DuckDBPyConnection) -> StoredRun:
     """The run as it was when the next attempt began."""
     over = next(one for one in run.earlier if one.number == attempt)
-    processes, rank_hosts = lists.facts_before(snapshot, attempt + 1).before
-    seen_ns = lists.newest_event(snapshot, over.ended_ns) or over.ended_ns
+    processes, rank_hosts = row_queries.facts_before(snapshot, attempt + 1).before
+    seen_ns = row_queries.newest_event(snapshot, over.ended_ns) or over.ended_ns
     return msgspec.structs.replace(
         run,
         started_ns=over.began_ns,

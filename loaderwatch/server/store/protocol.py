@@ -34,7 +34,7 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run without reading its rows.
 
     ``state`` is what the processes last said: ``live``, ``finished`` or ``crashed``; whether a live one is lost is a
-    question of the clock, see ``loaderwatch.server.summary.state_now``.
+    question of the clock, see ``loaderwatch.server.live.summary.state_now``.
     """
 
     run_id: str

@@ -14,8 +14,8 @@ from fastapi import FastAPI
 from starlette.responses import Response
 
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.server import intake
 from loaderwatch.server.app import create_app
+from loaderwatch.server.http import ingest
 from loaderwatch.server.ingest import Busy
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.store.protocol import StoreError
@@ -106,18 +106,18 @@ def test_an_address_to_notify_is_checked_first(tmp_path: Path) -> None:
 def test_too_many_at_once_are_told_when_to_come_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "MAX_CONCURRENT", 0)
+    monkeypatch.setattr(ingest, "MAX_CONCURRENT", 0)
     with serving(tmp_path) as access, access.client(access.agent) as agent:
         answer = agent.post("/api/v1/ingest", content=b"x")
         assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) >= 1
         assert access.get("/runs") == []
-        monkeypatch.setattr(intake, "MAX_CONCURRENT", 10)
+        monkeypatch.setattr(ingest, "MAX_CONCURRENT", 10)
         assert access.send(Feed().envelope())["stored_seq"] == 1
 
 
 def test_too_many_bytes_at_once_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "MAX_READING_BYTES", 100)
+    monkeypatch.setattr(ingest, "MAX_READING_BYTES", 100)
     with serving(tmp_path) as access, access.client(access.agent) as agent:
         answer = agent.post("/api/v1/ingest", content=b"x" * 200)
         assert answer.status_code == 429

@@ -14,9 +14,9 @@ import pytest
 
 from loaderwatch.core.errors import WireError
 from loaderwatch.core.wire import MAX_RANKS, decode
-from loaderwatch.server import queries
-from loaderwatch.server.live import LiveRun
-from loaderwatch.server.replay import rebuild
+from loaderwatch.server.http import charts
+from loaderwatch.server.live.run import LiveRun
+from loaderwatch.server.recordings.replay import rebuild
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS
 from tests.fakes.hostile import full_envelope
@@ -97,11 +97,11 @@ def use(store: DuckDBStore, payload: bytes) -> bool:
     store.tidy()
     run = envelope.run_id
     for metric in METRICS:
-        queries.several_series(store, run, [metric], None, None, None, 50)
-    queries.heatmap(store, run, "data_wait_ratio", None, None, 50)
-    queries.epochs(store, run, None)
-    queries.fetches(store, run, 0, None, None, 100)
-    queries.slow_samples(store, run, None, 10)
+        charts.several_series(store, run, [metric], None, None, None, 50)
+    charts.heatmap(store, run, "data_wait_ratio", None, None, 50)
+    charts.epochs(store, run, None)
+    charts.fetches(store, run, 0, None, None, 100)
+    charts.slow_samples(store, run, None, 10)
     rebuild(store, run).window()
     return True
 

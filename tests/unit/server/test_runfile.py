@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from loaderwatch.core.clock import wall_ns
+from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.store import files, runfile
 from loaderwatch.server.store.files import RunFiles
 from loaderwatch.server.store.runfile import RunFile
-from loaderwatch.server.summary import state_now
 from tests.fakes.runs import T0, envelope, steps
 
 

@@ -11,8 +11,8 @@ from loaderwatch.advise.whatif import what_if
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.slow_step.pauses import find_pauses
-from loaderwatch.server.summary import summary_of
-from loaderwatch.server.windows import RunTotals
+from loaderwatch.server.live.summary import summary_of
+from loaderwatch.server.live.window_builder import RunTotals
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
 MODEL_S = 0.002

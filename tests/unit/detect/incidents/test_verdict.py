@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.incidents.verdict import verdict
-from loaderwatch.server.summary import summary_of
-from loaderwatch.server.verdicts import verdict_of_ended
-from loaderwatch.server.windows import RunTotals
+from loaderwatch.server.live.summary import summary_of
+from loaderwatch.server.live.window_builder import RunTotals
+from loaderwatch.server.recordings.verdict_cache import verdict_of_ended
 from tests.unit.detect import stacks
 from tests.unit.detect.build import T0, RankBuilder, S, run
 

@@ -1,0 +1,267 @@
+"""The gate every request passes: Host, Origin, token or cookie, and the headers every answer carries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import parse_qs, urlencode
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from loaderwatch.core.trust import IDENTITY_PATH
+from loaderwatch.server.access.csp import headers as page_headers
+from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, caller_of
+from loaderwatch.server.access.sign_in import sign_in_page
+from loaderwatch.server.access.tokens import Access, AllowedHosts, Keys, same_origin
+from loaderwatch.server.http.encoding import error_answer
+from loaderwatch.server.stay import SERVER_PATH
+
+_OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/login", IDENTITY_PATH})
+_COOKIE_SECONDS: Final = 30 * 86400
+_LOGIN_BYTES: Final = 4096
+ACCESS_KEY: Final = "loaderwatch.access"
+"""What the caller of a request may do, in its scope."""
+QUESTIONS_AT_ONCE: Final = (
+    8  # of one address; a browser asks six things at once, and the server has 40 threads
+)
+QUESTIONS_WAITING: Final = 100
+
+
+class Gate:
+    """ASGI middleware in front of every route; what no rule here names is closed.
+
+    Reading takes ``Access.VIEW``, sending ``Access.INGEST``, any other request ``Access.CHANGE``.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        keys: Keys,
+        hosts: AllowedHosts,
+        port: int,
+        open_to_all: bool = False,
+        public_url: str | None = None,
+        headers: tuple[tuple[str, str], ...] | None = None,
+        seen: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``headers`` go with every answer; ``seen`` is told of every request of somebody who may be here. ``open_to_all`` asks for no token; Host and Origin are checked all the same."""
+        self._app = app
+        self._keys = keys
+        self._open_to_all = open_to_all
+        self._headers = page_headers() if headers is None else headers
+        self._hosts = hosts
+        # A browser sends the cookies of every port of a host; the port in the name keeps two servers apart.
+        self._cookie_name = f"loaderwatch_{port}"
+        scheme, _, name = (public_url or "").partition("://")
+        self._seen = seen
+        self._https_host = name.partition("/")[0].lower() if scheme == "https" else None
+        self._guesses = Guesses()
+        self._turns = Turns(QUESTIONS_AT_ONCE, QUESTIONS_WAITING)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request through or answer it here."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return  # no websockets here
+
+        path: str = scope["path"]
+        api = path.startswith("/api/")
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers:
+                    headers[name] = value
+                if api:
+                    headers["cache-control"] = "no-store"
+            await send(message)
+
+        request = Request(scope, receive)
+        answer = self._refusal(request, path)
+        access = Access.ALL
+        if answer is None and not self._open_to_all:
+            answer, access = await self._entrance(request, path)
+        if answer is not None:
+            await answer(scope, receive, send_with_headers)
+            return
+        scope[ACCESS_KEY] = access
+        if path not in _OPEN_PATHS and path != SERVER_PATH:
+            self._seen()
+        if request.method != "GET" or not (api or path == "/metrics") or path.endswith("/events"):
+            await self._app(scope, receive, send_with_headers)
+            return
+        try:
+            async with self._turns.turn(_caller(request)):
+                await self._app(scope, receive, send_with_headers)
+        except TooMany as many:
+            await too_many(many)(scope, receive, send_with_headers)
+
+    def _refusal(self, request: Request, path: str) -> Response | None:
+        headers = request.headers
+        host = headers.get("host", "")
+        if not self._hosts.allows(host):
+            return error_answer(
+                403,
+                f"this server does not answer to the name {host[:100]!r}; start it with --allow-host NAME",
+                "host",
+            )
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # A proxy in front of us may read the one and we the other: whose request is what follows?
+            answer = error_answer(400, "a body has one length: Content-Length or Transfer-Encoding", "(body)")
+            answer.headers["connection"] = "close"
+            return answer
+        guarded = request.method not in ("GET", "HEAD") or path.endswith("/events")
+        if guarded and not same_origin(
+            headers.get("origin"), headers.get("sec-fetch-site"), host, secure=self._is_secure(request)
+        ):
+            return error_answer(403, "this request comes from another site's page", "origin")
+        return None
+
+    def _is_secure(self, request: Request) -> bool:
+        """Whether the browser speaks TLS, with us or with the gate that ``--public-url`` names; headers are not asked."""
+        host = request.headers.get("host", "").strip().lower()
+        return request.url.scheme == "https" or (self._https_host is not None and host == self._https_host)
+
+    async def _entrance(self, request: Request, path: str) -> tuple[Response | None, Access]:
+        if path == "/login" or (path == "/" and request.method == "POST"):
+            return await self._login(request), Access.NOTHING
+        if path in _OPEN_PATHS:
+            return None, Access.NOTHING
+        if path == "/" and request.method == "GET" and "token" in request.query_params:
+            return self._opened_with_token(request), Access.NOTHING
+        try:
+            access = self._access(request)
+        except TooMany as many:
+            return too_many(many), Access.NOTHING
+        needed, which = _needed(request.method, path)
+        if needed in access:
+            return None, access
+        if access is not Access.NOTHING:
+            error = f"this token may not do that; use {which} token"
+            return error_answer(403, error, "authorization"), access
+        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+            return sign_in_page(here=path == "/"), access
+        answer = error_answer(
+            401,
+            "no token, or one this server does not know; send Authorization: Bearer TOKEN",
+            "authorization",
+        )
+        answer.headers["www-authenticate"] = "Bearer"
+        return answer, access
+
+    def _access(self, request: Request) -> Access:
+        authorization = request.headers.get("authorization")
+        if authorization is not None:
+            scheme, _, token = authorization.partition(" ")
+            return self._shown(request, token.strip()) if scheme.lower() == "bearer" else Access.NOTHING
+        header = request.headers.get("cookie")
+        tokens = self._keys.tokens
+        if header is None or tokens is None:
+            return Access.NOTHING
+        try:
+            morsel = SimpleCookie(header).get(self._cookie(request))
+        except CookieError:
+            return Access.NOTHING
+        return Access.NOTHING if morsel is None else tokens.cookie_access(morsel.value)
+
+    def _shown(self, request: Request, token: str) -> Access:
+        """What a token opens.
+
+        Raises:
+            TooMany: this caller showed too many wrong ones.
+        """
+        tokens = self._keys.tokens
+        if not token or tokens is None:
+            return Access.NOTHING
+        caller = _caller(request)
+        wait_s = self._guesses.wait_s(caller, token)
+        if wait_s > 0:
+            raise TooMany(f"too many wrong tokens from {caller}", max(1.0, math.ceil(wait_s)))
+        access = tokens.access(token)
+        self._guesses.note(caller, token, right=access is not Access.NOTHING)
+        return access
+
+    def _opened_with_token(self, request: Request) -> Response:
+        rest = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
+        where = "/" + ("?" + urlencode(rest) if rest else "")
+        return self._sign_in(
+            request,
+            request.query_params["token"],
+            where,
+            "This address holds a token that this server does not know.",
+        )
+
+    async def _login(self, request: Request) -> Response:
+        if request.method in ("GET", "HEAD"):
+            return sign_in_page()
+        if request.method != "POST":
+            return error_answer(405, "send POST")
+        body = bytearray()
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _LOGIN_BYTES:
+                    return error_answer(413, f"at most {_LOGIN_BYTES} bytes are accepted", "(body)")
+        except ClientDisconnect:
+            return Response(status_code=400)
+        try:
+            fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
+        except ValueError:
+            fields = {}
+        token = fields.get("token", [""])[0].strip()
+        return self._sign_in(request, token, "/", "This server does not know that token.")
+
+    def _sign_in(self, request: Request, token: str, where: str, problem: str) -> Response:
+        try:
+            access = self._shown(request, token)
+        except TooMany as many:
+            page = sign_in_page(f"{many}.".capitalize(), 429)
+            page.headers["retry-after"] = str(round(many.retry_after_s))
+            return page
+        tokens = self._keys.tokens
+        if Access.VIEW not in access or tokens is None:
+            return sign_in_page(problem)
+        answer = RedirectResponse(where, status_code=303)
+        # Lax, so that a link in a chat message or e-mail finds the person still signed in. What changes anything is
+        # guarded by Origin and Sec-Fetch-Site, and a GET changes nothing.
+        answer.set_cookie(
+            self._cookie(request),
+            tokens.cookie_for(token),
+            max_age=_COOKIE_SECONDS,
+            httponly=True,
+            samesite="lax",
+            secure=self._is_secure(request),
+            path="/",
+        )
+        answer.headers["cache-control"] = "no-store"
+        return answer
+
+    def _cookie(self, request: Request) -> str:
+        """The prefix makes browsers refuse a cookie of that name that another host's page or plain http would set."""
+        return f"__Host-{self._cookie_name}" if self._is_secure(request) else self._cookie_name
+
+
+def too_many(many: TooMany) -> Response:
+    """The answer to a caller who asks for more than its share."""
+    answer = error_answer(429, str(many))
+    answer.headers["retry-after"] = str(max(1, math.ceil(many.retry_after_s)))
+    return answer
+
+
+def _needed(method: str, path: str) -> tuple[Access, str]:
+    if path == "/api/v1/ingest":
+        return Access.INGEST, "an agent"
+    if method in ("GET", "HEAD"):
+        return Access.VIEW, "a viewer"
+    return Access.CHANGE, "the owner's"
+
+
+def _caller(request: Request) -> str:
+    return caller_of(request.client.host if request.client else None)

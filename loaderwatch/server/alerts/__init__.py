@@ -1,0 +1,1 @@
+"""Findings as people are told of them, here and outside the page."""

@@ -1,0 +1,155 @@
+"""What people outside the page read: notices in the job's terminal, messages, and verdicts about silence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from loaderwatch.core.printable import one_line
+from loaderwatch.detect.finding import SEVERITIES, Finding
+from loaderwatch.detect.incidents.folding import warned_s
+from loaderwatch.detect.measures.stacks import main_frames, user_frame
+from loaderwatch.detect.text import duration, folded_phrase
+from loaderwatch.server.alerts.book import Alert, Announcement
+from loaderwatch.server.alerts.notify import Kind, Message
+
+_NOTICE_LENGTH: Final = 400
+_TELLING_LENGTH: Final = 80
+
+
+def run_link(base_url: str, run_id: str, rank: int | None = None) -> str:
+    """The page's address of a run, or of one rank of it."""
+    link = f"{base_url}/#/runs/{quote(run_id)}"
+    return link if rank is None else f"{link}/ranks/{rank}"
+
+
+def notice(announcement: Announcement, run_id: str, base_url: str) -> str:
+    """One line for the job's stderr."""
+    alert = announcement.alert
+    finding = alert.finding
+    if announcement.died:
+        text = f"ended with the training process after {_lasted(alert)}: {finding.title}"
+    elif announcement.resolved:
+        text = f"resolved after {_lasted(alert)}: {finding.title}"
+    else:
+        text = f"{finding.title.rstrip('.')}{_stuck_at(finding)}{_warned(finding)} — {_beginning(finding.advice)}"
+    return f"loaderwatch: [{finding.code}] {_one_line(text)} — {run_link(base_url, run_id, finding.rank)}"
+
+
+def message(announcement: Announcement, run_id: str, run_name: str, base_url: str) -> Message:
+    """The same for chat and e-mail."""
+    alert = announcement.alert
+    finding = alert.finding
+    link = run_link(base_url, run_id, finding.rank)
+    if announcement.died:
+        return Message(
+            "warning",
+            f"Ended with the training process: {finding.title} ({run_name})",
+            f"It lasted {_lasted(alert)}, until the process died.{_lost(finding)}\n\n{link}",
+        )
+    if announcement.resolved:
+        return Message(
+            "resolved",
+            f"Resolved: {finding.title} ({run_name})",
+            f"It lasted {_lasted(alert)}.{_lost(finding)}\n\n{link}",
+        )
+    parts = [
+        finding.title,
+        f"Cause: {finding.cause}",
+        f"What to do: {finding.advice}",
+        "\n".join(folded_phrase(folded.title, folded.warned_s) for folded in finding.folded),
+        _where(finding),
+        link,
+    ]
+    kind: Kind = "critical" if finding.severity == "critical" else "warning"
+    return Message(kind, f"{finding.title} ({run_name})", "\n\n".join(part for part in parts if part))
+
+
+def lost_verdict(silent_s: float) -> dict[str, Any]:
+    """For a run whose streamer stopped talking: that says nothing about the training."""
+    return {
+        "severity": "info",
+        "title": f"No news for {duration(silent_s)}: the streamer or the network stopped; training may well go on.",
+        "advice": (
+            "Check that the host is up and can reach this server. What was recorded meanwhile waits on its disk "
+            "and is shown when the connection is back."
+        ),
+        "finding_id": None,
+    }
+
+
+def refused_verdict(reason: str) -> dict[str, Any]:
+    """For a run whose envelopes come and cannot be stored."""
+    return {
+        "severity": "critical",
+        "title": "This server cannot store what the run sends; training goes on, and what you see here stands still.",
+        "advice": (
+            f"The reason: {reason}. Free some space there, or make it writable; nothing needs to be restarted. What comes "
+            "meanwhile waits on the run's hosts and is shown afterwards."
+        ),
+        "finding_id": None,
+    }
+
+
+def ended_verdict(state: str, alerts: Sequence[Alert]) -> dict[str, Any] | None:
+    """For a run that is over: what cost it most. None when nothing did, or when it crashed, which is said instead."""
+    paging = [alert for alert in alerts if alert.pages]
+    if state != "finished" or not paging:
+        return None
+    worst = max(paging, key=lambda a: (SEVERITIES[a.finding.severity], a.finding.lost_s or 0.0))
+    return {
+        "severity": worst.finding.severity,
+        "title": f"Finished. While it ran: {worst.finding.title}",
+        "advice": worst.finding.advice,
+        "finding_id": worst.id,
+    }
+
+
+def _warned(finding: Finding) -> str:
+    before_s = warned_s(finding)
+    return "" if before_s is None else f" (warned {duration(before_s)} before)"
+
+
+def _where(finding: Finding) -> str:
+    known = (
+        ("rank", finding.rank),
+        ("host", finding.host),
+        ("worker", finding.worker),
+        ("pid", finding.pid),
+        ("sample", ", ".join(map(str, finding.sample_indices)) or None),
+    )
+    return ", ".join(f"{name} {value}" for name, value in known if value is not None)
+
+
+def _lost(finding: Finding) -> str:
+    return "" if not finding.lost_s else f" Training time lost: {duration(finding.lost_s)}."
+
+
+def _lasted(alert: Alert) -> str:
+    ended_ns = alert.finding.ended_ns or alert.closed_ns or alert.updated_ns
+    return duration(max(0.0, (ended_ns - alert.finding.began_ns) / 1e9))
+
+
+def _stuck_at(finding: Finding) -> str:
+    """Of a hang the line of the user's own code: who reads the terminal has the script open."""
+    if finding.code != "hung":
+        return ""
+    frames = (user_frame(main_frames(stack)) for stack in finding.stacks)
+    where = next((str(frame) for frame in frames if frame is not None), None)
+    return "" if where is None or where in finding.title else f", stuck at {where}"
+
+
+def _beginning(advice: str) -> str:
+    """As many sentences as say something: the first alone may be "Mend rank 1 on vm"."""
+    first, *others = advice.split(". ")
+    for sentence in others:
+        if len(first) >= _TELLING_LENGTH:
+            break
+        first = f"{first}. {sentence}"
+    return first.rstrip(".")
+
+
+def _one_line(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _NOTICE_LENGTH else line[: _NOTICE_LENGTH - 1] + "…"

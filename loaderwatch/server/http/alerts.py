@@ -1,0 +1,95 @@
+"""Alerts: acknowledge, silence; and the live events and Prometheus text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+
+from loaderwatch.server.access.rate_limits import TooMany, caller_of
+from loaderwatch.server.access.request_gate import ACCESS_KEY
+from loaderwatch.server.access.tokens import Access
+from loaderwatch.server.alerts.book import MAX_SILENCE_S, Alert, AlertBook, run_of
+from loaderwatch.server.http import live_answers
+from loaderwatch.server.http import prometheus as metrics
+from loaderwatch.server.http.encoding import json_answer
+from loaderwatch.server.http.parameters import ParameterError, finite_number
+
+if TYPE_CHECKING:
+    from loaderwatch.server.app import Parts
+
+_MAX_BODY = 4096
+
+router = APIRouter()
+
+
+@router.post("/api/v1/alerts/{id}/ack")
+async def acknowledge(request: Request, id: str) -> Response:
+    """Somebody is on it."""
+    parts: Parts = request.app.state.parts
+
+    def action(book: AlertBook) -> Alert:
+        return book.acknowledge(id, time.time_ns())
+
+    return await _change(parts, id, action)
+
+
+@router.post("/api/v1/alerts/{id}/silence")
+async def silence(request: Request, id: str) -> Response:
+    """Say nothing of this cause for a while."""
+    parts: Parts = request.app.state.parts
+    seconds = finite_number(await _json_body(request), "seconds", 1, MAX_SILENCE_S)
+
+    def action(book: AlertBook) -> Alert:
+        return book.silence(id, seconds, time.time_ns())
+
+    return await _change(parts, id, action)
+
+
+@router.get("/api/v1/runs/{run}/events")
+async def events(request: Request, run: str) -> Response:
+    """Server-sent events: a snapshot, then changes."""
+    parts: Parts = request.app.state.parts
+    caller = caller_of(request.client.host if request.client else None)
+    if parts.hub.is_full(caller):
+        raise TooMany(f"{parts.hub.clients} pages follow runs here already; close one", 5.0)
+    parts.hub.publish(run, await live_answers.run_state(parts, run))
+    may_change = Access.CHANGE in request.scope[ACCESS_KEY]
+    return StreamingResponse(
+        parts.hub.stream(run, request.headers.get("last-event-id"), caller=caller, may_change=may_change),
+        media_type="text/event-stream",
+        headers={"x-accel-buffering": "no"},
+    )
+
+
+@router.get("/metrics")
+def prometheus(request: Request) -> Response:
+    """Prometheus text."""
+    parts: Parts = request.app.state.parts
+    return Response(metrics.text(parts), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _change(parts: Parts, id: str, action: Callable[[AlertBook], Alert]) -> Response:
+    alert = await run_in_threadpool(live_answers.change_alert, parts, id, action)
+    run_id = run_of(id)
+    await parts.live.refresh(run_id)
+    if parts.hub.is_followed(run_id):
+        parts.hub.publish(run_id, await live_answers.run_state(parts, run_id))
+    return json_answer(alert)
+
+
+async def _json_body(request: Request) -> Any:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_BODY:
+            raise ParameterError("(body)", f"at most {_MAX_BODY} bytes are accepted")
+    try:
+        return msgspec.json.decode(body or b"null")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ParameterError("(body)", f"not JSON: {error}") from error

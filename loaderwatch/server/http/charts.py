@@ -1,0 +1,265 @@
+"""Answers of the HTTP API that come from the store, in exactly the shapes of docs/http-api.md.
+
+Times in and out are UTC seconds. A value that cannot be used raises ValueError naming it; an unknown run UnknownRun.
+Blocking: call them in a thread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
+from loaderwatch.server.live.summary import state_now, summary_of
+from loaderwatch.server.recordings.replay import rebuild
+from loaderwatch.server.store.metrics import METRICS, SECOND_NS
+from loaderwatch.server.store.protocol import Series, Store
+
+DEFAULT_POINTS: Final = 300
+MAX_POINTS: Final = 2000
+MAX_METRICS: Final = 16
+MAX_LIMIT: Final = 20_000
+MAX_SECONDS: Final = 4e9
+
+
+def series(
+    store: Store,
+    run_id: str,
+    metric: str,
+    rank: int | None = None,
+    start: float | None = None,
+    end: float | None = None,
+    points: int = DEFAULT_POINTS,
+) -> dict[str, Any]:
+    """``GET /runs/{run}/series``: every bucket of the range is there, ``None`` where it is empty."""
+    return several_series(store, run_id, [metric], rank, start, end, points)[0]
+
+
+def several_series(
+    store: Store,
+    run_id: str,
+    metrics: Sequence[str],
+    rank: int | None = None,
+    start: float | None = None,
+    end: float | None = None,
+    points: int = DEFAULT_POINTS,
+    attempt: int | None = None,
+) -> list[dict[str, Any]]:
+    """The same of several metrics, in their order."""
+    _check_count("metric", len(metrics), 1, MAX_METRICS)
+    for metric in metrics:
+        _check_metric(metric)
+    _check_count("points", points, 2, MAX_POINTS)
+    start_ns, end_ns = _range(store, run_id, start, end, attempt)
+    found = store.several_series(run_id, metrics, rank, start_ns, end_ns, points)
+    return [
+        _series_shape(metric, rank, each, start_ns, end_ns)
+        for metric, each in zip(metrics, found, strict=True)
+    ]
+
+
+def _series_shape(metric: str, rank: int | None, found: Series, start_ns: int, end_ns: int) -> dict[str, Any]:
+    width = found.bucket_ns
+    begin = start_ns // width * width
+    times = np.arange(begin, -(-end_ns // width) * width, width, dtype=np.int64)
+    at = (found.t_ns - begin) // width
+    return {
+        "metric": metric,
+        "rank": rank,
+        "bucket_s": width / SECOND_NS,
+        "t": (times / SECOND_NS).tolist(),
+        "min": _spread(len(times), at, found.low),
+        "mean": _spread(len(times), at, found.mean),
+        "max": _spread(len(times), at, found.high),
+    }
+
+
+def heatmap(
+    store: Store,
+    run_id: str,
+    metric: str,
+    start: float | None = None,
+    end: float | None = None,
+    points: int = DEFAULT_POINTS,
+    attempt: int | None = None,
+) -> dict[str, Any]:
+    """``GET /runs/{run}/heatmap``; with very many ranks there are fewer buckets than asked for."""
+    _check_metric(metric)
+    _check_count("points", points, 2, MAX_POINTS)
+    start_ns, end_ns = _range(store, run_id, start, end, attempt)
+    grid = store.grid(run_id, metric, start_ns, end_ns, points)
+    return {
+        "metric": metric,
+        "bucket_s": grid.bucket_ns / SECOND_NS,
+        "ranks": grid.ranks.tolist(),
+        "t": (grid.t_ns / SECOND_NS).tolist(),
+        "values": _or_none(grid.values),
+    }
+
+
+def epochs(
+    store: Store, run_id: str, rank: int | None = None, attempt: int | None = None
+) -> list[dict[str, Any]]:
+    """``GET /runs/{run}/epochs``."""
+    begin_ns, end_ns = store.run(run_id).span_of(attempt)
+    return [
+        {
+            "rank": row["rank"],
+            "loader": row["loader"],
+            "epoch": row["epoch"],
+            "began_at": _seconds(row["request_ns"]),
+            "iter_s": _seconds(row["iter_ns"]),
+            "sampler_s": _seconds(row["sampler_ns"]),
+            "first_wait_s": _seconds(row["first_wait_ns"]),
+            "iter_kind": _name(IterKind, row["iter_kind"]),
+            "workers": row["workers"],
+            "drained": row["drained"],
+            "gap_s": _seconds(row["gap_ns"]),
+            "ended_at": _seconds(row["end_ns"]),
+            "teardown_s": _seconds(row["teardown_ns"]),
+            "batches": row["batches"],
+            "ended_by": _name(EndedBy, row["ended_by"]),
+        }
+        for row in store.epochs(run_id, rank)
+        if begin_ns <= (row["request_ns"] or 0) < end_ns
+    ]
+
+
+def fetches(
+    store: Store,
+    run_id: str,
+    rank: int,
+    start: float | None = None,
+    end: float | None = None,
+    limit: int = 2000,
+) -> dict[str, Any]:
+    """``GET /runs/{run}/fetches``."""
+    _check_count("limit", limit, 1, MAX_LIMIT)
+    start_ns, end_ns = _range(store, run_id, start, end)
+    rows = store.fetches(run_id, rank, start_ns, end_ns, limit)
+    return {
+        "loader": _or_none(rows["loader"]),
+        "worker": _or_none(rows["worker"]),
+        "began_at": _seconds_column(rows["request_ns"]),
+        "fetch_s": _seconds_column(rows["fetch_ns"]),
+        "collate_s": _seconds_column(rows["collate_ns"]),
+        "cpu_s": _seconds_column(rows["cpu_ns"]),
+        "samples": _or_none(rows["samples"]),
+        "slow_index": _or_none(rows["slow_index"]),
+        "slow_s": _seconds_column(rows["slow_ns"]),
+        "bytes": _or_none(rows["bytes"]),
+    }
+
+
+def slow_samples(store: Store, run_id: str, rank: int | None = None, limit: int = 20) -> list[dict[str, Any]]:
+    """``GET /runs/{run}/slow-samples``."""
+    _check_count("limit", limit, 1, MAX_LIMIT)
+    return [
+        {
+            "rank": row["rank"],
+            "loader": row["loader"],
+            "worker": row["worker"],
+            "index": row["slow_index"],
+            "slow_s": _seconds(row["slow_ns"]),
+            "fetch_s": _seconds(row["fetch_ns"]),
+            "at": _seconds(row["request_ns"]),
+        }
+        for row in store.slow_samples(run_id, rank, limit)
+    ]
+
+
+def stored_summary(
+    store: Store,
+    run_id: str,
+    verdict: dict[str, Any] | None = None,
+    costs_s: Iterable[float | None] = (),
+    attempt: int | None = None,
+) -> dict[str, Any]:
+    """``GET /runs/{run}/summary`` of a run that is not live, or of an earlier attempt: its last half minute, rebuilt, and its totals."""
+    run = store.run(run_id)
+    builder = rebuild(store, run_id, attempt)
+    window = builder.window()
+    over = next((one for one in run.earlier if one.number == attempt), None)
+    return summary_of(
+        window,
+        builder.totals(),
+        state=state_now(run, wall_ns()) if over is None else over.state,
+        verdict=verdict,
+        costs_s=costs_s,
+        last_seen_ns=run.last_seen_ns if over is None else window.now_ns,
+        earlier=run.earlier,
+    )
+
+
+# -- checks
+
+
+def _check_metric(metric: str) -> None:
+    if metric not in METRICS:
+        raise ValueError(f"metric is {metric[:80]!r}; use one of {', '.join(sorted(METRICS))}")
+
+
+def _check_count(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value}; use {least} to {most}")
+
+
+def _range(
+    store: Store, run_id: str, start: float | None, end: float | None, attempt: int | None = None
+) -> tuple[int, int]:
+    """What is asked for; where that is open, the attempt begins or ends there."""
+    for name, value in (("start", start), ("end", end)):
+        if value is not None and not (math.isfinite(value) and 0 <= value <= MAX_SECONDS):
+            raise ValueError(f"{name} is {value}; use UTC seconds")
+    first_ns, last_ns = store.bounds(run_id)
+    began_ns, ended_ns = store.run(run_id).span_of(attempt)
+    first_ns, last_ns = max(first_ns, began_ns), min(last_ns, ended_ns - 1)
+    start_ns = first_ns if start is None else int(start * 1e9)
+    end_ns = last_ns + 1 if end is None else int(end * 1e9)
+    if start is not None and end is not None and end <= start:
+        raise ValueError(f"end is {end}; use a time after start, which is {start}")
+    return start_ns, max(end_ns, start_ns + 1)
+
+
+# -- shapes
+
+
+def _spread(length: int, at: NDArray[np.int64], values: NDArray[np.float64]) -> list[float | None]:
+    row = np.full(length, np.nan)
+    fits = (at >= 0) & (at < length)
+    row[at[fits]] = values[fits]
+    result: list[float | None] = _or_none(row)
+    return result
+
+
+def _or_none(values: NDArray[Any]) -> list[Any]:
+    missing = values == UNKNOWN if values.dtype.kind == "i" else ~np.isfinite(values)
+    if not missing.any():
+        plain: list[Any] = values.tolist()
+        return plain
+    boxed = values.astype(object)
+    boxed[missing] = None
+    result: list[Any] = boxed.tolist()
+    return result
+
+
+def _seconds_column(values: NDArray[np.int64]) -> list[float | None]:
+    return _or_none(np.where(values == UNKNOWN, np.nan, values / 1e9))
+
+
+def _seconds(value: int | None) -> float | None:
+    return None if value is None else value / 1e9
+
+
+def _name(kind: type[IterKind] | type[EndedBy], value: int | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return kind(value).name.lower()
+    except ValueError:
+        return None  # a newer agent's code

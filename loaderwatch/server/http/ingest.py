@@ -1,0 +1,102 @@
+"""``POST /api/v1/ingest``: envelopes in, receipts out. Kept small: every host of every run calls it twice a second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from fastapi import APIRouter, Request
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from loaderwatch.core import wire
+from loaderwatch.core.errors import WireError
+from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, Receipt
+from loaderwatch.server.access.rate_limits import TooMany
+from loaderwatch.server.http.encoding import error_answer, json_answer
+from loaderwatch.server.ingest import Busy
+
+if TYPE_CHECKING:
+    from loaderwatch.server.app import Parts
+
+MAX_CONCURRENT: Final = 256
+"""Requests being read or stored at once; each may hold MAX_ENVELOPE_BYTES at most, most hold a few KiB."""
+MAX_READING_BYTES: Final = 128 * 2**20
+
+router = APIRouter()
+
+
+@dataclass(slots=True)
+class IngestCounts:
+    """What came in."""
+
+    accepted: int = 0
+    bytes: int = 0
+    rejected: int = 0
+    too_large: int = 0
+    busy: int = 0
+    open: int = 0
+    reading_bytes: int = 0
+
+
+@router.post("/api/v1/ingest")
+async def ingest(request: Request) -> Response:
+    """Store one envelope, or several of one stream; the answer says what its sender should do next."""
+    parts: Parts = request.app.state.parts
+    counts = parts.ingest_counts
+    if counts.open >= MAX_CONCURRENT:
+        counts.busy += 1
+        answer = error_answer(429, f"{counts.open} envelopes are being taken in; try again in 1 s")
+        answer.headers["retry-after"] = "1"
+        return answer
+    counts.open += 1
+    try:
+        return await _store(request, parts, counts)
+    finally:
+        counts.open -= 1
+
+
+async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Response:
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        # A few KiB could unpack to gigabytes, and envelopes that are worth it hold columns that do not shrink by much.
+        return error_answer(415, f"send the envelope as it is, not as {encoding[:40]!r}", "content-encoding")
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared) > MAX_ENVELOPE_BYTES:
+        return _too_large(counts)
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            counts.reading_bytes += len(chunk)
+            if len(body) > MAX_ENVELOPE_BYTES:
+                return _too_large(counts)
+            if counts.reading_bytes > MAX_READING_BYTES:
+                raise Busy(counts.reading_bytes, 1.0)
+        payloads = wire.split(bytes(body))
+        envelope, stored_seq = await parts.ingest.submit_all(payloads)
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody reads it
+    except WireError:
+        counts.rejected += 1
+        raise
+    except (Busy, TooMany):
+        counts.busy += 1
+        raise
+    finally:
+        counts.reading_bytes -= len(body)
+    counts.accepted += len(payloads)
+    counts.bytes += len(body)
+    # By the first of several: it is the one that comes again when this answer is lost.
+    live = parts.live.get(envelope.run_id)
+    requests, notices = (
+        live.receipt(envelope.host.name, envelope.stream, envelope.seq) if live is not None else ([], [])
+    )
+    return json_answer(Receipt(stored_seq=stored_seq, stack_requests=requests, notices=notices))
+
+
+def _too_large(counts: IngestCounts) -> Response:
+    counts.too_large += 1
+    answer = error_answer(413, f"an envelope may have {MAX_ENVELOPE_BYTES} bytes at most", "(body)")
+    answer.headers["connection"] = "close"  # the rest of the body is not read
+    return answer

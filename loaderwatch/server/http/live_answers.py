@@ -1,0 +1,229 @@
+"""How runs are now: from memory while they are live, else from the store."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from fastapi.concurrency import run_in_threadpool
+
+from loaderwatch.advise.audit import audit
+from loaderwatch.advise.facts import facts_of
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import SpanInfo
+from loaderwatch.detect.window import Columns, RankWindow, RunWindow
+from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape
+from loaderwatch.server.detector import limits_of
+from loaderwatch.server.http.charts import stored_summary
+from loaderwatch.server.http.encoding import encode_json
+from loaderwatch.server.http.events import RunState
+from loaderwatch.server.http.ranks import coupling_of
+from loaderwatch.server.live.summary import state_now
+from loaderwatch.server.recordings.replay import rebuild
+from loaderwatch.server.recordings.verdict_cache import Verdicts, attempt_verdict
+from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
+
+if TYPE_CHECKING:
+    from loaderwatch.server.app import Parts
+
+_LIST_S: Final = 0.3
+
+
+def runs(parts: Parts) -> list[dict[str, Any]]:
+    """As ``GET /runs``.
+
+    Where hundreds of files would have to be opened, past ``_LIST_S`` the older runs come without a verdict, and get
+    theirs when the list is next asked for.
+    """
+    now_ns = time.time_ns()
+    deadline = time.monotonic() + _LIST_S
+    found = parts.store.runs()
+    rows = [_row(parts, run, now_ns, deadline) for run in found]
+    parts.verdicts.save(found)
+    return rows
+
+
+def _row(parts: Parts, run: StoredRun, now_ns: int, deadline: float) -> dict[str, Any]:
+    live = parts.live.get(run.run_id)
+    if live is None or live.latest is None:
+        return _row_with(run, state_now(run, now_ns), parts.verdicts.of(run, now_ns, deadline), run.steps)
+    state, verdict = live.state_of(run), live.summary.get("verdict")
+    steps: int = live.summary["steps"]
+    seen = state == "live" or live.said_goodbye  # all of a row is of the same look
+    return _row_with(run, live.summary["state"] if seen else state, verdict, steps)
+
+
+def stored_row(run: StoredRun, store: Store, now_ns: int) -> dict[str, Any]:
+    """A run as a row of ``GET /runs``, without a server."""
+    return _row_with(run, state_now(run, now_ns), Verdicts(store).of(run, now_ns, math.inf), run.steps)
+
+
+def _row_with(
+    run: StoredRun, state: str, verdict: dict[str, Any] | None, steps: int | None
+) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "name": run.name,
+        "state": state,
+        "started_at": run.started_ns / 1e9,
+        "last_seen_at": run.last_seen_ns / 1e9,
+        "world_size": run.world_size,
+        "hosts": [host.name for host in run.hosts],
+        "steps": steps,
+        "attempts": run.attempt,
+        "verdict": verdict["title"] if verdict else None,
+        "severity": verdict["severity"] if verdict else None,
+    }
+
+
+async def run_state(parts: Parts, run_id: str, attempt: int | None = None) -> RunState:
+    """Summary and findings of a run, live or not, or of an earlier attempt.
+
+    Raises:
+        UnknownRun, UnknownAttempt
+    """
+    if attempt is not None:
+        run = await run_in_threadpool(parts.store.run, run_id)
+        if attempt != run.attempt:
+            return await run_in_threadpool(_earlier_state, parts.store, run, attempt)
+    live = parts.live.get(run_id)
+    if live is not None:
+        return await parts.live.state_of(live)
+    return await run_in_threadpool(_stored_state, parts.store, parts.verdicts, run_id)
+
+
+def findings(parts: Parts, run_id: str, attempt: int | None = None) -> list[dict[str, Any]]:
+    """As ``GET /runs/{run}/findings``."""
+    run = parts.store.run(run_id)  # an unknown run is no empty list
+    live = parts.live.get(run_id)
+    if live is not None and attempt in (None, run.attempt):
+        return live.findings()
+    book = AlertBook(run_id, parts.store.alerts(run_id))
+    return [shape(alert) for alert in book.of_span(run.span_of(attempt))]
+
+
+def change_alert(parts: Parts, alert_id: str, action: Callable[[AlertBook], Alert]) -> dict[str, Any]:
+    """Acknowledge or silence, and the alert as it is then.
+
+    Raises:
+        UnknownAlert
+    """
+    run_id = run_of(alert_id)
+    live = parts.live.get(run_id)
+    if live is not None:
+        return shape(live.change(action))
+    try:
+        book = AlertBook(run_id, parts.store.alerts(run_id))
+    except UnknownRun:
+        raise UnknownAlert(alert_id) from None
+    alert = action(book)
+    parts.store.save_alerts(run_id, book.take_unsaved())
+    return shape(alert)
+
+
+def audit_of(parts: Parts, run_id: str) -> list[dict[str, Any]]:
+    """As ``GET /runs/{run}/audit``."""
+    found: list[dict[str, Any]] = msgspec.to_builtins(audit(facts_of(_window(parts, run_id))))
+    return found
+
+
+def coupling_now(parts: Parts, run_id: str) -> dict[str, Any]:
+    """As ``GET /runs/{run}/coupling``."""
+    return coupling_of(_window(parts, run_id), limits_of(parts.options.hang_after_s))
+
+
+def workers(parts: Parts, run_id: str, rank: int | None) -> list[dict[str, Any]]:
+    """As ``GET /runs/{run}/workers``."""
+    window = _window(parts, run_id)
+    rows: list[dict[str, Any]] = []
+    for number in sorted(window.ranks):
+        if rank is None or rank == number:
+            rows += _rank_rows(window.ranks[number])
+    return rows
+
+
+def stacks(parts: Parts, run_id: str, rank: int | None) -> list[dict[str, Any]]:
+    """As ``GET /runs/{run}/stacks``."""
+    window = _window(parts, run_id)
+    return [
+        {
+            "rank": stack.rank,
+            "worker": stack.worker,
+            "pid": stack.pid,
+            "taken_at": stack.taken_ns / 1e9,
+            "text": stack.text,
+            "why": stack.why,
+        }
+        for number in sorted(window.ranks)
+        if rank is None or rank == number
+        for stack in sorted(window.ranks[number].stacks, key=lambda stack: stack.worker)
+    ]
+
+
+def _window(parts: Parts, run_id: str) -> RunWindow:
+    live = parts.live.get(run_id)
+    window = live.window() if live is not None else None
+    return window if window is not None else rebuild(parts.store, run_id).window()
+
+
+def _stored_state(store: Store, verdicts: Verdicts, run_id: str) -> RunState:
+    run = store.run(run_id)
+    alerts = AlertBook(run_id, store.alerts(run_id)).of_span(run.span_of(None))
+    costs_s = [alert.finding.lost_s for alert in alerts]
+    summary = stored_summary(store, run_id, verdicts.of(run, time.time_ns(), math.inf), costs_s)
+    found = [shape(alert, stack_texts=False) for alert in alerts]
+    return RunState(encode_json(summary), encode_json(found), run.last_seen_ns / 1e9)
+
+
+def _earlier_state(store: Store, run: StoredRun, attempt: int) -> RunState:
+    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(run.span_of(attempt))
+    said = attempt_verdict(run, store, attempt)
+    costs_s = [alert.finding.lost_s for alert in alerts]
+    summary = stored_summary(store, run.run_id, said, costs_s, attempt)
+    found = [shape(alert, stack_texts=False) for alert in alerts]
+    return RunState(encode_json(summary), encode_json(found), summary["last_seen_at"])
+
+
+def _rank_rows(rank: RankWindow) -> list[dict[str, Any]]:
+    samples = _newest_by_pid(rank.table("processes"))
+    spans = ([rank.span] if rank.span is not None else []) + sorted(rank.workers, key=lambda s: s.worker)
+    return [_row_of(span, rank.made_ns, samples.get(span.pid, {})) for span in spans]
+
+
+def _row_of(span: SpanInfo, made_ns: int, sample: dict[str, float | None]) -> dict[str, Any]:
+    state = sample.get("state")
+    return {
+        "rank": span.rank,
+        "worker": span.worker,
+        "loader": span.loader,
+        "pid": span.pid,
+        "phase": span.phase,
+        "phase_age_s": max(0.0, (made_ns - span.since_ns) / 1e9),
+        "sample_index": span.sample_index,
+        "sample_age_s": None
+        if span.sample_since_ns is None
+        else max(0.0, (made_ns - span.sample_since_ns) / 1e9),
+        "os_state": span.os_state or (chr(int(state)) if state else None),
+        "wchan": span.wchan,
+        "cpu_ratio": sample.get("cpu_ratio"),
+        "rss_bytes": sample.get("rss_bytes"),
+        "threads": sample.get("threads"),
+        "fds": sample.get("fds"),
+        "alive": span.alive,
+        "batches": span.batches,
+    }
+
+
+def _newest_by_pid(processes: Columns) -> dict[int, dict[str, float | None]]:
+    """The last row of each process; rows are in order of time."""
+    wanted = ("state", "cpu_ratio", "rss_bytes", "threads", "fds")
+    newest = {int(pid): index for index, pid in enumerate(processes["pid"])}
+    return {pid: {name: _known(processes[name][index]) for name in wanted} for pid, index in newest.items()}
+
+
+def _known(value: Any) -> float | None:
+    number = value.item()
+    return None if number == UNKNOWN or (isinstance(number, float) and math.isnan(number)) else number

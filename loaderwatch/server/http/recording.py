@@ -1,0 +1,30 @@
+"""``GET /api/v1/runs/{run}/recording``: the newest part of a run as a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from loaderwatch.server.recordings.export import DEFAULT_LAST_S, export
+from loaderwatch.server.recordings.recording import SUFFIX, pack
+
+if TYPE_CHECKING:
+    from loaderwatch.server.app import Parts
+
+MOST_LAST_S = 3600.0
+"""A longer recording is made from the file of a run that is over: packing takes a core for a while."""
+
+router = APIRouter(prefix="/api/v1/runs")
+
+
+@router.get("/{run}/recording")
+def recording(
+    request: Request, run: str, last: Annotated[float, Query(gt=0, le=MOST_LAST_S)] = DEFAULT_LAST_S
+) -> Response:
+    """The last so many seconds."""
+    parts: Parts = request.app.state.parts
+    packed = pack(export(parts.store, run, last))
+    headers = {"content-disposition": f'attachment; filename="{run}{SUFFIX}"'}
+    return Response(packed, media_type="application/octet-stream", headers=headers)

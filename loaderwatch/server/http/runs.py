@@ -1,0 +1,144 @@
+"""What the page and scripts read: runs, summaries, charts' columns, findings, stacks.
+
+Routes are plain functions where they ask the store: FastAPI runs those in threads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from loaderwatch.server.http import charts, live_answers
+from loaderwatch.server.http.encoding import json_answer
+from loaderwatch.server.http.parameters import ParameterError
+
+if TYPE_CHECKING:
+    from loaderwatch.server.app import Parts
+
+router = APIRouter(prefix="/api/v1/runs")
+
+Rank = Annotated[int | None, Query(ge=0)]
+Time = Annotated[float | None, Query(allow_inf_nan=False)]
+Attempt = Annotated[int | None, Query(ge=1)]
+Points = Annotated[int, Query(ge=2, le=2000)]
+
+
+def _parts(request: Request) -> Parts:
+    parts: Parts = request.app.state.parts
+    return parts
+
+
+@router.get("")
+def runs(request: Request) -> Response:
+    """Every run, newest first."""
+    return json_answer(live_answers.runs(_parts(request)))
+
+
+@router.get("/{run}/summary")
+async def summary(request: Request, run: str, attempt: Attempt = None) -> Response:
+    """How the run is now, or how an earlier attempt was when it ended."""
+    state = await live_answers.run_state(_parts(request), run, attempt)
+    return Response(state.summary, media_type="application/json")
+
+
+@router.get("/{run}/findings")
+def findings(request: Request, run: str, attempt: Attempt = None) -> Response:
+    """What the detectors found, with stacks."""
+    return json_answer(live_answers.findings(_parts(request), run, attempt))
+
+
+@router.get("/{run}/series")
+def series(
+    request: Request,
+    run: str,
+    metric: Annotated[list[str], Query(min_length=1, max_length=charts.MAX_METRICS)],
+    rank: Rank = None,
+    start: Time = None,
+    end: Time = None,
+    points: Points = 300,
+    attempt: Attempt = None,
+) -> Response:
+    """A metric in time; a list of them when ``metric`` repeats."""
+    found = charts.several_series(_parts(request).store, run, metric, rank, start, end, points, attempt)
+    return json_answer(found if len(metric) > 1 else found[0])
+
+
+@router.get("/{run}/heatmap")
+def heatmap(
+    request: Request,
+    run: str,
+    metric: str,
+    start: Time = None,
+    end: Time = None,
+    points: Points = 300,
+    attempt: Attempt = None,
+) -> Response:
+    """A metric in time, a row per rank."""
+    return json_answer(charts.heatmap(_parts(request).store, run, metric, start, end, points, attempt))
+
+
+@router.get("/{run}/epochs")
+def epochs(request: Request, run: str, rank: Rank = None, attempt: Attempt = None) -> Response:
+    """The epochs and what their boundaries cost."""
+    return json_answer(charts.epochs(_parts(request).store, run, rank, attempt))
+
+
+@router.get("/{run}/fetches")
+def fetches(
+    request: Request,
+    run: str,
+    rank: Rank = None,
+    start: Time = None,
+    end: Time = None,
+    limit: Annotated[int, Query(ge=1, le=20_000)] = 2000,
+) -> Response:
+    """The worker lanes of a rank."""
+    if rank is None:
+        raise ParameterError("rank", "say which rank's workers, e.g. ?rank=0")
+    return json_answer(charts.fetches(_parts(request).store, run, rank, start, end, limit))
+
+
+@router.get("/{run}/slow-samples")
+def slow_samples(
+    request: Request, run: str, rank: Rank = None, limit: Annotated[int, Query(ge=1, le=1000)] = 20
+) -> Response:
+    """The slowest samples."""
+    return json_answer(charts.slow_samples(_parts(request).store, run, rank, limit))
+
+
+@router.get("/{run}/audit")
+def audit(request: Request, run: str) -> Response:
+    """What to change about the configuration."""
+    return json_answer(live_answers.audit_of(_parts(request), run))
+
+
+@router.get("/{run}/coupling")
+def coupling(request: Request, run: str) -> Response:
+    """Who waits for whom."""
+    return json_answer(live_answers.coupling_now(_parts(request), run))
+
+
+@router.get("/{run}/workers")
+def workers(request: Request, run: str, rank: Rank = None) -> Response:
+    """What each process is doing now."""
+    return json_answer(live_answers.workers(_parts(request), run, rank))
+
+
+@router.get("/{run}/stacks")
+def stacks(request: Request, run: str, rank: Rank = None) -> Response:
+    """The newest stacks of each process."""
+    return json_answer(live_answers.stacks(_parts(request), run, rank))
+
+
+@router.post("/{run}/stacks")
+async def ask_for_stacks(request: Request, run: str, rank: Rank = None) -> Response:
+    """Ask the streamer for fresh stacks; they come with one of its next envelopes."""
+    parts = _parts(request)
+    live = parts.live.get(run)
+    if live is None:
+        await run_in_threadpool(parts.store.run, run)  # 404 when it is not known at all
+        return json_answer({"requested": False})
+    return json_answer({"requested": bool(live.want_stacks(rank))})

@@ -1,0 +1,1 @@
+"""Runs while they are live: windows in memory, verdict, commands to the streamers."""

@@ -1,0 +1,375 @@
+"""One run while it is live: envelopes in; verdict, summary, findings, alerts, notices and stack requests out."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from loaderwatch.core.wire import Envelope, Notice, StackRequest
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.hang.rank_positions import without_stack
+from loaderwatch.detect.incidents.tracker import Changes, Incident, Tracker
+from loaderwatch.detect.incidents.verdict import Verdict, verdict
+from loaderwatch.detect.window import RunWindow
+from loaderwatch.server.alerts.book import MAX_NS, Alert, AlertBook, Announcement, shape
+from loaderwatch.server.alerts.messages import ended_verdict, lost_verdict, refused_verdict
+from loaderwatch.server.http.encoding import encode_json
+from loaderwatch.server.http.events import RunState
+from loaderwatch.server.live.commands import Errands
+from loaderwatch.server.live.deaths import death, with_its_end
+from loaderwatch.server.live.heartbeat import Hearing
+from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
+from loaderwatch.server.live.unexplained import crash_verdict
+from loaderwatch.server.live.window_builder import WindowBuilder
+from loaderwatch.server.recordings.replay import rebuild
+from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
+
+_log = logging.getLogger(__name__)
+
+_SAVE_INTERVAL_S: Final = 10.0  # for numbers that only grow; a change of state is saved at once
+_STACKS_AGAIN_S: Final = 10.0
+MAX_INBOX: Final = 4_000
+"""Envelopes, some 15 s of a thousand ranks. A run whose looks are later than that is read from the store instead."""
+
+Detector = Callable[[RunWindow], list[Finding]]
+
+
+class IncidentTracker(Protocol):
+    """What keeps findings of successive windows together; ``detect.tracker.Tracker`` is the one."""
+
+    def restore(self, incidents: Iterable[Incident]) -> None:
+        """Take up what was open."""
+
+    def update(self, findings: Sequence[Finding], now_ns: int) -> Changes:
+        """Take in the findings of one window."""
+
+    def close_all(self, now_ns: int) -> Changes:
+        """Close what is open."""
+
+
+class LiveRun:
+    """A run that is being heard of. ``take``, ``receipt`` and the requests come from the event loop, ``look`` and ``detect`` from worker threads, each one at a time."""
+
+    def __init__(
+        self,
+        run_id: str,
+        store: Store,
+        *,
+        is_new: bool = False,
+        detector: Detector = detect,
+        tracker: IncidentTracker | None = None,
+        describe: Callable[[Announcement], str] | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self._store = store
+        self._is_new = is_new  # its first envelope is in the inbox, the store holds nothing before that
+        self._detector = detector
+        self._tracker: IncidentTracker = tracker or Tracker(run_id)
+        self._describe = describe
+        self._looking = threading.Lock()  # looks, one after the other
+        self._lock = (
+            threading.Lock()
+        )  # builder and book: looks against detections, acknowledgements and reads
+        self._inbox: deque[Envelope] = deque()
+        self._inbox_bytes = self._window_bytes = 0
+        self._overrun = False
+        self.said_goodbye = False  # an end came since the last look
+        self._builder: WindowBuilder | None = None
+        self._book: AlertBook | None = None
+        self._window: RunWindow | None = None
+        self._verdict: Verdict | None = None
+        self._judged: RunWindow | None = None  # by the detectors, last
+        self._saved_at = 0.0
+        self._errands = Errands()
+        self._stacks_asked_at: dict[int, float] = {}
+        self.heard_at = time.monotonic()
+        self._hearing = Hearing()
+        self._refused: str | None = None  # why what came last is not on disk
+        self.latest: RunState | None = None  # of the last look
+        self.summary: dict[str, Any] = {}  # the same as a structure
+        self.ended = False
+        self.undetected = False  # the detectors have not seen the newest window
+        self.detections = 0
+        self.detect_s = 0.0
+        self.last_detect_s = 0.0
+        self.detector_faults = 0
+        self._last_fault = ""
+
+    # -- from the event loop -------------------------------------------------------------------------------------
+
+    def take(self, envelope: Envelope, weight: int = 0) -> None:
+        """An envelope that is now on disk; it takes so many bytes of memory."""
+        if len(self._inbox) >= MAX_INBOX:
+            self._overrun = True
+            self._inbox.clear()  # all of it is on disk
+            self._inbox_bytes = 0
+        self._inbox.append(envelope)
+        self.said_goodbye = self.said_goodbye or envelope.final
+        self._inbox_bytes += weight
+        self.heard_at = time.monotonic()
+        self._hearing.heard(envelope.host.name)
+        self._refused = None
+
+    def refuse(self, reason: str) -> None:
+        """An envelope came and could not be stored: the run lives, and this server fails it."""
+        self.heard_at = time.monotonic()
+        self._refused = reason
+
+    def state_of(self, run: StoredRun) -> str:
+        """As ``summary.state_now``, by a clock that nobody sets."""
+        silent = run.state == "live" and time.monotonic() - self.heard_at > LOST_AFTER_S
+        return "lost" if silent else run.state
+
+    @property
+    def held_bytes(self) -> int:
+        """What the run takes in memory, about: rows and stacks as of the last look, and envelopes since."""
+        return self._window_bytes + self._inbox_bytes
+
+    @property
+    def has_news(self) -> bool:
+        """Whether an envelope came since the last look."""
+        return bool(self._inbox)
+
+    def want_stacks(self, rank: int | None) -> list[int]:
+        """Ask for fresh stacks of a rank, or of all; returns the ranks asked for."""
+        window = self._window
+        known = sorted(window.ranks) if window else [0 if rank is None else rank]
+        wanted = [r for r in known if rank is None or r == rank]
+        self._errands.want_stacks(wanted)
+        return wanted
+
+    def receipt(self, host: str, stream: str, seq: int) -> tuple[list[StackRequest], list[Notice]]:
+        """What the streamer that sent this envelope is to do."""
+        return self._errands.hand_out(host, stream, seq, self._host_of)
+
+    # -- from a worker thread ------------------------------------------------------------------------------------
+
+    def look(self) -> RunState:
+        """Take in what arrived and say how the run is.
+
+        Raises:
+            StoreError, UnknownRun: the run cannot be read.
+        """
+        with self._looking:
+            return self._look()
+
+    def _look(self) -> RunState:
+        with self._lock:
+            if self._overrun:
+                self._overrun = self._is_new = False
+                self._builder = None
+            builder, book = self._load()
+            news = bool(self._inbox)
+            self._inbox_bytes = 0
+            self.said_goodbye = False
+            for envelope in self._arrived():
+                builder.add(envelope)
+            window = self._window
+            if window is None or news:
+                window = self._window = builder.window()
+                self._window_bytes = builder.held_bytes()
+                self.undetected = True
+            run = self._store.run(self.run_id)
+            base = self.state_of(run)
+            self.ended = base in ("finished", "crashed")
+            self._save(book)
+            alerts = book.of_span((window.attempt_ns, MAX_NS))
+            hung = any(a.finding.code == "hung" and a.pages and a.state != "resolved" for a in alerts)
+            state = "hung" if base == "live" and hung else base
+            findings = [shape(alert, stack_texts=False) for alert in alerts]
+            costs_s = [alert.finding.lost_s for alert in alerts]
+            verdict_now = self._verdict_json(book, alerts, base)
+            totals = builder.totals()
+        # Outside the lock: with a thousand ranks this takes a while, and only reads what cannot change.
+        self.summary = summary_of(
+            window,
+            totals,
+            state=state,
+            verdict=verdict_now,
+            costs_s=costs_s,
+            host_lost=self._hearing.lost,
+            earlier=run.earlier,
+        )
+        self.latest = RunState(encode_json(self.summary), encode_json(findings), window.now_ns / 1e9)
+        return self.latest
+
+    def detect(self, now_ns: int) -> list[Announcement]:
+        """Run the detectors over the newest window; returns what people should be told.
+
+        The detectors work without the lock: looks and acknowledgements need not wait for them.
+        """
+        window, ended = self._window, self.ended
+        if window is None:
+            return []
+        self.undetected = False
+        over = self._end_attempt(window, now_ns)
+        began = time.perf_counter()
+        try:
+            findings = self._detector(window)
+        except Exception as fault:  # noqa: BLE001 - a detector that fails must not hide the run: its numbers go on
+            self._report(fault)
+            return over
+        with self._lock:
+            _, book = self._load()
+            died = death(window, findings, book.of_span((window.attempt_ns, MAX_NS)))
+            findings = findings if died is None else [*findings, died]
+            announcements = book.apply(self._tracker.update(findings, window.now_ns), now_ns)
+            if ended:
+                announcements += book.apply(self._tracker.close_all(window.now_ns), now_ns)
+            announcements = [with_its_end(announcement, window) for announcement in announcements]
+            self._ask_for_stacks(book, window)
+            for announcement in announcements:
+                self._leave_notice(announcement, window)
+            self._save(book)
+            open_findings = [alert.finding for alert in book.open_alerts()]
+        self._verdict = verdict(window, open_findings)
+        self.detections += 1
+        self.last_detect_s = time.perf_counter() - began
+        self.detect_s += self.last_detect_s
+        return over + announcements
+
+    def _end_attempt(self, window: RunWindow, now_ns: int) -> list[Announcement]:
+        """Where the window is the first of a new attempt: what was open has ended with the one before."""
+        last, self._judged = self._judged, window
+        if window.attempt == 1 or (last is not None and last.attempt == window.attempt):
+            return []
+        with self._lock:
+            _, book = self._load()
+            if last is None and all(a.opened_ns >= window.attempt_ns for a in book.open_alerts()):
+                return []  # this server met the run within the attempt
+            told = book.apply(self._tracker.close_all(window.attempt_ns), now_ns)
+            told = [replace(announcement, died=announcement.resolved) for announcement in told]
+            for announcement in told:
+                self._leave_notice(announcement, window)
+            self._save(book)
+        return told
+
+    def change(self, action: Callable[[AlertBook], Any]) -> Any:
+        """Do something to the alerts (acknowledge, silence) and save it before returning."""
+        with self._lock:
+            _, book = self._load()
+            result = action(book)
+            self._save(book)
+            return result
+
+    def findings(self) -> list[dict[str, Any]]:
+        """As ``GET /runs/{run}/findings``, those of the attempt that goes on."""
+        with self._lock:
+            builder, book = self._load()
+            return [shape(alert) for alert in book.of_span((builder.facts.attempt_ns, MAX_NS))]
+
+    def window(self) -> RunWindow | None:
+        """The newest window, None before the first look."""
+        return self._window
+
+    def firing(self) -> int:
+        """Alerts firing now, remarks excluded."""
+        book = self._book
+        return sum(alert.pages and alert.state == "firing" for alert in book.open_alerts()) if book else 0
+
+    def close(self) -> None:
+        """Save what is not saved."""
+        with self._lock:
+            if self._book is not None:
+                self._save(self._book, now=True)
+
+    def let_go(self, now_ns: int) -> list[Announcement]:
+        """Nobody has heard of the run for long: resolve what is open, since nothing can confirm it any more."""
+        with self._lock:
+            if self._book is None or self._window is None:
+                return []
+            announcements = self._book.apply(self._tracker.close_all(self._window.now_ns), now_ns)
+            self._save(self._book, now=True)
+            return announcements
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _arrived(self) -> Iterator[Envelope]:
+        while True:
+            try:
+                envelope = self._inbox.popleft()
+            except IndexError:  # empty, or emptied by `take` at this very moment
+                return
+            yield envelope
+
+    def _load(self) -> tuple[WindowBuilder, AlertBook]:
+        """On first use: what the store knows of the run, so that a restart of the server is no new beginning."""
+        if self._builder is None:
+            self._builder = WindowBuilder(self.run_id) if self._is_new else rebuild(self._store, self.run_id)
+        if self._book is None:
+            self._book = AlertBook(self.run_id, () if self._is_new else self._store.alerts(self.run_id))
+            self._tracker.restore(self._book.incidents())
+        return self._builder, self._book
+
+    def _report(self, fault: Exception) -> None:
+        self.detector_faults += 1
+        text = repr(fault)
+        if text != self._last_fault:  # once a second for hours helps nobody
+            self._last_fault = text
+            _log.error("run %s: a detector failed: %s", self.run_id, text, exc_info=fault)
+
+    def _ask_for_stacks(self, book: AlertBook, window: RunWindow) -> None:
+        """In a hang the stacks of all ranks say who waits for whom, also of those that stand outside their loops."""
+        hangs = [alert.finding for alert in book.open_alerts() if alert.finding.code == "hung"]
+        if not hangs:
+            return
+        now = time.monotonic()
+        bare = {finding.rank for finding in hangs if finding.rank is not None and not finding.stacks}
+        for rank in sorted(bare.union(without_stack(window))):
+            if now - self._stacks_asked_at.get(rank, -_STACKS_AGAIN_S) >= _STACKS_AGAIN_S:
+                self._stacks_asked_at[rank] = now
+                self._errands.want_stacks([rank])
+
+    def _leave_notice(self, announcement: Announcement, window: RunWindow) -> None:
+        if self._describe is None or not window.ranks:
+            return
+        named = announcement.alert.finding.rank
+        rank = named if named is not None and named in window.ranks else min(window.ranks)
+        notice = Notice(rank=rank, text=self._describe(announcement))
+        self._errands.leave(window.ranks[rank].host, notice)
+
+    def _save(self, book: AlertBook, *, now: bool = False) -> None:
+        if not (now or book.urgent or time.monotonic() - self._saved_at > _SAVE_INTERVAL_S):
+            return
+        unsaved = book.take_unsaved()
+        if not unsaved:
+            return
+        try:
+            self._store.save_alerts(self.run_id, unsaved)
+        except StoreError as error:
+            _log.warning("run %s: alerts are not saved yet: %s", self.run_id, error)
+            book.put_back(unsaved)
+        self._saved_at = time.monotonic()
+
+    def _verdict_json(self, book: AlertBook, alerts: list[Alert], base: str) -> dict[str, Any] | None:
+        if self._refused is not None and not self.ended:
+            return refused_verdict(self._refused)
+        if base == "lost":
+            return lost_verdict(time.monotonic() - self.heard_at)
+        if base == "crashed" and self._window is not None:
+            return crash_verdict(self._window, alerts)
+        if self.ended:
+            ended = ended_verdict(base, alerts)
+            if ended is not None:
+                return ended
+        found, judged, window = self._verdict, self._judged, self._window
+        if found is None or judged is None or window is None or judged.attempt != window.attempt:
+            return None
+        alert = book.by_key(found.key) if found.key else None
+        return {
+            "severity": found.severity,
+            "title": found.title,
+            "advice": found.advice,
+            "finding_id": alert.id if alert else None,
+        }
+
+    def _host_of(self, rank: int) -> str | None:
+        window = self._window
+        found = window.ranks.get(rank) if window else None
+        return found.host if found else None

@@ -1,0 +1,277 @@
+"""Every live run: looked at twice a second, judged by the detectors once a second, in worker threads.
+
+Deadlines are absolute, and what is still going on when its time comes again is left out and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.wire import Envelope
+from loaderwatch.server.alerts.book import Announcement
+from loaderwatch.server.alerts.messages import message, notice
+from loaderwatch.server.alerts.notify import Notifier
+from loaderwatch.server.http.events import Hub, RunState
+from loaderwatch.server.live.run import LiveRun
+from loaderwatch.server.store.protocol import Store
+
+_log = logging.getLogger(__name__)
+
+LOOK_S: Final = (
+    0.48  # between looks at one run: a streamer's two envelopes a second are each seen as they come
+)
+_TURN_S: Final = 0.1  # between turns of the loop
+_DETECT_S: Final = 1.0
+_DETECT_REST: Final = 3.0  # times the duration of the last pass
+_DETECT_YIELD_S: Final = 0.5  # a pass waits so long at most for the end of a look
+_QUIET_LOOK_S: Final = 2.0  # how often a run without news is looked at, for its age and state
+_LINGER_S: Final = 60.0  # an ended run stays in memory that long
+_FORGET_S: Final = 900.0  # so does one that is lost
+_THREADS: Final = 3
+
+_T = TypeVar("_T")
+
+MakeLiveRun = Callable[..., LiveRun]
+
+
+@dataclass(slots=True)
+class LookCounts:
+    """How the loop keeps up."""
+
+    looks: int = 0
+    skipped: int = 0
+    failed: int = 0
+    late_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Times:
+    """When a run was last looked at and judged (monotonic), and whether that is going on."""
+
+    looked_at: float = 0.0
+    detected_at: float = 0.0
+    looking: bool = False
+    detecting: bool = False
+
+
+class LiveRuns:
+    """The runs that are being heard of. Used from the event loop only; the work runs in its own threads."""
+
+    def __init__(
+        self,
+        store: Store,
+        hub: Hub,
+        notifier: Notifier,
+        base_url: Callable[[], str],
+        *,
+        make: MakeLiveRun = LiveRun,
+        ended: Callable[[str, dict[str, Any] | None], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._hub = hub
+        self._notifier = notifier
+        self._base_url = base_url
+        self._make = make
+        self._ended = ended
+        self._runs: dict[str, LiveRun] = {}
+        self._stored: set[str] = set()  # runs that had a past before this server met them
+        self._times: dict[str, _Times] = {}
+        self._working: set[asyncio.Task[None]] = set()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="loaderwatch-detect")
+        self._task: asyncio.Task[None] | None = None
+        self._failed: dict[str, str] = {}
+        self.counts = LookCounts()
+        self.held_bytes = 0  # by all runs, some moments ago
+
+    def all(self) -> list[LiveRun]:
+        """Every live run."""
+        return list(self._runs.values())
+
+    def get(self, run_id: str) -> LiveRun | None:
+        """The live run of this id, None when it is not live."""
+        return self._runs.get(run_id)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __contains__(self, run_id: object) -> bool:
+        return run_id in self._runs
+
+    def held_by(self, run_id: str) -> int:
+        """Bytes that a run takes in memory, about; 0 when it is not live."""
+        live = self._runs.get(run_id)
+        return 0 if live is None else live.held_bytes
+
+    def knows(self, run_id: str) -> bool:
+        """Whether anything of this run was ever stored here."""
+        return run_id in self._stored
+
+    def start(self) -> None:
+        """Take up runs that were live when the server last stopped, and begin."""
+        now_ns = time.time_ns()
+        for run in self._store.runs():
+            self._stored.add(run.run_id)
+            if run.state == "live" and now_ns - run.received_ns < _FORGET_S * 1e9:
+                live = self._add(run.run_id)
+                live.heard_at -= max(0.0, (now_ns - run.received_ns) / 1e9)
+        self._task = asyncio.create_task(self._loop(), name="loaderwatch-live")
+
+    async def stop(self) -> None:
+        """Stop and save."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(
+            *(loop.run_in_executor(self._threads, live.close) for live in self._runs.values()),
+            return_exceptions=True,
+        )
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def take(self, envelope: Envelope, weight: int) -> None:
+        """An envelope is on disk; it takes so many bytes of memory."""
+        live = self._runs.get(envelope.run_id) or self._add(envelope.run_id)
+        live.take(envelope, weight)
+
+    def refuse(self, run_id: str, reason: str) -> None:
+        """Envelopes came and could not be stored."""
+        live = self._runs.get(run_id)
+        if live is not None:
+            live.refuse(reason)
+
+    def _add(self, run_id: str) -> LiveRun:
+        def describe(announcement: Announcement) -> str:
+            return notice(announcement, run_id, self._base_url())
+
+        live = self._make(run_id, self._store, is_new=run_id not in self._stored, describe=describe)
+        self._stored.add(run_id)
+        self._runs[run_id] = live
+        return live
+
+    async def state_of(self, live: LiveRun) -> RunState:
+        """The run's newest state; of a run that has just ended never one of before its end."""
+        if live.latest is None or live.said_goodbye:
+            return await self._look(live)
+        return live.latest
+
+    async def refresh(self, run_id: str) -> None:
+        """Somebody changed an alert: show it now."""
+        live = self._runs.get(run_id)
+        if live is not None:
+            await self._look(live)
+
+    def drop(self, run_id: str) -> None:
+        """The run was deleted."""
+        self._runs.pop(run_id, None)
+        self._stored.discard(run_id)
+        self._times.pop(run_id, None)
+        self._failed.pop(run_id, None)
+        self._hub.gone(run_id)
+
+    async def _loop(self) -> None:
+        deadline = time.monotonic()
+        number = 0
+        while True:
+            deadline += _TURN_S
+            delay = deadline - time.monotonic()
+            if delay < -1.0:  # the machine slept, or we did: do not catch up
+                self.counts.late_s += -delay
+                deadline = time.monotonic()
+            await asyncio.sleep(max(0.0, delay))
+            number += 1
+            self.held_bytes = sum(live.held_bytes for live in self._runs.values())
+            for live in list(self._runs.values()):
+                self._schedule(live)
+            if number % 100 == 0:
+                self._forget_old()
+
+    def _schedule(self, live: LiveRun) -> None:
+        now = time.monotonic()
+        times = self._times.setdefault(live.run_id, _Times())
+        since_s = now - times.looked_at
+        if (live.has_news and since_s >= LOOK_S) or (since_s >= _QUIET_LOOK_S and not live.ended):
+            if times.looking:
+                self.counts.skipped += 1
+            else:
+                self._spawn(self._look_once(live, times))
+            times.looking, times.looked_at = True, now
+        # A pass that takes long, because there are a thousand ranks, comes less often, and between two looks if it can:
+        # both compute, and side by side each would take twice as long.
+        waited_s = now - times.detected_at
+        patience_s = max(_DETECT_S, _DETECT_REST * live.last_detect_s) - _TURN_S / 2
+        due = waited_s >= patience_s + (_DETECT_YIELD_S if times.looking else 0.0)
+        if live.undetected and not times.detecting and due:
+            times.detecting, times.detected_at = True, now
+            self._spawn(self._detect_once(live, times))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _look_once(self, live: LiveRun, times: _Times) -> None:
+        try:
+            await self._look(live)
+            self._failed.pop(live.run_id, None)
+        except Exception as error:  # noqa: BLE001 - a fault in one run must not stop the looks at the others
+            self._note(live, error)
+        finally:
+            times.looking = False
+
+    async def _detect_once(self, live: LiveRun, times: _Times) -> None:
+        try:
+            await self._detect(live)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._note(live, error)
+        finally:
+            times.detecting = False
+
+    def _note(self, live: LiveRun, error: Exception) -> None:
+        self.counts.failed += 1
+        text = f"{type(error).__name__}: {error}"
+        if self._failed.get(live.run_id) != text:  # once a second for hours helps nobody
+            self._failed[live.run_id] = text
+            known = isinstance(error, LoaderwatchError)
+            _log.error("run %s: this look failed: %s", live.run_id, text, exc_info=None if known else error)
+
+    async def _look(self, live: LiveRun) -> RunState:
+        state = await self._in_thread(live.look)
+        self.counts.looks += 1
+        if self._runs.get(live.run_id) is live:  # not deleted meanwhile
+            self._hub.publish(live.run_id, state)
+        return state
+
+    async def _detect(self, live: LiveRun) -> None:
+        announcements = await self._in_thread(live.detect, time.time_ns())
+        self._tell(live.run_id, str(live.summary.get("name") or live.run_id), announcements)
+        if announcements or live.ended or not live.has_news:
+            await self._look(live)  # what was found shows at once; what goes on, with the next look
+        if live.ended and self._ended is not None:
+            await self._in_thread(self._ended, live.run_id, live.summary.get("verdict"))
+
+    async def _in_thread(self, work: Callable[..., _T], *args: Any) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
+
+    def _tell(self, run_id: str, name: str, announcements: list[Announcement]) -> None:
+        for announcement in announcements:
+            self._notifier.post(message(announcement, run_id, name, self._base_url()))
+
+    def _forget_old(self) -> None:
+        now = time.monotonic()
+        for run_id, live in list(self._runs.items()):
+            times = self._times.get(run_id)
+            if live.has_news or (times is not None and (times.looking or times.detecting)):
+                continue
+            if now - live.heard_at > (_LINGER_S if live.ended else _FORGET_S):
+                self._tell(run_id, str(live.summary.get("name") or run_id), live.let_go(time.time_ns()))
+                del self._runs[run_id]
+                self._times.pop(run_id, None)
+                self._failed.pop(run_id, None)
+                self._hub.forget(run_id)

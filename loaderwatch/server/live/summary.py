@@ -1,0 +1,327 @@
+"""The summary of a run: one shape for live windows and for stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.incidents.verdict import verdict as plain_verdict
+from loaderwatch.detect.measures.progress import LOADER_PHASES
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of
+from loaderwatch.server.live.deaths import ending
+from loaderwatch.server.live.window_builder import RunTotals
+from loaderwatch.server.store.attempts import Attempt
+from loaderwatch.server.store.protocol import StoredRun
+
+LOST_AFTER_S: Final = 15.0
+RECENT_S: Final = 30.0
+"""Ratios and means look back so far: long enough for slow steps, short enough to follow what happens."""
+
+
+def state_now(run: StoredRun, now_ns: int) -> str:
+    """``live``, ``finished``, ``crashed``, or ``lost`` when a live run has not been heard of for 15 s.
+
+    ``now_ns`` is this server's UTC clock. (``hung`` comes from findings.)
+    """
+    if run.state == "live" and now_ns - run.received_ns > LOST_AFTER_S * 1e9:
+        return "lost"
+    return run.state
+
+
+@dataclass(frozen=True)
+class _Recent:
+    """The last RECENT_S of a rank. None where nothing is known."""
+
+    covered_s: float
+    advance: int
+    wait_s: float  # data wait within the stretch, the open one included
+    busy_s: float  # step time within it
+    mean_wait_s: float | None
+    mean_step_s: float | None
+    ready: int | None
+    utilization: float | None
+    starved_s: float
+    gpu_step_s: float
+
+    @property
+    def wait_ratio(self) -> float | None:
+        return _ratio(self.wait_s, self.wait_s + self.busy_s)
+
+
+def summary_of(
+    window: RunWindow,
+    totals: RunTotals,
+    *,
+    state: str,
+    verdict: Mapping[str, Any] | None = None,
+    costs_s: Iterable[float | None] = (),
+    last_seen_ns: int | None = None,
+    host_lost: Callable[[str], bool] | None = None,
+    earlier: Sequence[Attempt] = (),
+) -> dict[str, Any]:
+    """The JSON of ``GET /runs/{run}/summary``.
+
+    ``verdict`` is ``{severity, title, advice, finding_id}``; without one, what the numbers say by themselves is.
+    ``host_lost`` says of a host whether it has fallen silent; without it, hosts' own times of their newest envelopes do.
+    ``costs_s`` is what each finding of the run has cost. ``lost_s`` is the most of them, and at least the time a rank lost to
+    data wait and epoch boundaries so far, the mean over ranks. ``earlier`` are the run's earlier attempts; everything else is of
+    the window's alone.
+    """
+    recent = {number: _recent(rank) for number, rank in window.ranks.items()}
+    wait_s = sum(r.wait_s for r in recent.values())
+    busy_s = sum(r.busy_s for r in recent.values())
+    wait_ratio = _ratio(wait_s, wait_s + busy_s)
+    starved_s = sum(r.starved_s for r in recent.values())
+    gpu_step_s = sum(r.gpu_step_s for r in recent.values())
+    goodputs = [min(1.0, r.busy_s / r.covered_s) for r in recent.values() if r.covered_s > 0]
+    host_lost = host_lost or _behind(window)
+    lost = {host for host in window.ranks_by_host if state == "lost" or host_lost(host)}
+    gpus = [gpu for host in window.hosts.values() for gpu in host.gpus]
+    waited = [totals.wait_s[r] + totals.boundary_s[r] + _open_s(window.ranks.get(r)) for r in totals.wait_s]
+    lost_s = max([_mean(waited) or 0.0, *(cost_s for cost_s in costs_s if cost_s is not None)])
+    return {
+        "run_id": window.run_id,
+        "name": window.run_name,
+        "state": state,
+        "attempt": window.attempt,
+        "attempts": max([window.attempt, *(one.number + 1 for one in earlier[-1:])]),
+        "earlier": [
+            {
+                "attempt": one.number,
+                "state": one.state,
+                "began_at": one.began_ns / 1e9,
+                "ended_at": one.ended_ns / 1e9,
+                "steps": one.steps,
+                "exit": ending(one),
+            }
+            for one in earlier
+        ],
+        "started_at": window.started_ns / 1e9,
+        "last_seen_at": (last_seen_ns or window.now_ns) / 1e9,
+        "now": window.now_ns / 1e9,
+        "world_size": max([len(window.ranks), *(r.process.world_size for r in window.ranks.values())]),
+        "hosts": [
+            {
+                "name": host.info.name,
+                "cpus": host.info.cpus,
+                "usable_cpus": host.info.usable_cpus,
+                "gpu_status": host.info.gpu_status,
+            }
+            for host in window.hosts.values()
+        ],
+        "steps": max((_steps(window.ranks[r], totals) for r in window.ranks), default=0),
+        "eval_batches": max((totals.eval_batches.get(r, 0) for r in window.ranks), default=0),
+        "steps_per_s": _mean([rate for r in recent.values() if (rate := _rate(r)) is not None]),
+        "data_wait_ratio": wait_ratio,
+        "gpu_utilization_ratio": _mean([r.utilization for r in recent.values() if r.utilization is not None]),
+        "gpu_starved_ratio": _ratio(starved_s, starved_s + gpu_step_s),
+        "compute_duty_ratio": None if wait_ratio is None else 1 - wait_ratio,
+        "goodput_ratio": _mean(goodputs),
+        "lost_s": lost_s,
+        "lost_records": totals.lost_records,
+        "simulated_gpu": any(gpu.simulated for gpu in gpus),
+        "epochs": max(totals.epochs.values(), default=0),
+        "progress": _progress(window),
+        "verdict": dict(verdict) if verdict is not None else _plain_verdict(window),
+        "loaders": [
+            {"rank": number, **msgspec.to_builtins(loader)}
+            for number, rank in window.ranks.items()
+            for loader in rank.process.loaders
+        ],
+        "ranks": [
+            _rank_row(window, rank, recent[number], totals, rank.host in lost)
+            for number, rank in window.ranks.items()
+        ],
+    }
+
+
+def _rank_row(
+    window: RunWindow, rank: RankWindow, recent: _Recent, totals: RunTotals, lost: bool
+) -> dict[str, Any]:
+    span = rank.span
+    host = window.hosts.get(rank.host)
+    gpu = next((g.gpu for g in host.gpus if g.rank == rank.rank), None) if host is not None else None
+    return {
+        "rank": rank.rank,
+        "host": rank.host,
+        "pid": rank.process.pid,
+        "state": "lost" if lost and rank.process.state == "live" else rank.process.state,
+        "exit": ending(rank.process),
+        "watched": not rank.process.tripped,
+        "phases_missing": rank.process.phases_missing,
+        "step": _steps(rank, totals),
+        "eval_batches": totals.eval_batches.get(rank.rank, 0),
+        "epoch": span.epoch if span is not None else None,
+        "batch": span.batch if span is not None else None,
+        "phase": (span.phase_name or span.phase) if span is not None else None,
+        "phase_age_s": max(0.0, (rank.made_ns - span.since_ns) / 1e9) if span is not None else None,
+        "steps_per_s": _rate(recent),
+        "data_wait_ratio": recent.wait_ratio,
+        "step_s": recent.mean_step_s,
+        "wait_s": recent.mean_wait_s,
+        "ready_batches": recent.ready,
+        "gpu": gpu,
+        "gpu_utilization_ratio": recent.utilization,
+        "seen_at": rank.made_ns / 1e9,
+    }
+
+
+def _progress(window: RunWindow) -> dict[str, Any] | None:
+    """How far the framework is on the lowest rank that tells of it; its global step goes on with our count while it trains."""
+    for _, rank in sorted(window.ranks.items()):
+        told = rank.process.progress
+        if told is None:
+            continue
+        global_step = told.global_step
+        if global_step is not None and told.stage == "train" and rank.span is not None:
+            global_step += max(0, rank.span.steps - told.at_steps)
+        return {
+            "framework": told.framework,
+            "version": told.framework_version,
+            "stage": told.stage,
+            "epoch": told.epoch,
+            "max_epochs": told.max_epochs,
+            "global_step": global_step,
+        }
+    return None
+
+
+def _behind(window: RunWindow) -> Callable[[str], bool]:
+    """For a stored run: hosts whose newest envelope is that much older than the run's newest."""
+    made_ns = {name: host.made_ns for name, host in window.hosts.items()}
+    return lambda host: window.now_ns - made_ns.get(host, window.now_ns) > LOST_AFTER_S * 1e9
+
+
+def _steps(rank: RankWindow, totals: RunTotals) -> int:
+    """Training steps: the records', or what the process itself counts, which includes those whose records were lost."""
+    process = rank.process
+    if process.steps is not None and process.state != "live":
+        return process.steps  # its last word
+    return max(totals.steps.get(rank.rank, 0), rank.span.steps if rank.span is not None else 0)
+
+
+def _waits(rank: RankWindow) -> bool:
+    """Whether its training loop stands in its loader now."""
+    span = rank.span
+    if span is None or not span.alive or rank.process.state != "live" or span.phase not in LOADER_PHASES:
+        return False
+    return all(loader.loader != span.loader or loader.role == "train" for loader in rank.process.loaders)
+
+
+def _open_s(rank: RankWindow | None) -> float:
+    """The wait or epoch boundary that goes on now; its record comes when it is over."""
+    if rank is None or rank.span is None or not _waits(rank):
+        return 0.0
+    return max(0.0, (rank.made_ns - rank.span.since_ns) / 1e9)
+
+
+def _recent(rank: RankWindow) -> _Recent:
+    end = rank.made_ns
+    begin = end - int(RECENT_S * 1e9)
+    train = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
+    known_loaders = bool(rank.process.loaders)
+    steps = rank.steps  # a mean step is that of the findings
+    request = steps["request_ns"]
+    # From the one that was going on when the stretch began.
+    first = max(0, first_at(request, begin) - 1)
+    late: slice | NDArray[np.int64] = slice(first, None)
+    off_main = steps["off_main_thread"][late] == 1
+    if off_main.any() or len(train) < len(rank.process.loaders):
+        chosen = ~off_main
+        if known_loaders:
+            chosen &= one_of(steps["loader"][late], train)
+        late = first + np.flatnonzero(chosen)
+    request, wait, step = (steps[name][late] for name in ("request_ns", "wait_ns", "step_ns"))
+    delivered = request + _known(wait)
+    wait_s = _within(request, delivered, begin, end)
+    busy_s = _within(delivered, delivered + _known(step), begin, end)
+    span = rank.span
+    live = rank.process.state == "live" and span is not None and span.alive
+    if live and span is not None and span.phase == "wait" and (not known_loaders or span.loader in train):
+        wait_s += _within(np.array([span.since_ns]), np.array([end]), begin, end)
+    inside = slice(first_at(request, begin), None)
+    made = steps["optimizer_steps"][late][inside]
+    advance = int(np.where(made >= 0, made, 1).sum())
+    ready = steps["ready"][late][-1:]
+    since = max(begin, _began(rank))
+    starved_s, gpu_step_s = _gpu_waits(rank, begin)
+    return _Recent(
+        covered_s=max(0.0, (end - since) / 1e9),
+        advance=advance,
+        wait_s=wait_s,
+        busy_s=busy_s,
+        mean_wait_s=_mean_s(wait[inside]),
+        mean_step_s=_mean_s(step[inside]),
+        ready=int(ready[0]) if len(ready) and ready[0] != UNKNOWN else None,
+        utilization=_utilization(rank, begin),
+        starved_s=starved_s,
+        gpu_step_s=gpu_step_s,
+    )
+
+
+def _began(rank: RankWindow) -> int:
+    """When this rank's first loader was first asked."""
+    firsts = [
+        int(times[0]) for table in ("epoch_begins", "steps") if len(times := rank.table(table)["request_ns"])
+    ]
+    if not firsts:
+        return rank.made_ns
+    return min(firsts)
+
+
+def _gpu_waits(rank: RankWindow, begin_ns: int) -> tuple[float, float]:
+    rows = rank.table("gpu_waits")
+    if not len(rows["request_ns"]):
+        return 0.0, 0.0
+    first = first_at(rows["request_ns"], begin_ns)
+    return _sum_s(rows["starved_ns"][first:]), _sum_s(rows["gpu_step_ns"][first:])
+
+
+def _utilization(rank: RankWindow, begin_ns: int) -> float | None:
+    rows = rank.table("gpus")
+    values = rows["utilization_ratio"][first_at(rows["t_ns"], begin_ns) :]
+    values = values[~np.isnan(values)]
+    return float(values.sum()) / len(values) if len(values) else None
+
+
+def _within(starts: NDArray[np.int64], ends: NDArray[np.int64], begin: int, end: int) -> float:
+    overlap = np.minimum(ends, end) - np.maximum(starts, begin)
+    return float(np.maximum(overlap, 0).sum()) / 1e9
+
+
+def _known(durations: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(durations == UNKNOWN, 0, durations)
+
+
+def _sum_s(durations: NDArray[np.int64]) -> float:
+    return float(_known(durations).sum()) / 1e9
+
+
+def _mean_s(durations: NDArray[np.int64]) -> float | None:
+    known = durations[durations != UNKNOWN]
+    return float(known.sum()) / len(known) / 1e9 if len(known) else None  # .mean() takes three times as long
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return min(1.0, part / whole) if whole > 0 else None
+
+
+def _rate(recent: _Recent) -> float | None:
+    """None before there was anything to count."""
+    return recent.advance / recent.covered_s if recent.covered_s > 0.5 else None
+
+
+def _plain_verdict(window: RunWindow) -> dict[str, Any]:
+    """The sentence of a run in which nothing was found, or nobody has looked yet."""
+    found = plain_verdict(window, [])
+    return {"severity": found.severity, "title": found.title, "advice": found.advice, "finding_id": None}

@@ -1,0 +1,362 @@
+"""The recent past of a run, kept in memory: envelopes in, immutable windows out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import TIME_COLUMN, UNKNOWN
+from loaderwatch.core.wire import Envelope, SpanInfo, StackDump
+from loaderwatch.detect.window import WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
+from loaderwatch.server.live.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of, block_of_arrays
+from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
+from loaderwatch.server.store.protocol import RankTotals, StoredRun
+from loaderwatch.server.store.sequence import SequenceSet
+
+_MANY_ROWS: Final = 1_000_000
+"""Of a table, over all ranks; some 150 MB. A thousand ranks at ten steps a second get the last 100 s."""
+_NO_TABLES: Final = {name: rows for name, rows in NO_ROWS.items() if name != "hosts"}
+_KEPT: Final = frozenset({"epoch_begins", "epoch_ends"})
+"""Tables that are not cut to the window: an epoch is often longer."""
+_KEPT_ROWS: Final = 10_000
+_KEEP_NS: Final = int((WINDOW_S + 15) * 1e9)
+"""Longer than the window: the clock of a rank's host may be ahead of the others'."""
+_HOST_ROWS: Final = 2_000
+_STACKS_PER_RANK: Final = 128
+
+
+@dataclass(frozen=True)
+class RunTotals:
+    """Sums over the run, by rank.
+
+    ``steps`` are training steps, ``eval_batches`` what loops took from evaluation loaders; neither is part of the other.
+    ``boundary_s`` is time in iter(loader) and teardown; first waits are in ``wait_s``.
+    """
+
+    steps: dict[int, int]
+    eval_batches: dict[int, int]
+    wait_s: dict[int, float]
+    step_s: dict[int, float]
+    epochs: dict[int, int]
+    boundary_s: dict[int, float]
+    lost_records: int
+
+
+@dataclass
+class _Sums:
+    steps: int = 0
+    eval_batches: int = 0
+    wait_ns: float = 0.0
+    step_ns: float = 0.0
+    epochs: int = 0
+    boundary_ns: float = 0.0
+
+
+@dataclass
+class _Rank:
+    buffers: dict[str, RowBuffer] = field(default_factory=dict)
+    sums: _Sums = field(default_factory=_Sums)
+    stacks: dict[int, StackDump] = field(default_factory=dict)  # by pid
+    span: SpanInfo | None = None
+    workers: list[SpanInfo] = field(default_factory=list)
+    last_workers: list[SpanInfo] = field(default_factory=list)  # the newest that were told of
+
+
+@dataclass
+class _Host:
+    buffer: RowBuffer
+    made_ns: int = 0
+    ranks: set[int] = field(default_factory=set)  # those its newest spans belong to
+
+
+class WindowBuilder:
+    """Gathers envelopes of one run. Not thread-safe; the windows it gives may be read from any thread."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.facts = RunFacts()
+        self._ranks: dict[int, _Rank] = {}
+        self._hosts: dict[str, _Host] = {}
+        self._seen: dict[str, SequenceSet] = {}
+        self._first_ns = 0
+        self._lost_records = 0
+        self._stack_bytes = 0
+
+    # -- in
+
+    def add(self, envelope: Envelope) -> None:
+        """Take in an envelope, in any order; one seen before changes nothing."""
+        seen = self._seen.setdefault(envelope.stream, SequenceSet())
+        if envelope.seq in seen:
+            return
+        seen.add(envelope.seq)
+        self.add_facts(envelope)
+        for name, columns in envelope.tables.items():
+            self.add_rows(name, block_of(name, columns), envelope.host.name)
+        if envelope.made_ns == self._host(envelope.host.name).made_ns:
+            self._count_as_said(envelope.spans)
+
+    def _count_as_said(self, spans: list[SpanInfo]) -> None:
+        """A process never counts less steps than its rows: those of before its optimizer was found were none."""
+        for span in spans:
+            if span.worker < 0 and span.steps:
+                sums = self._rank(span.rank).sums
+                sums.steps = min(sums.steps, span.steps)
+
+    def add_facts(self, envelope: Envelope, *, count: bool = True) -> None:
+        """Take in what an envelope carries besides rows."""
+        attempt = self.facts.attempt
+        self.facts.take(envelope)
+        if self.facts.attempt != attempt:
+            self._begin_again()
+        self._first_ns = min(self._first_ns or envelope.made_ns, envelope.made_ns)
+        host = self._host(envelope.host.name)
+        if envelope.made_ns >= host.made_ns:
+            host.made_ns = envelope.made_ns
+            self._take_spans(host, envelope.spans)
+        for stack in envelope.stacks:
+            self._take_stack(stack)
+        if count:
+            self._lost_records += sum(loss.count for loss in envelope.losses)
+
+    def add_rows(self, table: str, block: Block, host: str, *, count: bool = True) -> None:
+        """Take in rows of a table. ``count`` false: they are in the totals already."""
+        times = block[LAYOUTS[table].time]
+        since_ns = 0 if table == "hosts" else self.facts.attempt_ns  # of before, it is an earlier attempt's
+        if len(times) and times.min() < since_ns:
+            block = block[:, times >= since_ns]
+        if not block.shape[1]:
+            return
+        if table == "hosts":
+            self._host(host).buffer.extend(block)
+            return
+        ranks = block[0]
+        if not bool((ranks[1:] >= ranks[:-1]).all()):
+            block = block[:, np.argsort(ranks, kind="stable")]
+            ranks = block[0]
+        if ranks[0] < 0:  # a GPU nobody here uses has no rank
+            block = block[:, first_at(ranks, 0) :]
+            ranks = block[0]
+            if not len(ranks):
+                return
+        firsts = np.flatnonzero(np.concatenate(([True], ranks[1:] != ranks[:-1])))
+        lasts = [*firsts[1:].tolist(), len(ranks)]
+        if count:
+            self._count(table, block, firsts)
+        for first, last in zip(firsts.tolist(), lasts, strict=True):
+            buffers = self._rank(int(ranks[first])).buffers
+            buffer = buffers.get(table)
+            if buffer is None:
+                keep_ns = None if table in _KEPT else _KEEP_NS
+                buffer = buffers[table] = RowBuffer(table, self._limit(table), keep_ns)
+            buffer.extend(block[:, first:last])
+
+    def seed(
+        self,
+        run: StoredRun,
+        totals: Mapping[int, RankTotals],
+        sequences: Mapping[str, Iterable[tuple[int, int]]],
+    ) -> None:
+        """Begin with what a store knows; rows it holds are then added with ``count=False``."""
+        self.facts = RunFacts(
+            name=run.name,
+            hosts={host.name: host for host in run.hosts},
+            gpus=dict(run.gpus),
+            processes={process.rank: process for process in run.processes},
+            rank_hosts=dict(run.rank_hosts),
+            attempt=run.attempt,
+            attempt_ns=run.attempt_ns,
+            earlier=list(run.earlier),
+        )
+        self._first_ns = run.started_ns
+        self._lost_records = run.lost_records
+        for rank, total in totals.items():
+            self._rank(rank).sums = _Sums(
+                steps=total.steps,
+                eval_batches=total.eval_batches,
+                wait_ns=total.wait_s * 1e9,
+                step_ns=total.step_s * 1e9,
+                epochs=total.epochs,
+                boundary_ns=total.boundary_s * 1e9,
+            )
+        for stream, intervals in sequences.items():
+            seen = self._seen.setdefault(stream, SequenceSet())
+            for low, high in intervals:
+                seen.add(low, high)
+
+    def _begin_again(self) -> None:
+        """A new attempt: of what was before, nothing is seen any more, and nothing is counted."""
+        began_ns = self._first_ns = self.facts.attempt_ns
+        earlier, self._ranks = self._ranks, {}
+        self._lost_records = self._stack_bytes = 0
+        for host in self._hosts.values():
+            host.ranks = set()
+        for rank in earlier.values():
+            for table, buffer in rank.buffers.items():
+                rows = buffer.rows(began_ns)
+                if len(rows[TIME_COLUMN[table]]):  # they came before their process introduced itself
+                    self.add_rows(table, block_of_arrays(table, rows), "")
+
+    def _rank(self, rank: int) -> _Rank:
+        found = self._ranks.get(rank)
+        if found is None:
+            found = self._ranks[rank] = _Rank()
+        return found
+
+    def _host(self, name: str) -> _Host:
+        found = self._hosts.get(name)
+        if found is None:
+            found = self._hosts[name] = _Host(RowBuffer("hosts", _HOST_ROWS))
+        return found
+
+    def _limit(self, table: str) -> int:
+        if table in _KEPT:
+            return _KEPT_ROWS
+        return min(20_000, max(1_000, _MANY_ROWS // max(1, self.facts.world_size)))
+
+    def _take_spans(self, host: _Host, spans: list[SpanInfo]) -> None:
+        for number in host.ranks:
+            rank = self._rank(number)
+            rank.span, rank.workers = None, []
+        host.ranks = {span.rank for span in spans}
+        for span in spans:
+            rank = self._rank(span.rank)
+            if span.worker < 0:
+                rank.span = span
+            else:
+                rank.workers.append(span)
+        for number in host.ranks:
+            rank = self._rank(number)
+            rank.last_workers = rank.workers or rank.last_workers
+
+    def _take_stack(self, stack: StackDump) -> None:
+        stacks = self._rank(stack.rank).stacks
+        known = stacks.get(stack.pid)
+        if known is not None and known.taken_ns > stack.taken_ns:
+            return
+        if known is not None:
+            del stacks[stack.pid]
+            self._stack_bytes -= len(known.text)
+        stacks[stack.pid] = stack
+        self._stack_bytes += len(stack.text)
+        while len(stacks) > _STACKS_PER_RANK:
+            self._stack_bytes -= len(stacks.pop(next(iter(stacks))).text)
+
+    # -- totals
+
+    def _count(self, table: str, block: Block, firsts: NDArray[np.int64]) -> None:
+        if table not in ("steps", "epoch_begins", "epoch_ends"):
+            return
+        at = LAYOUTS[table].index
+        counted = np.ones(block.shape[1], dtype=bool)
+        uncounted = self.facts.uncounted_loaders()
+        if len(uncounted):
+            counted &= ~np.isin(block[0] * LOADER_BASE + block[at["loader"]], uncounted)
+        if table == "steps":
+            on_main = block[at["off_main_thread"]] != 1
+            evaluated = np.add.reduceat(~counted & on_main, firsts, dtype=np.int64)
+            for first, batches in zip(firsts.tolist(), evaluated.tolist(), strict=True):
+                self._rank(int(block[0, first])).sums.eval_batches += batches
+            counted &= on_main
+            made = block[at["optimizer_steps"]]
+            of = [np.where(made >= 0, made, 1), block[at["wait_ns"]], block[at["step_ns"]]]
+        elif table == "epoch_begins":
+            of = [np.ones(block.shape[1], dtype=np.int64), block[at["iter_ns"]]]
+        else:
+            of = [block[at["teardown_ns"]]]
+        for first, found in zip(firsts.tolist(), _sums(of, counted, firsts).T.tolist(), strict=True):
+            sums = self._rank(int(block[0, first])).sums
+            if table == "steps":
+                sums.steps += int(found[0])
+                sums.wait_ns += found[1]
+                sums.step_ns += found[2]
+                continue
+            sums.boundary_ns += found[-1]
+            if table == "epoch_begins":
+                sums.epochs += int(found[0])
+
+    def totals(self) -> RunTotals:
+        """Sums since the run began, as far as this builder has seen it or was told by ``seed``."""
+        sums = {rank: each.sums for rank, each in sorted(self._ranks.items())}
+        return RunTotals(
+            steps={rank: s.steps for rank, s in sums.items()},
+            eval_batches={rank: s.eval_batches for rank, s in sums.items()},
+            wait_s={rank: s.wait_ns / 1e9 for rank, s in sums.items()},
+            step_s={rank: s.step_ns / 1e9 for rank, s in sums.items()},
+            epochs={rank: s.epochs for rank, s in sums.items()},
+            boundary_s={rank: s.boundary_ns / 1e9 for rank, s in sums.items()},
+            lost_records=self._lost_records,
+        )
+
+    # -- out
+
+    def held_bytes(self) -> int:
+        """Memory that rows and stacks take."""
+        hosts = sum(host.buffer.held_bytes for host in self._hosts.values())
+        ranks = sum(buffer.held_bytes for rank in self._ranks.values() for buffer in rank.buffers.values())
+        return hosts + ranks + self._stack_bytes
+
+    def window(self, now_ns: int | None = None) -> RunWindow:
+        """The last ``WINDOW_S`` seconds; ``now_ns`` (UTC) defaults to the newest envelope's ``made_ns``."""
+        if now_ns is None:
+            now_ns = max((host.made_ns for host in self._hosts.values()), default=0)
+        began_ns = self.facts.attempt_ns
+        after_ns = max(now_ns - int(WINDOW_S * 1e9), began_ns)
+        ranks: dict[int, RankWindow] = {}
+        reach_ns = self._first_ns
+        # Rows that came before their process introduced itself wait for it.
+        for number, process in sorted(self.facts.processes.items()):
+            rank = self._rank(number)
+            host = self.facts.rank_hosts[number]
+            tables = dict(_NO_TABLES)
+            for name, buffer in rank.buffers.items():
+                tables[name] = buffer.rows((began_ns or None) if name in _KEPT else after_ns)
+            steps = rank.buffers.get("steps")
+            if steps is not None and steps.dropped:
+                reach_ns = max(reach_ns, steps.oldest_ns() or 0)
+            ranks[number] = RankWindow(
+                rank=number,
+                host=host,
+                made_ns=self._hosts[host].made_ns if host in self._hosts else now_ns,
+                process=process,
+                span=rank.span,
+                workers=list(rank.workers),
+                tables=tables,
+                stacks=list(rank.stacks.values()),
+                last_workers=list(rank.last_workers),
+            )
+        hosts = {
+            name: HostWindow(
+                info=self.facts.hosts[name],
+                made_ns=host.made_ns,
+                hosts=host.buffer.rows(after_ns),
+                gpus=list(self.facts.gpus.get(name, ())),
+            )
+            for name, host in self._hosts.items()
+            if name in self.facts.hosts
+        }
+        return RunWindow(
+            run_id=self.run_id,
+            run_name=self.facts.name,
+            now_ns=now_ns,
+            span_s=max(0.0, min(WINDOW_S, (now_ns - reach_ns) / 1e9)),
+            started_ns=self.facts.started_ns or self._first_ns,
+            ranks=ranks,
+            hosts=hosts,
+            attempt=self.facts.attempt,
+            attempt_ns=began_ns,
+        )
+
+
+def _sums(
+    values: Sequence[NDArray[np.int64]], counted: NDArray[np.bool_], firsts: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Shape (values, groups)."""
+    all_values = np.stack(values)
+    known = np.where(counted & (all_values != UNKNOWN), all_values, 0).astype(np.float64)
+    result: NDArray[np.float64] = np.add.reduceat(known, firsts, axis=1)
+    return result

@@ -1,0 +1,1 @@
+"""Runs as files: recorded, exported, replayed and analysed again."""

@@ -1,0 +1,165 @@
+"""A stored run as windows: all of them in time order for ``loaderwatch analyze``, or the newest for a restarted server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
+from loaderwatch.detect.window import WINDOW_S, Columns, RunWindow
+from loaderwatch.server.live.row_buffer import block_of_arrays
+from loaderwatch.server.live.window_builder import WindowBuilder
+from loaderwatch.server.store.protocol import Store, StoredEvent, StoredRun
+
+CHUNK_NS: Final = 20 * 10**9
+LONGEST_ROW_NS: Final = 24 * 3600 * 10**9
+
+ENDS_AFTER: Final[dict[str, tuple[str, ...]]] = {
+    "steps": ("wait_ns", "step_ns"),
+    "epoch_begins": ("iter_ns", "first_wait_ns"),
+    "epoch_ends": ("teardown_ns",),
+    "phases": ("duration_ns",),
+    "fetches": ("fetch_ns",),
+    "gpu_waits": ("starved_ns", "gpu_step_ns"),
+    "collections": ("duration_ns",),
+}
+"""What lies between a row's time and the moment it was recorded: before, the live server could not know of it."""
+
+_Arrays = dict[str, NDArray[Any]]
+
+
+def windows(
+    store: Store, run_id: str, every_s: float = 1.0, attempt: int | None = None
+) -> Iterator[RunWindow]:
+    """Windows of an attempt (None: the newest) as the live server would have seen them, one for each ``every_s`` of its own time.
+
+    Rows appear when what they tell of had ended; open spans are those of the newest envelope kept, one a second.
+
+    Raises:
+        UnknownRun, StoreError, UnknownAttempt: see ``Store``.
+    """
+    run = store.run(run_id)
+    began_ns, ended_ns = run.span_of(attempt)
+    first_ns, last_ns = store.bounds(run_id)
+    first_ns, last_ns = max(first_ns, began_ns), min(last_ns, ended_ns - 1)
+    every_ns = max(1, int(every_s * 1e9))
+    builder = WindowBuilder(run_id)
+    builder.facts.attempt, builder.facts.attempt_ns = attempt or run.attempt, began_ns
+    _introduce(builder, store, run, (began_ns, ended_ns))
+    rows = _Arrivals(store, run_id, first_ns, last_ns)
+    events = store.events(run_id, began_ns, ended_ns)
+    event = next(events, None)
+    now_ns = first_ns
+    while now_ns < last_ns:
+        now_ns = min(now_ns + every_ns, last_ns)
+        while event is not None and event.t_ns <= now_ns:
+            builder.add_facts(event.body)
+            event = next(events, None)
+        for table, columns in rows.until(now_ns):
+            _feed(builder, table, columns, count=True)
+        yield builder.window(now_ns)
+
+
+def _introduce(builder: WindowBuilder, store: Store, run: StoredRun, span: tuple[int, int]) -> None:
+    """Tell the builder who takes part, as first heard of.
+
+    Facts are kept with the envelope that brought them, and an outbox may have brought older rows after it.
+    """
+    wanted = {process.rank for process in run.processes}
+    hosts = set(run.gpus)
+    facts = builder.facts
+    for event in store.events(run.run_id, *span):
+        body = event.body
+        facts.take(
+            msgspec.structs.replace(
+                body,
+                final=False,
+                processes=[
+                    msgspec.structs.replace(process, state="live", exit=None)
+                    for process in body.processes
+                    if process.rank not in facts.processes and process.started_ns >= facts.attempt_ns
+                ],
+                gpus=[] if body.host.name in facts.gpus else body.gpus,
+            )
+        )
+        if facts.processes.keys() >= wanted and facts.gpus.keys() >= hosts:
+            break
+
+
+def rebuild(store: Store, run_id: str, attempt: int | None = None) -> WindowBuilder:
+    """A builder that holds the run's last minutes and its totals: a restarted server goes on where the last one stopped.
+
+    Envelopes that the store held at that moment may be added again; the builder knows them. With ``attempt`` those of an
+    earlier one.
+
+    Raises:
+        UnknownRun, StoreError, UnknownAttempt
+    """
+    recall = store.recall(run_id, int((WINDOW_S + 10) * 1e9), attempt)
+    builder = WindowBuilder(run_id)
+    builder.seed(recall.run, recall.totals, recall.sequences)
+    _add_events(builder, recall.events)
+    for table, columns in recall.tables.items():
+        _feed(builder, table, columns, count=False)
+    return builder
+
+
+def _add_events(builder: WindowBuilder, events: list[StoredEvent]) -> None:
+    for event in events:
+        builder.add_facts(event.body, count=False)
+
+
+def _feed(builder: WindowBuilder, table: str, columns: Columns, *, count: bool) -> None:
+    if not len(columns[TIME_COLUMN[table]]):
+        return
+    if table != "hosts":
+        builder.add_rows(table, block_of_arrays(table, columns), "", count=count)
+        return
+    names = columns["host"]
+    for name in dict.fromkeys(names.tolist()):
+        mine = {column.name: columns[column.name][names == name] for column in TABLES[table]}
+        builder.add_rows(table, block_of_arrays(table, mine), name, count=count)
+
+
+class _Arrivals:
+    """Rows in the order in which they were recorded, read from the store a stretch at a time."""
+
+    def __init__(self, store: Store, run_id: str, first_ns: int, last_ns: int) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._read_until = first_ns
+        self._last_ns = last_ns
+        # Rows of before the first envelope, an hour back at most: processes started before anybody looked.
+        self._waiting: dict[str, _Arrays] = {
+            table: dict(store.scan(run_id, table, first_ns - 3600 * 10**9, first_ns)) for table in TABLES
+        }
+
+    def until(self, now_ns: int) -> Iterator[tuple[str, _Arrays]]:
+        """Rows recorded at or before ``now_ns`` that were not given yet."""
+        while self._read_until <= now_ns:
+            end = min(self._read_until + CHUNK_NS, self._last_ns + 1)
+            if end <= self._read_until:
+                break
+            for table in TABLES:
+                fresh = self._store.scan(self._run_id, table, self._read_until, end)
+                waiting = self._waiting[table]
+                self._waiting[table] = {
+                    name: np.concatenate([waiting[name], fresh[name]]) for name in waiting
+                }
+            self._read_until = end
+        for table, waiting in self._waiting.items():
+            there = ended_ns(table, waiting) <= now_ns
+            if there.any():
+                yield table, {name: column[there] for name, column in waiting.items()}
+                self._waiting[table] = {name: column[~there] for name, column in waiting.items()}
+
+
+def ended_ns(table: str, columns: Columns) -> NDArray[np.int64]:
+    ended: NDArray[np.int64] = columns[TIME_COLUMN[table]].copy()
+    for name in ENDS_AFTER.get(table, ()):
+        ended += np.where(columns[name] == UNKNOWN, 0, np.minimum(columns[name], LONGEST_ROW_NS))
+    return ended

@@ -1,0 +1,148 @@
+"""The verdicts of runs that are over, kept beside the runs: a list of hundreds of runs opens none of their files."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from loaderwatch.detect.incidents.verdict import verdict
+from loaderwatch.detect.window import RunWindow
+from loaderwatch.server.alerts.book import Alert, AlertBook
+from loaderwatch.server.alerts.messages import ended_verdict, lost_verdict
+from loaderwatch.server.live.summary import state_now
+from loaderwatch.server.live.unexplained import crash_verdict
+from loaderwatch.server.recordings.replay import rebuild
+from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, UnknownRun
+
+_log = logging.getLogger(__name__)
+
+_OVER = ("finished", "crashed")
+Verdict = dict[str, Any]
+
+
+class Verdicts:
+    """``path`` is only a memory: without it, or when it is gone, verdicts are made again from the runs' alerts."""
+
+    def __init__(self, store: Store, path: Path | None = None) -> None:
+        self._store = store
+        self._path = path
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[int, Verdict | None]] = _read(path) if path is not None else {}
+        self._changed = False
+
+    def of(self, run: StoredRun, now_ns: int, deadline: float) -> Verdict | None:
+        """The verdict of a run that is not live; None also when it would take a look at its file and ``deadline`` (monotonic) has passed."""
+        if state_now(run, now_ns) not in _OVER:
+            return self._quietly(run, now_ns)
+        known = self._known.get(run.run_id)
+        if known is not None and known[0] == run.received_ns:
+            return known[1]
+        if time.monotonic() > deadline:
+            return None
+        verdict = self._quietly(run, now_ns)
+        self._keep(run, verdict)
+        return verdict
+
+    def keep(self, run_id: str, verdict: Verdict | None) -> None:
+        """Remember the verdict of a run that has just ended."""
+        try:
+            self._keep(self._store.run(run_id), verdict)
+        except (StoreError, UnknownRun):
+            return
+        self.save()
+
+    def save(self, runs: Iterable[StoredRun] | None = None) -> None:
+        """Write down what is new; forget runs that are not in ``runs`` any more."""
+        with self._lock:
+            if runs is not None:
+                there = {run.run_id for run in runs}
+                self._known = {run_id: known for run_id, known in self._known.items() if run_id in there}
+            if not self._changed or self._path is None:
+                return
+            self._changed = False
+            draft = self._path.with_name(self._path.name + ".new")
+            try:
+                draft.write_text(json.dumps(self._known))
+                draft.replace(self._path)
+            except OSError as error:
+                _log.warning("%s could not be written: %s", self._path, error)
+
+    def _keep(self, run: StoredRun, verdict: Verdict | None) -> None:
+        with self._lock:
+            self._known[run.run_id] = (run.received_ns, verdict)
+            self._changed = True
+
+    def _quietly(self, run: StoredRun, now_ns: int) -> Verdict | None:
+        try:
+            return stored_verdict(run, self._store, now_ns)
+        except (StoreError, UnknownRun) as error:  # one unreadable file must not hide the other runs
+            _log.warning("run %s has no verdict: %s", run.run_id, error)
+            return None
+
+
+def stored_verdict(run: StoredRun, store: Store, now_ns: int) -> Verdict | None:
+    """The verdict of a run that is not live, from what is stored. None: its numbers have to speak.
+
+    Raises:
+        StoreError, UnknownRun: its alerts cannot be read.
+    """
+    state = state_now(run, now_ns)
+    if state == "lost":
+        return lost_verdict((now_ns - run.received_ns) / 1e9)
+    if state not in _OVER:
+        return None
+    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(run.span_of(None))
+    if state == "crashed":
+        return crash_verdict(rebuild(store, run.run_id).window(), alerts)
+    ended = ended_verdict(state, alerts)  # which takes no look at the rows
+    if ended is not None:
+        return ended
+    return verdict_of_ended(rebuild(store, run.run_id).window(), alerts)
+
+
+def attempt_verdict(run: StoredRun, store: Store, attempt: int) -> Verdict:
+    """The verdict of an earlier attempt.
+
+    Raises:
+        StoreError, UnknownRun, UnknownAttempt
+    """
+    span = run.span_of(attempt)
+    state = next(one.state for one in run.earlier if one.number == attempt)
+    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(span)
+    if state == "lost":
+        return {
+            "severity": "info",
+            "title": "Nobody said how this attempt ended: its last news is older than the beginning of the next.",
+            "advice": "Read the end of its log: what ended it ended the streamer beside it too, as a container or a host that"
+            " goes does.",
+            "finding_id": None,
+        }
+    return verdict_of_ended(rebuild(store, run.run_id, attempt).window(), alerts)
+
+
+def verdict_of_ended(window: RunWindow, alerts: Sequence[Alert]) -> Verdict:
+    """The verdict of a run of which every process has ended."""
+    crashed = any(rank.process.state == "crashed" for rank in window.ranks.values())
+    if crashed:
+        return crash_verdict(window, alerts)
+    ended = ended_verdict("finished", alerts)
+    if ended is not None:
+        return ended
+    found = verdict(window, [])
+    return {"severity": found.severity, "title": found.title, "advice": found.advice, "finding_id": None}
+
+
+def _read(path: Path) -> dict[str, tuple[int, Verdict | None]]:
+    try:
+        found = json.loads(path.read_text())
+        return {str(run_id): (int(at), verdict) for run_id, (at, verdict) in found.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        _log.warning("%s is not readable (%s); verdicts are made again", path, error)
+        return {}

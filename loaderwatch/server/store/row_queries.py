@@ -1,0 +1,228 @@
+"""Lists from a snapshot of a run's file: epochs, fetches, slow samples, totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import TABLES, UNKNOWN
+from loaderwatch.detect.window import Columns
+from loaderwatch.server.store import charts, rollup
+from loaderwatch.server.store.facts import RunFacts, unpack_event
+from loaderwatch.server.store.metrics import LEVELS
+from loaderwatch.server.store.protocol import RankTotals, StoredEvent
+from loaderwatch.server.store.schema import SQL_TYPES, time_column
+from loaderwatch.server.store.sequence import SequenceSet
+
+
+def _rows(snapshot: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
+    result = snapshot.execute(sql)
+    names = [column[0] for column in result.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def _of_rank(rank: int | None, column: str = "rank") -> str:
+    return "" if rank is None else f" AND {column} = {int(rank)}"
+
+
+def epochs(snapshot: duckdb.DuckDBPyConnection, rank: int | None) -> list[dict[str, Any]]:
+    """epoch_begins with the epoch_ends that follows each (an epoch number may come again after a restart)."""
+    return _rows(
+        snapshot,
+        f"""
+        SELECT b.*, e.request_ns AS end_ns, e.teardown_ns, e.batches, e.ended_by
+        FROM (SELECT *, lead(request_ns, 1, {2**62}) OVER (PARTITION BY rank, loader, epoch ORDER BY request_ns) AS until_ns
+              FROM epoch_begins WHERE request_ns IS NOT NULL{_of_rank(rank)}) b
+        LEFT JOIN (SELECT DISTINCT ON (rank, loader, epoch, request_ns) * FROM epoch_ends) e
+          ON e.rank = b.rank AND e.loader = b.loader AND e.epoch = b.epoch
+         AND e.request_ns >= b.request_ns AND e.request_ns < b.until_ns
+        QUALIFY row_number() OVER (PARTITION BY b.rank, b.loader, b.epoch, b.request_ns ORDER BY e.request_ns) = 1
+        ORDER BY b.request_ns, b.rank, b.loader
+        """,
+    )
+
+
+def fetches(
+    snapshot: duckdb.DuckDBPyConnection, rank: int, start_ns: int, end_ns: int, limit: int
+) -> dict[str, NDArray[Any]]:
+    """The newest fetches that overlap [start, end), ordered by time."""
+    names = ", ".join(c.name for c in TABLES["fetches"])
+    # A fetch may have begun long before the range: an hour's lookback is the most a chart of lanes can want.
+    got = snapshot.execute(
+        f"""
+        SELECT {names} FROM (
+          SELECT {names} FROM fetches
+          WHERE rank = {int(rank)} AND request_ns < {end_ns} AND request_ns >= {start_ns - 3600 * 10**9}
+            AND request_ns + coalesce(fetch_ns, 0) >= {start_ns}
+          ORDER BY request_ns DESC LIMIT {int(limit)}
+        ) ORDER BY request_ns
+        """
+    ).fetchnumpy()
+    return {name: integers(values) for name, values in got.items()}
+
+
+def slow_samples(snapshot: duckdb.DuckDBPyConnection, rank: int | None, limit: int) -> list[dict[str, Any]]:
+    """The slowest reading of each dataset index, slowest first."""
+    # The candidates are taken first: the slowest few thousand hold the slowest few indices unless one index fills them.
+    return _rows(
+        snapshot,
+        f"""
+        SELECT rank, loader, worker, slow_index, slow_ns, fetch_ns, request_ns FROM (
+          SELECT * FROM fetches WHERE slow_index IS NOT NULL AND slow_ns IS NOT NULL{_of_rank(rank)}
+          ORDER BY slow_ns DESC LIMIT {max(2000, 50 * int(limit))}
+        )
+        QUALIFY row_number() OVER (PARTITION BY loader, slow_index ORDER BY slow_ns DESC) = 1
+        ORDER BY slow_ns DESC LIMIT {int(limit)}
+        """,
+    )
+
+
+def totals(
+    snapshot: duckdb.DuckDBPyConnection, bounds: tuple[int, int], span: tuple[int, int] | None = None
+) -> dict[int, RankTotals]:
+    """Sums by rank over the whole run, which ``bounds`` has, or over [begin, end) of ``span``, from rows alone."""
+    width = LEVELS[-1].ns
+    begin, end = bounds[0] // width * width, -(-bounds[1] // width) * width
+    found = (
+        rollup.pieces(begin, end, len(LEVELS) - 1, "steps", rollup.load_dirty(snapshot))
+        if span is None
+        else [rollup.Piece(None, *span)]
+    )
+    within = "true" if span is None else f"request_ns >= {span[0]} AND request_ns < {span[1]}"
+    parts = []
+    for piece in found:
+        if piece.level is None:
+            parts.append(
+                "SELECT rank AS key, count(*) AS n, sum(advance) AS steps, sum(wait_ns)::DOUBLE AS wait, "
+                "sum(step_ns)::DOUBLE AS step, min(request_ns) AS first, max(request_ns) AS last FROM steps "
+                f"WHERE counted = 1 AND request_ns >= {piece.start_ns} AND request_ns < {piece.end_ns} GROUP BY rank"
+            )
+        else:
+            parts.append(
+                "SELECT key, sum(n) AS n, sum(advance_sum) AS steps, sum(wait_ns_sum) AS wait, sum(step_ns_sum) AS step, "
+                f"min(t_ns) AS first, max(t_ns) AS last FROM {piece.level.table('steps')} "
+                f"WHERE n > 0 AND t_ns >= {piece.start_ns} AND t_ns < {piece.end_ns} GROUP BY key"
+            )
+    boundary: dict[int, tuple[int, float]] = {}
+    for rank, count, spent in snapshot.execute(
+        f"""
+        SELECT rank, sum(n), sum(spent) FROM (
+          SELECT rank, count(*) AS n, sum(coalesce(iter_ns, 0))::DOUBLE AS spent
+          FROM epoch_begins WHERE counted = 1 AND {within} GROUP BY rank
+          UNION ALL
+          SELECT rank, 0, sum(coalesce(teardown_ns, 0))::DOUBLE FROM epoch_ends WHERE counted = 1 AND {within} GROUP BY rank
+        ) GROUP BY rank HAVING rank IS NOT NULL -- a row may say anything
+        """
+    ).fetchall():
+        boundary[rank] = (int(count), float(spent or 0.0))
+    evaluated: dict[int, int] = dict(
+        snapshot.execute(
+            "SELECT rank, count(*) FROM steps WHERE counted = 0 AND off_main_thread IS DISTINCT FROM 1 "
+            f"AND {within} GROUP BY rank HAVING rank IS NOT NULL"
+        ).fetchall()
+    )
+    result: dict[int, RankTotals] = {}
+    rows = (
+        snapshot.execute(
+            "SELECT key, sum(steps), sum(n), sum(wait), sum(step), min(first), max(last) "
+            f"FROM ({' UNION ALL '.join(parts)}) GROUP BY key HAVING key IS NOT NULL ORDER BY key"
+        ).fetchall()
+        if parts
+        else []
+    )
+    for key, steps, batches, wait, step, first, last in rows:
+        epoch_count, spent = boundary.pop(key, (0, 0.0))
+        result[key] = RankTotals(
+            steps=int(steps or 0),
+            batches=int(batches or 0),
+            eval_batches=evaluated.pop(key, 0),
+            wait_s=float(wait or 0.0) / 1e9,
+            step_s=float(step or 0.0) / 1e9,
+            epochs=epoch_count,
+            boundary_s=spent / 1e9,
+            first_ns=int(first),
+            last_ns=int(last),
+        )
+    for key in boundary.keys() | evaluated.keys():
+        epoch_count, spent = boundary.get(key, (0, 0.0))
+        result[key] = RankTotals(
+            0, 0, evaluated.get(key, 0), 0.0, 0.0, epoch_count, spent / 1e9, bounds[0], bounds[0]
+        )
+    return result
+
+
+def newest_event(snapshot: duckdb.DuckDBPyConnection, end_ns: int) -> int | None:
+    """Time of the last event before ``end_ns``."""
+    (newest,) = snapshot.execute(f"SELECT max(t_ns) FROM events WHERE t_ns < {end_ns}").fetchall()[0]
+    return None if newest is None else int(newest)
+
+
+def facts_before(snapshot: duckdb.DuckDBPyConnection, attempt: int) -> RunFacts:
+    """What was known when this attempt began; its ``before`` is how the one before it had ended."""
+    facts = RunFacts()
+    for (body,) in snapshot.execute("SELECT body FROM events WHERE facts ORDER BY ordinal").fetchall():
+        facts.take(unpack_event(body))
+        if facts.attempt >= attempt:
+            break
+    return facts
+
+
+def sequences(snapshot: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[int, int]]]:
+    """By stream, the sequence numbers stored, as inclusive intervals."""
+    found: dict[str, SequenceSet] = {}
+    for stream, low, high in snapshot.execute(
+        "SELECT stream, low, high FROM acked ORDER BY stream, low"
+    ).fetchall():
+        found.setdefault(stream, SequenceSet()).add(low, high)
+    return {stream: each.intervals() for stream, each in found.items()}
+
+
+def events(snapshot: duckdb.DuckDBPyConnection, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
+    """What envelopes carried besides rows, ordered by time."""
+    result = snapshot.execute(
+        f"SELECT t_ns, body FROM events WHERE t_ns >= {start_ns} AND t_ns < {end_ns} ORDER BY t_ns, ordinal"
+    )
+    while rows := result.fetchmany(200):
+        for t_ns, body in rows:
+            yield StoredEvent(t_ns, unpack_event(body))
+
+
+def scan(snapshot: duckdb.DuckDBPyConnection, table: str, start_ns: int, end_ns: int) -> Columns:
+    """Rows of a table with start <= time < end, ordered by time."""
+    time = time_column(table)
+    columns = TABLES[table]
+    there = _stored_columns(snapshot, table)
+    if not there:  # a file of before there was such a table
+        return {c.name: np.empty(0, np.int64 if c.dtype == "i8" else np.float64) for c in columns}
+    names = ", ".join(
+        c.name if c.name in there else f"CAST(NULL AS {SQL_TYPES[c.dtype]}) AS {c.name}" for c in columns
+    )
+    names += ", host" if table == "hosts" else ""
+    order = ", ".join([time, *[c.name for c in columns if c.dtype == "i8" and c.name != time][:3]])
+    got = snapshot.execute(
+        f"SELECT {names} FROM {table} WHERE {time} >= {start_ns} AND {time} < {end_ns} ORDER BY {order}"
+    ).fetchnumpy()
+    result: dict[str, NDArray[Any]] = {
+        c.name: integers(got[c.name]) if c.dtype == "i8" else charts.floats(got[c.name]) for c in columns
+    }
+    if table == "hosts":
+        result["host"] = np.asarray(got["host"], dtype=object)
+    return result
+
+
+def _stored_columns(snapshot: duckdb.DuckDBPyConnection, table: str) -> set[str]:
+    """What an older file that may not be changed holds of a table."""
+    rows = snapshot.execute(
+        "SELECT column_name FROM duckdb_columns() WHERE table_name = ?", [table]
+    ).fetchall()
+    return {name for (name,) in rows}
+
+
+def integers(values: Any) -> NDArray[np.int64]:
+    """A fetched column as int64, UNKNOWN for NULL."""
+    result: NDArray[np.int64] = np.ma.filled(np.ma.asarray(values, dtype=np.int64), UNKNOWN)
+    return result

@@ -1,0 +1,234 @@
+"""One live run, driven by hand on a real store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from loaderwatch.core.wire import StackDump
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.window import RunWindow
+from loaderwatch.server.alerts.book import Announcement
+from loaderwatch.server.live.run import LiveRun
+from loaderwatch.server.live.summary import LOST_AFTER_S
+from loaderwatch.server.store.duckdb import DuckDBStore
+from tests.fakes.feed import Feed
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[DuckDBStore]:
+    store = DuckDBStore(tmp_path)
+    yield store
+    store.close()
+
+
+def hang(**more: Any) -> Finding:
+    facts: dict[str, Any] = {
+        "key": "hung:0", "code": "hung", "scenario": "S36", "severity": "critical", "confidence": 0.9,
+        "began_ns": time.time_ns(), "title": "Rank 0 hangs.", "cause": "c", "advice": "a", "rank": 0,
+    }  # fmt: skip
+    return Finding(**(facts | more))
+
+
+class Driven:
+    """A live run that is fed, looked at and judged one call at a time."""
+
+    def __init__(self, store: DuckDBStore, *, is_new: bool = True) -> None:
+        self.store = store
+        self.feed = Feed()
+        self.findings: list[Finding] = []
+        self.windows: list[RunWindow] = []
+        self.told: list[Announcement] = []
+        self.live = LiveRun(
+            "run-1",
+            store,
+            is_new=is_new,
+            detector=self.detect,
+            describe=lambda a: f"{a.alert.finding.key} {a.resolved}",
+        )
+
+    def detect(self, window: RunWindow) -> list[Finding]:
+        self.windows.append(window)
+        return self.findings
+
+    def send(self, **more: Any) -> None:
+        envelope = self.feed.envelope(**more)
+        self.store.append([envelope])
+        self.live.take(envelope)
+
+    def look(self, after_s: float = 0.0) -> dict[str, Any]:
+        self.live.heard_at -= after_s
+        state = self.live.look()
+        decoded: dict[str, Any] = msgspec.json.decode(state.summary)
+        return decoded
+
+    def judge(self) -> None:
+        self.told += self.live.detect(time.time_ns())
+
+
+def test_live_then_lost_then_live(store: DuckDBStore) -> None:
+    run = Driven(store)
+    run.send(steps=20)
+    assert run.look()["state"] == "live"
+    lost = run.look(after_s=LOST_AFTER_S + 5)
+    assert lost["state"] == "lost"
+    assert "training may well go on" in lost["verdict"]["title"]
+    assert lost["verdict"]["severity"] == "info", "silence of the streamer is no alert"
+    run.send()
+    assert run.look()["state"] == "live"
+
+
+def test_a_run_that_cannot_be_stored_is_not_lost_and_says_so(store: DuckDBStore) -> None:
+    run = Driven(store)
+    run.send(steps=20)
+    assert run.look(after_s=LOST_AFTER_S + 5)["state"] == "lost"
+    run.live.refuse("/data/runs/run-1.duckdb could not be written: No space left on device")
+    refused = run.look()
+    assert refused["state"] == "live"
+    assert refused["verdict"]["severity"] == "critical"
+    assert "No space left on device" in refused["verdict"]["advice"]
+    run.send()
+    assert run.look()["verdict"]["severity"] != "critical"
+
+
+def test_silence_is_never_judged(store: DuckDBStore) -> None:
+    run = Driven(store)
+    run.send(steps=20)
+    run.look()
+    assert run.live.undetected
+    run.judge()
+    assert not run.live.undetected
+    for _ in range(3):
+        run.look(after_s=100)
+    assert not run.live.undetected, "nothing new came, so there is nothing new to judge"
+    window = run.live.window()
+    assert window is not None
+    assert run.windows == [window]
+
+
+def test_hung_while_a_hang_fires(store: DuckDBStore) -> None:
+    seqs = count(1)
+    run = Driven(store)
+    run.send(steps=20)
+    run.look()
+    run.findings = [hang()]
+    run.judge()
+    assert run.look()["state"] == "hung"
+    assert [a.resolved for a in run.told] == [False]
+    requests, notices = run.live.receipt("elsewhere", "s-1", next(seqs))
+    assert (requests, notices) == ([], [])
+    requests, notices = run.live.receipt("gpu01", "s-0", next(seqs))
+    assert [r.rank for r in requests] == [0]
+    assert [(n.rank, n.text) for n in notices] == [(0, "hung:0 False")]
+    assert run.live.receipt("gpu01", "s-0", next(seqs)) == ([], [])
+
+
+def test_the_end_closes_everything(store: DuckDBStore) -> None:
+    run = Driven(store)
+    run.send(steps=20)
+    run.look()
+    run.findings = [hang()]
+    run.judge()
+    run.send(state="finished", final=True)
+    run.look()
+    assert run.live.ended
+    run.judge()
+    assert [a.resolved for a in run.told] == [False, True]
+    summary = run.look()
+    assert summary["state"] == "finished"
+    assert summary["verdict"]["title"] == "Finished. While it ran: Rank 0 hangs."
+    assert {a.state for a in store.alerts("run-1")} == {"resolved"}
+
+
+def test_another_server_goes_on_with_numbers_and_alerts(store: DuckDBStore) -> None:
+    before = Driven(store)
+    before.send(steps=20)
+    before.send(steps=20)
+    before.look()
+    before.findings = [hang()]
+    before.judge()
+    before.live.close()
+
+    after = Driven(store, is_new=False)
+    after.feed = before.feed
+    after.send(steps=10)  # on disk before the new server has looked at the run at all
+    assert after.look()["steps"] == 50
+    assert len(after.live.findings()) == 1
+    after.findings = [hang()]
+    after.judge()
+    assert after.told == []
+    assert len(after.live.findings()) == 1
+
+
+def test_looks_that_come_too_late_read_from_the_store(
+    store: DuckDBStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loaderwatch.server.live.run.MAX_INBOX", 3)
+    run = Driven(store)
+    run.send(steps=20)
+    run.look()
+    run.findings = [hang()]
+    run.judge()
+    for _ in range(10):
+        run.send(steps=10)
+    assert len(run.live._inbox) <= 3
+    assert run.look()["steps"] == 120
+    run.send(steps=1)
+    assert run.look()["steps"] == 121
+    run.judge()
+    assert len(run.told) == 1, "the alert is still the same"
+
+
+def test_a_broken_detector_is_counted_and_hides_nothing(
+    store: DuckDBStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(window: RunWindow) -> list[Finding]:
+        raise ZeroDivisionError("by design")
+
+    run = Driven(store)
+    run.live = LiveRun("run-1", store, is_new=True, detector=broken)
+    run.send(steps=20)
+    for _ in range(3):
+        run.look()
+        run.judge()
+    assert run.live.detector_faults == 3
+    assert run.look()["steps"] == 20
+    assert caplog.text.count("a detector failed") == 1
+
+
+def test_stacks_are_asked_for_again_only_after_a_while(store: DuckDBStore) -> None:
+    seqs = count(1)
+    run = Driven(store)
+    run.send(steps=5)
+    run.look()
+    run.findings = [hang()]
+    for _ in range(5):
+        run.judge()
+    assert len(run.live.receipt("gpu01", "s-0", next(seqs))[0]) == 1
+    run.judge()
+    assert run.live.receipt("gpu01", "s-0", next(seqs))[0] == []
+    assert run.live.want_stacks(None) == [0]
+    assert len(run.live.receipt("gpu01", "s-0", next(seqs))[0]) == 1
+    assert run.live.want_stacks(7) == []
+
+
+def test_what_a_run_holds_in_memory_is_known(store: DuckDBStore) -> None:
+    """Rows, stacks and what waits for a look; ``admission`` limits it."""
+    run = Driven(store)
+    run.live.take(run.feed.envelope(), 5000)
+    assert run.live.held_bytes == 5000
+    run.live.take(run.feed.envelope(), 5000)
+    store.append([run.feed.envelope()])
+    run.look()
+    rows = run.live.held_bytes
+    assert 10_000 < rows < 10**6
+    for text in ("s" * 60_000, "t" * 10_000):  # the newer one replaces the older
+        run.send(stacks=[StackDump(rank=0, worker=-1, pid=1, taken_ns=time.time_ns(), text=text)])
+        run.look()
+        assert run.live.held_bytes == rows + len(text)

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loaderwatch.core.wire import Envelope, GpuInfo, Progress
+from loaderwatch.server.live.summary import state_now, summary_of
+from loaderwatch.server.live.window_builder import WindowBuilder
+from loaderwatch.server.store.protocol import StoredRun
+from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
+
+END = T0 + 60 * SECOND
+
+
+def _summary(*envelopes: Envelope, **more: Any) -> dict[str, Any]:
+    builder = WindowBuilder("run-1")
+    for each in envelopes:
+        builder.add(each)
+    return summary_of(builder.window(), builder.totals(), **({"state": "live"} | more))
+
+
+def _steady(wait_s: float, step_s: float, rank: int = 0, **more: Any) -> dict[str, bytes]:
+    count = int(60 / (wait_s + step_s))
+    times = T0 + (np.arange(count) * (wait_s + step_s) * SECOND).astype(np.int64)
+    return steps(rank, times, int(wait_s * SECOND), int(step_s * SECOND), **more)
+
+
+def test_ratios_and_rates_of_a_steady_run() -> None:
+    found = _summary(envelope(60, tables={"steps": _steady(0.04, 0.06)}, spans=[span(0, END, steps=600)]))
+    assert found["data_wait_ratio"] == pytest.approx(0.4, abs=0.005)
+    assert found["compute_duty_ratio"] == pytest.approx(0.6, abs=0.005)
+    assert found["goodput_ratio"] == pytest.approx(0.6, abs=0.005)
+    assert found["steps_per_s"] == pytest.approx(10, rel=0.02)
+    assert (found["steps"], found["world_size"]) == (600, 1)
+    assert found["lost_s"] == pytest.approx(24, abs=0.1)
+    assert found["gpu_utilization_ratio"] is None
+    assert found["gpu_starved_ratio"] is None
+    row = found["ranks"][0]
+    assert row["wait_s"] == pytest.approx(0.04)
+    assert row["step_s"] == pytest.approx(0.06)
+    assert (row["phase"], row["phase_age_s"], row["gpu"], row["ready_batches"]) == ("step", 0.0, None, None)
+    assert found["verdict"]["title"]
+
+
+def test_the_time_lost_holds_the_open_wait_and_is_no_less_than_the_costliest_finding() -> None:
+    rows = steps(0, T0 + np.arange(10) * SECOND, SECOND // 100, SECOND // 2)
+    hang = envelope(60, tables={"steps": rows}, spans=[span(0, END - 46 * SECOND, phase="wait", loader=0)])
+    assert _summary(hang)["lost_s"] == pytest.approx(46.1)
+    assert _summary(hang, costs_s=[3.0, None, 80.0])["lost_s"] == 80.0
+    step = envelope(60, tables={"steps": rows}, spans=[span(0, END - 46 * SECOND)])
+    assert _summary(step, costs_s=[None])["lost_s"] == pytest.approx(0.1)
+    over = envelope(
+        60,
+        processes=[process(0, 1, state="finished")],
+        spans=[span(0, END - 46 * SECOND, phase="wait", loader=0, alive=False)],
+    )
+    assert _summary(over)["lost_s"] == 0.0
+
+
+def test_a_wait_in_progress_counts() -> None:
+    since = END - 15 * SECOND
+    times = T0 + np.arange(450) * SECOND // 10
+    rows = steps(0, times, 0, SECOND // 10)
+    found = _summary(envelope(60, tables={"steps": rows}, spans=[span(0, since, phase="wait", loader=0)]))
+    assert found["data_wait_ratio"] == pytest.approx(0.5, abs=0.01)
+    assert found["ranks"][0]["phase_age_s"] == 15.0
+    validating = _summary(
+        envelope(60, tables={"steps": rows}, spans=[span(0, since, phase="wait", loader=1)])
+    )
+    assert validating["data_wait_ratio"] == 0.0
+
+
+def test_a_wait_longer_than_the_stretch_is_all_there_is() -> None:
+    rows = steps(0, [END - 50 * SECOND], 50 * SECOND, 0)
+    assert _summary(envelope(60, tables={"steps": rows}))["data_wait_ratio"] == 1.0
+
+
+def test_before_the_first_batch_nothing_is_known() -> None:
+    found = _summary(envelope(60))
+    assert found["data_wait_ratio"] is None
+    assert found["steps_per_s"] is None
+    assert found["verdict"]["title"].startswith("Warming up")
+    assert found["ranks"][0]["phase"] is None
+
+
+def test_gpu_numbers_come_with_the_gpu() -> None:
+    times = END - np.arange(10)[::-1] * SECOND
+    gpus = table("gpus", rank=0, gpu=3, t_ns=times, utilization_ratio=[0.0, 1.0] * 5)
+    waits = table(
+        "gpu_waits", rank=0, loader=0, request_ns=times, starved_ns=SECOND // 4, gpu_step_ns=3 * SECOND // 4
+    )
+    info = GpuInfo(gpu=3, uuid="GPU-x", name="H200", rank=0, simulated=True)
+    found = _summary(envelope(60, gpus=[info], tables={"gpus": gpus, "gpu_waits": waits}))
+    assert found["gpu_utilization_ratio"] == 0.5
+    assert found["gpu_starved_ratio"] == 0.25
+    assert found["simulated_gpu"] is True
+    assert found["ranks"][0]["gpu"] == 3
+
+
+def test_ranks_are_told_apart() -> None:
+    builder = [
+        envelope(60, processes=[process(0, 2)], tables={"steps": _steady(0.0, 0.1)}),
+        envelope(60, stream="b", host="b", processes=[process(1, 2)], tables={"steps": _steady(0.1, 0.1, 1)}),
+        envelope(80, stream="b", host="b", processes=[process(1, 2)]),
+    ]
+    found = _summary(*builder)
+    assert [r["data_wait_ratio"] for r in found["ranks"]] == [0.0, pytest.approx(0.5, abs=0.01)]
+    assert [r["state"] for r in found["ranks"]] == ["lost", "live"]
+    assert found["world_size"] == 2
+
+
+def test_a_rank_whose_hooks_stepped_aside_is_not_watched() -> None:
+    found = _summary(
+        envelope(60, processes=[process(0, 2), process(1, 2, faults=5, tripped=True)], spans=[span(0, END)])
+    )
+    assert [row["watched"] for row in found["ranks"]] == [True, False]
+
+
+def test_how_far_the_framework_is() -> None:
+    """Its global step goes on with our count while it trains; the lowest rank that tells of it speaks for the run."""
+
+    def found(stage: str | None, **facts: Any) -> Any:
+        told = Progress(framework="F", framework_version="2", stage=stage, at_steps=30, **facts)
+        processes = [process(0, 2), process(1, 2, progress=told)]
+        at = END
+        return _summary(envelope(60, processes=processes, spans=[span(0, at), span(1, at, steps=37)]))[
+            "progress"
+        ]
+
+    assert found("train", epoch=1, max_epochs=3, global_step=100) == {
+        "framework": "F",
+        "version": "2",
+        "stage": "train",
+        "epoch": 1,
+        "max_epochs": 3,
+        "global_step": 107,
+    }
+    assert found("validate", global_step=100)["global_step"] == 100
+    assert found(None)["global_step"] is None
+    assert _summary(envelope(60, processes=[process(0)], spans=[span(0, END)]))["progress"] is None
+
+
+def test_why_phases_are_missing() -> None:
+    found = _summary(envelope(60, processes=[process(0, 2, phases_missing="model"), process(1, 2)]))
+    assert [row["phases_missing"] for row in found["ranks"]] == ["model", None]
+
+
+@pytest.mark.parametrize(
+    ("state", "age_s", "expected"), [("live", 3, "live"), ("live", 60, "lost"), ("crashed", 60, "crashed")]
+)
+def test_a_silent_run_is_lost(state: str, age_s: int, expected: str) -> None:
+    run = StoredRun(
+        run_id="r", name="", started_ns=0, last_seen_ns=0, received_ns=T0, world_size=1, state=state
+    )
+    assert state_now(run, T0 + age_s * SECOND) == expected

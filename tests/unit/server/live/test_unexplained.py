@@ -1,0 +1,203 @@
+"""What is said of a run in which a process died."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from loaderwatch.core.records import EndedBy
+from loaderwatch.detect.finding import Finding
+from loaderwatch.server.alerts.book import Alert
+from loaderwatch.server.live.unexplained import crash_verdict
+from loaderwatch.server.live.window_builder import WindowBuilder
+from tests.fakes.feed import Feed
+from tests.fakes.runs import SECOND, T0, envelope, process, span, table
+
+AT = T0 + 30 * SECOND
+CLOCK = time.strftime("%H:%M:%S %Z", time.localtime(AT / 1e9))
+
+
+def _verdict(
+    *,
+    spans: list[Any],
+    world: int = 1,
+    free: float = 50e9,
+    tables: dict[str, dict[str, bytes]] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    builder = WindowBuilder("run-1")
+    samples = table("processes", rank=[0], worker=-1, pid=1000, t_ns=AT, rss_bytes=3e9)
+    host = table("hosts", t_ns=[AT], memory_available_bytes=free, memory_total_bytes=64e9)
+    crashed = process(0, world, **({"state": "crashed"} | more))
+    others = [process(rank, world) for rank in range(1, world)]
+    known = {"processes": samples, "hosts": host, **(tables or {})}
+    builder.add(envelope(31, processes=[crashed, *others], spans=spans, tables=known))
+    return crash_verdict(builder.window(), [])
+
+
+@pytest.mark.parametrize(
+    ("facts", "where"),
+    [
+        ({"phase": "wait", "awaited_worker": 1}, ", while waiting for data (worker 1's batch)"),
+        ({"phase": "wait"}, ", while waiting for data"),
+        ({"phase": "backward"}, ", in the backward pass"),
+        ({"phase": "user", "phase_name": "checkpoint"}, ", in the phase 'checkpoint'"),
+        ({"phase": "of a newer agent"}, ""),
+    ],
+)
+def test_when_and_where_it_died(facts: dict[str, Any], where: str) -> None:
+    open_span = span(0, T0, **facts, step=118, epoch=2, alive=False)
+    verdict = _verdict(spans=[open_span])
+    said = f"The training process (pid 1000) crashed at {CLOCK} in step 118 of epoch 2{where}."
+    assert verdict["title"] == said
+    assert verdict["severity"] == "critical"
+    assert "dmesg" in verdict["advice"]
+    assert "50 GB of the host's 64 GB were free, it held 3.0 GB itself" in verdict["advice"]
+
+
+def _epochs(ended_by: EndedBy, *, loader: int = 0, in_iter: bool = False) -> dict[str, dict[str, bytes]]:
+    """Epoch 1 of a loader, ended a second before the last sign of life."""
+    ended_ns = AT - SECOND
+    began_ns = ended_ns if in_iter else T0
+    return {
+        "epoch_begins": table(
+            "epoch_begins", rank=[0], loader=loader, epoch=1, request_ns=began_ns, iter_ns=5
+        ),
+        "epoch_ends": table(
+            "epoch_ends",
+            rank=[0],
+            loader=loader,
+            epoch=1,
+            request_ns=ended_ns,
+            teardown_ns=5,
+            ended_by=ended_by,
+        ),
+    }
+
+
+OUTSIDE = span(0, AT - SECOND, phase="outside", steps=251, alive=False)
+
+
+@pytest.mark.parametrize(
+    ("tables", "where"),
+    [
+        (_epochs(EndedBy.BREAK), "in step 251, in epoch 1"),
+        (_epochs(EndedBy.ERROR), "in step 251, in epoch 1, while waiting for data"),
+        (
+            _epochs(EndedBy.ERROR, in_iter=True),
+            "in step 251, in epoch 1, while its workers were started (inside iter(loader))",
+        ),
+        (_epochs(EndedBy.BREAK, loader=1), "in step 251, in the pass over val_loader"),
+        (_epochs(EndedBy.EXHAUSTED), "after step 251, after epoch 1"),
+        (_epochs(EndedBy.EXHAUSTED, loader=1), "in step 251, outside its training loops"),
+    ],
+)
+def test_an_error_is_placed_in_the_epoch_that_it_left(
+    tables: dict[str, dict[str, bytes]], where: str
+) -> None:
+    error = "ValueError: loss is nan"
+    verdict = _verdict(spans=[OUTSIDE], tables=tables, exit=f"uncaught {error}")
+    crashed = f"The training process (pid 1000) crashed (uncaught {error}) at {CLOCK}"
+    assert verdict["title"] == f"{crashed} {where}."
+    assert verdict["severity"] == "critical"
+    assert verdict["advice"] == f"Read the traceback in the job's log: {error}"
+    stopped = _verdict(spans=[OUTSIDE], tables=tables, exit="uncaught KeyboardInterrupt")
+    assert stopped["title"] == f"Stopped by Ctrl-C (KeyboardInterrupt) {where}."
+    assert stopped["severity"] == "info"
+    assert not any(word in stopped["advice"] for word in ("dmesg", "emory", "GB"))
+
+
+def test_an_epoch_that_was_left_long_before_or_by_no_error_is_over() -> None:
+    earlier = span(0, AT - 60 * SECOND, phase="outside", steps=251, alive=False)
+    where = "after step 251, after it had left epoch 1."
+    assert _verdict(spans=[earlier], tables=_epochs(EndedBy.BREAK), exit="uncaught OSError: x")[
+        "title"
+    ].endswith(where)
+    killed = _verdict(spans=[OUTSIDE], tables=_epochs(EndedBy.BREAK))
+    assert killed["title"].endswith(where)
+    assert "dmesg" in killed["advice"]
+    before = span(0, AT, phase="outside", alive=False)
+    assert _verdict(spans=[before])["title"].endswith("before its first epoch.")
+
+
+def test_ctrl_c_speaks_for_ranks_that_were_killed_with_it_but_not_for_an_error() -> None:
+    def crashed(rank: int, text: str | None) -> Any:
+        return process(rank, 2, state="crashed", exit=text)
+
+    def title(*texts: str | None) -> str:
+        builder = WindowBuilder("run-1")
+        builder.add(
+            envelope(31, processes=[crashed(rank, text) for rank, text in enumerate(texts)], spans=[])
+        )
+        return str(crash_verdict(builder.window(), [])["title"])
+
+    assert title(None, "uncaught KeyboardInterrupt") == "Stopped by Ctrl-C (KeyboardInterrupt)."
+    assert title("uncaught ValueError: x", "uncaught KeyboardInterrupt").startswith(
+        "Rank 0 (pid 1000) crashed"
+    )
+
+
+def test_its_last_words_and_its_rank_are_named() -> None:
+    verdict = _verdict(spans=[], world=4, exit="Traceback …\nRuntimeError: " + "x" * 500)
+    assert verdict["title"].startswith("Rank 0 (pid 1000) crashed (RuntimeError: xxx")
+    assert verdict["title"].endswith(f"…) at {CLOCK}.")
+    assert len(verdict["title"]) < 260
+
+
+def test_short_memory_and_a_worker_that_died_are_said_first() -> None:
+    spans = [
+        span(0, T0, phase="wait", alive=False),
+        span(0, T0, worker=0, phase="idle"),
+        span(0, T0, worker=1, phase="fetch", alive=False),
+    ]
+    advice = _verdict(spans=spans, free=1e9)["advice"]
+    assert advice.startswith("Worker 1 (pid 1020) died before it")
+    assert "Memory was short: 1.0 GB of the host's 64 GB were free" in advice
+    ended_together = [spans[0], spans[2]]
+    assert "died before it" not in _verdict(spans=ended_together)["advice"]
+
+
+def test_a_detector_that_knows_why_has_the_word() -> None:
+    builder = WindowBuilder("run-1")
+    builder.add(Feed().envelope(state="crashed", final=True))
+    known = Finding(
+        key="crashed:0", code="crashed", scenario="S39", severity="critical", confidence=0.9, began_ns=T0,
+        title="Training died of too little shared memory", cause="c", advice="Use --shm-size.",
+    )  # fmt: skip
+    verdict = crash_verdict(builder.window(), [Alert("run-1.1", known, "resolved", T0, T0)])
+    assert (verdict["title"], verdict["finding_id"]) == (known.title, "run-1.1")
+
+
+def test_nothing_known_is_still_a_sentence() -> None:
+    assert crash_verdict(WindowBuilder("run-1").window(), [])["title"] == "A training process crashed."
+
+
+@pytest.mark.parametrize(("closed_after_s", "hung_to_the_end"), [(None, True), (32, True), (-20, False)])
+def test_a_run_that_hung_until_it_died_is_told_as_a_hang(
+    closed_after_s: int | None, hung_to_the_end: bool
+) -> None:
+    builder = WindowBuilder("run-1")
+    stuck = span(0, T0, phase="wait", alive=False)
+    builder.add(envelope(31, processes=[process(0, 1, state="crashed")], spans=[stuck]))
+    window = builder.window()
+    closed = None if closed_after_s is None else T0 + closed_after_s * SECOND
+    hang = Finding(
+        key="hung:rank0",
+        code="hung",
+        scenario="S36",
+        severity="critical",
+        confidence=0.9,
+        began_ns=T0,
+        title="Training hangs: worker 2 has been stuck for 20 s in dataset[137].",
+        cause="",
+        advice="Give every read a timeout.",
+    )
+    alert = Alert("run-1.1", hang, "firing" if closed is None else "resolved", T0 - 60 * SECOND, T0, closed)
+    verdict = crash_verdict(window, [alert])
+    assert verdict["title"].startswith(hang.title) is hung_to_the_end
+    assert (verdict["finding_id"] == "run-1.1") is hung_to_the_end
+    if hung_to_the_end:
+        assert "The training process (pid 1000) ended at" in verdict["title"]
+        assert verdict["advice"] == hang.advice
