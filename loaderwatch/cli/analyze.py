@@ -159,12 +159,12 @@ def _from_recording(file: Path, hang_after_s: float | None) -> _Analysis:
 def _of_recording(recording: Recording, hang_after_s: float | None, title: str) -> _Analysis:
     import msgspec
 
-    from loaderwatch.server.detector import detector
+    from loaderwatch.server.live.judge import detector
     from loaderwatch.server.recordings.analysis import judge_recording
 
     limit_s = recording.hang_after_s if hang_after_s is None else hang_after_s
     findings, verdict = judge_recording(recording, detector(limit_s))
-    return _Analysis(_worst_first(msgspec.to_builtins(findings)), title, verdict)
+    return _Analysis(_worst_first(msgspec.to_builtins(findings)), title, msgspec.to_builtins(verdict))
 
 
 def _redacted(which: str, data_dir: Path | None, hang_after_s: float | None) -> _Analysis:
@@ -184,8 +184,8 @@ def _from_files(runs_dir: Path, which: str, hang_after_s: float | None, attempt:
 
     import msgspec
 
-    from loaderwatch.server.detector import detector
     from loaderwatch.server.http.live_answers import stored_row
+    from loaderwatch.server.live.judge import detector
     from loaderwatch.server.recordings.analysis import reanalyse
     from loaderwatch.server.recordings.verdict_cache import attempt_verdict, stored_verdict
     from loaderwatch.server.store.duckdb import DuckDBStore
@@ -204,7 +204,7 @@ def _from_files(runs_dir: Path, which: str, hang_after_s: float | None, attempt:
     finally:
         store.close()
     plain: list[dict[str, Any]] = msgspec.to_builtins(found)
-    return _Analysis(_worst_first(plain), _title(row), said)
+    return _Analysis(_worst_first(plain), _title(row), msgspec.to_builtins(said))
 
 
 def pick(rows: list[dict[str, Any]], which: str) -> dict[str, Any]:

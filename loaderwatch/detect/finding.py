@@ -1,8 +1,8 @@
-"""What a detector concluded."""
+"""What a detector concluded, what becomes of it over time, and what a person is told first."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -58,3 +58,28 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     gain_ceiling_ratio: float | None = None  # at most this share of the run's time comes back
     stacks: list[StackDump] = []
     folded: list[Folded] = []  # what it explains, see detect.folding
+
+
+class Occurrence(Protocol):
+    """A finding over its life: an incident, or the alert that people are told of."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def finding(self) -> Finding: ...
+
+    @property
+    def opened_ns(self) -> int: ...
+
+    @property
+    def closed_ns(self) -> int | None: ...
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What to tell a person first. ``finding_id`` is the id of the alert that says more, None when there is none."""
+
+    severity: str  # "ok" | "info" | "warning" | "critical"
+    title: str
+    advice: str = ""
+    finding_id: str | None = None

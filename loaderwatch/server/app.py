@@ -25,13 +25,13 @@ from loaderwatch.server.access.request_gate import Gate, too_many
 from loaderwatch.server.access.tokens import AllowedHosts, Keys, Tokens, allowed_hosts
 from loaderwatch.server.alerts.book import UnknownAlert
 from loaderwatch.server.alerts.notify import Notifier
-from loaderwatch.server.detector import detector
 from loaderwatch.server.http import alerts, identity, recording, runs
 from loaderwatch.server.http import ingest as intake
 from loaderwatch.server.http.encoding import error_answer, json_answer
 from loaderwatch.server.http.events import Hub
 from loaderwatch.server.http.page import StaticFiles, find_plotly, find_web
 from loaderwatch.server.ingest import Busy, Ingest
+from loaderwatch.server.live.judge import detector
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.options import ServeOptions

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loaderwatch.server.detector import detector
+from loaderwatch.server.live.judge import detector
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.analysis import reanalyse_recording
 from tests.scenarios.cases import CASES

@@ -1,21 +1,30 @@
-"""What was going on when a training process died, from its last open span and samples."""
+"""A training process that died, and no rule knows why: what it was doing, from its last open span and samples. Code ``crashed``.
+
+Who stops a job wants no message: SIGTERM, SIGINT, SIGHUP, an exit code and Ctrl-C are how jobs are stopped.
+"""
 
 from __future__ import annotations
 
+import re
+import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from loaderwatch.core.records import UNKNOWN, EndedBy
-from loaderwatch.core.wire import SpanInfo
+from loaderwatch.core.wire import ProcessInfo, SpanInfo
 from loaderwatch.detect.crash.evidence import interrupted, last_sign_ns, left_epoch, loader_of, uncaught
+from loaderwatch.detect.finding import Evidence, Finding, Occurrence, Verdict
 from loaderwatch.detect.incidents.folding import warned_s
 from loaderwatch.detect.text import count, duration, listing, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
-from loaderwatch.server.alerts.book import Alert
 
+CODE: Final = "crashed"
+_STOPS: Final = (signal.SIGINT, signal.SIGTERM, 1)  # SIGHUP, which Windows has not
+_STOPPED: Final = re.compile(r"(?:uncaught )?KeyboardInterrupt\b|exit code ")
+_CONFIDENCE: Final = 0.3  # a detector that learns the reason later knows better
 _MEMORY_SHORT: Final = 0.05
 """Share of the host's memory left at which the kernel's out-of-memory killer is the first thing to look for."""
 _EXIT_LENGTH: Final = 160
@@ -45,43 +54,135 @@ _NO_TRACE: Final = (
 _BY_HAND: Final = "Somebody pressed Ctrl-C, or a program sent SIGINT: nothing failed."
 
 
-def crash_verdict(window: RunWindow, alerts: Iterable[Alert]) -> dict[str, Any]:
+class Ended(Protocol):
+    """How a process ended: what it said itself, and what the kernel knows."""
+
+    @property
+    def state(self) -> str: ...
+
+    @property
+    def exit(self) -> str | None: ...
+
+    @property
+    def exit_code(self) -> int | None: ...
+
+
+def unexplained_death(
+    window: RunWindow, found: Sequence[Finding], occurrences: Sequence[Occurrence]
+) -> Finding | None:
+    """The finding for a run in which a process died; None when nobody need be told, or people know already.
+
+    They know when a detector names the reason, or when the run hung until its end and they were told of that.
+    """
+    dead = [rank for rank in window.ranks.values() if died(rank.process)]
+    if not dead or any(finding.code == CODE for finding in found):
+        return None
+    first = min(dead, key=lambda rank: (rank.made_ns, rank.rank))
+    key = f"{CODE}:rank{first.rank}"
+    told = [each.finding for each in occurrences if each.finding.code == CODE]
+    if any((finding.key, finding.pid) != (key, first.process.pid) for finding in told):
+        return None
+    verdict = crash_verdict(window, [each for each in occurrences if each.finding.code != CODE])
+    if verdict.finding_id is not None:
+        return None
+    return Finding(
+        key=key,
+        code=CODE,
+        scenario="" if first.process.exit else "S37",
+        severity="critical",
+        confidence=_CONFIDENCE,
+        began_ns=first.made_ns,
+        title=verdict.title,
+        cause=_cause(first.process),
+        advice=verdict.advice,
+        evidence=[Evidence(label="last words", value=(first.process.exit or "none")[:300], unit="text")],
+        rank=first.rank,
+        host=first.host,
+        pid=first.process.pid,
+    )
+
+
+def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:
     """For a run in which a process died: the detectors' word if they know why, else when and where it died.
 
     A run that hung until it died was most likely killed for that: then the hang is what to know.
     """
-    alerts = list(alerts)
-    known = next((alert for alert in alerts if alert.finding.code == "crashed"), None)
+    known = next((each for each in occurrences if each.finding.code == CODE), None)
     if known is not None:
         before_s = warned_s(known.finding)
         warned = "" if before_s is None else f" This was warned of {duration(before_s)} before."
-        return _verdict(f"{known.finding.title}{warned}", known.finding.advice, known.id)
+        return Verdict(
+            severity="critical",
+            title=f"{known.finding.title}{warned}",
+            advice=known.finding.advice,
+            finding_id=known.id,
+        )
     dead = sorted(
         (rank for rank in window.ranks.values() if rank.process.state == "crashed"),
         key=lambda rank: (last_sign_ns(rank), rank.rank),
     )
     if not dead:
-        return _verdict("A training process crashed.", _NO_TRACE, None)
+        return Verdict(severity="critical", title="A training process crashed.", advice=_NO_TRACE)
     first = dead[0]
-    hang = next((alert for alert in alerts if _lasted_until(alert, last_sign_ns(first))), None)
+    hang = next((each for each in occurrences if _lasted_until(each, last_sign_ns(first))), None)
     if hang is not None:
         ended = f"{_who(first, window)} ended at {_clock(first)} without going on."
-        return _verdict(f"{hang.finding.title} {ended}", hang.finding.advice, hang.id)
+        return Verdict(
+            severity="critical",
+            title=f"{hang.finding.title} {ended}",
+            advice=hang.finding.advice,
+            finding_id=hang.id,
+        )
     stopped = next((rank for rank in dead if interrupted(rank.process)), None)
     if stopped is not None and all(interrupted(rank.process) or not rank.process.exit for rank in dead):
         title = f"Stopped by Ctrl-C (KeyboardInterrupt){_where(stopped)}."
-        return _verdict(title, _BY_HAND, None, severity="info")
-    return _verdict(_title(first, window, dead), _advice(first, window.hosts.get(first.host)), None)
+        return Verdict(severity="info", title=title, advice=_BY_HAND)
+    return Verdict(
+        severity="critical",
+        title=_title(first, window, dead),
+        advice=_advice(first, window.hosts.get(first.host)),
+    )
 
 
-def _verdict(title: str, advice: str, finding_id: str | None, severity: str = "critical") -> dict[str, Any]:
-    return {"severity": severity, "title": title, "advice": advice, "finding_id": finding_id}
+def died(process: ProcessInfo) -> bool:
+    """Whether it ended by what it could not handle.
 
-
-def _lasted_until(alert: Alert, died_ns: int) -> bool:
-    if alert.finding.code != "hung" or not alert.pages or alert.opened_ns > died_ns:
+    One that vanished without a word, and of which the kernel tells nothing, was most likely killed.
+    """
+    if process.state != "crashed":
         return False
-    return alert.closed_ns is None or alert.closed_ns >= died_ns - _SAME_MOMENT_NS
+    if process.exit:
+        return not _STOPPED.match(process.exit)
+    return process.exit_code is None or (process.exit_code < 0 and -process.exit_code not in _STOPS)
+
+
+def ending(process: Ended) -> str | None:
+    """How it ended in a word or two: what it said itself, else what the kernel knows. None when nobody knows."""
+    if process.exit or not process.exit_code or process.state == "live":
+        return process.exit
+    if process.exit_code >= 0:
+        return f"exit code {process.exit_code}"
+    try:
+        return signal.Signals(-process.exit_code).name
+    except ValueError:
+        return f"signal {-process.exit_code}"
+
+
+def _cause(process: ProcessInfo) -> str:
+    if process.exit:
+        return f"Its last words: {process.exit[:300]}."
+    how = ending(process)
+    return (
+        f"{how} ended it."
+        if how
+        else "It vanished without a word, as SIGKILL and crashes of native code leave it."
+    )
+
+
+def _lasted_until(hang: Occurrence, died_ns: int) -> bool:
+    if hang.finding.code != "hung" or hang.finding.severity == "info" or hang.opened_ns > died_ns:
+        return False
+    return hang.closed_ns is None or hang.closed_ns >= died_ns - _SAME_MOMENT_NS
 
 
 def _who(rank: RankWindow, window: RunWindow) -> str:

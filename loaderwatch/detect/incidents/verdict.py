@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-import msgspec
-
 from loaderwatch.detect.crash.evidence import interrupted
-from loaderwatch.detect.finding import SEVERITIES, Finding
+from loaderwatch.detect.crash.unexplained import crash_verdict
+from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence, Verdict
 from loaderwatch.detect.measures.pace import shares_of, totals_since
 from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.text import count, duration, percent
@@ -24,24 +23,93 @@ DIAGNOSED_S: Final = 10.0
 _TELLING: Final = ("fast-forward", "hung")  # a remark of these says why nothing is trained now
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What to tell a person first. ``key`` is the finding's, None when there is none."""
+def verdict_of(
+    state: str,
+    window: Callable[[], RunWindow],
+    occurrences: Sequence[Occurrence],
+    *,
+    silent_s: float | None = None,
+    refused: str | None = None,
+) -> Verdict:
+    """What is said first of a run, whoever asks: the page, the list of runs, ``analyze``, a recording, a message.
 
-    severity: str  # "ok" | "info" | "warning" | "critical"
-    title: str
-    advice: str
-    key: str | None = None
+    ``state`` is "live", "lost", "finished" or "crashed"; ``occurrences`` are the run's incidents or alerts, of its attempt
+    only. ``window`` is called where the rows have to speak, as of a stored run it must be read. ``silent_s``: for so long a
+    lost run has not been heard of, None if it never said how it ended. ``refused``: why what it sends cannot be stored.
+    """
+    if refused is not None:
+        return _not_stored(refused)
+    if state == "lost":
+        return _ended_unheard() if silent_s is None else _no_news(silent_s)
+    if state == "crashed":
+        return crash_verdict(window(), occurrences)
+    told = [each for each in occurrences if each.finding.severity != "info"]
+    if state == "finished":
+        worst = max(told, key=lambda each: _gravity(each.finding), default=None)
+        return _by_numbers(window(), []) if worst is None else _of(worst, "Finished. While it ran: ")
+    worst = max(
+        (each for each in told if each.finding.ended_ns is None),
+        key=lambda each: (
+            SEVERITIES[each.finding.severity],
+            each.finding.code == "hung",
+            each.finding.lost_s or 0.0,
+        ),
+        default=None,
+    )
+    return _by_numbers(window(), occurrences) if worst is None else _of(worst)
 
 
-def verdict(window: RunWindow, findings: Sequence[Finding]) -> Verdict:
-    """The worst finding's sentence, else what a healthy run looks like in numbers."""
-    firing = [finding for finding in findings if finding.ended_ns is None and finding.severity != "info"]
-    if firing:
-        worst = max(firing, key=lambda f: (SEVERITIES[f.severity], f.code == "hung", f.lost_s or 0.0))
-        return Verdict(severity=worst.severity, title=worst.title, advice=worst.advice, key=worst.key)
-    telling = [f for f in findings if f.code in _TELLING and f.ended_ns is None]
+def _gravity(finding: Finding) -> tuple[int, float]:
+    return SEVERITIES[finding.severity], finding.lost_s or 0.0
+
+
+def _of(occurrence: Occurrence, beginning: str = "") -> Verdict:
+    finding = occurrence.finding
+    return Verdict(
+        severity=finding.severity,
+        title=f"{beginning}{finding.title}",
+        advice=finding.advice,
+        finding_id=occurrence.id,
+    )
+
+
+def _no_news(silent_s: float) -> Verdict:
+    """The streamer stopped talking: that says nothing about the training."""
+    return Verdict(
+        severity="info",
+        title=f"No news for {duration(silent_s)}: the streamer or the network stopped; training may well go on.",
+        advice="Check that the host is up and can reach this server. What was recorded meanwhile waits on its disk and is shown"
+        " when the connection is back.",
+    )
+
+
+def _ended_unheard() -> Verdict:
+    """An earlier attempt whose end nobody told."""
+    return Verdict(
+        severity="info",
+        title="Nobody said how this attempt ended: its last news is older than the beginning of the next.",
+        advice="Read the end of its log: what ended it ended the streamer beside it too, as a container or a host that goes"
+        " does.",
+    )
+
+
+def _not_stored(reason: str) -> Verdict:
+    """Envelopes come and cannot be stored."""
+    return Verdict(
+        severity="critical",
+        title="This server cannot store what the run sends; training goes on, and what you see here stands still.",
+        advice=f"The reason: {reason}. Free some space there, or make it writable; nothing needs to be restarted. What comes"
+        " meanwhile waits on the run's hosts and is shown afterwards.",
+    )
+
+
+def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:
+    """Nothing that pages: a remark that says why nothing is trained now, else what the numbers look like."""
+    telling = [
+        each for each in occurrences if each.finding.code in _TELLING and each.finding.ended_ns is None
+    ]
     if telling:
-        return Verdict(severity="info", title=telling[0].title, advice=telling[0].advice, key=telling[0].key)
+        return _of(telling[0])
     states = {rank.process.state for rank in window.ranks.values()}
     crashed = sorted(rank.rank for rank in window.ranks.values() if rank.process.state == "crashed")
     if crashed:
@@ -173,4 +241,4 @@ def _too_short(window: RunWindow, beginning: str) -> Verdict | None:
 
 
 def _plain(title: str) -> Verdict:
-    return Verdict(severity="ok", title=title, advice="")
+    return Verdict(severity="ok", title=title)

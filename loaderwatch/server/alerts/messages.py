@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from loaderwatch.core.printable import one_line
-from loaderwatch.detect.finding import SEVERITIES, Finding
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.folding import warned_s
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.text import duration, folded_phrase
@@ -64,46 +63,6 @@ def message(announcement: Announcement, run_id: str, run_name: str, base_url: st
     ]
     kind: Kind = "critical" if finding.severity == "critical" else "warning"
     return Message(kind, f"{finding.title} ({run_name})", "\n\n".join(part for part in parts if part))
-
-
-def lost_verdict(silent_s: float) -> dict[str, Any]:
-    """For a run whose streamer stopped talking: that says nothing about the training."""
-    return {
-        "severity": "info",
-        "title": f"No news for {duration(silent_s)}: the streamer or the network stopped; training may well go on.",
-        "advice": (
-            "Check that the host is up and can reach this server. What was recorded meanwhile waits on its disk "
-            "and is shown when the connection is back."
-        ),
-        "finding_id": None,
-    }
-
-
-def refused_verdict(reason: str) -> dict[str, Any]:
-    """For a run whose envelopes come and cannot be stored."""
-    return {
-        "severity": "critical",
-        "title": "This server cannot store what the run sends; training goes on, and what you see here stands still.",
-        "advice": (
-            f"The reason: {reason}. Free some space there, or make it writable; nothing needs to be restarted. What comes "
-            "meanwhile waits on the run's hosts and is shown afterwards."
-        ),
-        "finding_id": None,
-    }
-
-
-def ended_verdict(state: str, alerts: Sequence[Alert]) -> dict[str, Any] | None:
-    """For a run that is over: what cost it most. None when nothing did, or when it crashed, which is said instead."""
-    paging = [alert for alert in alerts if alert.pages]
-    if state != "finished" or not paging:
-        return None
-    worst = max(paging, key=lambda a: (SEVERITIES[a.finding.severity], a.finding.lost_s or 0.0))
-    return {
-        "severity": worst.finding.severity,
-        "title": f"Finished. While it ran: {worst.finding.title}",
-        "advice": worst.finding.advice,
-        "finding_id": worst.id,
-    }
 
 
 def _warned(finding: Finding) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
+from loaderwatch.detect.finding import Verdict
 from loaderwatch.server.live.summary import state_now, summary_of
 from loaderwatch.server.recordings.replay import rebuild
 from loaderwatch.server.store.metrics import METRICS, SECOND_NS
@@ -176,7 +177,7 @@ def slow_samples(store: Store, run_id: str, rank: int | None = None, limit: int 
 def stored_summary(
     store: Store,
     run_id: str,
-    verdict: dict[str, Any] | None = None,
+    verdict: Verdict | None = None,
     costs_s: Iterable[float | None] = (),
     attempt: int | None = None,
 ) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from loaderwatch.advise.audit import audit
 from loaderwatch.advise.facts import facts_of
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import SpanInfo
+from loaderwatch.detect.finding import Verdict
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape
-from loaderwatch.server.detector import limits_of
 from loaderwatch.server.http.charts import stored_summary
 from loaderwatch.server.http.encoding import encode_json
 from loaderwatch.server.http.events import RunState
 from loaderwatch.server.http.ranks import coupling_of
+from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.recordings.replay import rebuild
 from loaderwatch.server.recordings.verdict_cache import Verdicts, attempt_verdict
@@ -61,9 +62,7 @@ def stored_row(run: StoredRun, store: Store, now_ns: int) -> dict[str, Any]:
     return _row_with(run, state_now(run, now_ns), Verdicts(store).of(run, now_ns, math.inf), run.steps)
 
 
-def _row_with(
-    run: StoredRun, state: str, verdict: dict[str, Any] | None, steps: int | None
-) -> dict[str, Any]:
+def _row_with(run: StoredRun, state: str, verdict: Verdict | None, steps: int | None) -> dict[str, Any]:
     return {
         "run_id": run.run_id,
         "name": run.name,
@@ -74,8 +73,8 @@ def _row_with(
         "hosts": [host.name for host in run.hosts],
         "steps": steps,
         "attempts": run.attempt,
-        "verdict": verdict["title"] if verdict else None,
-        "severity": verdict["severity"] if verdict else None,
+        "verdict": verdict.title if verdict else None,
+        "severity": verdict.severity if verdict else None,
     }
 
 

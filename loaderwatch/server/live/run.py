@@ -6,26 +6,22 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Verdict
 from loaderwatch.detect.hang.rank_positions import without_stack
-from loaderwatch.detect.incidents.tracker import Changes, Incident, Tracker
-from loaderwatch.detect.incidents.verdict import Verdict, verdict
+from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import MAX_NS, Alert, AlertBook, Announcement, shape
-from loaderwatch.server.alerts.messages import ended_verdict, lost_verdict, refused_verdict
 from loaderwatch.server.http.encoding import encode_json
 from loaderwatch.server.http.events import RunState
 from loaderwatch.server.live.commands import Errands
-from loaderwatch.server.live.deaths import death, with_its_end
 from loaderwatch.server.live.heartbeat import Hearing
+from loaderwatch.server.live.judge import Detector, Judge
 from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
-from loaderwatch.server.live.unexplained import crash_verdict
 from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.recordings.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
@@ -36,21 +32,6 @@ _SAVE_INTERVAL_S: Final = 10.0  # for numbers that only grow; a change of state 
 _STACKS_AGAIN_S: Final = 10.0
 MAX_INBOX: Final = 4_000
 """Envelopes, some 15 s of a thousand ranks. A run whose looks are later than that is read from the store instead."""
-
-Detector = Callable[[RunWindow], list[Finding]]
-
-
-class IncidentTracker(Protocol):
-    """What keeps findings of successive windows together; ``detect.tracker.Tracker`` is the one."""
-
-    def restore(self, incidents: Iterable[Incident]) -> None:
-        """Take up what was open."""
-
-    def update(self, findings: Sequence[Finding], now_ns: int) -> Changes:
-        """Take in the findings of one window."""
-
-    def close_all(self, now_ns: int) -> Changes:
-        """Close what is open."""
 
 
 class LiveRun:
@@ -63,14 +44,12 @@ class LiveRun:
         *,
         is_new: bool = False,
         detector: Detector = detect,
-        tracker: IncidentTracker | None = None,
         describe: Callable[[Announcement], str] | None = None,
     ) -> None:
         self.run_id = run_id
         self._store = store
         self._is_new = is_new  # its first envelope is in the inbox, the store holds nothing before that
         self._detector = detector
-        self._tracker: IncidentTracker = tracker or Tracker(run_id)
         self._describe = describe
         self._looking = threading.Lock()  # looks, one after the other
         self._lock = (
@@ -81,10 +60,10 @@ class LiveRun:
         self._overrun = False
         self.said_goodbye = False  # an end came since the last look
         self._builder: WindowBuilder | None = None
-        self._book: AlertBook | None = None
+        self._judge: Judge | None = None
         self._window: RunWindow | None = None
         self._verdict: Verdict | None = None
-        self._judged: RunWindow | None = None  # by the detectors, last
+        self._judged: RunWindow | None = None  # whose verdict that is
         self._saved_at = 0.0
         self._errands = Errands()
         self._stacks_asked_at: dict[int, float] = {}
@@ -164,7 +143,7 @@ class LiveRun:
             if self._overrun:
                 self._overrun = self._is_new = False
                 self._builder = None
-            builder, book = self._load()
+            builder, judge = self._load()
             news = bool(self._inbox)
             self._inbox_bytes = 0
             self.said_goodbye = False
@@ -178,13 +157,13 @@ class LiveRun:
             run = self._store.run(self.run_id)
             base = self.state_of(run)
             self.ended = base in ("finished", "crashed")
-            self._save(book)
-            alerts = book.of_span((window.attempt_ns, MAX_NS))
+            self._save(judge.book)
+            alerts = judge.alerts(window)
             hung = any(a.finding.code == "hung" and a.pages and a.state != "resolved" for a in alerts)
             state = "hung" if base == "live" and hung else base
             findings = [shape(alert, stack_texts=False) for alert in alerts]
             costs_s = [alert.finding.lost_s for alert in alerts]
-            verdict_now = self._verdict_json(book, alerts, base)
+            verdict_now = self._verdict_now(window, alerts, base)
             totals = builder.totals()
         # Outside the lock: with a thousand ranks this takes a while, and only reads what cannot change.
         self.summary = summary_of(
@@ -208,61 +187,42 @@ class LiveRun:
         if window is None:
             return []
         self.undetected = False
-        over = self._end_attempt(window, now_ns)
+        with self._lock:
+            told = self._load()[1].begin(window, now_ns)
+            self._tell(told, window)
         began = time.perf_counter()
         try:
             findings = self._detector(window)
         except Exception as fault:  # noqa: BLE001 - a detector that fails must not hide the run: its numbers go on
             self._report(fault)
-            return over
+            return told
         with self._lock:
-            _, book = self._load()
-            died = death(window, findings, book.of_span((window.attempt_ns, MAX_NS)))
-            findings = findings if died is None else [*findings, died]
-            announcements = book.apply(self._tracker.update(findings, window.now_ns), now_ns)
+            _, judge = self._load()
+            found = judge.judge(window, findings, now_ns)
             if ended:
-                announcements += book.apply(self._tracker.close_all(window.now_ns), now_ns)
-            announcements = [with_its_end(announcement, window) for announcement in announcements]
-            self._ask_for_stacks(book, window)
-            for announcement in announcements:
-                self._leave_notice(announcement, window)
-            self._save(book)
-            open_findings = [alert.finding for alert in book.open_alerts()]
-        self._verdict = verdict(window, open_findings)
+                found += judge.close(window.now_ns, now_ns)
+            self._ask_for_stacks(judge.book, window)
+            self._tell(found, window)
+            open_alerts = judge.book.open_alerts()
+        self._verdict, self._judged = verdict_of("live", lambda: window, open_alerts), window
         self.detections += 1
         self.last_detect_s = time.perf_counter() - began
         self.detect_s += self.last_detect_s
-        return over + announcements
-
-    def _end_attempt(self, window: RunWindow, now_ns: int) -> list[Announcement]:
-        """Where the window is the first of a new attempt: what was open has ended with the one before."""
-        last, self._judged = self._judged, window
-        if window.attempt == 1 or (last is not None and last.attempt == window.attempt):
-            return []
-        with self._lock:
-            _, book = self._load()
-            if last is None and all(a.opened_ns >= window.attempt_ns for a in book.open_alerts()):
-                return []  # this server met the run within the attempt
-            told = book.apply(self._tracker.close_all(window.attempt_ns), now_ns)
-            told = [replace(announcement, died=announcement.resolved) for announcement in told]
-            for announcement in told:
-                self._leave_notice(announcement, window)
-            self._save(book)
-        return told
+        return told + found
 
     def change(self, action: Callable[[AlertBook], Any]) -> Any:
         """Do something to the alerts (acknowledge, silence) and save it before returning."""
         with self._lock:
-            _, book = self._load()
-            result = action(book)
-            self._save(book)
+            _, judge = self._load()
+            result = action(judge.book)
+            self._save(judge.book)
             return result
 
     def findings(self) -> list[dict[str, Any]]:
         """As ``GET /runs/{run}/findings``, those of the attempt that goes on."""
         with self._lock:
-            builder, book = self._load()
-            return [shape(alert) for alert in book.of_span((builder.facts.attempt_ns, MAX_NS))]
+            builder, judge = self._load()
+            return [shape(alert) for alert in judge.book.of_span((builder.facts.attempt_ns, MAX_NS))]
 
     def window(self) -> RunWindow | None:
         """The newest window, None before the first look."""
@@ -270,22 +230,22 @@ class LiveRun:
 
     def firing(self) -> int:
         """Alerts firing now, remarks excluded."""
-        book = self._book
-        return sum(alert.pages and alert.state == "firing" for alert in book.open_alerts()) if book else 0
+        open_alerts = self._judge.book.open_alerts() if self._judge else []
+        return sum(alert.pages and alert.state == "firing" for alert in open_alerts)
 
     def close(self) -> None:
         """Save what is not saved."""
         with self._lock:
-            if self._book is not None:
-                self._save(self._book, now=True)
+            if self._judge is not None:
+                self._save(self._judge.book, now=True)
 
     def let_go(self, now_ns: int) -> list[Announcement]:
         """Nobody has heard of the run for long: resolve what is open, since nothing can confirm it any more."""
         with self._lock:
-            if self._book is None or self._window is None:
+            if self._judge is None or self._window is None:
                 return []
-            announcements = self._book.apply(self._tracker.close_all(self._window.now_ns), now_ns)
-            self._save(self._book, now=True)
+            announcements = self._judge.close(self._window.now_ns, now_ns)
+            self._save(self._judge.book, now=True)
             return announcements
 
     # -- inside --------------------------------------------------------------------------------------------------
@@ -298,14 +258,13 @@ class LiveRun:
                 return
             yield envelope
 
-    def _load(self) -> tuple[WindowBuilder, AlertBook]:
+    def _load(self) -> tuple[WindowBuilder, Judge]:
         """On first use: what the store knows of the run, so that a restart of the server is no new beginning."""
         if self._builder is None:
             self._builder = WindowBuilder(self.run_id) if self._is_new else rebuild(self._store, self.run_id)
-        if self._book is None:
-            self._book = AlertBook(self.run_id, () if self._is_new else self._store.alerts(self.run_id))
-            self._tracker.restore(self._book.incidents())
-        return self._builder, self._book
+        if self._judge is None:
+            self._judge = Judge(self.run_id, () if self._is_new else self._store.alerts(self.run_id))
+        return self._builder, self._judge
 
     def _report(self, fault: Exception) -> None:
         self.detector_faults += 1
@@ -325,6 +284,13 @@ class LiveRun:
             if now - self._stacks_asked_at.get(rank, -_STACKS_AGAIN_S) >= _STACKS_AGAIN_S:
                 self._stacks_asked_at[rank] = now
                 self._errands.want_stacks([rank])
+
+    def _tell(self, announcements: Sequence[Announcement], window: RunWindow) -> None:
+        """Leave lines for the job's stderr, and save what people were told of."""
+        for announcement in announcements:
+            self._leave_notice(announcement, window)
+        if self._judge is not None:
+            self._save(self._judge.book)
 
     def _leave_notice(self, announcement: Announcement, window: RunWindow) -> None:
         if self._describe is None or not window.ranks:
@@ -347,27 +313,14 @@ class LiveRun:
             book.put_back(unsaved)
         self._saved_at = time.monotonic()
 
-    def _verdict_json(self, book: AlertBook, alerts: list[Alert], base: str) -> dict[str, Any] | None:
-        if self._refused is not None and not self.ended:
-            return refused_verdict(self._refused)
-        if base == "lost":
-            return lost_verdict(time.monotonic() - self.heard_at)
-        if base == "crashed" and self._window is not None:
-            return crash_verdict(self._window, alerts)
-        if self.ended:
-            ended = ended_verdict(base, alerts)
-            if ended is not None:
-                return ended
-        found, judged, window = self._verdict, self._judged, self._window
-        if found is None or judged is None or window is None or judged.attempt != window.attempt:
-            return None
-        alert = book.by_key(found.key) if found.key else None
-        return {
-            "severity": found.severity,
-            "title": found.title,
-            "advice": found.advice,
-            "finding_id": alert.id if alert else None,
-        }
+    def _verdict_now(self, window: RunWindow, alerts: Sequence[Alert], state: str) -> Verdict | None:
+        """While it lives, what the detectors' last pass led to; None before the first of an attempt."""
+        refused = None if self.ended else self._refused
+        if state == "live" and refused is None:
+            judged = self._judged
+            return self._verdict if judged is not None and judged.attempt == window.attempt else None
+        silent_s = time.monotonic() - self.heard_at
+        return verdict_of(state, lambda: window, alerts, silent_s=silent_s, refused=refused)
 
     def _host_of(self, rank: int) -> str | None:
         window = self._window

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.wire import Envelope
+from loaderwatch.detect.finding import Verdict
 from loaderwatch.server.alerts.book import Announcement
 from loaderwatch.server.alerts.messages import message, notice
 from loaderwatch.server.alerts.notify import Notifier
@@ -72,7 +73,7 @@ class LiveRuns:
         base_url: Callable[[], str],
         *,
         make: MakeLiveRun = LiveRun,
-        ended: Callable[[str, dict[str, Any] | None], None] | None = None,
+        ended: Callable[[str, Verdict | None], None] | None = None,
     ) -> None:
         self._store = store
         self._hub = hub

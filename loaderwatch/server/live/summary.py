@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.incidents.verdict import verdict as plain_verdict
+from loaderwatch.detect.crash.unexplained import ending
+from loaderwatch.detect.finding import Verdict
+from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of
-from loaderwatch.server.live.deaths import ending
 from loaderwatch.server.live.window_builder import RunTotals
 from loaderwatch.server.store.attempts import Attempt
 from loaderwatch.server.store.protocol import StoredRun
@@ -59,7 +60,7 @@ def summary_of(
     totals: RunTotals,
     *,
     state: str,
-    verdict: Mapping[str, Any] | None = None,
+    verdict: Verdict | None = None,
     costs_s: Iterable[float | None] = (),
     last_seen_ns: int | None = None,
     host_lost: Callable[[str], bool] | None = None,
@@ -67,7 +68,7 @@ def summary_of(
 ) -> dict[str, Any]:
     """The JSON of ``GET /runs/{run}/summary``.
 
-    ``verdict`` is ``{severity, title, advice, finding_id}``; without one, what the numbers say by themselves is.
+    Without a ``verdict``, what the numbers say by themselves is told.
     ``host_lost`` says of a host whether it has fallen silent; without it, hosts' own times of their newest envelopes do.
     ``costs_s`` is what each finding of the run has cost. ``lost_s`` is the most of them, and at least the time a rank lost to
     data wait and epoch boundaries so far, the mean over ranks. ``earlier`` are the run's earlier attempts; everything else is of
@@ -128,7 +129,7 @@ def summary_of(
         "simulated_gpu": any(gpu.simulated for gpu in gpus),
         "epochs": max(totals.epochs.values(), default=0),
         "progress": _progress(window),
-        "verdict": dict(verdict) if verdict is not None else _plain_verdict(window),
+        "verdict": verdict or verdict_of("live", lambda: window, []),
         "loaders": [
             {"rank": number, **msgspec.to_builtins(loader)}
             for number, rank in window.ranks.items()
@@ -319,9 +320,3 @@ def _ratio(part: float, whole: float) -> float | None:
 def _rate(recent: _Recent) -> float | None:
     """None before there was anything to count."""
     return recent.advance / recent.covered_s if recent.covered_s > 0.5 else None
-
-
-def _plain_verdict(window: RunWindow) -> dict[str, Any]:
-    """The sentence of a run in which nothing was found, or nobody has looked yet."""
-    found = plain_verdict(window, [])
-    return {"severity": found.severity, "title": found.title, "advice": found.advice, "finding_id": None}

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.incidents.tracker import Tracker
-from loaderwatch.detect.incidents.verdict import verdict
+from loaderwatch.detect.finding import Verdict
+from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.alerts.book import AlertBook, shape
-from loaderwatch.server.live.run import Detector
+from loaderwatch.server.alerts.book import shape
+from loaderwatch.server.live.judge import Detector, Judge
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.recording import Recording
 from loaderwatch.server.recordings.replay import windows
-from loaderwatch.server.recordings.verdict_cache import verdict_of_ended
+from loaderwatch.server.recordings.verdict_cache import end_of
 from loaderwatch.server.store.protocol import Store
 
 
@@ -44,7 +44,7 @@ def reanalyse_recording(recorded: Recording, detector: Detector = detect) -> lis
 
 def judge_recording(
     recorded: Recording, detector: Detector = detect
-) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+) -> tuple[list[dict[str, Any]], Verdict | None]:
     """A recording's findings, and its verdict as the page would give it.
 
     Raises:
@@ -55,34 +55,19 @@ def judge_recording(
 
 def _judged(
     run_id: str, looks: Iterable[tuple[RunWindow, bool]], detector: Detector
-) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+) -> tuple[list[dict[str, Any]], Verdict | None]:
     """``looks``: windows in order of time, each with whether the run was over; only the last one's word counts."""
-    book = AlertBook(run_id)
-    tracker = Tracker(run_id)
+    judge = Judge(run_id)
     now_ns = time.time_ns()
     last, over = None, False
-    for window, is_over in looks:
-        if (
-            last is not None and window.attempt != last.attempt
-        ):  # a recording over several: the newest is judged
-            book, tracker = AlertBook(run_id), Tracker(run_id)
-        book.apply(tracker.update(detector(window), window.now_ns), now_ns)
-        last, over = window, is_over
+    for window, over in looks:  # noqa: B007 - the last word counts
+        judge.begin(window, now_ns)
+        judge.judge(window, detector(window), now_ns)
+        last = window
     if last is None:
         return [], None
     if over:
-        book.apply(tracker.close_all(last.now_ns), now_ns)
-    return [shape(alert) for alert in book.newest_first()], _verdict(last, book, over)
-
-
-def _verdict(window: RunWindow, book: AlertBook, over: bool) -> dict[str, Any]:
-    if over:
-        return verdict_of_ended(window, book.newest_first())
-    found = verdict(window, [alert.finding for alert in book.open_alerts()])
-    alert = book.by_key(found.key) if found.key else None
-    return {
-        "severity": found.severity,
-        "title": found.title,
-        "advice": found.advice,
-        "finding_id": alert.id if alert else None,
-    }
+        judge.close(last.now_ns, now_ns)
+    alerts = judge.alerts(last)  # of a recording over several attempts those of the newest
+    said = verdict_of(end_of(last) if over else "live", lambda: last, alerts)
+    return [shape(alert) for alert in alerts], said

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from loaderwatch.detect.incidents.verdict import verdict
+import msgspec
+
+from loaderwatch.detect.finding import Verdict
+from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.alerts.book import Alert, AlertBook
-from loaderwatch.server.alerts.messages import ended_verdict, lost_verdict
+from loaderwatch.server.alerts.book import AlertBook
 from loaderwatch.server.live.summary import state_now
-from loaderwatch.server.live.unexplained import crash_verdict
 from loaderwatch.server.recordings.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, UnknownRun
 
 _log = logging.getLogger(__name__)
 
 _OVER = ("finished", "crashed")
-Verdict = dict[str, Any]
+_Known = dict[str, tuple[int, Verdict | None]]
+_decode: Final = msgspec.json.Decoder(_Known).decode
 
 
 class Verdicts:
@@ -32,7 +33,7 @@ class Verdicts:
         self._store = store
         self._path = path
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[int, Verdict | None]] = _read(path) if path is not None else {}
+        self._known: _Known = _read(path) if path is not None else {}
         self._changed = False
 
     def of(self, run: StoredRun, now_ns: int, deadline: float) -> Verdict | None:
@@ -67,7 +68,7 @@ class Verdicts:
             self._changed = False
             draft = self._path.with_name(self._path.name + ".new")
             try:
-                draft.write_text(json.dumps(self._known))
+                draft.write_bytes(msgspec.json.encode(self._known))
                 draft.replace(self._path)
             except OSError as error:
                 _log.warning("%s could not be written: %s", self._path, error)
@@ -92,17 +93,14 @@ def stored_verdict(run: StoredRun, store: Store, now_ns: int) -> Verdict | None:
         StoreError, UnknownRun: its alerts cannot be read.
     """
     state = state_now(run, now_ns)
-    if state == "lost":
-        return lost_verdict((now_ns - run.received_ns) / 1e9)
-    if state not in _OVER:
+    if state == "live":
         return None
-    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(run.span_of(None))
-    if state == "crashed":
-        return crash_verdict(rebuild(store, run.run_id).window(), alerts)
-    ended = ended_verdict(state, alerts)  # which takes no look at the rows
-    if ended is not None:
-        return ended
-    return verdict_of_ended(rebuild(store, run.run_id).window(), alerts)
+    if state == "lost":  # whose file needs no look
+        alerts = []
+    else:
+        alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(run.span_of(None))
+    silent_s = (now_ns - run.received_ns) / 1e9
+    return verdict_of(state, lambda: rebuild(store, run.run_id).window(), alerts, silent_s=silent_s)
 
 
 def attempt_verdict(run: StoredRun, store: Store, attempt: int) -> Verdict:
@@ -111,38 +109,22 @@ def attempt_verdict(run: StoredRun, store: Store, attempt: int) -> Verdict:
     Raises:
         StoreError, UnknownRun, UnknownAttempt
     """
-    span = run.span_of(attempt)
+    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(run.span_of(attempt))
     state = next(one.state for one in run.earlier if one.number == attempt)
-    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(span)
-    if state == "lost":
-        return {
-            "severity": "info",
-            "title": "Nobody said how this attempt ended: its last news is older than the beginning of the next.",
-            "advice": "Read the end of its log: what ended it ended the streamer beside it too, as a container or a host that"
-            " goes does.",
-            "finding_id": None,
-        }
-    return verdict_of_ended(rebuild(store, run.run_id, attempt).window(), alerts)
+    return verdict_of(state, lambda: rebuild(store, run.run_id, attempt).window(), alerts)
 
 
-def verdict_of_ended(window: RunWindow, alerts: Sequence[Alert]) -> Verdict:
-    """The verdict of a run of which every process has ended."""
+def end_of(window: RunWindow) -> str:
+    """How a run of which every process has ended did so: "crashed" if one of them crashed."""
     crashed = any(rank.process.state == "crashed" for rank in window.ranks.values())
-    if crashed:
-        return crash_verdict(window, alerts)
-    ended = ended_verdict("finished", alerts)
-    if ended is not None:
-        return ended
-    found = verdict(window, [])
-    return {"severity": found.severity, "title": found.title, "advice": found.advice, "finding_id": None}
+    return "crashed" if crashed else "finished"
 
 
-def _read(path: Path) -> dict[str, tuple[int, Verdict | None]]:
+def _read(path: Path) -> _Known:
     try:
-        found = json.loads(path.read_text())
-        return {str(run_id): (int(at), verdict) for run_id, (at, verdict) in found.items()}
+        return _decode(path.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, msgspec.MsgspecError) as error:
         _log.warning("%s is not readable (%s); verdicts are made again", path, error)
         return {}

@@ -9,6 +9,9 @@ import numpy as np
 
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN, EndedBy
 from loaderwatch.core.wire import GpuInfo, HostInfo, LoaderInfo, ProcessInfo, SpanInfo, StackDump
+from loaderwatch.detect.finding import Finding, Verdict
+from loaderwatch.detect.incidents.tracker import Incident
+from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 T0 = 1_800_000_000 * 10**9
@@ -235,6 +238,15 @@ class RankBuilder:
             stacks=self.stacks,
             last_workers=self.workers,
         )
+
+
+def verdict_now(window: RunWindow, findings: Sequence[Finding], state: str = "live") -> Verdict:
+    """What people are told first if each finding is an incident that goes on, with its key for an id."""
+    incidents = [
+        Incident(id=finding.key, key=finding.key, finding=finding, opened_ns=T0, updated_ns=T0)
+        for finding in findings
+    ]
+    return verdict_of(state, lambda: window, incidents)
 
 
 def run(

@@ -17,11 +17,10 @@ from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import SEVERITIES
 from loaderwatch.detect.incidents.tracker import Tracker
-from loaderwatch.detect.incidents.verdict import verdict
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect import stacks
-from tests.unit.detect.build import RankBuilder, S, loader, run, table
+from tests.unit.detect.build import RankBuilder, S, loader, run, table, verdict_now
 
 TEXTS = [
     "",
@@ -194,7 +193,7 @@ def test_detectors_take_anything(seed: int) -> None:
         for item in finding.evidence:
             assert item.unit in {"ratio", "s", "count", "bytes", "index", "text", "per_s"}
             assert not (isinstance(item.value, float) and math.isnan(item.value)), item
-    assert verdict(window, findings).title
+    assert verdict_now(window, findings).title
     Tracker("run").update(findings, window.now_ns)
     what_if(window, 0, 0)
 
@@ -205,14 +204,14 @@ def test_a_run_that_has_recorded_nothing(state: str) -> None:
     builder.state = state
     window = run(builder)
     assert detect(window) == []
-    assert verdict(window, []).title
+    assert verdict_now(window, []).title
 
 
 def test_a_run_without_ranks() -> None:
     full = run(RankBuilder())
     empty = RunWindow(**{**full.__dict__, "ranks": {}})
     assert detect(empty) == []
-    assert verdict(empty, []).title
+    assert verdict_now(empty, []).title
 
 
 def test_the_builder_makes_whole_tables() -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.incidents.verdict import verdict
-from tests.unit.detect.build import RankBuilder, loader, run
+from tests.unit.detect.build import RankBuilder, loader, run, verdict_now
 
 
 def dead(text: str | None, *, steps: int = 50, phase: str = "wait", **fields: object) -> RankBuilder:
@@ -51,7 +50,7 @@ def test_last_words_are_understood(text: str, scenario: str, says: str) -> None:
     (finding,) = detect(window)
     assert (finding.scenario, finding.code, finding.severity) == (scenario, "crashed", "critical")
     assert says in " ".join([finding.title, finding.cause, finding.advice])
-    assert verdict(window, [finding]).title == finding.title
+    assert verdict_now(window, [finding]).title == finding.title
 
 
 @pytest.mark.parametrize("text", [WORKER + "Killed. ", None])
@@ -256,4 +255,4 @@ def test_a_signal_that_people_send_is_no_crash_of_native_code() -> None:
 
 def test_ctrl_c_is_nobodys_fault() -> None:
     builder = dead("uncaught KeyboardInterrupt")
-    assert verdict(run(builder), []).severity == "info"
+    assert verdict_now(run(builder), []).severity == "info"

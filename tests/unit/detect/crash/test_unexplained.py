@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from loaderwatch.core.records import EndedBy
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.crash.unexplained import crash_verdict
+from loaderwatch.detect.finding import Finding, Verdict
 from loaderwatch.server.alerts.book import Alert
-from loaderwatch.server.live.unexplained import crash_verdict
 from loaderwatch.server.live.window_builder import WindowBuilder
 from tests.fakes.feed import Feed
 from tests.fakes.runs import SECOND, T0, envelope, process, span, table
@@ -26,7 +26,7 @@ def _verdict(
     free: float = 50e9,
     tables: dict[str, dict[str, bytes]] | None = None,
     **more: Any,
-) -> dict[str, Any]:
+) -> Verdict:
     builder = WindowBuilder("run-1")
     samples = table("processes", rank=[0], worker=-1, pid=1000, t_ns=AT, rss_bytes=3e9)
     host = table("hosts", t_ns=[AT], memory_available_bytes=free, memory_total_bytes=64e9)
@@ -51,10 +51,10 @@ def test_when_and_where_it_died(facts: dict[str, Any], where: str) -> None:
     open_span = span(0, T0, **facts, step=118, epoch=2, alive=False)
     verdict = _verdict(spans=[open_span])
     said = f"The training process (pid 1000) crashed at {CLOCK} in step 118 of epoch 2{where}."
-    assert verdict["title"] == said
-    assert verdict["severity"] == "critical"
-    assert "dmesg" in verdict["advice"]
-    assert "50 GB of the host's 64 GB were free, it held 3.0 GB itself" in verdict["advice"]
+    assert verdict.title == said
+    assert verdict.severity == "critical"
+    assert "dmesg" in verdict.advice
+    assert "50 GB of the host's 64 GB were free, it held 3.0 GB itself" in verdict.advice
 
 
 def _epochs(ended_by: EndedBy, *, loader: int = 0, in_iter: bool = False) -> dict[str, dict[str, bytes]]:
@@ -100,26 +100,26 @@ def test_an_error_is_placed_in_the_epoch_that_it_left(
     error = "ValueError: loss is nan"
     verdict = _verdict(spans=[OUTSIDE], tables=tables, exit=f"uncaught {error}")
     crashed = f"The training process (pid 1000) crashed (uncaught {error}) at {CLOCK}"
-    assert verdict["title"] == f"{crashed} {where}."
-    assert verdict["severity"] == "critical"
-    assert verdict["advice"] == f"Read the traceback in the job's log: {error}"
+    assert verdict.title == f"{crashed} {where}."
+    assert verdict.severity == "critical"
+    assert verdict.advice == f"Read the traceback in the job's log: {error}"
     stopped = _verdict(spans=[OUTSIDE], tables=tables, exit="uncaught KeyboardInterrupt")
-    assert stopped["title"] == f"Stopped by Ctrl-C (KeyboardInterrupt) {where}."
-    assert stopped["severity"] == "info"
-    assert not any(word in stopped["advice"] for word in ("dmesg", "emory", "GB"))
+    assert stopped.title == f"Stopped by Ctrl-C (KeyboardInterrupt) {where}."
+    assert stopped.severity == "info"
+    assert not any(word in stopped.advice for word in ("dmesg", "emory", "GB"))
 
 
 def test_an_epoch_that_was_left_long_before_or_by_no_error_is_over() -> None:
     earlier = span(0, AT - 60 * SECOND, phase="outside", steps=251, alive=False)
     where = "after step 251, after it had left epoch 1."
-    assert _verdict(spans=[earlier], tables=_epochs(EndedBy.BREAK), exit="uncaught OSError: x")[
-        "title"
-    ].endswith(where)
+    assert _verdict(
+        spans=[earlier], tables=_epochs(EndedBy.BREAK), exit="uncaught OSError: x"
+    ).title.endswith(where)
     killed = _verdict(spans=[OUTSIDE], tables=_epochs(EndedBy.BREAK))
-    assert killed["title"].endswith(where)
-    assert "dmesg" in killed["advice"]
+    assert killed.title.endswith(where)
+    assert "dmesg" in killed.advice
     before = span(0, AT, phase="outside", alive=False)
-    assert _verdict(spans=[before])["title"].endswith("before its first epoch.")
+    assert _verdict(spans=[before]).title.endswith("before its first epoch.")
 
 
 def test_ctrl_c_speaks_for_ranks_that_were_killed_with_it_but_not_for_an_error() -> None:
@@ -131,7 +131,7 @@ def test_ctrl_c_speaks_for_ranks_that_were_killed_with_it_but_not_for_an_error()
         builder.add(
             envelope(31, processes=[crashed(rank, text) for rank, text in enumerate(texts)], spans=[])
         )
-        return str(crash_verdict(builder.window(), [])["title"])
+        return str(crash_verdict(builder.window(), []).title)
 
     assert title(None, "uncaught KeyboardInterrupt") == "Stopped by Ctrl-C (KeyboardInterrupt)."
     assert title("uncaught ValueError: x", "uncaught KeyboardInterrupt").startswith(
@@ -141,9 +141,9 @@ def test_ctrl_c_speaks_for_ranks_that_were_killed_with_it_but_not_for_an_error()
 
 def test_its_last_words_and_its_rank_are_named() -> None:
     verdict = _verdict(spans=[], world=4, exit="Traceback …\nRuntimeError: " + "x" * 500)
-    assert verdict["title"].startswith("Rank 0 (pid 1000) crashed (RuntimeError: xxx")
-    assert verdict["title"].endswith(f"…) at {CLOCK}.")
-    assert len(verdict["title"]) < 260
+    assert verdict.title.startswith("Rank 0 (pid 1000) crashed (RuntimeError: xxx")
+    assert verdict.title.endswith(f"…) at {CLOCK}.")
+    assert len(verdict.title) < 260
 
 
 def test_short_memory_and_a_worker_that_died_are_said_first() -> None:
@@ -152,11 +152,11 @@ def test_short_memory_and_a_worker_that_died_are_said_first() -> None:
         span(0, T0, worker=0, phase="idle"),
         span(0, T0, worker=1, phase="fetch", alive=False),
     ]
-    advice = _verdict(spans=spans, free=1e9)["advice"]
+    advice = _verdict(spans=spans, free=1e9).advice
     assert advice.startswith("Worker 1 (pid 1020) died before it")
     assert "Memory was short: 1.0 GB of the host's 64 GB were free" in advice
     ended_together = [spans[0], spans[2]]
-    assert "died before it" not in _verdict(spans=ended_together)["advice"]
+    assert "died before it" not in _verdict(spans=ended_together).advice
 
 
 def test_a_detector_that_knows_why_has_the_word() -> None:
@@ -167,11 +167,11 @@ def test_a_detector_that_knows_why_has_the_word() -> None:
         title="Training died of too little shared memory", cause="c", advice="Use --shm-size.",
     )  # fmt: skip
     verdict = crash_verdict(builder.window(), [Alert("run-1.1", known, "resolved", T0, T0)])
-    assert (verdict["title"], verdict["finding_id"]) == (known.title, "run-1.1")
+    assert (verdict.title, verdict.finding_id) == (known.title, "run-1.1")
 
 
 def test_nothing_known_is_still_a_sentence() -> None:
-    assert crash_verdict(WindowBuilder("run-1").window(), [])["title"] == "A training process crashed."
+    assert crash_verdict(WindowBuilder("run-1").window(), []).title == "A training process crashed."
 
 
 @pytest.mark.parametrize(("closed_after_s", "hung_to_the_end"), [(None, True), (32, True), (-20, False)])
@@ -196,8 +196,8 @@ def test_a_run_that_hung_until_it_died_is_told_as_a_hang(
     )
     alert = Alert("run-1.1", hang, "firing" if closed is None else "resolved", T0 - 60 * SECOND, T0, closed)
     verdict = crash_verdict(window, [alert])
-    assert verdict["title"].startswith(hang.title) is hung_to_the_end
-    assert (verdict["finding_id"] == "run-1.1") is hung_to_the_end
+    assert verdict.title.startswith(hang.title) is hung_to_the_end
+    assert (verdict.finding_id == "run-1.1") is hung_to_the_end
     if hung_to_the_end:
-        assert "The training process (pid 1000) ended at" in verdict["title"]
-        assert verdict["advice"] == hang.advice
+        assert "The training process (pid 1000) ended at" in verdict.title
+        assert verdict.advice == hang.advice

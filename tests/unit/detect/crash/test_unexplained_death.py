@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from loaderwatch.detect.crash.unexplained import crash_verdict, ending, unexplained_death
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import Alert
-from loaderwatch.server.live.deaths import death, ending
-from loaderwatch.server.live.unexplained import crash_verdict
 from loaderwatch.server.live.window_builder import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope, process, span
 
@@ -46,11 +45,11 @@ def _alert(code: str, **more: Any) -> Alert:
 )
 def test_told(facts: dict[str, Any]) -> None:
     window = _window(**facts)
-    found = death(window, [], [])
+    found = unexplained_death(window, [], [])
     assert found is not None
     verdict = crash_verdict(window, [])
     assert (found.code, found.severity, found.pid) == ("crashed", "critical", 1000)
-    assert (found.title, found.advice) == (verdict["title"], verdict["advice"])
+    assert (found.title, found.advice) == (verdict.title, verdict.advice)
 
 
 @pytest.mark.parametrize(
@@ -67,28 +66,28 @@ def test_told(facts: dict[str, Any]) -> None:
     ],
 )
 def test_who_stops_a_job_is_not_told(facts: dict[str, Any]) -> None:
-    assert death(_window(**facts), [], []) is None
+    assert unexplained_death(_window(**facts), [], []) is None
 
 
 def test_who_knows_is_not_told_again() -> None:
     window = _window(exit_code=-9)
-    mine = death(window, [], [])
+    mine = unexplained_death(window, [], [])
     assert mine is not None
-    assert death(window, [_alert("crashed", scenario="S39").finding], []) is None
-    assert death(window, [], [_alert("crashed", scenario="S39", key="crashed:rank1")]) is None
-    assert death(window, [], [_alert("hung", key="hung:0")]) is None  # killed because it hung
+    assert unexplained_death(window, [_alert("crashed", scenario="S39").finding], []) is None
+    assert unexplained_death(window, [], [_alert("crashed", scenario="S39", key="crashed:rank1")]) is None
+    assert unexplained_death(window, [], [_alert("hung", key="hung:0")]) is None  # killed because it hung
     overcome = _alert("hung", key="hung:0")
     overcome.closed_ns = T0 - 60 * SECOND
-    assert death(window, [], [overcome]) is not None
+    assert unexplained_death(window, [], [overcome]) is not None
 
 
 def test_its_own_alert_goes_on_and_a_second_death_of_the_run_is_no_second_message() -> None:
     window = _window(exit_code=-9)
-    mine = death(window, [], [])
+    mine = unexplained_death(window, [], [])
     assert mine is not None
     told = Alert("run-1.x", mine, "firing", T0, T0)
-    assert death(window, [], [told]) == mine
-    assert death(_window(pid=1001, exit_code=-9), [], [told]) is None
+    assert unexplained_death(window, [], [told]) == mine
+    assert unexplained_death(_window(pid=1001, exit_code=-9), [], [told]) is None
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import pytest
 
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.incidents.verdict import verdict
-from tests.unit.detect.build import RankBuilder, loader, run
+from tests.unit.detect.build import RankBuilder, loader, run, verdict_now
 
 
 def resumed(skipped: int, wait: float, trained: int = 0, *, optimizer: bool = False) -> RankBuilder:
@@ -41,7 +40,7 @@ def remark(findings: list[Finding]) -> Finding:
 def test_skipping_is_a_remark_and_no_slow_loader(skipped: int, wait: float, optimizer: bool) -> None:
     window = run(resumed(skipped, wait, optimizer=optimizer))
     finding = remark(detect(window))
-    assert verdict(window, [finding]).title == finding.title
+    assert verdict_now(window, [finding]).title == finding.title
     assert f"{skipped:,} batches" in finding.title
     values = {item.label: item.value for item in finding.evidence}
     eta = values["at most until the end of the epoch"]

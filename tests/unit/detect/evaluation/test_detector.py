@@ -8,9 +8,8 @@ from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evaluation.detector import passes_of
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.incidents.verdict import verdict
 from loaderwatch.detect.limits import Limits
-from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 
 VAL = {"loader": 1, "name": "val_loader", "role": "eval"}
 
@@ -65,11 +64,11 @@ def test_it_is_named_with_its_share_of_the_run() -> None:
 
 def test_a_remark_speaks_for_nobody_and_what_costs_much_does() -> None:
     window = run(evaluated(num_workers=0))
-    assert verdict(window, detect(window)).title.startswith("Healthy")
+    assert verdict_now(window, detect(window)).title.startswith("Healthy")
     much = run(evaluated(num_workers=0, train_s=2.0))
     (finding,) = detect(much)
     assert finding.severity == "warning"
-    assert verdict(much, [finding]).title == finding.title
+    assert verdict_now(much, [finding]).title == finding.title
 
 
 def test_one_short_pass_wakes_nobody() -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.incidents.verdict import verdict
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.live.window_builder import RunTotals
-from loaderwatch.server.recordings.verdict_cache import verdict_of_ended
 from tests.unit.detect import stacks
-from tests.unit.detect.build import T0, RankBuilder, S, run
+from tests.unit.detect.build import T0, RankBuilder, S, run, verdict_now
 
 
 def test_healthy_with_numbers() -> None:
@@ -17,14 +15,14 @@ def test_healthy_with_numbers() -> None:
         for number in range(300):
             rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
     window = run(*ranks)
-    said = verdict(window, detect(window))
-    assert (said.severity, said.key) == ("ok", None)
+    said = verdict_now(window, detect(window))
+    assert (said.severity, said.finding_id) == ("ok", None)
     assert said.title == "Healthy: data wait takes 2 % of each step; 12.5 steps/s on 2 ranks."
 
 
 def test_warming_up() -> None:
     window = run(RankBuilder().step(3.0, 1.0))
-    assert verdict(window, []).title.startswith("Warming up")
+    assert verdict_now(window, []).title.startswith("Warming up")
 
 
 def test_the_worst_finding_speaks() -> None:
@@ -33,18 +31,18 @@ def test_the_worst_finding_speaks() -> None:
         rank.fetch(0, 0.2, cpu=0.1).fetch(1, 0.2, cpu=0.1).step(0.16, 0.02).step(0.0, 0.02)
     window = run(rank)
     (finding,) = detect(window)
-    said = verdict(window, [finding])
-    assert (said.severity, said.title, said.key) == ("critical", finding.title, finding.key)
-    unsure = verdict(window, [])
+    said = verdict_now(window, [finding])
+    assert (said.severity, said.title, said.finding_id) == ("critical", finding.title, finding.key)
+    unsure = verdict_now(window, [])
     assert "Healthy" not in unsure.title
 
 
 def test_a_crash_and_an_end() -> None:
     rank = RankBuilder()
     rank.state = "crashed"
-    assert verdict(run(rank), []).title == "The training process crashed."
+    assert verdict_now(run(rank), []).title == "The training process crashed."
     rank.state = "finished"
-    assert verdict(run(rank), []).title.startswith("Finished")
+    assert verdict_now(run(rank), []).title.startswith("Finished")
 
 
 def test_who_is_not_watched_any_more_does_not_stand_outside_the_loop() -> None:
@@ -54,13 +52,13 @@ def test_who_is_not_watched_any_more_does_not_stand_outside_the_loop() -> None:
             rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
     ranks[1].open("outside", 100.0)
     ranks[1].faults = 5
-    said = verdict(run(*ranks), [])
+    said = verdict_now(run(*ranks), [])
     assert said.severity == "info"
     assert said.title == (
         "loaderwatch stepped aside on rank 1 after 5 faults of its own; training goes on unwatched."
     )
     ranks[1].state = "finished"
-    assert "stepped aside" not in verdict(run(*ranks), []).title
+    assert "stepped aside" not in verdict_now(run(*ranks), []).title
 
 
 def test_a_break_between_epochs_is_no_warm_up() -> None:
@@ -68,7 +66,7 @@ def test_a_break_between_epochs_is_no_warm_up() -> None:
     for number in range(300):
         rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
     rank.open("outside", 100.0)
-    assert verdict(run(rank), []).title == "Outside the training loop for 100 s; 300 steps so far."
+    assert verdict_now(run(rank), []).title == "Outside the training loop for 100 s; 300 steps so far."
 
 
 def test_a_break_that_does_not_end_says_where() -> None:
@@ -77,27 +75,30 @@ def test_a_break_that_does_not_end_says_where() -> None:
         rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
     rank.open("outside", 400.0).stack(-1, 100, stacks.main_in(user="report")).half_a_minute()
     window = run(rank)
-    said = verdict(window, detect(window))
-    assert (said.severity, said.key) == ("info", "hung:rank0")
+    said = verdict_now(window, detect(window))
+    assert (said.severity, said.finding_id) == ("info", "hung:rank0")
     assert "train.py:61 in report" in said.title
 
 
 def test_a_script_in_which_no_loader_is_iterated_gets_no_clean_bill_of_health() -> None:
-    said = verdict(run(RankBuilder().open("outside", 5.0)), [])
+    said = verdict_now(run(RankBuilder().open("outside", 5.0)), [])
     assert said.title.startswith("Warming up")
     silent = RankBuilder(loaders=[]).open("outside", 15.0, steps=500)  # the optimizer's are counted
-    said = verdict(run(silent), [])
+    said = verdict_now(run(silent), [])
     assert (said.severity, said.title) == ("info", "No loader has been iterated yet: nothing is measured.")
     assert "iterate what attach returns" in said.advice
     silent.state = "finished"
-    said = verdict(run(silent), [])
+    said = verdict_now(run(silent), [])
     assert (said.severity, said.title) == ("info", "Finished. No loader was iterated: nothing was measured.")
     starting = RankBuilder().open("iter", 60.0)
-    assert verdict(run(starting), []).title.startswith("Warming up")
+    assert verdict_now(run(starting), []).title.startswith("Warming up")
     begun = RankBuilder().step(0.1, 0.1).open("outside", 60.0)
-    assert "nothing is measured" not in verdict(run(begun), []).title
+    assert "nothing is measured" not in verdict_now(run(begun), []).title
     other = RankBuilder(1, 2).step(0.1, 0.1).open("outside", 60.0)
-    assert "nothing is measured" not in verdict(run(RankBuilder(0, 2).open("outside", 60.0), other), []).title
+    assert (
+        "nothing is measured"
+        not in verdict_now(run(RankBuilder(0, 2).open("outside", 60.0), other), []).title
+    )
 
 
 def short_run(state: str = "finished") -> RankBuilder:
@@ -115,7 +116,7 @@ def short_run(state: str = "finished") -> RankBuilder:
 def test_a_run_that_was_too_short_for_a_diagnosis_says_its_shares() -> None:
     rank = short_run()
     rank.now_ns += 60 * S  # until the process was gone
-    said = verdict(run(rank), [])
+    said = verdict_now(run(rank), [])
     assert said.title == (
         "Finished: every training process ended by itself. 71 % of 6.0 s were data wait; too short for a diagnosis"
         " (needs about 10 s of steps)."
@@ -125,12 +126,12 @@ def test_a_run_that_was_too_short_for_a_diagnosis_says_its_shares() -> None:
 
 
 def test_so_does_one_that_warms_up() -> None:
-    said = verdict(run(short_run("live")), [])
+    said = verdict_now(run(short_run("live")), [])
     assert said.title == (
         "Warming up. 76 % of 5.0 s were data wait; too short for a diagnosis (needs about 10 s of steps)."
     )
     waiting = RankBuilder().add("epoch_begins", loader=0, epoch=0, iter_ns=S).open("wait", 3.0)
-    assert "were data wait" in verdict(run(waiting), []).title
+    assert "were data wait" in verdict_now(run(waiting), []).title
 
 
 def test_starts_of_an_epoch_are_told_apart_from_waits() -> None:
@@ -138,7 +139,8 @@ def test_starts_of_an_epoch_are_told_apart_from_waits() -> None:
     rank.rows["epoch_begins"][0]["request_ns"] = T0 - 3 * S
     rank.rows["epoch_begins"][0]["iter_ns"] = 3 * S
     assert (
-        "47 % of 9.0 s were data wait and 33 % starts of an epoch; too short" in verdict(run(rank), []).title
+        "47 % of 9.0 s were data wait and 33 % starts of an epoch; too short"
+        in verdict_now(run(rank), []).title
     )
 
 
@@ -147,7 +149,7 @@ def test_a_short_healthy_run_has_nothing_to_advise() -> None:
     rank.state = "finished"
     for _ in range(20):
         rank.step(0.001, 0.2)
-    said = verdict(run(rank), [])
+    said = verdict_now(run(rank), [])
     assert (said.severity, said.advice) == ("ok", "")
     assert "0.5 % of 4.0 s were data wait" in said.title
 
@@ -157,12 +159,12 @@ def test_a_run_that_was_long_enough_needs_no_excuse() -> None:
     rank.state = "finished"
     for _ in range(200):
         rank.step(0.001, 0.2)
-    assert verdict(run(rank), []).title == "Finished: every training process ended by itself."
+    assert verdict_now(run(rank), []).title == "Finished: every training process ended by itself."
     early = RankBuilder().add(
         "epoch_begins", loader=0, epoch=0, iter_ns=S
     )  # its steps are older than the window
     early.state = "finished"
-    assert verdict(run(early), []).title == "Finished: every training process ended by itself."
+    assert verdict_now(run(early), []).title == "Finished: every training process ended by itself."
 
 
 def test_the_summary_says_the_same_sentence() -> None:
@@ -171,5 +173,4 @@ def test_the_summary_says_the_same_sentence() -> None:
         steps={}, eval_batches={}, wait_s={}, step_s={}, epochs={}, boundary_s={}, lost_records=0
     )
     said = summary_of(window, totals, state="finished")["verdict"]
-    assert said["title"] == verdict(window, []).title
-    assert said["title"] == verdict_of_ended(window, [])["title"]
+    assert said == verdict_now(window, []) == verdict_now(window, [], "finished")

@@ -14,7 +14,7 @@ from loaderwatch.core.wire import StackDump
 from loaderwatch.detect.finding import Finding, Folded
 from loaderwatch.server.alerts.book import Alert, Announcement
 from loaderwatch.server.alerts.messages import message, notice
-from loaderwatch.server.live.deaths import with_its_end
+from loaderwatch.server.live.judge import with_its_end
 from tests.unit.detect.build import RankBuilder, run
 
 HANG = Path(__file__).resolve().parents[3] / "scenarios" / "recordings" / "s22_endless_loop.lwrec"

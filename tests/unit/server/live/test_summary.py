@@ -41,7 +41,7 @@ def test_ratios_and_rates_of_a_steady_run() -> None:
     assert row["wait_s"] == pytest.approx(0.04)
     assert row["step_s"] == pytest.approx(0.06)
     assert (row["phase"], row["phase_age_s"], row["gpu"], row["ready_batches"]) == ("step", 0.0, None, None)
-    assert found["verdict"]["title"]
+    assert found["verdict"].title
 
 
 def test_the_time_lost_holds_the_open_wait_and_is_no_less_than_the_costliest_finding() -> None:
@@ -81,7 +81,7 @@ def test_before_the_first_batch_nothing_is_known() -> None:
     found = _summary(envelope(60))
     assert found["data_wait_ratio"] is None
     assert found["steps_per_s"] is None
-    assert found["verdict"]["title"].startswith("Warming up")
+    assert found["verdict"].title.startswith("Warming up")
     assert found["ranks"][0]["phase"] is None
 
 

@@ -37,10 +37,10 @@ def test_what_is_known_needs_no_file(store: DuckDBStore, tmp_path: Path) -> None
     assert first.of(store.run("good"), now, 0.0) is None, "past the deadline no file is looked at"
     good, bad = first.of(store.run("good"), now, NEVER), first.of(store.run("bad"), now, NEVER)
     assert good is not None
-    assert good["title"].startswith("Finished")
+    assert good.title.startswith("Finished")
     assert bad is not None
-    assert bad["severity"] == "critical"
-    assert bad["title"].startswith("The training process (pid 4000) crashed (SIGKILL) at ")
+    assert bad.severity == "critical"
+    assert bad.title.startswith("The training process (pid 4000) crashed (SIGKILL) at ")
     first.save()
 
     again = Verdicts(store, path)
@@ -72,7 +72,7 @@ def test_a_lost_run_is_described_by_the_clock(store: DuckDBStore) -> None:
     late = run.received_ns + int((LOST_AFTER_S + 30) * SECOND)
     lost = Verdicts(store).of(run, late, 0.0)
     assert lost is not None
-    assert lost["title"].startswith("No news for 45 s")
+    assert lost.title.startswith("No news for 45 s")
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"x": 1}', "\x00"])

@@ -1,0 +1,74 @@
+"""From windows of a run to what people are told: the same for a live run, a stored one and a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+
+from loaderwatch.detect.crash.unexplained import unexplained_death
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.incidents.tracker import Tracker
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.window import RunWindow
+from loaderwatch.server.alerts.book import MAX_NS, Alert, AlertBook, Announcement
+from loaderwatch.server.store.protocol import StoredAlert
+
+Detector = Callable[[RunWindow], list[Finding]]
+
+
+def detector(hang_after_s: float | None) -> Detector:
+    """All detectors; ``hang_after_s`` is the least age at which a phase may count as hung, None for the default."""
+    return partial(detect, limits=limits_of(hang_after_s))
+
+
+def limits_of(hang_after_s: float | None) -> Limits:
+    """The detectors' limits with that age."""
+    return Limits() if hang_after_s is None else Limits(hang_floor_s=hang_after_s)
+
+
+class Judge:
+    """Findings of one run's successive windows, as alerts. Not thread-safe; windows come in order of time."""
+
+    def __init__(self, run_id: str, stored: Iterable[StoredAlert] = ()) -> None:
+        self.book = AlertBook(run_id, stored)
+        self._tracker = Tracker(run_id)
+        self._tracker.restore(self.book.incidents())
+        self._last: RunWindow | None = None
+
+    def begin(self, window: RunWindow, now_ns: int) -> list[Announcement]:
+        """Before a window is judged: where it is the first of a new attempt, what was open has ended with the one before."""
+        last, self._last = self._last, window
+        if window.attempt == 1 or (last is not None and last.attempt == window.attempt):
+            return []
+        if last is None and all(alert.opened_ns >= window.attempt_ns for alert in self.book.open_alerts()):
+            return []  # the first window that this judge sees is within the attempt
+        ended = self.close(window.attempt_ns, now_ns)
+        return [replace(announcement, died=announcement.resolved) for announcement in ended]
+
+    def judge(self, window: RunWindow, findings: list[Finding], now_ns: int) -> list[Announcement]:
+        """Take in what the detectors found in a window; what people should be told now.
+
+        A death that no detector explains is a finding, too. ``now_ns`` is the reader's own clock and decides about silences.
+        """
+        death = unexplained_death(window, findings, self.alerts(window))
+        findings = findings if death is None else [*findings, death]
+        told = self.book.apply(self._tracker.update(findings, window.now_ns), now_ns)
+        return [with_its_end(announcement, window) for announcement in told]
+
+    def close(self, at_ns: int, now_ns: int) -> list[Announcement]:
+        """Everything that is open ends at ``at_ns``: the run is over, or has not been heard of for long."""
+        return self.book.apply(self._tracker.close_all(at_ns), now_ns)
+
+    def alerts(self, window: RunWindow) -> list[Alert]:
+        """Those of the window's attempt, the newest first."""
+        return self.book.of_span((window.attempt_ns, MAX_NS))
+
+
+def with_its_end(announcement: Announcement, window: RunWindow) -> Announcement:
+    """What is over because its process died has not got well."""
+    rank = announcement.alert.finding.rank
+    about = [one for number, one in window.ranks.items() if rank in (None, number)]
+    died = announcement.resolved and any(one.process.state == "crashed" for one in about)
+    return replace(announcement, died=died)
