@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -25,8 +24,7 @@ from loaderwatch.server.access.request_gate import Gate, too_many
 from loaderwatch.server.access.tokens import AllowedHosts, Keys, Tokens, allowed_hosts
 from loaderwatch.server.alerts.book import UnknownAlert
 from loaderwatch.server.alerts.notify import Notifier
-from loaderwatch.server.http import alerts, identity, recording, runs
-from loaderwatch.server.http import ingest as intake
+from loaderwatch.server.http import alerts, identity, ingest, recording, runs, server
 from loaderwatch.server.http.encoding import error_answer, json_answer
 from loaderwatch.server.http.events import Hub
 from loaderwatch.server.http.page import StaticFiles, find_plotly, find_web
@@ -35,10 +33,10 @@ from loaderwatch.server.live.judge import detector
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.options import ServeOptions
+from loaderwatch.server.parts import Parts
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.recovery import watch_orphans
 from loaderwatch.server.stay import Stay
-from loaderwatch.server.stay import router as stay_router
 from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, UnknownRun
@@ -48,25 +46,6 @@ _log = logging.getLogger(__name__)
 _RETAIN_INTERVAL_S: Final = 3600.0
 _FIRST_RETAIN_S: Final = 600.0
 """After a start; the clock of a machine that was just switched on may be wrong until the network has told it the time."""
-
-
-@dataclass
-class Parts:
-    """What the routes work with; ``app.state.parts``."""
-
-    options: ServeOptions
-    store: Store
-    ingest: Ingest
-    hub: Hub
-    live: LiveRuns
-    notifier: Notifier
-    static: StaticFiles
-    verdicts: Verdicts
-    url: str
-    keys: Keys  # of who may come in, and what the server proves itself with
-    stay: Stay
-    ready: bool = False
-    ingest_counts: intake.IngestCounts = field(default_factory=intake.IngestCounts)
 
 
 def create_app(
@@ -131,11 +110,11 @@ def create_app(
     )
     app.state.parts = parts
     app.include_router(identity.router)
-    app.include_router(intake.router)
+    app.include_router(ingest.router)
     app.include_router(runs.router)
     app.include_router(recording.router)
     app.include_router(alerts.router)
-    app.include_router(stay_router)
+    app.include_router(server.router)
     app.add_middleware(
         Gate,
         keys=keys,

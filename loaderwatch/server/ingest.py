@@ -27,6 +27,19 @@ TIDY_EVERY_S: Final = 1.0
 MAX_UNKNOWN_SAID: Final = 100
 
 
+@dataclass(slots=True)
+class IngestCounts:
+    """What came in since the start."""
+
+    accepted: int = 0
+    bytes: int = 0
+    rejected: int = 0
+    too_large: int = 0
+    busy: int = 0
+    open: int = 0
+    reading_bytes: int = 0
+
+
 class Busy(LoaderwatchError):
     """More envelopes wait for the disk than may; try again in ``retry_after_s``."""
 

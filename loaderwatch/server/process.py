@@ -23,8 +23,9 @@ from loaderwatch.core.lock import HELD_FILES_STAY, try_lock
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.server.access.connection import uvicorn_options
 from loaderwatch.server.access.tokens import Tokens, load_tokens, write_private
-from loaderwatch.server.app import Parts, create_app
+from loaderwatch.server.app import create_app
 from loaderwatch.server.options import ServeOptions, remember
+from loaderwatch.server.parts import Parts
 from loaderwatch.server.tls import read_certificate
 
 _log = logging.getLogger(__name__)

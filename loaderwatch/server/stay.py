@@ -1,28 +1,14 @@
-"""How long this server stays: which one it is, whether anybody uses it, and its end when the owner asks for it."""
+"""How long this server stays: whether anybody uses it, and its end when the owner asks for it."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
-from fastapi import APIRouter, Request
-from starlette.responses import Response
-
-from loaderwatch.server.access.tokens import Access
-from loaderwatch.server.http.encoding import error_answer, json_answer
-from loaderwatch.server.store.protocol import UnknownRun
-
-if TYPE_CHECKING:
-    from loaderwatch.server.app import Parts
+from typing import Final
 
 SERVER_PATH: Final = "/api/v1/server"
 """Asking which server this is does not count as looking at it."""
-
-router = APIRouter(prefix=SERVER_PATH)
 
 
 @dataclass(slots=True)
@@ -46,64 +32,3 @@ class Stay:
         """The time after which it leaves."""
         assert self.idle_s is not None
         return f"{self.idle_s / 3600:g} h" if self.idle_s >= 360 else f"{self.idle_s:g} s"
-
-
-class _Asked(msgspec.Struct):
-    force: bool = False
-
-
-@router.get("")
-async def which(request: Request) -> Response:
-    """Who this server is, and until when it stays."""
-    return json_answer(_facts(request.app.state.parts))
-
-
-@router.post("/stop")
-async def stop(request: Request) -> Response:
-    """End the server, for its owner alone: with --no-auth, too, which lets others do all else."""
-    parts: Parts = request.app.state.parts
-    if parts.options.no_auth and not _is_owner(request, parts):
-        return error_answer(401, "stopping the server takes the owner's token", "authorization")
-    try:
-        asked = msgspec.json.decode(await request.body() or b"{}", type=_Asked)
-    except msgspec.MsgspecError:
-        return error_answer(400, 'the body is {"force": true}, or none', "force")
-    facts = _facts(parts)
-    if facts["reporting"] and not asked.force:
-        return error_answer(409, f"{', '.join(facts['reporting'])} is reporting", "force")
-    if parts.stay.end is None:
-        return error_answer(409, "this server is a part of another program", "(body)")
-    parts.stay.end()
-    return json_answer(facts)
-
-
-def _is_owner(request: Request, parts: Parts) -> bool:
-    token = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
-    return parts.keys.tokens is not None and Access.CHANGE in parts.keys.tokens.access(token)
-
-
-def _facts(parts: Parts) -> dict[str, Any]:
-    left_s = parts.stay.left_s()
-    return {
-        "url": parts.url,
-        "pid": os.getpid(),
-        "data_dir": str(parts.options.data_dir),
-        "started_by": parts.options.started_by,
-        "started_at": parts.stay.started_at,
-        "idle_hours": parts.options.idle_hours,
-        "leaves_at": None if left_s is None else time.time() + left_s,
-        "reporting": _reporting(parts),
-    }
-
-
-def _reporting(parts: Parts) -> list[str]:
-    """Names of the runs that are being heard of."""
-    names = []
-    for live in parts.live.all():
-        try:
-            run = parts.store.run(live.run_id)
-        except UnknownRun:
-            continue
-        if live.state_of(run) == "live":
-            names.append(run.name)
-    return sorted(names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request
@@ -19,9 +19,7 @@ from loaderwatch.server.http import live_answers
 from loaderwatch.server.http import prometheus as metrics
 from loaderwatch.server.http.encoding import json_answer
 from loaderwatch.server.http.parameters import ParameterError, finite_number
-
-if TYPE_CHECKING:
-    from loaderwatch.server.app import Parts
+from loaderwatch.server.parts import Parts
 
 _MAX_BODY = 4096
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from loaderwatch.core.trust import CHALLENGE_PATTERN, IDENTITY_PATH, proofs
-
-if TYPE_CHECKING:
-    from loaderwatch.server.app import Parts
+from loaderwatch.server.parts import Parts
 
 router = APIRouter()
 

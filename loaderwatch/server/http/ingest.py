@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fastapi import APIRouter, Request
 from starlette.requests import ClientDisconnect
@@ -14,29 +13,14 @@ from loaderwatch.core.errors import WireError
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, Receipt
 from loaderwatch.server.access.rate_limits import TooMany
 from loaderwatch.server.http.encoding import error_answer, json_answer
-from loaderwatch.server.ingest import Busy
-
-if TYPE_CHECKING:
-    from loaderwatch.server.app import Parts
+from loaderwatch.server.ingest import Busy, IngestCounts
+from loaderwatch.server.parts import Parts
 
 MAX_CONCURRENT: Final = 256
 """Requests being read or stored at once; each may hold MAX_ENVELOPE_BYTES at most, most hold a few KiB."""
 MAX_READING_BYTES: Final = 128 * 2**20
 
 router = APIRouter()
-
-
-@dataclass(slots=True)
-class IngestCounts:
-    """What came in."""
-
-    accepted: int = 0
-    bytes: int = 0
-    rejected: int = 0
-    too_large: int = 0
-    busy: int = 0
-    open: int = 0
-    reading_bytes: int = 0
 
 
 @router.post("/api/v1/ingest")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from fastapi.concurrency import run_in_threadpool
@@ -23,12 +23,10 @@ from loaderwatch.server.http.events import RunState
 from loaderwatch.server.http.ranks import coupling_of
 from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.summary import state_now
+from loaderwatch.server.parts import Parts
 from loaderwatch.server.recordings.replay import rebuild
 from loaderwatch.server.recordings.verdict_cache import Verdicts, attempt_verdict
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
-
-if TYPE_CHECKING:
-    from loaderwatch.server.app import Parts
 
 _LIST_S: Final = 0.3
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from loaderwatch.server.app import Parts
+from loaderwatch.server.parts import Parts
 
 _Rows = list[tuple[Mapping[str, str], float | None]]
 

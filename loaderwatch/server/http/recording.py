@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from loaderwatch.server.parts import Parts
 from loaderwatch.server.recordings.export import DEFAULT_LAST_S, export
 from loaderwatch.server.recordings.recording import SUFFIX, pack
-
-if TYPE_CHECKING:
-    from loaderwatch.server.app import Parts
 
 MOST_LAST_S = 3600.0
 """A longer recording is made from the file of a run that is over: packing takes a core for a while."""

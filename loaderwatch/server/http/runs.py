@@ -5,7 +5,7 @@ Routes are plain functions where they ask the store: FastAPI runs those in threa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -14,9 +14,7 @@ from starlette.responses import Response
 from loaderwatch.server.http import charts, live_answers
 from loaderwatch.server.http.encoding import json_answer
 from loaderwatch.server.http.parameters import ParameterError
-
-if TYPE_CHECKING:
-    from loaderwatch.server.app import Parts
+from loaderwatch.server.parts import Parts
 
 router = APIRouter(prefix="/api/v1/runs")
 

@@ -1,0 +1,35 @@
+"""The parts of a running server, as its routes find them in ``app.state.parts``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from loaderwatch.server.access.tokens import Keys
+from loaderwatch.server.alerts.notify import Notifier
+from loaderwatch.server.http.events import Hub
+from loaderwatch.server.http.page import StaticFiles
+from loaderwatch.server.ingest import Ingest, IngestCounts
+from loaderwatch.server.live.runs import LiveRuns
+from loaderwatch.server.options import ServeOptions
+from loaderwatch.server.recordings.verdict_cache import Verdicts
+from loaderwatch.server.stay import Stay
+from loaderwatch.server.store.protocol import Store
+
+
+@dataclass
+class Parts:
+    """What the routes work with; ``app.state.parts``."""
+
+    options: ServeOptions
+    store: Store
+    ingest: Ingest
+    hub: Hub
+    live: LiveRuns
+    notifier: Notifier
+    static: StaticFiles
+    verdicts: Verdicts
+    url: str
+    keys: Keys  # of who may come in, and what the server proves itself with
+    stay: Stay
+    ready: bool = False
+    ingest_counts: IngestCounts = field(default_factory=IngestCounts)
