@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, Final
 
 from torch.utils.data import DataLoader
@@ -18,7 +19,6 @@ from loaderwatch.agent.loaders.iterator import (
     unwatch_iterator,
     watch_iterator,
 )
-from loaderwatch.agent.loaders.sampler import TimedSampler
 from loaderwatch.agent.loaders.swap import hidden_subclass
 from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.agent.workers.fetch import watch_fetcher
@@ -287,6 +287,43 @@ def _timed_sampler(own: Callable[[Any], Any]) -> property:
         return TimedSampler(sampler, watch)
 
     return property(read)
+
+
+class TimedSampler:
+    """Times a sampler's first index; it stands in for a loader's index sampler while its iterator is built.
+
+    A ``randperm`` of a hundred million takes seconds at every epoch. The sampler is asked for exactly what the loader would
+    ask, in the same order, so random numbers are drawn as before: ``iter()`` at once, each index when it is wanted.
+    """
+
+    def __init__(self, sampler: Any, watch: Watch) -> None:
+        self._sampler = sampler
+        self._watch = watch
+
+    def __iter__(self) -> Iterator[Any]:
+        began = monotonic_ns()
+        indices = iter(self._sampler)
+        # chained, so that nothing of ours runs for the indices behind the first
+        return chain.from_iterable(self._timed(indices, monotonic_ns() - began))
+
+    def _timed(self, indices: Iterator[Any], spent_ns: int) -> Iterator[Iterable[Any]]:
+        began = monotonic_ns()
+        try:
+            first = next(indices)
+        except StopIteration:
+            return
+        finally:
+            self._watch.sampler_ns = monotonic_ns() - began + spent_ns
+        yield (first,)
+        yield indices
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_sampler":  # while being copied or unpickled
+            raise AttributeError(name)
+        return getattr(self._sampler, name)
 
 
 def _plain_reduce(base: Any) -> Callable[[Any, Any], Any]:
