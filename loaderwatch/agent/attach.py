@@ -16,9 +16,8 @@ from loaderwatch.agent.arguments import check_arguments
 from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.loaders import construction, dataloader, roles, substitutes
 from loaderwatch.agent.loaders.describe import describe_loader, synced_buffers
-from loaderwatch.agent.loaders.epoch_check import epoch_check
 from loaderwatch.agent.loaders.naming import name_made
-from loaderwatch.agent.loaders.watch import Watch
+from loaderwatch.agent.loaders.watch import Watch, epoch_check
 from loaderwatch.agent.loaders.wrapper import is_wrapped, unwrapped, wrap_loader
 from loaderwatch.agent.model.compilers import hide_from_compile, hide_from_script, show_to_script
 from loaderwatch.agent.model.discovery import Scout

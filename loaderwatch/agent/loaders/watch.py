@@ -1,13 +1,14 @@
-"""What we know of one watched loader, and how its epochs begin."""
+"""What we know of one watched loader, how its epochs begin, and whether its sampler is told of them."""
 
 from __future__ import annotations
 
 import sys
 import weakref
 from time import thread_time_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loaderwatch.agent.hot import PhaseClock
+from loaderwatch.agent.loaders.describe import shuffles_by_epoch
 from loaderwatch.agent.loaders.epoch import Epoch, GpuClock, nothing_to_read
 from loaderwatch.agent.model.cuda import cuda_clock
 from loaderwatch.agent.recorder import Recorder
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from loaderwatch.agent.hot.layout import Reader
     from loaderwatch.agent.workers.fetch import FetchClock
+
+PUBLISHED_PASSES: Final = 3
+"""Further passes in the same order say nothing new, and publishing costs a file."""
 
 
 def _nobody() -> None:
@@ -135,3 +139,44 @@ class Watch:
         self.begun(epoch)
         epoch.open()
         epoch.end(EndedBy.ERROR, epoch.request_ns, epoch.iter_ns)
+
+
+def epoch_check(
+    loader: Any, publish: Callable[[int], None], earlier: Callable[[], None] | None = None
+) -> Callable[[], None] | None:
+    """What to call as each pass over the loader begins; None when its sampler has no epoch to set.
+
+    A DistributedSampler whose ``set_epoch`` is never called gives every epoch in the same order. ``publish`` is told how many passes in a row began with the same epoch; those over ``earlier``'s loader count, which this
+    one takes the place of.
+    """
+    sampler = getattr(loader, "sampler", None)
+    if not shuffles_by_epoch(sampler):
+        return None
+    if isinstance(earlier, _EpochCheck):
+        earlier.follow(weakref.ref(sampler))
+        return earlier
+    return _EpochCheck(weakref.ref(sampler), publish)
+
+
+class _EpochCheck:
+    """Counts the passes in a row that began with the same epoch of the sampler."""
+
+    def __init__(self, sampler: weakref.ref[Any], publish: Callable[[int], None]) -> None:
+        self._sampler = sampler
+        self._publish = publish
+        self._epoch: int | None = None
+        self._passes = 0
+
+    def follow(self, sampler: weakref.ref[Any]) -> None:
+        """Another one from now on."""
+        self._sampler = sampler
+
+    def __call__(self) -> None:
+        sampler = self._sampler()
+        if sampler is None:
+            return
+        before = self._passes
+        self._passes = before + 1 if sampler.epoch == self._epoch else 1
+        self._epoch = sampler.epoch
+        if self._passes != before and self._passes <= PUBLISHED_PASSES:
+            self._publish(self._passes)
