@@ -1,6 +1,6 @@
 """What compilers of PyTorch must not see of us.
 
-To torch.compile the hooks on the model are empty (``steps.py``), and our other frames are none of its business: compiled, they
+To torch.compile the hooks on the model are empty (``Hook.func``), and our other frames are none of its business: compiled, they
 would cost seconds, and warn the user of calls that he never made. TorchScript compiles a module's hooks as well, and
 ours are no TorchScript: they step aside while a module is scripted, also as a part of another one.
 """
@@ -9,17 +9,45 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, Final
 
 import torch
 
 from loaderwatch.agent.guard import ask
-from loaderwatch.agent.model.hook import Hook
 
 _hidden: Final[set[str]] = set()  # modules
 _own_create: Any = None  # PyTorch's create_script_module, while ours stands in front of it
+
+
+class Hook(partial[None]):
+    """A function of ours that the user's model or optimizer is given: it raises nothing and answers nothing.
+
+    A ``partial`` of no arguments calls it without a Python frame of its own. Copies of the object in this process keep
+    it until it is silenced. Pickles hold the standard library's function that takes anything and returns None in its
+    place: they must load where we are not installed.
+    """
+
+    @property
+    def func(self) -> Callable[..., None]:
+        """What torch.compile takes it for, and traces: nothing, so that the user's graph stays whole."""
+        return _nothing
+
+    def silence(self) -> None:
+        """Do nothing from now on."""
+        self.__setstate__((_nothing, (), {}, None))  # type: ignore[attr-defined]
+
+    def __deepcopy__(self, memo: object) -> Hook:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return getattr, (nullcontext, "__exit__")
+
+
+def _nothing(*_: object) -> None:
+    pass
 
 
 def hide_from_compile() -> None:

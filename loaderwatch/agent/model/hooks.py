@@ -30,7 +30,7 @@ from torch.autograd import Variable
 from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.hot import PhaseClock
 from loaderwatch.agent.loaders.describe import synced_buffers
-from loaderwatch.agent.model.hook import Hook
+from loaderwatch.agent.model.compilers import Hook
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 
