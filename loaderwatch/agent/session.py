@@ -20,19 +20,19 @@ from loaderwatch.agent.launcher.unwatched import found
 from loaderwatch.agent.loaders.lineage import Lineage
 from loaderwatch.agent.loaders.naming import unique
 from loaderwatch.agent.process.garbage import watch_collections
-from loaderwatch.agent.process.group import group_facts
 from loaderwatch.agent.process.identity import (
     Ranks,
     RunName,
     find_gpu_uuid,
     find_ranks,
     find_run,
+    group_facts,
     script_name,
+    thread_limits,
 )
 from loaderwatch.agent.process.launch import keep_streamer, start_streamer
 from loaderwatch.agent.process.stack_signal import free_signal, register_stacks
 from loaderwatch.agent.process.stderr import has_stderr, share_stderr
-from loaderwatch.agent.process.threads import thread_limits
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.workers.fetch import FetchClock
 from loaderwatch.agent.workers.probe import WorkerProbe

@@ -36,7 +36,7 @@ try:
 except ImportError:
     sys.exit(77)
 
-from loaderwatch.agent.process.group import group_facts
+from loaderwatch.agent.process.identity import group_facts
 
 def reduce():
     dist.all_reduce(torch.ones(4))

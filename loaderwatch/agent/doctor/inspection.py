@@ -19,8 +19,7 @@ from torch.utils.data import DataLoader, dataloader, get_worker_info
 from loaderwatch.agent.doctor.probe import probe_loader
 from loaderwatch.agent.loaders.describe import describe_loader, is_shuffled, shuffles_by_epoch
 from loaderwatch.agent.loaders.naming import name_of, names_evaluation, unique
-from loaderwatch.agent.process.identity import find_gpu_uuid, find_ranks
-from loaderwatch.agent.process.threads import thread_limits
+from loaderwatch.agent.process.identity import find_gpu_uuid, find_ranks, thread_limits
 from loaderwatch.agent.source import (
     has_main_guard,
     iterates_itself,

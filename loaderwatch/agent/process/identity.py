@@ -1,4 +1,4 @@
-"""Who this process is in its run: rank, world size, and a run id on which all ranks agree without talking."""
+"""Who this process is in its run: rank, process group, GPU, and a run id on which all ranks agree without talking."""
 
 from __future__ import annotations
 
@@ -10,13 +10,26 @@ import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from loaderwatch.agent.guard import ask
 from loaderwatch.agent.model.cuda import computing_device
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.wire import MAX_NAME
+
+THREAD_VARIABLES: Final = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "TOKENIZERS_PARALLELISM",
+)
+"""The environment variables that bound the threads of numeric libraries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,31 @@ def find_ranks(environ: Mapping[str, str] | None = None) -> Ranks:
     if local is not None and world is not None and _number(env, "NODE_RANK") == 0:
         return Ranks(local, local, world)
     return Ranks()
+
+
+def group_facts(environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What PyTorch says of the process group that all ranks are in: its backend, its patience, its flight recorder.
+
+    They are ``backend``, ``collective_timeout_s`` and ``flight_dump`` of ``ProcessInfo``; each None where not known.
+    """
+    env = os.environ if environ is None else environ
+    backend = timeout_s = dump = None
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        backend = str(distributed.get_backend())
+        timeout_s = ask(lambda: _timeout_s(distributed, backend))
+        prefix = env.get("TORCH_FR_DUMP_TEMP_FILE") or env.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+        if prefix:  # PyTorch's default place changed with its versions, and jobs share it
+            dump = f"{prefix}{distributed.get_rank()}"
+    return {"backend": backend, "collective_timeout_s": timeout_s, "flight_dump": dump}
+
+
+def _timeout_s(distributed: Any, backend: str) -> float | None:
+    """PyTorch has no public question for it; this one has stood since 2.0, and its failing is only a fact less."""
+    torch = sys.modules["torch"]
+    device = torch.device("cuda" if "nccl" in backend else "cpu")
+    timeout = distributed.group.WORLD._get_backend(device).options._timeout
+    return timeout.total_seconds() if isinstance(timeout, timedelta) else None
 
 
 def is_srun(env: Mapping[str, str]) -> bool:
@@ -226,6 +264,12 @@ def _only_gpu(driver: Path) -> str | None:
     except (OSError, ValueError):
         return None
     return None if found is None else found[1]  # there are question marks before the GPU's first use
+
+
+def thread_limits(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment variables that bound the threads of numeric libraries, with their values; only those that are set."""
+    env = os.environ if environ is None else environ
+    return {name: env[name][:40] for name in THREAD_VARIABLES if env.get(name)}
 
 
 def _number(env: Mapping[str, str], name: str) -> int | None:

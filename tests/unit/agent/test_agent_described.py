@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 import loaderwatch
-from loaderwatch.agent.process.threads import thread_limits
 from loaderwatch.core.wire import LoaderInfo
 from tests.conftest import RingFolder
 
@@ -105,8 +104,3 @@ def test_shards_of_a_stream(
 ) -> None:
     loaderwatch.attach(DataLoader(stream()))
     assert described(rings).shards == shards
-
-
-def test_thread_limits_that_are_set() -> None:
-    env = {"OMP_NUM_THREADS": "8", "MKL_NUM_THREADS": "", "HOME": "/root"}
-    assert thread_limits(env) == {"OMP_NUM_THREADS": "8"}

@@ -19,6 +19,7 @@ from loaderwatch.agent.process.identity import (
     shared_facts,
     slugged,
     start_time,
+    thread_limits,
 )
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.wire import RUN_ID_PATTERN
@@ -234,3 +235,8 @@ def test_start_time_tells_processes_apart() -> None:
 def test_a_long_name_is_cut_to_what_the_server_takes() -> None:
     """The run is worth more than the rest of its name."""
     assert find_run("x" * 5000, {}).name == "x" * 500
+
+
+def test_thread_limits_that_are_set() -> None:
+    env = {"OMP_NUM_THREADS": "8", "MKL_NUM_THREADS": "", "HOME": "/root"}
+    assert thread_limits(env) == {"OMP_NUM_THREADS": "8"}
