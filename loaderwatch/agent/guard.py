@@ -107,6 +107,11 @@ def say(line: str) -> None:
         guard._last.append(_let_go(fault))
 
 
+def has_stderr() -> bool:
+    """Whether descriptor 2 was open when Python started; if not, the next file that was opened got that number."""
+    return sys.__stderr__ is not None
+
+
 def take_swallowed() -> list[Exception]:
     """The faults swallowed in this process since the last call; the guard starts afresh."""
     return guard.reset()

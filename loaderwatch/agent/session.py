@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from loaderwatch.agent.guard import guard, say, shield
+from loaderwatch.agent.guard import guard, has_stderr, say, shield
 from loaderwatch.agent.launcher.unwatched import found
 from loaderwatch.agent.loaders.lineage import Lineage
 from loaderwatch.agent.loaders.naming import unique
@@ -30,9 +30,8 @@ from loaderwatch.agent.process.identity import (
     script_name,
     thread_limits,
 )
-from loaderwatch.agent.process.launch import keep_streamer, start_streamer
+from loaderwatch.agent.process.launch import keep_streamer, share_stderr, start_streamer
 from loaderwatch.agent.process.stack_signal import free_signal, register_stacks
-from loaderwatch.agent.process.stderr import has_stderr, share_stderr
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.workers.fetch import FetchClock
 from loaderwatch.agent.workers.probe import WorkerProbe

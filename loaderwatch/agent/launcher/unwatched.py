@@ -14,8 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from loaderwatch.agent.guard import shield
-from loaderwatch.agent.process.stderr import has_stderr
+from loaderwatch.agent.guard import has_stderr, shield
 
 SCRIPT: Final = "LOADERWATCH_SCRIPT"
 """``PID:NAME`` of what ``loaderwatch run`` became, for itself and for all that it starts."""

@@ -1,8 +1,9 @@
-"""Starts the streamer: detached, and no child of the training process."""
+"""Starts the streamer, detached and no child of the training process, and shares our stderr with it."""
 
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,13 +12,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import loaderwatch
+from loaderwatch.agent.guard import has_stderr
 from loaderwatch.agent.process.identity import RunName
-from loaderwatch.agent.process.stderr import has_stderr
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.files import opener, private_folder
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
 from loaderwatch.core.system import DETACHED, HAS_FORK, OWN_GROUP, has_proc
+
+try:
+    import fcntl
+except ImportError:  # Windows: the streamer writes to our own descriptor there
+    fcntl = None  # type: ignore[assignment]
 
 NO_STREAMER: Final = "LOADERWATCH_NO_STREAMER"
 """Internal: set by tests that read the rings themselves."""
@@ -99,6 +105,23 @@ def _stderr_to_hand_on() -> Iterator[int | None]:
         yield stderr
     finally:
         os.close(stderr)
+
+
+def share_stderr(fd: int = 2) -> None:
+    """Make a stderr that is a plain file (``2> log``) append, so that the streamer's lines and the job's do not collide.
+
+    The streamer opens the file anew to write an alert. Without append mode the job would go on writing at its own
+    position, over that line. Every write of the job goes to the end of the file as before.
+    """
+    if fcntl is None:
+        return
+    try:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+            if not flags & os.O_APPEND:
+                fcntl.fcntl(fd, fcntl.F_SETFL, flags | os.O_APPEND)
+    except OSError:
+        return  # stderr is closed: there is nobody to tell
 
 
 def keep_streamer(settings: Settings, run: RunName, looked_ns: int) -> int:

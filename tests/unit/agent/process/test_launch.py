@@ -1,4 +1,4 @@
-"""The streamer's launch: detached, with the right environment, and no child of this process."""
+"""The streamer's launch: detached, with the right environment, and no child of this process; our stderr is shared with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from loaderwatch.agent.process import launch
 from loaderwatch.agent.process.identity import RunName
-from loaderwatch.agent.process.launch import keep_streamer, start_streamer
+from loaderwatch.agent.process.launch import keep_streamer, share_stderr, start_streamer
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.lock import STREAMER_LOCK
@@ -134,3 +134,32 @@ def test_a_streamer_that_was_started_without_a_shell_is_not_warned_of(
     arguments = json.loads(log.read_text())[0]
     assert "--job-stderr" not in arguments  # it opens it by itself
     assert data_dir.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="notices are written on POSIX systems")
+@pytest.mark.parametrize("shared", [True, False])
+def test_lines_of_two_writers(tmp_path: Path, shared: bool) -> None:
+    path = tmp_path / "job.log"
+    job = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        os.write(job, b"epoch 0\n")
+        if shared:
+            share_stderr(job)
+        other = os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.write(other, b"loaderwatch: hung\n")
+        os.close(other)
+        os.write(job, b"epoch 1\n")
+    finally:
+        os.close(job)
+    whole = b"epoch 0\nloaderwatch: hung\nepoch 1\n"
+    assert (path.read_bytes() == whole) is shared  # the other case shows what it is for
+
+
+def test_pipes_and_closed_descriptors_are_left_alone() -> None:
+    reader, writer = os.pipe()
+    share_stderr(writer)
+    os.write(writer, b"x")
+    assert os.read(reader, 1) == b"x"
+    os.close(reader)
+    os.close(writer)
+    share_stderr(writer)
