@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from loaderwatch.core.wire import decode
-from loaderwatch.streamer.outbox.envelope_file import unpack_file
+from loaderwatch.streamer.outbox.outbox import unpack_file
 from loaderwatch.streamer.succession import UNATTENDED_S
 from tests.faults.cluster import BUSY_S, RUN, Cluster, Host, wait_for
 from tests.faults.ledger import balance, read_books, read_store

@@ -10,9 +10,8 @@ from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import MAX_TOGETHER, Envelope, HostInfo, Loss, encode, pack_table
 from loaderwatch.streamer.outbox import outbox as outbox_module
 from loaderwatch.streamer.outbox import shelf
-from loaderwatch.streamer.outbox.envelope_file import Covered, count_rows, pack_file, unpack_file
 from loaderwatch.streamer.outbox.files import StreamState
-from loaderwatch.streamer.outbox.outbox import Outbox
+from loaderwatch.streamer.outbox.outbox import Covered, Outbox, count_rows, pack_file, unpack_file
 from tests.faults.mounts import own_mounts
 
 
