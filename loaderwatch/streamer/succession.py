@@ -13,8 +13,7 @@ from loaderwatch.core.lock import STREAMER_LOCK, is_held
 from loaderwatch.core.spawn import spawn_detached
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.streamer.election import standby_missing
-from loaderwatch.streamer.outbox.files import host_folder_name, ring_folder
-from loaderwatch.streamer.outbox.shelf import SUFFIX
+from loaderwatch.streamer.outbox.files import SUFFIX, host_folder_name, ring_folder
 from loaderwatch.streamer.samplers.process import pid_alive
 
 log = logging.getLogger(__name__)

@@ -1,13 +1,16 @@
-"""What must survive a streamer's death: the stream, how far it was stored, and how far each ring was read."""
+"""The outbox's files: envelopes, and what must survive a streamer's death (how far the stream was stored and each ring read)."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
 import shutil
 import socket
+import time
 import uuid
+from collections import deque
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +23,10 @@ from loaderwatch.core.files import private_folder
 log = logging.getLogger(__name__)
 
 STATE_NAME: Final = "state.json"
+SUFFIX: Final = ".lwe"
+MAX_SPARE_BYTES: Final = 4 * 2**20
+"""In shared memory, which training needs for its batches; some minutes of a rank, while the server takes envelopes."""
+SAY_AGAIN_S: Final = 600.0
 
 
 class StreamState(msgspec.Struct, kw_only=True):
@@ -113,4 +120,130 @@ def save_state(folder: Path, state: StreamState) -> None:
         os.replace(scratch, folder / STATE_NAME)  # noqa: PTH105 - Path.replace is the same call
     except OSError:
         scratch.unlink(missing_ok=True)
+        raise
+
+
+class OutboxFiles:
+    """The files of an outbox: in a folder on disk, and a few in shared memory while the disk takes nothing.
+
+    ``spare`` is the folder in shared memory; None: there is none. A streamer that takes over reads both, so what was sent, and
+    how far the rings were read, is known after any death.
+    """
+
+    def __init__(self, folder: Path, spare: Path | None) -> None:
+        self.folder = folder
+        self.spare = spare
+        self.troubles: deque[str] = deque(maxlen=10)  # what a person must hear about
+        self._failing = False
+        self._unremoved: list[Path] = []  # a read-only disk kept them
+        self._said_at = -SAY_AGAIN_S
+        try:
+            private_folder(folder)
+        except OSError as error:
+            self._note(folder, error)
+
+    def write(self, seq: int, data: bytes) -> Path | None:
+        """Put an envelope's file down; None if it can lie nowhere."""
+        name = f"{seq:012d}{SUFFIX}"
+        try:
+            path = _write(self.folder / name, data)
+        except OSError as error:
+            self._note(self.folder, error)
+        else:
+            if self._failing:
+                self._failing = False
+                log.info("%s takes envelopes again", self.folder)
+            return path
+        if self.spare is None:
+            return None
+        if sum(path.stat().st_size for path in self.spare.glob(f"*{SUFFIX}")) + len(data) > MAX_SPARE_BYTES:
+            return None
+        try:
+            return _write(self.spare / name, data)
+        except OSError as error:
+            log.warning("%s cannot be written either: %s", self.spare, error)
+            return None
+
+    def envelopes(self) -> list[Path]:
+        """Every envelope's file, in order; what a death left half written is removed."""
+        found: list[Path] = []
+        for folder in self._folders():
+            for stray in folder.glob(f"*{SUFFIX}.new"):
+                self.discard(stray)
+            found += folder.glob(f"*{SUFFIX}")
+        return sorted(found, key=lambda path: path.name)
+
+    def discard(self, path: Path) -> None:
+        """Remove a file; one that the disk keeps is tried again with the next one, and at the end."""
+        self._unremoved.append(path)
+        self._sweep()
+
+    def load_state(self) -> StreamState | None:
+        """The newest state that can be read."""
+        states = [state for folder in self._folders() if (state := load_state(folder)) is not None]
+        return max(states, key=lambda state: state.saves, default=None)
+
+    def save_state(self, state: StreamState) -> None:
+        """Replace the state, where that can be done."""
+        state.saves += 1
+        for folder in self._folders():
+            try:
+                save_state(folder, state)
+                return
+            except OSError as error:
+                self._note(folder, error)
+
+    def remove(self) -> None:
+        """Remove the state and the folder, as far as nothing else lies there; the state stays with envelopes that it calls stored."""
+        self._sweep()
+        if self._unremoved:
+            return
+        for folder in self._folders():
+            with contextlib.suppress(OSError):
+                (folder / STATE_NAME).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()  # fails, rightly, while files that were set aside lie there
+            self.folder.parent.rmdir()
+
+    def _folders(self) -> list[Path]:
+        return [self.folder] if self.spare is None else [self.folder, self.spare]
+
+    def _sweep(self) -> None:
+        kept: list[Path] = []
+        for path in self._unremoved:
+            if kept and path.parent == kept[-1].parent:
+                kept.append(path)  # one try for each folder: thousands may lie there
+                continue
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                kept.append(path)
+                if len(self._unremoved) == 1:
+                    log.warning("%s cannot be removed: %s; tried again later", path, error)
+        self._unremoved = kept
+
+    def _note(self, folder: Path, error: OSError) -> None:
+        if folder == self.spare:
+            log.warning("the streamer's state cannot be saved in %s either: %s", folder, error)
+            return
+        if not self._failing:
+            self._failing = True
+            log.warning("%s cannot be written: %s", folder, error)
+        if time.monotonic() - self._said_at > SAY_AGAIN_S:
+            self._said_at = time.monotonic()
+            self.troubles.append(
+                f"cannot write to {folder} ({error.strerror}): what waits for the server is kept in shared memory, and beyond"
+                f" {MAX_SPARE_BYTES >> 20} MB it is lost and counted. Free some space there; nothing needs to be restarted"
+            )
+
+
+def _write(path: Path, data: bytes) -> Path:
+    """A file that is there as a whole or not at all."""
+    scratch = path.with_name(path.name + ".new")
+    try:
+        scratch.write_bytes(data)
+        return scratch.rename(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
         raise

@@ -24,8 +24,7 @@ import msgspec
 from loaderwatch.core.errors import WireError
 from loaderwatch.core.records import KIND_TABLE
 from loaderwatch.core.wire import MAX_TOGETHER, TOGETHER_BYTES, Envelope, decode, row_count
-from loaderwatch.streamer.outbox.files import StreamState, set_aside
-from loaderwatch.streamer.outbox.shelf import Shelf
+from loaderwatch.streamer.outbox.files import OutboxFiles, StreamState, set_aside
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +54,8 @@ class Outbox:
         max_bytes: int,
         spare: Path | None = None,
     ) -> None:
-        self._shelf = Shelf(folder, spare)
-        self.troubles = self._shelf.troubles
+        self._files = OutboxFiles(folder, spare)
+        self.troubles = self._files.troubles
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
@@ -89,7 +88,7 @@ class Outbox:
             seq = self._next_seq
             while self._bytes + len(data) > self._max_bytes and self._drop_oldest():
                 pass
-            path = self._shelf.write(seq, data)
+            path = self._files.write(seq, data)
             if path is None:
                 self._taken = None  # they are in the payload, and counted with it
                 self._lost.update(count_rows(payload))
@@ -184,7 +183,7 @@ class Outbox:
         """Remove what is empty: the state goes only when nothing waits, so that a later streamer can go on."""
         with self._lock:
             if not self._waiting:
-                self._shelf.remove()
+                self._files.remove()
 
     # -- within the lock
 
@@ -239,7 +238,7 @@ class Outbox:
             self.state.settled_seq = entry.seq
             self.state.cursors = entry.covered.cursors
         self._save_state()
-        self._shelf.discard(entry.path)
+        self._files.discard(entry.path)
 
     def _save_state(self) -> None:
         reported_by = self._next_seq if self._taken is None else self._next_seq + 1
@@ -249,13 +248,13 @@ class Outbox:
             for seq, lost in losses.items()
             if lost
         }
-        self._shelf.save_state(self.state)
+        self._files.save_state(self.state)
 
     def _recover(self, fresh: StreamState, current_boot: str | None) -> StreamState:
-        state = self._shelf.load_state()
+        state = self._files.load_state()
         cursors = dict(state.cursors) if state is not None else {}
         damaged = False
-        for path in self._shelf.files():
+        for path in self._files.envelopes():
             try:
                 whole = unpack_file(path.read_bytes()) if path.stem.isdecimal() else None
             except OSError as error:
@@ -273,7 +272,7 @@ class Outbox:
                 fresh.stream, fresh.wall_offset_ns = covered.stream, covered.wall_offset_ns
                 state = fresh
             if seq <= state.settled_seq:
-                self._shelf.discard(path)  # stored, but its streamer died before it could remove it
+                self._files.discard(path)  # stored, but its streamer died before it could remove it
                 continue
             if damaged:  # what was read between its neighbours, and is in neither, was in it
                 self._lost[-1] += max(1, _read_between(cursors, covered.cursors) - count_ring_rows(payload))

@@ -8,8 +8,8 @@ import pytest
 
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import MAX_TOGETHER, Envelope, HostInfo, Loss, encode, pack_table
+from loaderwatch.streamer.outbox import files
 from loaderwatch.streamer.outbox import outbox as outbox_module
-from loaderwatch.streamer.outbox import shelf
 from loaderwatch.streamer.outbox.files import StreamState
 from loaderwatch.streamer.outbox.outbox import Covered, Outbox, count_rows, pack_file, unpack_file
 from tests.faults.mounts import own_mounts
@@ -180,7 +180,7 @@ def test_losses_survive_a_death_until_an_envelope_reports_them(tmp_path: Path) -
 def test_a_disk_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some envelopes lie in shared memory, further ones are counted; nothing raises, a successor goes on, and it recovers."""
     size = len(pack_file(Covered("s", 7, {"ring": 1}), payload(1)))
-    monkeypatch.setattr(shelf, "MAX_SPARE_BYTES", 4 * size)
+    monkeypatch.setattr(files, "MAX_SPARE_BYTES", 4 * size)
     spare = tmp_path / "shm"
     spare.mkdir()
     (tmp_path / "o").write_text("in the way")
