@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import re
 import shutil
 import socket
@@ -114,13 +113,7 @@ def save_state(folder: Path, state: StreamState) -> None:
     Raises:
         OSError: the disk is full or read-only; the old state is still there.
     """
-    scratch = folder / (STATE_NAME + ".new")
-    try:
-        scratch.write_bytes(msgspec.json.encode(state))
-        os.replace(scratch, folder / STATE_NAME)  # noqa: PTH105 - Path.replace is the same call
-    except OSError:
-        scratch.unlink(missing_ok=True)
-        raise
+    _write(folder / STATE_NAME, msgspec.json.encode(state))
 
 
 class OutboxFiles:
@@ -242,7 +235,7 @@ def _write(path: Path, data: bytes) -> Path:
     scratch = path.with_name(path.name + ".new")
     try:
         scratch.write_bytes(data)
-        return scratch.rename(path)
+        return scratch.replace(path)
     except OSError:
         with contextlib.suppress(OSError):
             scratch.unlink(missing_ok=True)
