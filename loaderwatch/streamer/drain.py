@@ -1,16 +1,20 @@
-"""From ring records to rows of the wire's tables."""
+"""From rings to the envelope: records become rows of the wire's tables, and the open span says what a process is doing."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Final
 
-from loaderwatch.core.records import KIND_TABLE, RECORD_FIELDS, UNKNOWN, RecordKind
-from loaderwatch.core.wire import Loss, pack_table
+from loaderwatch.core.records import KIND_TABLE, RECORD_FIELDS, UNKNOWN, Phase, RecordKind
+from loaderwatch.core.wire import Loss, SpanInfo, pack_table
 from loaderwatch.streamer.roster import Member, Roster
+from loaderwatch.streamer.samplers.process import Reading
 
 MAX_ROWS_PER_ENVELOPE: Final = 20_000
 """About 3 MB of columns: a backlog (after a takeover) goes out in several envelopes, each well under the size limit."""
+
+LOOK_CLOSER_NS: Final = 1_500_000_000
+"""An open span of this age gets fresh facts of its process with every envelope; before, those of the last second."""
 
 NAMELESS_NS: Final = 5_000_000_000
 MAX_STAMP: Final = 2**62  # a century of nanoseconds: what is beyond is no time
@@ -99,3 +103,47 @@ class Drain:
 def _toward(usual: float, value: int) -> float:
     """A smoothed value that one stall cannot move far."""
     return usual + 0.2 * (min(value, 2 * usual + 5e8) - usual)
+
+
+def _known(value: int) -> int | None:
+    """UNKNOWN as None."""
+    return None if value == UNKNOWN else value
+
+
+def build_span(
+    member: Member, roster: Roster, wall_offset_ns: int, reading: Reading | None
+) -> SpanInfo | None:
+    """The open span of a process; None if it never wrote one or its rank is not known yet."""
+    span = member.ring.span()
+    rank = roster.rank_of(member)
+    main = roster.main_of(member)
+    if span is None or rank is None or main is None or main.info is None or span.since_ns == UNKNOWN:
+        return None
+    names = main.info.phase_names
+    since = _known(span.sample_since_ns)
+    alive = member.alive
+    return SpanInfo(
+        rank=rank,
+        worker=member.worker,
+        pid=member.pid,
+        phase=span.phase.name.lower(),
+        since_ns=span.since_ns + wall_offset_ns,
+        loader=_known(span.loader) if member.worker < 0 else member.ring.identity.loader,
+        epoch=_known(span.epoch),
+        batch=_known(span.batch),
+        step=_known(span.step),
+        awaited_worker=_known(span.awaited_worker),
+        sample_index=_known(span.sample_index),
+        sample_since_ns=None if since is None else since + wall_offset_ns,
+        batches=span.batches,
+        steps=span.steps,
+        samples=span.samples,
+        phase_name=names[span.phase_name]
+        if span.phase is Phase.USER and 0 <= span.phase_name < len(names)
+        else None,
+        alive=alive,
+        os_state=reading.state if reading and alive else None,
+        wchan=reading.wchan if reading and alive else None,
+        read_chars=reading.read_chars if reading else None,
+        traced=reading.traced if reading and alive else None,
+    )

@@ -12,7 +12,7 @@ from loaderwatch.core.config import Settings
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.redact import Redaction, load_key
 from loaderwatch.core.wire import Envelope, SpanInfo, encode, pack_table
-from loaderwatch.streamer.drain import Drain
+from loaderwatch.streamer.drain import LOOK_CLOSER_NS, Drain, build_span
 from loaderwatch.streamer.flight_recorder import FlightReader
 from loaderwatch.streamer.job_stderr import JobStderr, write_stderr
 from loaderwatch.streamer.outbox.files import (
@@ -29,7 +29,6 @@ from loaderwatch.streamer.samplers.gpu import GpuSampler
 from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.samplers.process import ProcessSampler, Reading, state_code
 from loaderwatch.streamer.server_finder import ServerFinder
-from loaderwatch.streamer.spans import LOOK_CLOSER_NS, build_span
 from loaderwatch.streamer.stacks import StackCollector
 from loaderwatch.streamer.succession import Succession
 from loaderwatch.streamer.upload import Uploader

@@ -12,10 +12,9 @@ import pytest
 
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
-from loaderwatch.streamer.drain import MAX_ROWS_PER_ENVELOPE, Drain
+from loaderwatch.streamer.drain import MAX_ROWS_PER_ENVELOPE, Drain, build_span
 from loaderwatch.streamer.rings import RingFolder
 from loaderwatch.streamer.roster import DEAD_WORKER_HELD_NS, Roster
-from loaderwatch.streamer.spans import build_span
 from tests.fakes.ring_writer import open_rings, write_step
 
 SECOND = 10**9
