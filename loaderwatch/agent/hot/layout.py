@@ -39,6 +39,12 @@ The hook that tells the latter has to be set anew in every step, about 7 µs in 
 Reader = Callable[[Any], tuple[int, int, int]]
 """Reads an iterator: batches ready, batches cached out of order, the worker whose batch must come next."""
 
+
+def nothing_to_read(iterator: Any) -> tuple[int, int, int]:
+    """The reader of an iterator that tells nothing."""
+    return UNKNOWN, UNKNOWN, UNKNOWN
+
+
 STEP_KIND: Final = int(RecordKind.STEP)
 # words of the open span that say since when:
 WAIT: Final = SINCE_WORDS[Phase.WAIT]

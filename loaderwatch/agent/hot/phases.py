@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 from time import monotonic_ns
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from loaderwatch.agent.hot.layout import BACKWARD, FORWARD, LOOK_EVERY, OPTIMIZER, InSpan
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import Memory
 from loaderwatch.core.span import STEPS_WORD
+
+Phases: TypeAlias = tuple[int, int, int, int, int, int]
+"""What ``PhaseClock.take`` gives: h2d, forward, backward, optimizer in ns, optimizer steps, collectives in ns."""
+NOT_TIMED: Final[Phases] = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+NO_STEP: Final[Phases] = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0, UNKNOWN)
+"""Nothing was timed, and the optimizer made no step."""
+
+
+def add_phases(one: Phases, other: Phases) -> Phases:
+    """Their sum; what only one of them knows is as that one says."""
+    h2d, forward, backward, optimizer, steps, collective = (
+        max(mine, more) if UNKNOWN in (mine, more) else mine + more
+        for mine, more in zip(one, other, strict=True)
+    )
+    return h2d, forward, backward, optimizer, steps, collective
 
 
 class PhaseClock(InSpan):
@@ -64,8 +79,8 @@ class PhaseClock(InSpan):
     def look_at_output(self, module: Any, output: Any) -> None:
         """A forward pass ended in a step that is looked at."""
 
-    def take(self) -> tuple[int, int, int, int, int, int]:
-        """Since the last call: h2d, forward, backward, optimizer in ns, optimizer steps, collectives in ns."""
+    def take(self) -> Phases:
+        """What was timed since the last call."""
         forward, backward, optimizer = self.forward_ns, self.backward_ns, self.optimizer_ns
         if self.parameter_tells and self.until_look and forward and not backward:
             self.parameter_tells, self.blind_backward = False, True  # it had no part in this step

@@ -9,10 +9,11 @@ from __future__ import annotations
 import threading
 import weakref
 from time import thread_time_ns
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from loaderwatch.agent.hot import Pass
-from loaderwatch.agent.hot.layout import CPU_CLOCK_ABOVE_NS, ENDING
+from loaderwatch.agent.hot.layout import CPU_CLOCK_ABOVE_NS, ENDING, nothing_to_read
+from loaderwatch.agent.hot.phases import NO_STEP, NOT_TIMED, Phases, add_phases
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKind
@@ -20,37 +21,7 @@ from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKi
 if TYPE_CHECKING:
     from loaderwatch.agent.hot import PhaseClock
     from loaderwatch.agent.loaders.watch import Watch
-
-
-class GpuClock(Protocol):
-    """Records events on the GPU's stream around each wait."""
-
-    def request(self) -> None:
-        """next(loader) was entered."""
-
-    def deliver(self, loader: int, epoch: int, batch: int, request_ns: int) -> None:
-        """A batch was delivered."""
-
-
-Phases: TypeAlias = tuple[int, int, int, int, int, int]
-"""As ``PhaseClock.take`` gives them."""
-_NOTHING: Final = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
-_NO_STEP: Final = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0, UNKNOWN)
-
-
-def _sum(one: Phases | None, other: Phases) -> Phases:
-    if one is None:
-        return other
-    a, b, c, d, e, f = (
-        max(mine, more) if UNKNOWN in (mine, more) else mine + more
-        for mine, more in zip(one, other, strict=True)
-    )
-    return a, b, c, d, e, f
-
-
-def nothing_to_read(iterator: Any) -> tuple[int, int, int]:
-    """The reader of an iterator that tells nothing."""
-    return UNKNOWN, UNKNOWN, UNKNOWN
+    from loaderwatch.agent.model.cuda import CudaClock
 
 
 class Epoch(Pass):
@@ -92,7 +63,7 @@ class Epoch(Pass):
         self.opened = False  # it has its number
         self.silent = False  # inside the next() of another pass over the same loader, which tells of it
         self.inner: weakref.ref[Any] | None = None  # PyTorch's iterator that this one was seen to read from
-        self._gpu: GpuClock | None = watch.gpu
+        self._gpu: CudaClock | None = watch.gpu
         # iter(loader), filled in by the watch:
         self.request_ns = monotonic_ns()
         self.iter_ns = UNKNOWN
@@ -344,7 +315,7 @@ class Epoch(Pass):
             self._take(phases)
 
     def _take(self, phases: PhaseClock) -> None:
-        self._counted = _sum(self._counted, phases.take())
+        self._counted = phases.take() if self._counted is None else add_phases(self._counted, phases.take())
         self.recorder.steps_taken = phases.steps_finished
 
     def _end_step(self, now: int, worked_ns: int | None) -> None:
@@ -365,7 +336,7 @@ class Epoch(Pass):
         counted = self._counted
         if counted is None:
             no_step = self._added or ((phases is not None or worked_ns is None) and recorder.counts_optimizer)
-            counted = _NO_STEP if no_step else _NOTHING
+            counted = NO_STEP if no_step else NOT_TIMED
         h2d, forward, backward, optimizer, optimizer_steps, collective = counted
         if self._added and not recorder.counts_optimizer:
             optimizer_steps = 0  # the clock has none to count, and the step is another's

@@ -8,9 +8,10 @@ from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loaderwatch.agent.hot import PhaseClock
+from loaderwatch.agent.hot.layout import Reader, nothing_to_read
 from loaderwatch.agent.loaders.describe import shuffles_by_epoch
-from loaderwatch.agent.loaders.epoch import Epoch, GpuClock, nothing_to_read
-from loaderwatch.agent.model.cuda import cuda_clock
+from loaderwatch.agent.loaders.epoch import Epoch
+from loaderwatch.agent.model.cuda import CudaClock, cuda_clock
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase
@@ -18,7 +19,6 @@ from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from loaderwatch.agent.hot.layout import Reader
     from loaderwatch.agent.workers.fetch import FetchClock
 
 PUBLISHED_PASSES: Final = 3
@@ -58,7 +58,7 @@ class Watch:
         self.role = role
         self.recorder = recorder
         self.phases: PhaseClock | None = None
-        self.gpu: GpuClock | None = None
+        self.gpu: CudaClock | None = None
         self.make_probe = make_probe
         self._make_fetch = make_fetch
         self._fetch: FetchClock | None = None

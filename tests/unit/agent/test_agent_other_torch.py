@@ -14,8 +14,8 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import loaderwatch
+from loaderwatch.agent.hot.layout import nothing_to_read
 from loaderwatch.agent.loaders import iterator as iterators
-from loaderwatch.agent.loaders.epoch import nothing_to_read
 from loaderwatch.agent.loaders.iterator import reader_of
 from loaderwatch.agent.model import hooks
 from loaderwatch.agent.workers import probe
