@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import loaderwatch
 from loaderwatch.agent.guard import guard, take_swallowed
-from loaderwatch.agent.hot import SampleClock, plain
+from loaderwatch.agent.hot import SampleClock, in_python
 from loaderwatch.core.records import EndedBy, Phase, RecordKind
 from loaderwatch.core.ring import RingReader
 from tests.conftest import RingContents, RingFolder
@@ -137,7 +137,7 @@ def test_stuck_worker_is_named_with_its_stack(method: str, start: Start, rings: 
     # between the worker loop and the dataset there is nothing of ours; not compiled, the fetch itself
     inside = worker_stack[worker_stack.index("in __getitem__") : worker_stack.index("in _worker_loop")]
     ours = [frame for frame in inside.splitlines() if "loaderwatch" in frame]
-    assert len(ours) == (SampleClock is plain.SampleClock)
+    assert len(ours) == (SampleClock is in_python.SampleClock)
     assert all("in fetch" in frame for frame in ours)
 
 

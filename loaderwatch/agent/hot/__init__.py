@@ -1,20 +1,41 @@
-"""The hot path: ``__next__`` of a watched iterator, ``fetch`` of a watched fetcher, and what these and the hooks on the model
-keep their books with.
+"""The hot path: what every batch and every step of the model touches.
 
-All of it comes from ``_hot.c`` where loaderwatch was installed with a compiler, else from ``plain``, which is the same in Python.
+It is ``__next__`` of a watched iterator, ``fetch`` of a watched fetcher, and what these and the hooks on the model keep their
+books with. ``_hot.c`` has all of it, compiled when loaderwatch is installed; the modules here are the same in Python: they say
+what both do, and take its place where there was no compiler.
+
+After a step of the user's model nothing of ours is in the processor's caches: every function called, every object and every
+line of memory touched costs several times what it costs in a loop of its own. So the usual case (training thread, nothing
+nested) is spelled out: two clocks, one record of the step that ended, and five words of the open span. All that can be
+known later is left to ``Epoch.settle`` and to the reader of the ring; everything else goes through ``Epoch.request`` and
+``Epoch.deliver``.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
 
 from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard
-from loaderwatch.agent.hot import plain
+from loaderwatch.agent.hot import fetches, nexts, passes, phases, samples
+from loaderwatch.agent.hot.layout import LAYOUT
 
-_chosen: Any = plain
+in_python: Final = SimpleNamespace(
+    LAYOUT=LAYOUT,
+    Pass=passes.Pass,
+    PhaseClock=phases.PhaseClock,
+    SampleClock=samples.SampleClock,
+    TimedIndices=samples.TimedIndices,
+    nexts_on_the_stack=nexts.nexts_on_the_stack,
+    noted_collate=fetches.noted_collate,
+    timed_fetch=fetches.timed_fetch,
+    timed_next=nexts.timed_next,
+)
+"""The hot path in Python, under the names of ``_hot``."""
+_chosen: Any = in_python
 if not os.environ.get("LOADERWATCH_PLAIN"):
     try:
         from loaderwatch.agent.hot import _hot
@@ -23,14 +44,17 @@ if not os.environ.get("LOADERWATCH_PLAIN"):
     else:
         # Left of an older checkout, it was compiled for another layout of the ring or has other names.
         if (
-            _hot.LAYOUT == plain.LAYOUT
-            and {*plain.__all__} <= {*dir(_hot)}
+            _hot.LAYOUT == LAYOUT
+            and vars(in_python).keys() <= {*dir(_hot)}
             and hasattr(_hot.PhaseClock, "other_optimizer_ended")
         ):
             _chosen = _hot
 
 if TYPE_CHECKING:
-    from loaderwatch.agent.hot.plain import Pass, PhaseClock, SampleClock, noted_collate
+    from loaderwatch.agent.hot.fetches import noted_collate
+    from loaderwatch.agent.hot.passes import Pass
+    from loaderwatch.agent.hot.phases import PhaseClock
+    from loaderwatch.agent.hot.samples import SampleClock
 else:
     Pass, PhaseClock, SampleClock = _chosen.Pass, _chosen.PhaseClock, _chosen.SampleClock
     noted_collate = _chosen.noted_collate

@@ -1,7 +1,9 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from loaderwatch.agent.hot.plain import Pass, PhaseClock, SampleClock
+from loaderwatch.agent.hot.passes import Pass
+from loaderwatch.agent.hot.phases import PhaseClock
+from loaderwatch.agent.hot.samples import SampleClock
 
 LAYOUT: Final[tuple[int, ...]]
 

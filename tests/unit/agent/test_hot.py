@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from loaderwatch.agent import hot
 from loaderwatch.agent.guard import guard
-from loaderwatch.agent.hot import plain
+from loaderwatch.agent.hot import in_python
 from loaderwatch.agent.hot.layout import CPU_CLOCK_ABOVE_NS, ENDING, LOOK_EVERY
 from loaderwatch.agent.hot.samples import AT_ONCE, EACH, EACH_COUNTED, ONE, ONE_COUNTED
 from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, Phase, RecordKind
@@ -42,7 +42,7 @@ except ImportError:
 
 needs_compiled = pytest.mark.skipif(compiled is None, reason="installed without a C compiler")
 BOTH = [
-    pytest.param(plain, id="plain"),
+    pytest.param(in_python, id="python"),
     pytest.param(compiled, id="compiled", marks=needs_compiled),
 ]
 either = pytest.mark.parametrize("module", BOTH)
@@ -632,7 +632,7 @@ def test_indices_are_a_list(module: Any, ring: RingWriter) -> None:
         assert (twin, type(twin)) == ([1, [2]], list)
         assert list(iter(twin)) == [1, [2]]
     timed.append(timed)
-    gone = weakref.ref(clock) if module is plain else None
+    gone = weakref.ref(clock) if module is in_python else None
     clock.idle()
     del clock, timed, twin
     gc.collect()
@@ -693,7 +693,7 @@ def _told(memory: bytearray, place: int) -> list[int]:
 def test_fetches_are_told_alike(calls: list[tuple[str, int, int]], worker: int) -> None:
     """In any order: the same words and records, but for the times."""
     outcomes: list[Any] = []
-    for module in (plain, compiled):
+    for module in (in_python, compiled):
         ring: Any = MemoryRing()
         clock = make_samples(module, ring, worker)
         seen: list[Any] = []
@@ -953,8 +953,8 @@ def test_a_next_that_is_called_wrongly_raises(ring: RingWriter) -> None:
 
 @needs_compiled
 def test_the_layout_is_the_same() -> None:
-    assert compiled.LAYOUT == plain.LAYOUT
-    assert hot.Pass is (plain if os.environ.get("LOADERWATCH_PLAIN") else compiled).Pass
+    assert compiled.LAYOUT == in_python.LAYOUT
+    assert hot.Pass is (in_python if os.environ.get("LOADERWATCH_PLAIN") else compiled).Pass
 
 
 @needs_compiled
@@ -1045,7 +1045,7 @@ def test_an_odd_iterator_is_read_alike(
 ) -> None:
     """Of what another version of PyTorch might hold there: the same words, or refused by both."""
     outcomes: list[Any] = []
-    for module in (plain, compiled):
+    for module in (in_python, compiled):
         memory = bytearray(4096 + MAIN_CAPACITY * 22 * 8)
         ring: Any = types.SimpleNamespace(memory=memory, numbers=itertools.count(1))
         one, iterator = make_pass(module, ring), Ready()
@@ -1088,7 +1088,7 @@ def test_a_fault_as_collating_begins_stays_ours() -> None:
             raise RuntimeError("ours")
 
     class Fetcher:
-        collate_fn = plain.noted_collate()
+        collate_fn = in_python.noted_collate()
 
     fetcher = Fetcher()
     fetcher.__dict__.update(_loaderwatch=Broken(), collate_fn=list)
