@@ -33,7 +33,8 @@ $(VENV)/python.stamp:
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
 	@touch $@
 
-INSTALLED := pyproject.toml constraints.txt hatch_build.py loaderwatch/agent/hot/_hot.c
+INSTALLED := pyproject.toml constraints.txt hatch_build.py loaderwatch/agent/hot/_hot.c \
+    loaderwatch/agent/hot/layout.py loaderwatch/core/records.py loaderwatch/core/ring.py loaderwatch/core/span.py
 
 $(VENV)/demo.stamp: $(VENV)/python.stamp $(INSTALLED)
 	@echo "installing loaderwatch and torch into $(VENV) (once)"

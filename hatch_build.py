@@ -11,12 +11,14 @@ import shlex
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = Path("loaderwatch/agent/hot/_hot.c")
+HEADER = "from loaderwatch.agent.hot.layout import c_header; print(c_header())"
 FLAGS = ("-std=c11", "-O2", "-Wall", "-fwrapv", "-fPIC", "-fvisibility=hidden", "-shared")
 
 
@@ -39,7 +41,7 @@ class CompiledHotPath(BuildHookInterface[Any]):
 
 
 def compile_to(target: Path, source: Path) -> str | None:
-    """Compile one C file against this Python's headers; why not, if it could not be."""
+    """Compile the hot path against this Python's headers and the layout beside it; why not, if it could not be."""
     if sys.platform != "linux":
         return "only on Linux"
     if sys.implementation.name != "cpython":
@@ -48,21 +50,38 @@ def compile_to(target: Path, source: Path) -> str | None:
         return "this Python has no interpreter lock"
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     scratch = target.with_name(f"{target.name}.{os.getpid()}")
-    command = [
-        *compiler,
-        *FLAGS,
-        f"-I{sysconfig.get_path('include')}",
-        os.fspath(source),
-        "-o",
-        os.fspath(scratch),
-    ]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        with tempfile.TemporaryDirectory() as folder:
+            write_header(Path(folder), source)
+            includes = (f"-I{sysconfig.get_path('include')}", f"-I{folder}")
+            command = [*compiler, *FLAGS, *includes, os.fspath(source), "-o", os.fspath(scratch)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             return (done.stderr.strip().splitlines() or [f"{compiler[0]} ended with {done.returncode}"])[0]
         scratch.replace(target)  # a process that has the old one mapped keeps it
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     finally:
         scratch.unlink(missing_ok=True)
     return None
+
+
+def write_header(folder: Path, source: Path) -> None:
+    """Write the layout of the ring as C, asked of the package that the source is a part of.
+
+    Raises:
+        OSError: it cannot be written.
+        subprocess.SubprocessError: the package cannot be asked.
+    """
+    root = source.resolve().parents[len(SOURCE.parts) - 1]
+    environment = {**os.environ, "LOADERWATCH_PLAIN": "1"}  # nothing that was compiled before is loaded
+    asked = subprocess.run(
+        [sys.executable, "-c", HEADER],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    (folder / "_layout.h").write_text(asked.stdout)

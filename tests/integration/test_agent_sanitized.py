@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hatch_build import write_header
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +46,16 @@ def test_the_hot_path_under_sanitizers(tmp_path: Path) -> None:
         built.unlink()
     target = agent / f"_hot{sysconfig.get_config_var('EXT_SUFFIX')}"
     command = ["gcc", "-std=c11", "-g", "-O1", f"-fsanitize={CHECKED}", "-fno-omit-frame-pointer", "-fwrapv"]
-    command += ["-fPIC", "-shared", f"-I{include}", os.fspath(agent / "_hot.c"), "-o", os.fspath(target)]
+    write_header(tmp_path, agent / "_hot.c")
+    command += [
+        "-fPIC",
+        "-shared",
+        f"-I{include}",
+        f"-I{tmp_path}",
+        os.fspath(agent / "_hot.c"),
+        "-o",
+        os.fspath(target),
+    ]
     subprocess.run(command, check=True, timeout=PATIENCE_S)
     environ = {
         **os.environ,

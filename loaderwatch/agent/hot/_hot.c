@@ -1,4 +1,4 @@
-/* The hot path, compiled: the same as the package plain, which says what it is for and is used where this could not be built.
+/* The hot path, compiled: the same as the Python beside it, which says what it is for and is used where this could not be built.
 
    Nothing here holds on to what it is handed, but for the fields of its types. Memory of the ring is written only through
    a buffer that is held (its owner cannot unmap it meanwhile) and whose size was checked. Errors are Python's own: the callers
@@ -23,41 +23,8 @@
 #error "needs the interpreter lock"
 #endif
 
-/* As in core/records.py, core/ring.py and core/span.py; hot.py compares them (LAYOUT) and takes plain if they differ. */
+#include "_layout.h" /* made of hot/layout.py as this is compiled: words, places of a record's fields, and LAYOUT for all of it */
 #define UNKNOWN INT64_MIN
-enum {
-    ENDING = -2,
-    STEP = 1,
-    SHORT_STEP = STEP | 0x100,
-    FETCH = 5,
-    SLOT_FIELDS = 22,
-    HEADER_BYTES = 4096,
-    CAPACITY = 8192,
-    WORDS_AT = 128,
-    CURSOR_WORD = 0,
-    BATCH_WORD = 2,
-    AWAITED_WORD = 3,
-    WAIT_WORD = 4 + 2,
-    STEP_WORD = 4 + 3,
-    FORWARD_WORD = 4 + 5,
-    BACKWARD_WORD = 4 + 6,
-    OPTIMIZER_WORD = 4 + 7,
-    TEARDOWN_WORD = 4 + 8,
-    IDLE_WORD = 4 + 10,
-    FETCH_WORD = 4 + 11,
-    COLLATE_WORD = 4 + 12,
-    BATCHES_WORD = 22,
-    STEPS_WORD = 23,
-    SAMPLES_WORD = 24,
-    SAMPLE_WORD = 26,
-    CPU_CLOCK_ABOVE_NS = 100000,
-    LOOK_EVERY = 8,
-    EACH = 1, /* how a fetcher reads, see plain/samples.py */
-    EACH_COUNTED = 2,
-    AT_ONCE = 3,
-    ONE = 4,
-    ONE_COUNTED = 5,
-};
 
 static PyObject *s_task_info, *s_tasks_outstanding, *s_rcvd_idx, *s_request, *s_deliver, *s_is_cpu,
     *s_moved, *s_look_at_output, *s_loaderwatch, *s_reads, *s_tripped, *s_memory, *s_collate_fn;
@@ -567,35 +534,35 @@ static PyObject *pass_enter(Pass *self, PyObject *iterator) {
     slot = (int64_t *)(self->ring + HEADER_BYTES) + (number - 1) % CAPACITY * SLOT_FIELDS;
     slot[0] = number;
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    slot[2] = self->loader; /* in the order of RECORD_FIELDS */
-    slot[3] = self->number;
-    slot[4] = self->batch;
-    slot[6] = self->wait_since_ns;
-    slot[7] = self->wait_ns;
-    slot[8] = self->wait_cpu_ns;
-    slot[9] = self->ready;
-    slot[10] = self->cached;
-    slot[11] = self->awaited;
-    slot[12] = now - self->delivered_ns;
+    slot[STEP_LOADER] = self->loader;
+    slot[STEP_EPOCH] = self->number;
+    slot[STEP_BATCH] = self->batch;
+    slot[STEP_REQUEST_NS] = self->wait_since_ns;
+    slot[STEP_WAIT_NS] = self->wait_ns;
+    slot[STEP_WAIT_CPU_NS] = self->wait_cpu_ns;
+    slot[STEP_READY] = self->ready;
+    slot[STEP_CACHED] = self->cached;
+    slot[STEP_AWAITED_WORKER] = self->awaited;
+    slot[STEP_STEP_NS] = now - self->delivered_ns;
     if (self->phases == Py_None) {
         slot[1] = SHORT_STEP;
-        slot[5] = self->step_ahead + self->batch;
-        __atomic_store_n(slot + 13, number, __ATOMIC_RELEASE);
+        slot[STEP_STEP] = self->step_ahead + self->batch;
+        __atomic_store_n(slot + STEP_STEP_NS + 1, number, __ATOMIC_RELEASE);
     } else {
         Clock *clock = (Clock *)self->phases;
         Taken taken;
         clock_take(clock, &taken);
         slot[1] = STEP;
-        slot[5] = clock->has_optimizer ? clock->steps_finished : self->step_ahead + self->batch;
-        slot[13] = taken.h2d;
-        slot[14] = taken.forward;
-        slot[15] = taken.backward;
-        slot[16] = taken.optimizer;
-        slot[17] = 0; /* nested */
-        slot[18] = 0; /* off the main thread */
-        slot[19] = taken.optimizer_steps;
-        slot[20] = taken.collective;
-        __atomic_store_n(slot + 21, number, __ATOMIC_RELEASE);
+        slot[STEP_STEP] = clock->has_optimizer ? clock->steps_finished : self->step_ahead + self->batch;
+        slot[STEP_H2D_NS] = taken.h2d;
+        slot[STEP_FORWARD_NS] = taken.forward;
+        slot[STEP_BACKWARD_NS] = taken.backward;
+        slot[STEP_OPTIMIZER_NS] = taken.optimizer;
+        slot[STEP_NESTED_NS] = 0;
+        slot[STEP_OFF_MAIN_THREAD] = 0;
+        slot[STEP_OPTIMIZER_STEPS] = taken.optimizer_steps;
+        slot[STEP_COLLECTIVE_NS] = taken.collective;
+        __atomic_store_n(slot + SLOT_FIELDS - 1, number, __ATOMIC_RELEASE);
     }
     show(self->ring, CURSOR_WORD, number);
     self->wait_since_ns = now;
@@ -1157,20 +1124,20 @@ static int end_fetch(Samples *self, PyObject *batch) {
     slot[0] = number;
     __atomic_thread_fence(__ATOMIC_RELEASE);
     slot[1] = FETCH;
-    slot[2] = self->loader; /* in the order of RECORD_FIELDS */
-    slot[3] = self->worker;
-    slot[4] = self->ordinal;
-    slot[5] = self->began_ns;
-    slot[6] = now - self->began_ns;
-    slot[7] = self->collate_since_ns != UNKNOWN ? now - self->collate_since_ns : UNKNOWN;
-    slot[8] = cpu;
-    slot[9] = self->began_ns - self->ended_ns;
-    slot[10] = self->count ? self->count : UNKNOWN;
-    slot[11] = self->slow_index;
-    slot[12] = self->slow_ns;
-    slot[13] = bytes;
-    memset(slot + 14, 0, 7 * sizeof *slot);
-    __atomic_store_n(slot + 21, number, __ATOMIC_RELEASE);
+    slot[FETCH_LOADER] = self->loader;
+    slot[FETCH_WORKER] = self->worker;
+    slot[FETCH_ORDINAL] = self->ordinal;
+    slot[FETCH_REQUEST_NS] = self->began_ns;
+    slot[FETCH_FETCH_NS] = now - self->began_ns;
+    slot[FETCH_COLLATE_NS] = self->collate_since_ns != UNKNOWN ? now - self->collate_since_ns : UNKNOWN;
+    slot[FETCH_CPU_NS] = cpu;
+    slot[FETCH_IDLE_NS] = self->began_ns - self->ended_ns;
+    slot[FETCH_SAMPLES] = self->count ? self->count : UNKNOWN;
+    slot[FETCH_SLOW_INDEX] = self->slow_index;
+    slot[FETCH_SLOW_NS] = self->slow_ns;
+    slot[FETCH_BYTES] = bytes;
+    memset(slot + FETCH_BYTES + 1, 0, (SLOT_FIELDS - FETCH_BYTES - 2) * sizeof *slot);
+    __atomic_store_n(slot + SLOT_FIELDS - 1, number, __ATOMIC_RELEASE);
     show(self->ring, CURSOR_WORD, number);
     self->ordinal++;
     rest(self);
@@ -1467,7 +1434,7 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "loaderwatch.agent.ho
 static int intern(PyObject **name, const char *text) { return (*name = PyUnicode_InternFromString(text)) == NULL ? -1 : 0; }
 
 PyMODINIT_FUNC PyInit__hot(void) {
-    PyObject *made, *layout;
+    PyObject *made;
     if (intern(&s_task_info, "_task_info") || intern(&s_tasks_outstanding, "_tasks_outstanding") ||
         intern(&s_rcvd_idx, "_rcvd_idx") || intern(&s_request, "request") || intern(&s_deliver, "deliver") ||
         intern(&s_is_cpu, "is_cpu") || intern(&s_moved, "moved") ||
@@ -1480,16 +1447,8 @@ PyMODINIT_FUNC PyInit__hot(void) {
         PyType_Ready(&SamplesType) < 0 || PyType_Ready(&IndicesType) < 0 || PyType_Ready(&FetchType) < 0 ||
         PyType_Ready(&NotedType) < 0 || (made = PyModule_Create(&module)) == NULL)
         return NULL;
-    layout = Py_BuildValue("(Liiiiiiiiiiiiiiiiiiiiiiiiii)", (long long)UNKNOWN, ENDING, STEP, SHORT_STEP, FETCH, SLOT_FIELDS, HEADER_BYTES, CAPACITY,
-                           WORDS_AT, CURSOR_WORD, BATCH_WORD, AWAITED_WORD, WAIT_WORD, STEP_WORD, FORWARD_WORD, BACKWARD_WORD,
-                           OPTIMIZER_WORD, TEARDOWN_WORD, IDLE_WORD, FETCH_WORD, COLLATE_WORD, BATCHES_WORD, STEPS_WORD,
-                           SAMPLES_WORD, SAMPLE_WORD, CPU_CLOCK_ABOVE_NS, LOOK_EVERY);
-    if (layout == NULL || PyModule_AddObject(made, "LAYOUT", layout) < 0) {
-        Py_XDECREF(layout);
-        Py_DECREF(made);
-        return NULL;
-    }
-    if (PyModule_AddObject(made, "PhaseClock", Py_NewRef((PyObject *)&ClockType)) < 0 ||
+    if (PyModule_AddStringConstant(made, "LAYOUT", LAYOUT) < 0 ||
+        PyModule_AddObject(made, "PhaseClock", Py_NewRef((PyObject *)&ClockType)) < 0 ||
         PyModule_AddObject(made, "Pass", Py_NewRef((PyObject *)&PassType)) < 0 ||
         PyModule_AddObject(made, "timed_next", Py_NewRef((PyObject *)&NextType)) < 0 ||
         PyModule_AddObject(made, "SampleClock", Py_NewRef((PyObject *)&SamplesType)) < 0 ||

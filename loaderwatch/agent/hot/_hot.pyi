@@ -5,7 +5,7 @@ from loaderwatch.agent.hot.passes import Pass
 from loaderwatch.agent.hot.phases import PhaseClock
 from loaderwatch.agent.hot.samples import SampleClock
 
-LAYOUT: Final[tuple[int, ...]]
+LAYOUT: Final[str]
 
 class timed_next:
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from loaderwatch.core.records import SLOT_FIELDS, UNKNOWN, Phase, RecordKind
+from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import HEADER_BYTES, MAIN_CAPACITY, SHORT_STEP, Memory
 from loaderwatch.core.span import (
     AWAITED_WORD,
@@ -58,36 +58,52 @@ FETCH: Final = SINCE_WORDS[Phase.FETCH]
 COLLATE: Final = SINCE_WORDS[Phase.COLLATE]
 _NOWHERE: Final = memoryview(bytearray(8 * (STEPS_WORD + 1))).cast("q")
 
-LAYOUT: Final = (
-    UNKNOWN,
-    ENDING,
-    STEP_KIND,
-    SHORT_STEP,
-    int(RecordKind.FETCH),
-    SLOT_FIELDS,
-    HEADER_BYTES,
-    MAIN_CAPACITY,
-    WORDS_AT,
-    CURSOR_WORD,
-    BATCH_WORD,
-    AWAITED_WORD,
-    WAIT,
-    STEP,
-    FORWARD,
-    BACKWARD,
-    OPTIMIZER,
-    TEARDOWN,
-    IDLE,
-    FETCH,
-    COLLATE,
-    BATCHES_WORD,
-    STEPS_WORD,
-    SAMPLES_WORD,
-    (SAMPLE_AT - WORDS_AT) // 8,
-    CPU_CLOCK_ABOVE_NS,
-    LOOK_EVERY,
-)
-"""What ``_hot.c`` has as its own constants."""
+# how a fetcher reads: one sample for each item of a list, all of a list at once, or one sample. Those of an iterable dataset
+# have no indices: they are counted.
+EACH: Final = 1
+EACH_COUNTED: Final = 2
+AT_ONCE: Final = 3
+ONE: Final = 4
+ONE_COUNTED: Final = 5
+
+_CONSTANTS: Final[dict[str, int]] = {
+    "ENDING": ENDING,
+    "STEP": STEP_KIND,
+    "SHORT_STEP": SHORT_STEP,
+    "FETCH": RecordKind.FETCH,
+    "SLOT_FIELDS": SLOT_FIELDS,
+    "HEADER_BYTES": HEADER_BYTES,
+    "CAPACITY": MAIN_CAPACITY,
+    "WORDS_AT": WORDS_AT,
+    "CURSOR_WORD": CURSOR_WORD,
+    "BATCH_WORD": BATCH_WORD,
+    "AWAITED_WORD": AWAITED_WORD,
+    **{f"{phase.name}_WORD": SINCE_WORDS[phase] for phase in Phase},
+    "BATCHES_WORD": BATCHES_WORD,
+    "STEPS_WORD": STEPS_WORD,
+    "SAMPLES_WORD": SAMPLES_WORD,
+    "SAMPLE_WORD": (SAMPLE_AT - WORDS_AT) // 8,
+    "CPU_CLOCK_ABOVE_NS": CPU_CLOCK_ABOVE_NS,
+    "LOOK_EVERY": LOOK_EVERY,
+    "EACH": EACH,
+    "EACH_COUNTED": EACH_COUNTED,
+    "AT_ONCE": AT_ONCE,
+    "ONE": ONE,
+    "ONE_COUNTED": ONE_COUNTED,
+    # A record's fields by their place in its slot, where its number and its kind come first: STEP_LOADER.
+    **{
+        f"{kind.name}_{field.upper()}": place
+        for kind in (RecordKind.STEP, RecordKind.FETCH)
+        for place, field in enumerate(RECORD_FIELDS[kind], 2)
+    },
+}
+LAYOUT: Final = ", ".join(f"{name} = {int(value)}" for name, value in _CONSTANTS.items())
+"""What ``_hot.c`` is compiled for: a module compiled for another layout is not used."""
+
+
+def c_header() -> str:
+    """The same as C; ``hatch_build.py`` asks for it."""
+    return f'enum {{ {LAYOUT} }};\n#define LAYOUT "{LAYOUT}"\n'
 
 
 class InSpan:

@@ -6,20 +6,22 @@ from collections.abc import Callable, Iterator
 from time import monotonic_ns, thread_time_ns
 from typing import Any, Final
 
-from loaderwatch.agent.hot.layout import COLLATE, CPU_CLOCK_ABOVE_NS, FETCH, IDLE
+from loaderwatch.agent.hot.layout import (
+    AT_ONCE,
+    COLLATE,
+    CPU_CLOCK_ABOVE_NS,
+    EACH,
+    EACH_COUNTED,
+    FETCH,
+    IDLE,
+    ONE,
+    ONE_COUNTED,
+)
 from loaderwatch.core.records import UNKNOWN, RecordKind
 from loaderwatch.core.ring import RingWriter
 from loaderwatch.core.span import BATCHES_WORD, SAMPLES_WORD
 
 _MAX_INDEX: Final = 2**62
-
-EACH: Final = 1
-EACH_COUNTED: Final = 2
-AT_ONCE: Final = 3
-ONE: Final = 4
-ONE_COUNTED: Final = 5
-"""How a fetcher reads: one sample for each item of a list, all of a list at once, or one sample. Those of an iterable dataset
-have no indices: they are counted."""
 
 
 class SampleClock:

@@ -28,8 +28,16 @@ from hypothesis import strategies as st
 from loaderwatch.agent import hot
 from loaderwatch.agent.guard import guard
 from loaderwatch.agent.hot import in_python
-from loaderwatch.agent.hot.layout import CPU_CLOCK_ABOVE_NS, ENDING, LOOK_EVERY
-from loaderwatch.agent.hot.samples import AT_ONCE, EACH, EACH_COUNTED, ONE, ONE_COUNTED
+from loaderwatch.agent.hot.layout import (
+    AT_ONCE,
+    CPU_CLOCK_ABOVE_NS,
+    EACH,
+    EACH_COUNTED,
+    ENDING,
+    LOOK_EVERY,
+    ONE,
+    ONE_COUNTED,
+)
 from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingReader, RingWriter
 from loaderwatch.core.span import words_of
