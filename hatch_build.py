@@ -74,7 +74,8 @@ def write_header(folder: Path, source: Path) -> None:
         subprocess.SubprocessError: the package cannot be asked.
     """
     root = source.resolve().parents[len(SOURCE.parts) - 1]
-    environment = {**os.environ, "LOADERWATCH_PLAIN": "1"}  # nothing that was compiled before is loaded
+    # Nothing that was compiled before is loaded, nor another checkout's package.
+    environment = {**os.environ, "LOADERWATCH_PLAIN": "1", "PYTHONPATH": os.fspath(root)}
     asked = subprocess.run(
         [sys.executable, "-c", HEADER],
         cwd=root,
