@@ -13,8 +13,14 @@ from urllib.parse import quote
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.tls import client_context, explain
-from loaderwatch.core.trust import IDENTITY_PATH, NotProven, check_proof, new_challenge
+from loaderwatch.core.trust import (
+    IDENTITY_PATH,
+    NotProven,
+    check_proof,
+    client_context,
+    explain,
+    new_challenge,
+)
 
 _TIMEOUT_S = 10.0
 _PACKING_S = 120.0

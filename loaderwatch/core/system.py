@@ -7,6 +7,11 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+try:
+    import resource
+except ImportError:  # Windows, which does not limit the descriptors of a process
+    resource = None  # type: ignore[assignment]
+
 PROC: Final = Path("/proc")
 """What the kernel tells of processes and of the host. A directory on Linux alone."""
 SHM: Final = Path("/dev/shm")
@@ -22,6 +27,9 @@ DETACHED: Final[int] = getattr(subprocess, "DETACHED_PROCESS", 0)
 OWN_GROUP: Final[int] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 """The same: the Ctrl-C at that console is not for it."""
 
+_UNLIMITED: Final = 2**20
+"""Descriptors; more than any process of ours needs."""
+
 
 def own_user() -> int:
     """The number under which files of this user's are found."""
@@ -31,3 +39,20 @@ def own_user() -> int:
 def has_proc() -> bool:
     """Whether processes can be looked at from outside by their files."""
     return PROC.is_dir()
+
+
+def descriptor_limit() -> int:
+    """How many files and connections this process may have open now."""
+    if resource is None:
+        return _UNLIMITED
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _UNLIMITED if soft == resource.RLIM_INFINITY else min(soft, _UNLIMITED)
+
+
+def raise_descriptor_limit(wanted: int) -> int:
+    """Raise it to ``wanted``, as far as it may be raised; returns what it is then. 1,024 is a usual limit, and few."""
+    if resource is not None and descriptor_limit() < wanted:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return descriptor_limit()

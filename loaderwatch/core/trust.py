@@ -1,4 +1,4 @@
-"""How a server shows that it knows a token before anybody sends it one.
+"""Which servers are trusted, and how one shows that it knows a token before anybody sends it one.
 
 On a machine that several people use, another may listen where our server was, and would be given token, stacks and
 paths. So whoever is about to send asks first: a random challenge, to which the server answers with its HMAC under
@@ -9,21 +9,36 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
+import ssl
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+if TYPE_CHECKING:
+    import http.client
+
+CA_FILE: Final = "LOADERWATCH_CA_FILE"
 IDENTITY_PATH: Final = "/api/v1/identity"
 CHALLENGE_PATTERN: Final = r"^[0-9a-f]{32,128}$"
-_PURPOSE: Final = (
-    b"loaderwatch server identity\n"  # a proof is good for nothing else that is keyed with a token
-)
+MAX_PROOF_BYTES: Final = 65536
+_PURPOSE: Final = b"loaderwatch server identity\n"
+"""A proof is good for nothing else that is keyed with a token."""
 
 
 class NotProven(Exception):
     """A server did not show that it knows our token; the text says how."""
+
+
+class Away(Exception):
+    """Whoever answers there cannot say now."""
+
+    def __init__(self, status: int, retry_after: str | None) -> None:
+        super().__init__(f"answers {status}")
+        self.status = status
+        self.retry_after = retry_after
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -55,6 +70,67 @@ def check_proof(token: str, challenge: str, answer: bytes) -> None:
     known = _proof(token, challenge)
     if not any(hmac.compare_digest(known.encode(), proof.encode()) for proof in identity.proofs):
         raise NotProven("it does not know this token")
+
+
+def have_proven(connection: http.client.HTTPConnection, folder: str, token: str | None) -> None:
+    """Challenge the server at the other end; ``folder`` is the path of its address.
+
+    When this returns, the connection is open and leads to a server that knows the token; it does not open itself again.
+
+    Raises:
+        NotProven: it did not show that it knows the token, or there is none to check it by.
+        Away: it is too busy, or a proxy stands there without it.
+        OSError, http.client.HTTPException: nobody answers.
+    """
+    if not token:
+        raise NotProven("there is no token to check it by")
+    challenge = new_challenge()
+    connection.request("GET", f"{folder.rstrip('/')}{IDENTITY_PATH}?challenge={challenge}")
+    # From here on a closed connection is an error: opened anew, it might lead to somebody else.
+    connection.auto_open = 0
+    response = connection.getresponse()
+    body = response.read(MAX_PROOF_BYTES)
+    if response.status == 429 or response.status >= 500:
+        raise Away(response.status, response.getheader("Retry-After"))
+    if response.status != 200:
+        raise NotProven(f"it answers {response.status}")
+    check_proof(token, challenge, body)
+
+
+def client_context(certificate: str | None = None) -> ssl.SSLContext:
+    """How to check a server.
+
+    Args:
+        certificate: PEM of the very server meant, which its file in our own data directory says: no other is trusted,
+            and its name does not matter. None: the system's CAs (or SSL_CERT_FILE) and those in LOADERWATCH_CA_FILE.
+
+    Raises:
+        OSError: LOADERWATCH_CA_FILE cannot be used.
+    """
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # it need not be signed by itself
+        context.load_verify_locations(cadata=certificate)
+        return context
+    context = ssl.create_default_context()
+    ca_file = os.environ.get(CA_FILE)
+    if ca_file:
+        try:
+            context.load_verify_locations(ca_file)
+        except OSError as error:  # ssl.SSLError is one
+            raise OSError(f"{CA_FILE}={ca_file} cannot be used: {error}") from error
+    return context
+
+
+def explain(error: Exception) -> str:
+    """An error of a connection in words; of a certificate that is not trusted, with what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted here: {error.verify_message}; put the CA that signed it into a file and its"
+            f" path into {CA_FILE}"
+        )
+    return str(error)
 
 
 def _proof(token: str, challenge: str) -> str:

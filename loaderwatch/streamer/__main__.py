@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loaderwatch.core.config import load_settings
-from loaderwatch.core.descriptors import raise_descriptor_limit
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.files import is_own, private_folder
 from loaderwatch.core.printable import log_to_stderr
+from loaderwatch.core.system import raise_descriptor_limit
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.streamer.election import clear_away, elect
 from loaderwatch.streamer.job_stderr import JobStderr

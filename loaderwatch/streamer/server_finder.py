@@ -16,9 +16,8 @@ import msgspec
 from loaderwatch.core.config import Settings, is_loopback
 from loaderwatch.core.files import private_folder
 from loaderwatch.core.spawn import spawn_detached
-from loaderwatch.core.trust import NotProven
+from loaderwatch.core.trust import Away, NotProven, have_proven
 from loaderwatch.streamer.election import FileLock
-from loaderwatch.streamer.proving import Away, have_proven
 from loaderwatch.streamer.upload import Target, Trouble, connect
 
 log = logging.getLogger(__name__)

@@ -19,11 +19,9 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.tls import client_context, explain
-from loaderwatch.core.trust import NotProven
+from loaderwatch.core.trust import Away, NotProven, client_context, explain, have_proven
 from loaderwatch.core.wire import Receipt, join
 from loaderwatch.streamer.outbox.outbox import Outbox
-from loaderwatch.streamer.proving import Away, have_proven
 
 log = logging.getLogger(__name__)
 

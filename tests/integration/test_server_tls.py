@@ -14,7 +14,7 @@ import pytest
 import trustme
 
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.tls import client_context
+from loaderwatch.core.trust import client_context
 from loaderwatch.server.tls import read_certificate
 from tests.fakes.serving import Access, ServeProcess
 from tests.fakes.streaming import Streaming, kill, wait_for

@@ -13,7 +13,7 @@ from typing import Any, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from loaderwatch.core.descriptors import raise_descriptor_limit
+from loaderwatch.core.system import raise_descriptor_limit
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from loaderwatch.core.descriptors import descriptor_limit
-from loaderwatch.core.system import PROC
+from loaderwatch.core.system import PROC, descriptor_limit
 
 CLOCK_TICKS: Final[int] = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 PAGE_BYTES: Final[int] = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

@@ -498,7 +498,7 @@ def test_the_streamer_takes_the_descriptors_it_may_have() -> None:
     script = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 128))
-from loaderwatch.core.descriptors import raise_descriptor_limit
+from loaderwatch.core.system import raise_descriptor_limit
 from loaderwatch.streamer.__main__ import MAX_FILES
 raise_descriptor_limit(MAX_FILES)
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
