@@ -38,7 +38,7 @@ from loaderwatch.agent.workers.probe import WorkerProbe
 from loaderwatch.core.clock import monotonic_ns, wall_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.files import opener, own_folder, replace_file
+from loaderwatch.core.files import own_folder, write_atomically
 from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
@@ -162,11 +162,7 @@ class Session:
 
     def write_info(self) -> None:
         """Publish the description; a reader sees the old one or the new one, whole."""
-        path = self._file("json")
-        scratch = path.with_name(path.name + ".new")
-        with open(scratch, "wb", opener=opener) as file:
-            file.write(msgspec.json.encode(self.info))
-        replace_file(scratch, path)
+        write_atomically(self._file("json"), msgspec.json.encode(self.info))
 
     def publish_status(self) -> None:
         """Publish the slowly changing facts."""

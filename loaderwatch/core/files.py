@@ -5,12 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.system import HAS_OWNERS, own_user
 
+DRAFT: Final = ".new"
+"""The ending of a file that is being written; one that stays is of a process that was killed."""
 REPLACE_WITHIN_S: Final = 0.5
 
 
@@ -61,12 +65,27 @@ def is_own(found: os.stat_result) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == own_user() and not found.st_mode & 0o022
 
 
-def replace_file(draft: Path, path: Path) -> None:
-    """Put a file in the place of another, in one step. On Windows not while somebody reads that one, so it is tried again.
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file for this user alone. Who reads it meanwhile sees the old content or the new one, whole.
 
     Raises:
-        OSError: it cannot be.
+        OSError: it cannot be written; the old content is still there.
     """
+    mark = threading.get_native_id()  # no other thread of this system has it
+    draft = path.with_name(f"{path.name}.{mark}{DRAFT}")
+    try:
+        draft.unlink(missing_ok=True)  # whoever left it there chose its mode
+        with open(draft, "xb", opener=opener) as file:
+            file.write(content)
+        _replace(draft, path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def _replace(draft: Path, path: Path) -> None:
+    """Put a file in the place of another. Windows refuses that while somebody reads the other, so it is tried again."""
     give_up_at = time.monotonic() + REPLACE_WITHIN_S
     while True:
         try:
@@ -77,6 +96,15 @@ def replace_file(draft: Path, path: Path) -> None:
             time.sleep(0.01)
         else:
             return
+
+
+def free_path(path: Path) -> Path:
+    """A name for a file that is set aside: ``path`` if nothing is there, else the first of ``path-2``, … that is free."""
+    target, number = path, 1
+    while target.exists():
+        number += 1
+        target = path.with_name(f"{path.name}-{number}")
+    return target
 
 
 def opener(path: str, flags: int) -> int:

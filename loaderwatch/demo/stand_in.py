@@ -1,6 +1,6 @@
 """Simulated GPUs: builds the stand-in for NVIDIA's library, writes its script, and marks when a GPU is busy.
 
-Standard library only: a training script imports it beside torch. ``nvml_stand_in.c`` describes the script's statements.
+A training script imports it beside torch, so it imports nothing that is heavy. ``nvml_stand_in.c`` describes the script's statements.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from loaderwatch.core.files import write_atomically
 
 LIBRARY_NAME: Final = "libnvidia-ml.so.1"
 SCRIPT_VARIABLE: Final = "LOADERWATCH_NVML_SCRIPT"
@@ -121,9 +123,7 @@ def write_script(path: Path, gpus: Iterable[SimulatedGpu], errors: Sequence[tupl
         lines += [" ".join(["mig", part.uuid, *map(str, part.pids)]) for part in gpu.migs]
         lines += [f"error {function} {name}" for function, name in gpu.errors]
         lines += [f"slow {function} {milliseconds}" for function, milliseconds in gpu.slow_ms]
-    scratch = path.with_name(path.name + ".new")
-    scratch.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    scratch.replace(path)
+    write_atomically(path, ("\n".join(lines) + "\n").encode())
 
 
 def environment(library: Path, script: Path) -> dict[str, str]:

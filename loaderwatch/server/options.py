@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from loaderwatch.core.config import DataDir
-from loaderwatch.server.access.tokens import write_private
+from loaderwatch.core.files import write_atomically
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def remember(options: ServeOptions) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    write_private(options.remembered_path, msgspec.json.encode(options, enc_hook=str).decode())
+    write_atomically(options.remembered_path, msgspec.json.encode(options, enc_hook=str))
 
 
 def remembered(data_dir: Path) -> ServeOptions | None:

@@ -19,10 +19,11 @@ import uvicorn
 
 from loaderwatch.core.config import DEFAULT_PORT, is_loopback
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
+from loaderwatch.core.files import write_atomically
 from loaderwatch.core.lock import HELD_FILES_STAY, try_lock
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.server.access.connection import uvicorn_options
-from loaderwatch.server.access.tokens import Tokens, load_tokens, write_private
+from loaderwatch.server.access.tokens import Tokens, load_tokens
 from loaderwatch.server.app import create_app
 from loaderwatch.server.options import ServeOptions, remember
 from loaderwatch.server.parts import Parts
@@ -183,7 +184,7 @@ class _Server(uvicorn.Server):
             "pid": os.getpid(),
             "certificate": self._certificate,
         }
-        write_private(self._parts.options.server_path, json.dumps(where))
+        write_atomically(self._parts.options.server_path, json.dumps(where).encode())
 
     def _say_where(self) -> None:
         options, tokens = self._parts.options, self._tokens
@@ -371,7 +372,7 @@ def _last_port(options: ServeOptions) -> list[int]:
 
 
 def _remember_port(options: ServeOptions, port: int) -> None:
-    write_private(options.data_dir / "port", str(port))
+    write_atomically(options.data_dir / "port", str(port).encode())
 
 
 def _reachable_here(host: str) -> str:

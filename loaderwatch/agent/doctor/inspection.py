@@ -27,6 +27,7 @@ from loaderwatch.agent.source import (
     source_names,
 )
 from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.files import write_atomically
 from loaderwatch.core.probe import LoaderProbe, ScriptReport
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 
@@ -165,10 +166,7 @@ class Inspection:
         )
 
     def _write(self, report: ScriptReport) -> None:
-        path = self._folder / f"{report.process.rank}.json"
-        scratch = path.with_suffix(".new")
-        scratch.write_bytes(msgspec.json.encode(report))
-        scratch.replace(path)
+        write_atomically(self._folder / f"{report.process.rank}.json", msgspec.json.encode(report))
 
     def _leave(self, report: ScriptReport) -> NoReturn:
         """Tell, and stop here: nothing of the training may happen, whatever the script would catch."""

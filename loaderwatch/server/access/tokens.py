@@ -11,7 +11,6 @@ import enum
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import socket
 from collections.abc import Iterable
@@ -20,7 +19,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.files import replace_file
+from loaderwatch.core.files import write_atomically
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})
@@ -150,18 +149,7 @@ def _read_tokens(path: Path, extra: str | None) -> Tokens:
 
 def _write_tokens(path: Path, tokens: Tokens) -> None:
     three = {"agent": tokens.agent, "viewer": tokens.viewer, "owner": tokens.owner}
-    write_private(path, json.dumps(three))
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace a file in one step, mode 0600."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        if hasattr(os, "fchmod"):  # not on Windows before Python 3.13
-            os.fchmod(file.fileno(), 0o600)  # the mode above counts only for a file that was not there
-        file.write(text)
-    replace_file(draft, path)
+    write_atomically(path, json.dumps(three).encode())
 
 
 @dataclass(frozen=True, slots=True)

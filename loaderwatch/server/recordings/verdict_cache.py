@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.files import write_atomically
 from loaderwatch.detect.finding import Verdict
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
@@ -66,10 +67,8 @@ class Verdicts:
             if not self._changed or self._path is None:
                 return
             self._changed = False
-            draft = self._path.with_name(self._path.name + ".new")
             try:
-                draft.write_bytes(msgspec.json.encode(self._known))
-                draft.replace(self._path)
+                write_atomically(self._path, msgspec.json.encode(self._known))
             except OSError as error:
                 _log.warning("%s could not be written: %s", self._path, error)
 

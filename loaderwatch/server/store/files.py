@@ -13,7 +13,7 @@ from typing import Final
 import duckdb
 import msgspec
 
-from loaderwatch.core.aside import free_path
+from loaderwatch.core.files import free_path, write_atomically
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.server.store.protocol import StoredRun, StoreError, UnknownRun
 from loaderwatch.server.store.runfile import NotOurFile, RunFile
@@ -151,10 +151,8 @@ class RunFiles:
 
     def _write_card(self, card: StoredRun) -> None:
         path = self._card_path(card.run_id)
-        draft = path.with_suffix(".json.new")
         try:
-            draft.write_bytes(msgspec.json.encode(card))
-            draft.replace(path)
+            write_atomically(path, msgspec.json.encode(card))
         except OSError as error:
             _log.warning("%s could not be written: %s", path, error)
             return

@@ -15,9 +15,8 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.aside import free_path
 from loaderwatch.core.config import Settings
-from loaderwatch.core.files import private_folder
+from loaderwatch.core.files import DRAFT, free_path, private_folder, write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +112,7 @@ def save_state(folder: Path, state: StreamState) -> None:
     Raises:
         OSError: the disk is full or read-only; the old state is still there.
     """
-    _write(folder / STATE_NAME, msgspec.json.encode(state))
+    write_atomically(folder / STATE_NAME, msgspec.json.encode(state))
 
 
 class OutboxFiles:
@@ -138,8 +137,9 @@ class OutboxFiles:
     def write(self, seq: int, data: bytes) -> Path | None:
         """Put an envelope's file down; None if it can lie nowhere."""
         name = f"{seq:012d}{SUFFIX}"
+        path = self.folder / name
         try:
-            path = _write(self.folder / name, data)
+            write_atomically(path, data)
         except OSError as error:
             self._note(self.folder, error)
         else:
@@ -151,18 +151,21 @@ class OutboxFiles:
             return None
         if sum(path.stat().st_size for path in self.spare.glob(f"*{SUFFIX}")) + len(data) > MAX_SPARE_BYTES:
             return None
+        path = self.spare / name
         try:
-            return _write(self.spare / name, data)
+            write_atomically(path, data)
         except OSError as error:
             log.warning("%s cannot be written either: %s", self.spare, error)
             return None
+        return path
 
     def envelopes(self) -> list[Path]:
         """Every envelope's file, in order; what a death left half written is removed."""
         found: list[Path] = []
         for folder in self._folders():
-            for stray in folder.glob(f"*{SUFFIX}.new"):
-                self.discard(stray)
+            for whole in (f"*{SUFFIX}", STATE_NAME):  # in the spare folder others write drafts too
+                for stray in folder.glob(f"{whole}*{DRAFT}"):
+                    self.discard(stray)
             found += folder.glob(f"*{SUFFIX}")
         return sorted(found, key=lambda path: path.name)
 
@@ -228,15 +231,3 @@ class OutboxFiles:
                 f"cannot write to {folder} ({error.strerror}): what waits for the server is kept in shared memory, and beyond"
                 f" {MAX_SPARE_BYTES >> 20} MB it is lost and counted. Free some space there; nothing needs to be restarted"
             )
-
-
-def _write(path: Path, data: bytes) -> Path:
-    """A file that is there as a whole or not at all."""
-    scratch = path.with_name(path.name + ".new")
-    try:
-        scratch.write_bytes(data)
-        return scratch.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            scratch.unlink(missing_ok=True)
-        raise

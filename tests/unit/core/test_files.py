@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from loaderwatch.core import files
-from loaderwatch.core.files import NotPrivate, opener, own_folder, private_folder, replace_file
+from loaderwatch.core.files import NotPrivate, opener, own_folder, private_folder, write_atomically
 
 
 @pytest.fixture(autouse=True)
@@ -84,14 +85,42 @@ def test_where_files_have_no_owners_a_folder_is_ones_own(
         own_folder(link)
 
 
+def test_a_file_that_was_open_to_others_is_replaced_by_a_private_one(tmp_path: Path) -> None:
+    path = tmp_path / "server.json"
+    path.write_text("old")
+    path.chmod(0o644)
+    write_atomically(path, b"new")
+    assert path.read_text() == "new"
+    assert mode(path) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_draft_that_lies_there_is_not_written_into(tmp_path: Path) -> None:
+    """Whoever put it there could read what is written, or choose where to."""
+    path, elsewhere = tmp_path / "token.json", tmp_path / "elsewhere"
+    elsewhere.write_text("theirs")
+    draft = path.with_name(f"{path.name}.{threading.get_native_id()}{files.DRAFT}")
+    draft.symlink_to(elsewhere)
+    write_atomically(path, b"ours")
+    assert (path.read_text(), elsewhere.read_text()) == ("ours", "theirs")
+    assert not path.is_symlink()
+
+
+def test_what_cannot_be_replaced_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.mkdir()
+    with pytest.raises(OSError):
+        write_atomically(path, b"new")
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.parametrize("owners", [True, False])
 def test_a_file_that_is_being_read_is_replaced_a_moment_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owners: bool
 ) -> None:
     """On Windows, where that is refused; elsewhere a refusal is one."""
     monkeypatch.setattr(files, "HAS_OWNERS", owners)
-    draft, path = tmp_path / "draft", tmp_path / "file"
-    draft.write_text("new")
+    path = tmp_path / "file"
     tries = iter(range(2))
 
     def refuse_twice(one: Path, other: Path) -> Path:
@@ -102,7 +131,7 @@ def test_a_file_that_is_being_read_is_replaced_a_moment_later(
     monkeypatch.setattr(Path, "replace", refuse_twice)
     if owners:
         with pytest.raises(PermissionError):
-            replace_file(draft, path)
+            write_atomically(path, b"new")
         return
-    replace_file(draft, path)
+    write_atomically(path, b"new")
     assert path.read_text() == "new"

@@ -64,4 +64,4 @@ def test_memory_that_charts_no_longer_need_is_given_back(
         assert (ask(SUMS), ask(LIMIT)) == (before, limit)
     finally:
         runs.close()
-    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
+    assert [path.name for path in tmp_path.iterdir() if path.suffix in (".tmp", ".new")] == []

@@ -18,7 +18,6 @@ from loaderwatch.server.access.tokens import (
     load_tokens,
     rotate_tokens,
     same_origin,
-    write_private,
 )
 
 
@@ -109,16 +108,6 @@ def test_a_spoiled_token_file_is_named(tmp_path: Path, content: str) -> None:
     with pytest.raises(ConfigError, match=r"token\.json .*delete it"):
         load_tokens(path)
     assert path.read_text() == content
-
-
-def test_write_private_tightens_what_was_open(tmp_path: Path) -> None:
-    path = tmp_path / "server.json"
-    path.write_text("old")
-    path.chmod(0o644)
-    write_private(path, "new")
-    assert path.read_text() == "new"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,7 @@ def test_a_streamer_starts_on_a_read_only_disk(tmp_path: Path) -> None:
         fill(outbox, 2)
         outbox.settle(1)
         (folder / "000000000001.lwe").write_bytes((folder / "000000000002.lwe").read_bytes())
-        (folder / "000000000003.lwe.new").write_bytes(b"half")
+        (folder / "000000000003.lwe.7.new").write_bytes(b"half")
         mounts.read_only(folder)
         successor = make(folder, spare=spare)
         assert front(successor) == (2, payload(2))
