@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import multiprocessing
 import time
 from functools import partial
@@ -25,6 +24,7 @@ from loaderwatch.agent.model.hooks import StepHooks
 from loaderwatch.agent.session import Session, current_session, open_session
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.server_file import read_server_file
 from loaderwatch.core.wire import LoaderInfo
 
 URL_WAIT_S: Final = 5.0
@@ -264,12 +264,11 @@ def url() -> str:
         return settings.server
     give_up_at = time.monotonic() + URL_WAIT_S
     while True:
-        try:
-            said = json.loads(settings.server_path.read_bytes())
-            return str(said.get("viewer_url") or said["url"])
-        except (OSError, ValueError, KeyError, AttributeError):
-            if current_session() is None or time.monotonic() > give_up_at:
-                return ""
+        server = read_server_file(settings.server_path)
+        if server is not None:
+            return server.page_url
+        if current_session() is None or time.monotonic() > give_up_at:
+            return ""
         time.sleep(0.05)
 
 

@@ -109,7 +109,7 @@ class _Analysis:
 def _analyzed(
     which: str, data_dir: Path | None, hang_after_s: float | None, attempt: int | None
 ) -> _Analysis:
-    from loaderwatch.cli.client import find_server
+    from loaderwatch.core.client import find_server
 
     file = Path(which).expanduser()
     if which.endswith(".lwrec"):

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from loaderwatch.cli.analyze import NoSuchRun, pick
-from loaderwatch.cli.client import find_server
+from loaderwatch.core.client import find_server
 from loaderwatch.core.config import load_settings
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ def recording_of(which: str, last_s: float, data_dir: Path | None) -> Recording:
     import time
 
     from loaderwatch.cli.analyze import NoSuchRun, pick
-    from loaderwatch.cli.client import find_server
+    from loaderwatch.core.client import find_server
     from loaderwatch.server.http.live_answers import stored_row
     from loaderwatch.server.recordings.export import export
     from loaderwatch.server.recordings.recording import load, unpack

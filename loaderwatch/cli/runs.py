@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 def known_runs(data_dir: Path | None) -> list[dict[str, Any]]:
     """The runs as ``GET /api/v1/runs`` gives them, from the server if one runs, else from its files."""
-    from loaderwatch.cli.client import find_server
+    from loaderwatch.core.client import find_server
 
     client = find_server(data_dir)
     if client is not None:

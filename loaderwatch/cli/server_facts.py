@@ -15,7 +15,7 @@ def server_facts(data_dir: Path | None) -> dict[str, Any] | None:
     Raises:
         ServerError: the server that LOADERWATCH_SERVER names does not answer, or does not know LOADERWATCH_TOKEN.
     """
-    from loaderwatch.cli.client import ServerError, find_server
+    from loaderwatch.core.client import ServerError, find_server
 
     client = find_server(data_dir)
     if client is None:

@@ -41,7 +41,7 @@ def prepare_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask the server that proves itself to end. No process is signalled, so none can be the wrong one."""
-    from loaderwatch.cli.client import ServerError, find_own_server
+    from loaderwatch.core.client import ServerError, find_own_server
 
     settings = load_settings()
     data_dir = (args.data_dir or settings.data_dir).expanduser().absolute()

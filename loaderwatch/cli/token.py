@@ -38,7 +38,7 @@ def prepare_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Rotate, and wait until the old tokens open nothing."""
-    from loaderwatch.cli.client import find_server
+    from loaderwatch.core.client import find_server
     from loaderwatch.server.access.tokens import rotate_tokens
 
     data_dir = (args.data_dir or load_settings().data_dir).expanduser().absolute()

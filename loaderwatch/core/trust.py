@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import http.client
 import os
 import secrets
 import ssl
+import urllib.parse
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
-
-if TYPE_CHECKING:
-    import http.client
 
 CA_FILE: Final = "LOADERWATCH_CA_FILE"
 IDENTITY_PATH: Final = "/api/v1/identity"
@@ -70,6 +69,20 @@ def check_proof(token: str, challenge: str, answer: bytes) -> None:
     known = _proof(token, challenge)
     if not any(hmac.compare_digest(known.encode(), proof.encode()) for proof in identity.proofs):
         raise NotProven("it does not know this token")
+
+
+def connect(url: str, timeout_s: float, certificate: str | None = None) -> http.client.HTTPConnection:
+    """A connection to an http or https address; it connects with the first request.
+
+    ``certificate`` is that of our own server, the only one trusted then.
+    """
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme == "https":
+        context = client_context(certificate)
+        return http.client.HTTPSConnection(
+            parts.hostname or "", parts.port, timeout=timeout_s, context=context
+        )
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
 
 
 def have_proven(connection: http.client.HTTPConnection, folder: str, token: str | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import json
 import logging
 import os
 import socket
@@ -22,6 +21,7 @@ from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.files import write_atomically
 from loaderwatch.core.lock import HELD_FILES_STAY, try_lock
 from loaderwatch.core.printable import log_to_stderr
+from loaderwatch.core.server_file import ServerFile, read_server_file
 from loaderwatch.server.access.connection import uvicorn_options
 from loaderwatch.server.access.tokens import Tokens, load_tokens
 from loaderwatch.server.app import create_app
@@ -169,7 +169,7 @@ class _Server(uvicorn.Server):
 
     def _keep_where(self) -> None:
         """Write the file anew when it was removed or damaged: without it no streamer finds this server again."""
-        if _where_a_server_is(self._parts.options) is not None:
+        if read_server_file(self._parts.options.server_path) is not None:
             return
         try:
             self._write_where()
@@ -178,13 +178,8 @@ class _Server(uvicorn.Server):
 
     def _write_where(self) -> None:
         suffix = f"/?token={self._tokens.owner}" if self._tokens else "/"
-        where = {
-            "url": self._local_url,
-            "viewer_url": self._local_url + suffix,
-            "pid": os.getpid(),
-            "certificate": self._certificate,
-        }
-        write_atomically(self._parts.options.server_path, json.dumps(where).encode())
+        where = ServerFile(self._local_url, os.getpid(), self._local_url + suffix, self._certificate)
+        where.write(self._parts.options.server_path)
 
     def _say_where(self) -> None:
         options, tokens = self._parts.options, self._tokens
@@ -282,9 +277,9 @@ def _other_server(options: ServeOptions, lock: int) -> str:
         if time.monotonic() > give_up_at:
             return ""  # on another machine, or its disk is full
         time.sleep(0.02)
-    where = _where_a_server_is(options)
-    if where and holder == str(where[1]):
-        return f" at {where[0]} (pid {where[1]})"
+    where = read_server_file(options.server_path)
+    if where is not None and holder == str(where.pid):
+        return f" at {where.url} (pid {where.pid})"
     return f" (pid {holder}, just starting)"
 
 
@@ -298,15 +293,6 @@ def _lives(pid: str) -> bool:
     except PermissionError:
         return True  # somebody else's
     return True
-
-
-def _where_a_server_is(options: ServeOptions) -> tuple[str, int] | None:
-    """URL and pid in the data directory's server.json; None when it is missing or damaged."""
-    try:
-        where = json.loads(options.server_path.read_text())
-        return str(where["url"]), int(where["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _tokens(options: ServeOptions) -> Tokens:

@@ -9,39 +9,20 @@ import time
 import urllib.parse
 from collections import deque
 from pathlib import Path
-from typing import Final, TypeVar
-
-import msgspec
+from typing import Final
 
 from loaderwatch.core.config import Settings, is_loopback
 from loaderwatch.core.files import private_folder
+from loaderwatch.core.server_file import read_server_file, read_token_file
 from loaderwatch.core.spawn import spawn_detached
-from loaderwatch.core.trust import Away, NotProven, have_proven
+from loaderwatch.core.trust import Away, NotProven, connect, have_proven
 from loaderwatch.streamer.election import FileLock
-from loaderwatch.streamer.upload import Target, Trouble, connect
+from loaderwatch.streamer.upload import Target, Trouble
 
 log = logging.getLogger(__name__)
 
-_File = TypeVar("_File")
-
 START_WITHIN_S: Final = 30.0
 START_AGAIN_AFTER_S: Final = 60.0
-
-
-class ServerFile(msgspec.Struct, frozen=True):
-    """What a running local server says of itself in ``Settings.server_path``."""
-
-    url: str
-    viewer_url: str | None = None
-    pid: int | None = None
-    certificate: str | None = None  # PEM, when it speaks TLS
-
-
-class TokenFile(msgspec.Struct, frozen=True):
-    """The local server's tokens, ``Settings.token_path``."""
-
-    agent: str | None = None
-    viewer: str | None = None
 
 
 class ServerFinder:
@@ -79,21 +60,19 @@ class ServerFinder:
 
     def _configured(self, url: str) -> Target:
         """The server of LOADERWATCH_SERVER; when that is this machine's own, its files say the rest."""
-        local = _read(self._settings.server_path, ServerFile)
+        local = read_server_file(self._settings.server_path)
         if local is None or local.url.rstrip("/") != url:
             return Target(url, self._settings.token, url)
-        tokens = _read(self._settings.token_path, TokenFile)
-        token = self._settings.token or (tokens.agent if tokens else None)
+        token = self._settings.token or read_token_file(self._settings.token_path).agent
         return Target(url, token, url, local.certificate)
 
     def _running(self) -> Target | None:
-        server = _read(self._settings.server_path, ServerFile)
-        tokens = _read(self._settings.token_path, TokenFile)
-        token = (tokens.agent if tokens else None) or self._settings.token
+        server = read_server_file(self._settings.server_path)
+        token = read_token_file(self._settings.token_path).agent or self._settings.token
         if server is None or not is_own(server.url, token, server.certificate):
             return None
         url = server.url.rstrip("/")
-        return Target(url, token, server.viewer_url or server.url, server.certificate)
+        return Target(url, token, server.page_url, server.certificate)
 
     def _start(self) -> Target | None:
         if time.monotonic() - self._started_at < START_AGAIN_AFTER_S:
@@ -158,17 +137,10 @@ def last_line(path: Path) -> str:
     return lines[-1].removeprefix("loaderwatch: ") if lines else ""
 
 
-def _read(path: Path, kind: type[_File]) -> _File | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
-        return None
-
-
 def is_own(url: str, token: str | None, certificate: str | None = None) -> bool:
     """Whether a loaderwatch server that knows this token is alive at an address."""
     try:
-        connection = connect(url, timeout_s=2.0, certificate=certificate)
+        connection = connect(url, 2.0, certificate)
     except (OSError, ValueError):  # a certificate that is none, or a port
         return False
     try:

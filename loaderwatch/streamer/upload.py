@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.trust import Away, NotProven, client_context, explain, have_proven
+from loaderwatch.core.trust import Away, NotProven, connect, explain, have_proven
 from loaderwatch.core.wire import Receipt, join
 from loaderwatch.streamer.outbox.outbox import Outbox
 
@@ -166,7 +166,7 @@ class Uploader(threading.Thread):
         assert self.target is not None
         parts = urllib.parse.urlsplit(self.target.url)
         if self._connection is None:
-            self._connection = connect(self.target.url, certificate=self.target.certificate)
+            self._connection = connect(self.target.url, TIMEOUT_S, self.target.certificate)
             have_proven(self._connection, parts.path, self.target.token)
         headers = {"Content-Type": "application/msgpack"}
         if self.target.token:
@@ -230,22 +230,6 @@ class Uploader(threading.Thread):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def connect(
-    url: str, timeout_s: float = TIMEOUT_S, certificate: str | None = None
-) -> http.client.HTTPConnection:
-    """A connection to an http or https address; it connects with the first request.
-
-    ``certificate`` is that of our own server, the only one trusted then.
-    """
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme == "https":
-        context = client_context(certificate)
-        return http.client.HTTPSConnection(
-            parts.hostname or "", parts.port, timeout=timeout_s, context=context
-        )
-    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
 
 
 def jittered(seconds: float) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loaderwatch.cli.client import Client, ServerError, find_server
+from loaderwatch.core.client import Client, ServerError, find_server
 from tests.waiting import PATIENCE_S
 
 
@@ -34,7 +34,7 @@ def test_another_server_at_the_address_is_told_apart(data_dir: Path) -> None:
             with pytest.raises(ServerError, match="is not a loaderwatch server"):
                 Client(url, None).get("/runs")
             data_dir.mkdir(parents=True, exist_ok=True)
-            (data_dir / "server.json").write_text(json.dumps({"url": url}))
+            (data_dir / "server.json").write_text(json.dumps({"url": url, "pid": 1}))
             (data_dir / "token.json").write_text(json.dumps({"viewer": "v"}))
             assert find_server(data_dir) is None  # ours was killed, and its port is another's by now
         finally:

@@ -1,0 +1,185 @@
+"""Asking a running server, when there is one."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from loaderwatch.core.config import load_settings
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.server_file import read_server_file, read_token_file
+from loaderwatch.core.trust import Away, NotProven, connect, explain, have_proven
+
+_TIMEOUT_S = 10.0
+_PACKING_S = 120.0
+
+
+class ServerError(LoaderwatchError):
+    """The server answered with an error; ``status`` is its HTTP status, if it was one, and ``reason`` what it said."""
+
+    def __init__(self, text: str, status: int | None = None, reason: str = "") -> None:
+        super().__init__(text)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A server and the token for it. Whatever asks it raises ServerError for an error, and OSError when nobody answers."""
+
+    url: str
+    token: str | None
+    certificate: str | None = None  # of our own server, when it speaks TLS
+
+    def have_proven(self) -> None:
+        """Make sure that the server knows the token before it is sent.
+
+        Raises:
+            NotProven, Away: it does not, or does not say.
+            OSError, http.client.HTTPException: nobody answers, or no web server.
+        """
+        connection = connect(self.url, _TIMEOUT_S, self.certificate)
+        try:
+            have_proven(connection, urllib.parse.urlsplit(self.url).path, self.token)
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> Any:
+        """The JSON at an API path."""
+        return self._json(self._ask("GET", path))
+
+    def knows(self) -> bool:
+        """Whether the server still lets this token in; one that is gone does not."""
+        try:
+            self.runs()
+        except (OSError, ServerError):
+            return False
+        return True
+
+    def server(self) -> dict[str, Any]:
+        """Which server this is, and until when it stays."""
+        found: dict[str, Any] = self.get("/server")
+        return found
+
+    def stop(self, *, force: bool) -> dict[str, Any]:
+        """Have the server end, which it refuses while a run is reporting; the token must be its owner's."""
+        body = json.dumps({"force": force}).encode()
+        ended: dict[str, Any] = self._json(self._ask("POST", "/server/stop", body=body))
+        return ended
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Every run, newest first."""
+        found: list[dict[str, Any]] = self.get("/runs")
+        return found
+
+    def findings(self, run_id: str, attempt: int | None = None) -> list[dict[str, Any]]:
+        """The findings of a run's attempt (None: the newest), newest first."""
+        found: list[dict[str, Any]] = self.get(f"{_run(run_id)}/findings{_of_attempt(attempt)}")
+        return found
+
+    def summary(self, run_id: str, attempt: int | None = None) -> dict[str, Any]:
+        """How a run's attempt (None: the newest) is or was, with the verdict and its advice."""
+        found: dict[str, Any] = self.get(f"{_run(run_id)}/summary{_of_attempt(attempt)}")
+        return found
+
+    def audit(self, run_id: str) -> list[dict[str, Any]]:
+        """The advice on a run's configuration, the worst first."""
+        found: list[dict[str, Any]] = self.get(f"{_run(run_id)}/audit")
+        return found
+
+    def recording(self, run_id: str, last_s: float) -> bytes:
+        """The newest part of a run as the bytes of an ``.lwrec`` file."""
+        return self._ask("GET", f"{_run(run_id)}/recording?last={last_s:g}", timeout_s=_PACKING_S)
+
+    def _ask(
+        self, method: str, path: str, *, body: bytes | None = None, timeout_s: float = _TIMEOUT_S
+    ) -> bytes:
+        connection = connect(self.url, timeout_s, self.certificate)
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        folder = urllib.parse.urlsplit(self.url).path
+        try:
+            connection.request(method, f"{folder}/api/v1{path}", body, headers)
+            response = connection.getresponse()
+            answer = response.read()
+        except http.client.HTTPException as error:
+            raise ServerError(f"{self.url} is not a loaderwatch server: {error}") from None
+        finally:
+            connection.close()
+        if response.status != 200:
+            reason = _reason(answer)
+            raise ServerError(f"{self.url} answered {response.status}: {reason}", response.status, reason)
+        return answer
+
+    def _json(self, answer: bytes) -> Any:
+        try:
+            return json.loads(answer)
+        except ValueError:
+            raise ServerError(f"{self.url} is not a loaderwatch server: its answer is not JSON") from None
+
+
+def _run(run_id: str) -> str:
+    return f"/runs/{urllib.parse.quote(run_id, safe='')}"
+
+
+def _of_attempt(attempt: int | None) -> str:
+    return "" if attempt is None else f"?attempt={attempt}"
+
+
+def find_server(data_dir: Path | None) -> Client | None:
+    """The server in charge: LOADERWATCH_SERVER, or the one that has this data directory open; None without one.
+
+    A data directory named on the command line means that one, whatever LOADERWATCH_SERVER says.
+
+    Raises:
+        ServerError: the server that LOADERWATCH_SERVER names does not answer, or does not know LOADERWATCH_TOKEN.
+    """
+    settings = load_settings()
+    if data_dir is None and settings.server is not None:
+        return _configured(Client(settings.server, settings.token))
+    return find_own_server(data_dir or settings.data_dir, "viewer")
+
+
+def find_own_server(data_dir: Path, who: Literal["viewer", "owner"]) -> Client | None:
+    """The server that has a data directory open, asked with the token of ``who``; None without one."""
+    settings = load_settings({"LOADERWATCH_DIR": str(data_dir)})
+    server, tokens = read_server_file(settings.server_path), read_token_file(settings.token_path)
+    if server is None:
+        return None
+    client = Client(server.url.rstrip("/"), getattr(tokens, who), server.certificate)
+    try:
+        client.have_proven()
+    except (OSError, ValueError, NotProven, Away, http.client.HTTPException):
+        return None  # it was killed and left its file; by now another may listen there
+    return client
+
+
+def _configured(client: Client) -> Client:
+    if client.token is None:
+        return client
+    try:
+        client.have_proven()
+    except NotProven as error:
+        raise ServerError(
+            f"{client.url} has not proven that it is your loaderwatch server ({error}), so it was sent no token; set"
+            " LOADERWATCH_TOKEN to one of that server's tokens"
+        ) from None
+    except Away as error:
+        raise ServerError(f"{client.url} {error}") from None
+    except http.client.HTTPException as error:
+        raise ServerError(f"{client.url} is not a loaderwatch server: {error}") from None
+    except OSError as error:
+        raise ServerError(
+            f"{client.url} cannot be reached ({explain(error)}); check LOADERWATCH_SERVER"
+        ) from None
+    return client
+
+
+def _reason(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return body[:200].decode("utf-8", "replace")

@@ -1,0 +1,59 @@
+"""What the server of a data directory says of itself in files there, for whoever on this machine looks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from loaderwatch.core.files import write_atomically
+
+_File = TypeVar("_File")
+
+
+class ServerFile(msgspec.Struct, frozen=True):
+    """``server.json``: where the server is that runs now. It is removed at its end, and stays when it is killed."""
+
+    url: str
+    pid: int
+    viewer_url: str | None = None
+    certificate: str | None = None  # PEM, when it speaks TLS
+
+    @property
+    def page_url(self) -> str:
+        """What a person of this machine opens."""
+        return self.viewer_url or self.url
+
+    def write(self, path: Path) -> None:
+        """Replace the file.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        write_atomically(path, msgspec.json.encode(self))
+
+
+class TokenFile(msgspec.Struct, frozen=True):
+    """``token.json``: the server's tokens, for the programs of its own user."""
+
+    agent: str | None = None
+    viewer: str | None = None
+    owner: str | None = None
+
+
+def read_server_file(path: Path) -> ServerFile | None:
+    """The file at ``path``; None when it is missing or damaged."""
+    return _read(path, ServerFile)
+
+
+def read_token_file(path: Path) -> TokenFile:
+    """The file at ``path``; without tokens when it is missing or damaged."""
+    return _read(path, TokenFile) or TokenFile()
+
+
+def _read(path: Path, kind: type[_File]) -> _File | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        return None
