@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from loaderwatch.core.client import Client, find_own_server
 from loaderwatch.core.config import DEFAULT_PORT, Settings, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.files import private_folder
+from loaderwatch.core.server_file import read_server_file
 from loaderwatch.demo import acts, gpu, outcome, processes
 from loaderwatch.demo.digits import write_digits
-from loaderwatch.demo.page import Page, PageError
 
 RUN = "demo"
 TRAINING_SCRIPT = Path(__file__).with_name("train.py")
@@ -106,11 +107,11 @@ class Tour:
         self._options = options
         self._server: processes.Group | None = None
         self._training: processes.Group | None = None
-        self._page: Page | None = None
+        self._client: Client | None = None
 
     def __enter__(self) -> Tour:
         try:
-            self._page = self._start_server()
+            self._client = self._start_server()
         except BaseException:
             self._end()
             raise
@@ -120,10 +121,16 @@ class Tour:
         self._end()
 
     @property
-    def page(self) -> Page:
+    def client(self) -> Client:
         """The demo's server."""
-        assert self._page is not None, "used outside its block"
-        return self._page
+        assert self._client is not None, "used outside its block"
+        return self._client
+
+    @property
+    def page_url(self) -> str:
+        """Where a person looks at it."""
+        server = read_server_file(self._settings.server_path)
+        return self.client.url if server is None else server.page_url
 
     def play(self, played: Sequence[acts.Act], *, fast: bool) -> None:
         """Train through the acts.
@@ -131,9 +138,9 @@ class Tour:
         Raises:
             DemoError: the training run failed.
         """
-        print(f"The page: {self.page.viewer_url}\n", flush=True)
+        print(f"The page: {self.page_url}\n", flush=True)
         if self._options.open:
-            webbrowser.open(self.page.viewer_url)
+            webbrowser.open(self.page_url)
         images = self.folder / "images"
         print(f"{write_digits(images)} handwritten digits are in {images}", flush=True)
         simulation = gpu.prepare(self.folder / "gpu", ranks=2)
@@ -152,26 +159,26 @@ class Tour:
         results = self._results()
         print("\n" + outcome.table(results), flush=True)
         if keep:
-            print(f"\nThe page stays at {self.page.viewer_url} until Ctrl-C.", flush=True)
+            print(f"\nThe page stays at {self.page_url} until Ctrl-C.", flush=True)
             assert self._server is not None
             self._server.wait()
         return 0 if all(result.is_right for result in results) else 1
 
     def _results(self) -> list[outcome.Outcome]:
         def is_over() -> bool:
-            return all(run["state"] != "live" for run in self.page.ask("/api/v1/runs"))
+            return all(run["state"] != "live" for run in self.client.runs())
 
         try:
             processes.wait_until(is_over, SETTLE_LIMIT_S, every_s=0.5)
-            runs = self.page.ask("/api/v1/runs")
+            runs = self.client.runs()
             if not runs:
                 raise DemoError(f"the server has no run; the streamer's log is in {self._settings.logs_dir}")
-            findings = self.page.ask(f"/api/v1/runs/{runs[0]['run_id']}/findings")
-        except PageError as error:
-            raise DemoError(str(error)) from error
+            findings = self.client.findings(runs[0]["run_id"])
+        except OSError as error:
+            raise DemoError(f"{self.client.url} cannot be reached: {error}") from error
         return outcome.outcomes(outcome.read_played(self._report), findings)
 
-    def _start_server(self) -> Page:
+    def _start_server(self) -> Client:
         self._settings.server_path.unlink(missing_ok=True)
         port = self._options.port if self._options.port is not None else _free_port()
         command = [sys.executable, "-m", "loaderwatch", "serve", "--data-dir", str(self.folder)]
@@ -179,12 +186,12 @@ class Tour:
         command += ["--started-by", "demo"]
         server = processes.Group(command, self._environ, self._settings.logs_dir / "demo-server.log")
         self._server = server
-        found: list[Page] = []
+        found: list[Client] = []
 
         def is_up() -> bool:
-            page = Page.read(self._settings.server_path)
-            if page is not None and page.is_ready():
-                found.append(page)
+            client = find_own_server(self.folder, "viewer")
+            if client is not None:
+                found.append(client)
             return bool(found) or server.exit_code() is not None
 
         processes.wait_until(is_up, START_LIMIT_S)

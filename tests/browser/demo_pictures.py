@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from loaderwatch.core.client import Client, ServerError, find_own_server
 from loaderwatch.core.config import load_settings
-from loaderwatch.demo.page import Page, PageError
+from loaderwatch.core.server_file import read_server_file
 from tests.browser.shots import SIZES, take
 
 RUN = "demo"
@@ -38,39 +38,29 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.3)
 
 
-def fires(page: Page, scenario: str) -> bool:
+def fires(client: Client, scenario: str) -> bool:
     """Whether the demo's run has an alert of this scenario right now."""
     try:
-        findings: list[dict[str, Any]] = page.ask(f"/api/v1/runs/{RUN}/findings")
-    except (
-        PageError
-    ):  # the run has not arrived yet, or the demo is over: then this waits to its limit and says for what
+        findings = client.findings(RUN)
+    except (ServerError, OSError):  # not there yet, or the demo is over: then this waits and says for what
         return False
     return any(finding["scenario"] == scenario and finding["state"] == "firing" for finding in findings)
 
 
-def take_pictures(page: Page, out: Path) -> list[Path]:
+def take_pictures(client: Client, page_url: str, out: Path) -> list[Path]:
     """Take each picture while what it shows is going on."""
     run = {"run": f"#/runs/{RUN}"}
-    wait_for(lambda: fires(page, "S02"), "the act with too few workers")
+    wait_for(lambda: fires(client, "S02"), "the act with too few workers")
     time.sleep(8)  # so that the charts show more of it
-    files = take(
-        page.viewer_url, out, run, {"wide": (1280, 1180)}, ("light",), full_page=False, wait_s=WAIT_S
-    )
-    wait_for(lambda: fires(page, "S28"), "the act with the epoch boundaries")
-    files += take(
-        page.viewer_url, out, run, {"wide": (1280, 1180)}, ("dark",), full_page=False, wait_s=WAIT_S
-    )
-    wait_for(lambda: fires(page, "S36"), "the act with the hang")
-    findings = page.ask(f"/api/v1/runs/{RUN}/findings")
+    files = take(page_url, out, run, {"wide": (1280, 1180)}, ("light",), full_page=False, wait_s=WAIT_S)
+    wait_for(lambda: fires(client, "S28"), "the act with the epoch boundaries")
+    files += take(page_url, out, run, {"wide": (1280, 1180)}, ("dark",), full_page=False, wait_s=WAIT_S)
+    wait_for(lambda: fires(client, "S36"), "the act with the hang")
+    findings = client.findings(RUN)
     rank = next(finding["rank"] for finding in findings if finding["scenario"] == "S36")
     hung = {"rank": f"#/runs/{RUN}/ranks/{rank}"}
-    files += take(
-        page.viewer_url, out, hung, {"wide": (1280, 800)}, ("dark",), full_page=False, wait_s=WAIT_S
-    )
-    files += take(
-        page.viewer_url, out, run, {"phone": SIZES["phone"]}, ("light",), full_page=False, wait_s=WAIT_S
-    )
+    files += take(page_url, out, hung, {"wide": (1280, 800)}, ("dark",), full_page=False, wait_s=WAIT_S)
+    files += take(page_url, out, run, {"phone": SIZES["phone"]}, ("light",), full_page=False, wait_s=WAIT_S)
     return files
 
 
@@ -85,16 +75,18 @@ def main() -> None:
         demo = subprocess.Popen(command, env=environ, start_new_session=True)
         try:
             server_path = load_settings({"LOADERWATCH_DIR": folder}).server_path
-            found: list[Page] = []
+            found: list[Client] = []
 
             def is_up() -> bool:
-                page = Page.read(server_path)
-                if page is not None:
-                    found.append(page)
+                client = find_own_server(Path(folder), "viewer")
+                if client is not None:
+                    found.append(client)
                 return bool(found)
 
             wait_for(is_up, "the demo's server")
-            for file in take_pictures(found[0], out):
+            server = read_server_file(server_path)
+            assert server is not None
+            for file in take_pictures(found[0], server.page_url, out):
                 size = file.stat().st_size
                 print(
                     f"{file}: {size / 1000:.0f} kB{'' if size <= MAX_BYTES else ', more than the README should carry'}"
