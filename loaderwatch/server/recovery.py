@@ -6,13 +6,12 @@ import asyncio
 import logging
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.files import opener, private_folder
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
+from loaderwatch.core.spawn import spawn_detached
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.store.protocol import Store
 
@@ -51,14 +50,5 @@ def _start(options: ServeOptions, run_id: str, name: str) -> subprocess.Popen[by
     _log.info("run %s lies unread in shared memory: starting a streamer for it", run_id)
     environ = {k: v for k, v in os.environ.items() if not k.startswith("LOADERWATCH_")}
     environ["LOADERWATCH_DIR"] = str(options.data_dir)
-    log_path = private_folder(options.logs_dir) / f"streamer-{run_id}.log"
-    with open(log_path, "ab", opener=opener) as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", name, "--adopt"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=options.logs_dir,
-            env=environ,
-            start_new_session=True,
-        )
+    arguments = ("-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", name, "--adopt")
+    return spawn_detached(arguments, options.logs_dir / f"streamer-{run_id}.log", environ)
