@@ -27,8 +27,7 @@ from loaderwatch.detect.measures.pace import (
     takes_from_several,
     wait_share,
 )
-from loaderwatch.detect.measures.periodicity import comb_period
-from loaderwatch.detect.measures.statistics import mean, median
+from loaderwatch.detect.measures.statistics import comb_period, mean, median
 from loaderwatch.detect.text import duration, percent, ranks_phrase, singular
 from loaderwatch.detect.window import RunWindow
 

@@ -1,13 +1,18 @@
-"""Statistics that one outlier or one unknown value does not spoil."""
+"""Statistics that one outlier or one unknown value does not spoil, periods in a series of waits, and steady growth."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+MIN_PERIODS = 3  # of a comb of waits
+MIN_CORRELATION = 0.35
+FEW_READINGS = 4  # before a growth is called steady
+STEADY_RATIO = 0.4  # the slope of each half against that of the whole: what levels off is no leak
 
 
 def known(values: Floats) -> Floats:
@@ -62,3 +67,82 @@ def total(values: Floats) -> float:
 def ratio(part: float, whole: float) -> float:
     """part / whole; NaN where there is no whole."""
     return part / whole if whole > 0 else math.nan
+
+
+def autocorrelation(values: Floats, lag: int) -> float:
+    """Correlation of the series with itself ``lag`` places later, -1 to 1.
+
+    NaN when the series does not vary or is shorter than two lags. Values are clipped at their 95th percentile first:
+    one huge wait would otherwise decide alone.
+    """
+    if lag < 1 or values.size < 2 * lag or values.size < 4:
+        return math.nan
+    clipped = np.minimum(values, np.quantile(values, 0.95))
+    centred = clipped - clipped.mean()
+    power = float(np.dot(centred, centred))
+    if power <= 1e-18 * values.size:
+        return math.nan
+    # Scaled by the number of pairs, so that long lags are not punished for having fewer.
+    pairs = values.size - lag
+    return float(np.dot(centred[:-lag], centred[lag:])) / power * values.size / pairs
+
+
+def comb_period(waits: Floats, workers: int) -> int | None:
+    """The period of a wait comb that fits ``workers``: they finish together, then all are busy again.
+
+    With round-robin dispatch N workers that are too slow deliver N batches at once, so every N-th wait is long
+    (pytorch#19836). Returns N when the series repeats at lag N and not already at a shorter lag; None otherwise.
+    """
+    if workers < 2 or waits.size < MIN_PERIODS * workers:
+        return None
+    at_workers = autocorrelation(waits, workers)
+    if not at_workers >= MIN_CORRELATION:
+        return None
+    shorter = [autocorrelation(waits, lag) for lag in range(1, workers) if workers % lag == 0]
+    if any(value >= at_workers for value in shorter if math.isfinite(value)):
+        return None
+    return workers
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A quantity that has grown steadily."""
+
+    per_s: float
+    first: float
+    last: float
+    span_s: float
+
+    @property
+    def grown(self) -> float:
+        """By how much."""
+        return self.last - self.first
+
+    def eta_s(self, room: float) -> float:
+        """Seconds until ``room`` more of it is used."""
+        return max(0.0, room) / self.per_s
+
+
+def growth(t_ns: NDArray[np.int64], values: Floats, least_s: float) -> Growth | None:
+    """The steady growth of a series over at least ``least_s`` seconds; None when it does not grow, or levels off."""
+    good = np.isfinite(values)
+    t_ns, values = t_ns[good], values[good]
+    if values.size < FEW_READINGS:
+        return None
+    t_s = (t_ns - t_ns[0]) / 1e9
+    span_s = float(t_s[-1])
+    if span_s < least_s or not values[-1] > values[0]:
+        return None
+    whole = _slope(t_s, values)
+    half = t_s <= span_s / 2
+    if half.sum() < 2 or (~half).sum() < 2:
+        return None
+    if min(_slope(t_s[half], values[half]), _slope(t_s[~half], values[~half])) < STEADY_RATIO * whole:
+        return None
+    return Growth(whole, float(values[0]), float(values[-1]), span_s) if whole > 0 else None
+
+
+def _slope(t_s: Floats, values: Floats) -> float:
+    centred = t_s - t_s.mean()
+    power = float(np.dot(centred, centred))
+    return float(np.dot(centred, values - values.mean())) / power if power > 0 else 0.0

@@ -10,8 +10,7 @@ import numpy as np
 
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.growth import Growth, growth
-from loaderwatch.detect.measures.statistics import known
+from loaderwatch.detect.measures.statistics import Growth, growth, known
 from loaderwatch.detect.text import duration, rate
 from loaderwatch.detect.window import RankWindow, RunWindow
 

@@ -15,9 +15,8 @@ import numpy as np
 from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.growth import Growth, growth
 from loaderwatch.detect.measures.machine import limit_hits_per_s
-from loaderwatch.detect.measures.statistics import known, mean, median
+from loaderwatch.detect.measures.statistics import Growth, growth, known, mean, median
 from loaderwatch.detect.text import count, duration, size
 from loaderwatch.detect.window import (
     HostWindow,

@@ -8,7 +8,7 @@ import pytest
 from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.measures.growth import growth
+from loaderwatch.detect.measures.statistics import growth
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
 GB, MB = 1e9, 1e6

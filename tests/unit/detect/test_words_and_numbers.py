@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from loaderwatch.detect import text as phrases
 from loaderwatch.detect.measures import gain as ceiling
 from loaderwatch.detect.measures import statistics
-from loaderwatch.detect.measures.periodicity import autocorrelation, comb_period
+from loaderwatch.detect.measures.statistics import autocorrelation, comb_period
 
 
 @pytest.mark.parametrize(
