@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.cpus import cpus_of
-from loaderwatch.detect.measures.machine import machine_of
+from loaderwatch.detect.measures.machine import cpus_of, machine_of
 from loaderwatch.detect.measures.pace import paces, recent
 from loaderwatch.detect.measures.statistics import ratio, total
 from loaderwatch.detect.text import cpu_count, duration, percent, rate

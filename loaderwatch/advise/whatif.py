@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.cpus import cpus_of
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
+from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.measures.pace import Pace, fetch_summary, paces, recent
 from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.window import RunWindow

@@ -15,8 +15,7 @@ from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.input_bound.ranking import refined_cause
 from loaderwatch.detect.input_bound.worker_causes import Cause
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.cpus import cpus_of
-from loaderwatch.detect.measures.machine import machine_of
+from loaderwatch.detect.measures.machine import cpus_of, machine_of
 from loaderwatch.detect.measures.pace import pace_of
 from loaderwatch.detect.measures.statistics import ratio
 from loaderwatch.detect.text import count, duration, percent, ranks_phrase

@@ -13,10 +13,8 @@ import numpy as np
 
 from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.input_bound.worker_causes import Cause
-from loaderwatch.detect.measures.cpus import Cpus
 from loaderwatch.detect.measures.gain import gain_ratio
-from loaderwatch.detect.measures.helper_threads import helper_cpu_ratio
-from loaderwatch.detect.measures.machine import Machine
+from loaderwatch.detect.measures.machine import Cpus, Machine, helper_cpu_ratio
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, quantile, ratio
 from loaderwatch.detect.text import count, cpu_count, duration, percent, rate

@@ -15,9 +15,9 @@ from loaderwatch.detect.input_bound.stalls import Stall, spiky_stall, steady_sta
 from loaderwatch.detect.input_bound.worker_causes import capacity_short, ready_wait_ratio, wait_cpu_ratio
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling
-from loaderwatch.detect.measures.cpus import Cpus, cpus_of
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.gpu import gpu_evidence
+from loaderwatch.detect.measures.machine import Cpus, cpus_of
 from loaderwatch.detect.measures.pace import (
     QUIET_RATIO,
     Pace,

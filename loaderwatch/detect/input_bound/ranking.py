@@ -19,8 +19,7 @@ from loaderwatch.detect.input_bound.storage_causes import (
     thrash_cause,
 )
 from loaderwatch.detect.input_bound.worker_causes import Cause, steady_cause
-from loaderwatch.detect.measures.cpus import Cpus
-from loaderwatch.detect.measures.machine import Machine
+from loaderwatch.detect.measures.machine import Cpus, Machine
 from loaderwatch.detect.measures.pace import Pace
 
 

@@ -18,8 +18,7 @@ from loaderwatch.detect.input_bound.worker_causes import (
     warming_cause,
 )
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.cpus import Cpus
-from loaderwatch.detect.measures.machine import machine_of
+from loaderwatch.detect.measures.machine import Cpus, machine_of
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.progress import wait_limit_s
 from loaderwatch.detect.measures.statistics import median, ratio, trend

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from loaderwatch.detect.finding import Evidence
-from loaderwatch.detect.measures.cpus import Cpus
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with, workers_needed
+from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.pace import Pace, fetch_summary
 from loaderwatch.detect.measures.statistics import comb_period, mean, ratio
 from loaderwatch.detect.text import count, cpu_count, duration, percent, rate

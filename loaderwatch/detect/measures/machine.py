@@ -1,21 +1,116 @@
-"""What the machine says of a rank's processes lately: quota, affinity, threads, run queue, bytes read."""
+"""What the machine says of a rank's processes lately: CPUs, quota, affinity, threads, run queue, bytes read."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.detect.measures.cpus import ranks_on
-from loaderwatch.detect.measures.statistics import mean, median, ratio
+from loaderwatch.detect.measures.pace import Pace
+from loaderwatch.detect.measures.statistics import mean, median, ratio, total
 from loaderwatch.detect.window import Columns, HostWindow, RankWindow, RunWindow, distinct, first_at
 
 RECENT_NS = 10_000_000_000
+FEW_LOOKS = 4
 NOW_NS = 2_500_000_000  # processes are looked at once a second: who was not seen for so long is gone
+LOOK_NS = 1_000_000_000  # processes are looked at this often, and a look tells of the time before it
+FEW_FETCHES = 2
+FEW_SECONDS = 4.0  # of fetching, all workers together: CPU use of processes is known to the second only
+
+
+@dataclass(frozen=True, slots=True)
+class Cpus:
+    """CPUs of a rank's host. NaN where not known."""
+
+    usable: float  # min(affinity, cgroup quota), whole host
+    ranks: int  # of this run that share them
+    free: float  # usable and idle now, whole host
+    busy: float  # in use by anybody, whole host
+    ours: float  # cores that training processes and their workers keep busy
+    worker_ratio: float  # mean CPU use of this rank's workers, share of one core
+    runnable_ratio: (
+        float  # share of the looks at this rank's workers that found them running or waiting for a CPU
+    )
+
+    @property
+    def per_rank(self) -> float:
+        """What each rank has of them."""
+        return self.usable / self.ranks
+
+    @property
+    def others(self) -> float:
+        """CPUs of the host that programs outside this run keep busy; NaN where not known."""
+        return max(0.0, self.busy - self.ours) if math.isfinite(self.busy - self.ours) else math.nan
+
+    def least_s(self, iteration_s: float) -> float:
+        """What an iteration takes at least as long as it costs the CPU time that it costs now; 0 where not known."""
+        busy_ratio = ratio(self.ours, self.usable)
+        return iteration_s * min(1.0, busy_ratio) if math.isfinite(busy_ratio) else 0.0
+
+
+def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
+    """CPUs as this rank sees them.
+
+    ``os.cpu_count()`` is not asked: in a container it names the host's CPUs, not the quota.
+    """
+    neighbours = window.ranks_by_host.get(rank.host, [])
+    host = window.hosts.get(rank.host)
+    usable, idle, busy = math.nan, math.nan, math.nan
+    if host is not None:
+        usable = host.usable_cpus
+        recent = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
+        busy_ratio = mean(host.hosts["cpu_ratio"][recent])
+        idle, busy = host.info.cpus * (1 - busy_ratio), host.info.cpus * busy_ratio
+    ours = _sum_known([_busy(other) for other in neighbours])
+    free = usable - ours
+    if math.isfinite(idle):
+        free = min(free, idle) if math.isfinite(free) else min(idle, usable)
+    return Cpus(
+        usable=usable,
+        ranks=ranks_on(neighbours),
+        free=max(0.0, free) if math.isfinite(free) else math.nan,
+        busy=busy,
+        ours=ours,
+        worker_ratio=_worker_ratio(rank),
+        runnable_ratio=_runnable_ratio(rank),
+    )
+
+
+def ranks_on(neighbours: Sequence[RankWindow]) -> int:
+    """How many ranks of a host share its CPUs: those that run, or all where none does any more."""
+    live = sum(rank.process.state == "live" for rank in neighbours)
+    return max(1, live or len(neighbours))
+
+
+def _sum_known(values: list[float]) -> float:
+    numbers = [value for value in values if math.isfinite(value)]
+    return sum(numbers) if numbers else math.nan
+
+
+def _busy(rank: RankWindow) -> float:
+    """Cores that a rank's processes keep busy: the mean of each process over the last seconds, summed."""
+    rows = rank.table("processes")
+    first = first_at(rows["t_ns"], rank.made_ns - RECENT_NS)
+    pids, ratios = rows["pid"][first:], rows["cpu_ratio"][first:]
+    return _sum_known([mean(ratios[pids == pid]) for pid in distinct(pids)])
+
+
+def _worker_ratio(rank: RankWindow) -> float:
+    rows = rank.table("processes")
+    recent = (rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["worker"] >= 0)
+    return mean(rows["cpu_ratio"][recent])
+
+
+def _runnable_ratio(rank: RankWindow) -> float:
+    """On a crowded machine a worker that computes gets little CPU, but its state still says that it wants it."""
+    rows = rank.table("processes")
+    recent = (rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["worker"] >= 0)
+    states = rows["state"][recent]
+    return float((states == ord("R")).mean()) if states.size >= FEW_LOOKS else math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +256,29 @@ def _per_process_rate(rows: Columns, name: str, mask: NDArray[np.bool_]) -> floa
 def _total_rate(rows: Columns, name: str, mask: NDArray[np.bool_]) -> float:
     pairs = counter_rates(rows, name, mask)
     return sum(grown / lasted for grown, lasted in pairs) if pairs else math.nan
+
+
+def helper_cpu_ratio(pace: Pace) -> float:
+    """Share of the workers' CPU time that is not the reading thread's; NaN if not known.
+
+    Of the last seconds, or where a fetch takes longer than those, of each worker's newest fetches.
+    """
+    fetches, processes = pace.fetches, pace.rank.table("processes")
+    own_s = used_s = covered_s = 0.0
+    for worker in np.unique(fetches.worker[fetches.worker >= 0]):
+        rows = np.flatnonzero((fetches.worker == worker) & np.isfinite(fetches.cpu_s))
+        lately = rows[fetches.ended_ns[rows] >= pace.rank.made_ns - RECENT_NS]
+        rows = lately if lately.size >= FEW_FETCHES else rows[-FEW_FETCHES:]
+        if not rows.size:
+            continue
+        began_ns, ended_ns = int(fetches.began_ns[rows].min()), int(fetches.ended_ns[rows].max())
+        looks = (processes["loader"] == pace.loader.loader) & (processes["worker"] == worker)
+        looks &= (processes["t_ns"] > began_ns) & (processes["t_ns"] <= ended_ns + LOOK_NS)
+        used = mean(processes["cpu_ratio"][looks])
+        if math.isfinite(used):
+            own_s += total(fetches.cpu_s[rows])
+            used_s += used * (ended_ns - began_ns) / 1e9
+            covered_s += (ended_ns - began_ns) / 1e9
+    if not (covered_s >= FEW_SECONDS and used_s > 0):
+        return math.nan
+    return max(0.0, 1 - own_s / used_s)

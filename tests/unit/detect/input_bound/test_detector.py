@@ -13,8 +13,7 @@ from loaderwatch.advise.audit import audit
 from loaderwatch.advise.facts import facts_of
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.measures.cpus import cpus_of
-from loaderwatch.detect.measures.machine import machine_of
+from loaderwatch.detect.measures.machine import cpus_of, machine_of
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
