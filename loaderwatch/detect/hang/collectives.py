@@ -6,8 +6,7 @@ import msgspec
 
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.hang.outside_loops import alone, is_excused
-from loaderwatch.detect.hang.rank_positions import names, patience, place_evidence, places_of
-from loaderwatch.detect.hang.seats import Seat, seats_of
+from loaderwatch.detect.hang.rank_positions import Seat, names, patience, place_evidence, places_of, seats_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import Stuck, stands_still
