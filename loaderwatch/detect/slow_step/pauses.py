@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.wire import StackDump
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import LoaderInfo, StackDump
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.stacks import compiling, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import Floats, known, median
-from loaderwatch.detect.slow_step.batch_sizes import batch_bytes
 from loaderwatch.detect.text import count, duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, seconds
 
@@ -60,14 +60,11 @@ class Pauses:
 
     def only(self, mask: NDArray[np.bool_]) -> Pauses:
         """Some of them."""
-        return Pauses(
-            self.rank,
-            self.pace,
-            self.rows[mask],
-            self.excess_s[mask],
-            self.usual_s,
-            self.collector_s[mask],
-            self.elapsed_s,
+        return replace(
+            self,
+            rows=self.rows[mask],
+            excess_s=self.excess_s[mask],
+            collector_s=self.collector_s[mask],
         )
 
 
@@ -233,7 +230,7 @@ def _shapes(pauses: Pauses, limits: Limits) -> Finding | None:
 
 def _novelty(pauses: Pauses) -> tuple[NDArray[np.bool_] | None, int, int]:
     """Per row of the pace: whether its batch had a size never seen before; how many repeated one; how many sizes."""
-    sizes = batch_bytes(pauses.rank, pauses.pace.loader)
+    sizes = _batch_bytes(pauses.rank, pauses.pace.loader)
     if not sizes:
         return None, 0, 0
     pace = pauses.pace
@@ -359,3 +356,40 @@ def _finding(
         gain_ceiling_ratio=share,
         stacks=list(stacks),
     )
+
+
+def _batch_bytes(rank: RankWindow, loader: LoaderInfo) -> dict[tuple[int, int], int]:
+    """Which size a batch of a step had: tensor bytes by (epoch, batch), for the epochs that began within the window.
+
+    Within an epoch the n-th batch that came from a worker is the n-th it fetched. That does not hold with
+    ``in_order=False``, and of an epoch whose beginning is no more in the window nobody can tell where to count from.
+    """
+    if loader.in_order is False:
+        return {}
+    steps, fetches, begins = rank.table("steps"), rank.table("fetches"), rank.table("epoch_begins")
+    mine = fetches["loader"] == loader.loader
+    if not mine.any():
+        return {}
+    began_ns, worker, size = (fetches[name][mine] for name in ("request_ns", "worker", "bytes"))
+    rows = steps["loader"] == loader.loader
+    epochs, batches = steps["epoch"][rows], steps["batch"][rows]
+    # With num_workers=0 nobody is awaited, and the fetches are of worker -1.
+    awaited = np.where(steps["awaited_worker"][rows] == UNKNOWN, -1, steps["awaited_worker"][rows])
+    starts = {
+        int(epoch): int(at)
+        for epoch, at, who in zip(begins["epoch"], begins["request_ns"], begins["loader"], strict=True)
+        if who == loader.loader
+    }
+    found: dict[tuple[int, int], int] = {}
+    for epoch in np.unique(epochs):
+        start, end = starts.get(int(epoch)), starts.get(int(epoch) + 1, 2**62)
+        inside = epochs == epoch
+        if start is None or int(batches[inside].min()) != 0 or start < int(began_ns[0]) - 60_000_000_000:
+            continue
+        for who in np.unique(awaited[inside]):
+            fetched = size[(worker == who) & (began_ns >= start) & (began_ns < end)]
+            delivered = np.sort(batches[inside & (awaited == who)])
+            for batch, value in zip(delivered.tolist(), fetched.tolist(), strict=False):
+                if value > 0:
+                    found[int(epoch), int(batch)] = int(value)
+    return found
