@@ -10,7 +10,7 @@ import numpy as np
 
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
-from loaderwatch.detect.input_bound.slow_samples import slow_samples, without
+from loaderwatch.detect.input_bound.spikes import slow_samples, without
 from loaderwatch.detect.input_bound.stalls import Stall, spiky_stall, steady_stall
 from loaderwatch.detect.input_bound.worker_causes import capacity_short, ready_wait_ratio, wait_cpu_ratio
 from loaderwatch.detect.limits import Limits

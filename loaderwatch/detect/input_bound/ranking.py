@@ -7,8 +7,12 @@ and last the crowd on the CPUs.
 
 from __future__ import annotations
 
-from loaderwatch.detect.input_bound.batch_causes import collate_cause, pin_cause, snapshot_cause
-from loaderwatch.detect.input_bound.collector_causes import collector_cause
+from loaderwatch.detect.input_bound.batch_causes import (
+    collate_cause,
+    collector_cause,
+    pin_cause,
+    snapshot_cause,
+)
 from loaderwatch.detect.input_bound.cpu_causes import cpu_cause, crowd_cause
 from loaderwatch.detect.input_bound.heavy_share import heavy_share_cause
 from loaderwatch.detect.input_bound.storage_causes import (

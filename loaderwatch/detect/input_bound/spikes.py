@@ -1,8 +1,14 @@
-"""Single long waits in a run that otherwise keeps up: one slow sample (S20), or jitter above the cushion (S21)."""
+"""Single long waits in a run that otherwise keeps up: one slow sample (S20), or jitter above the cushion (S21).
+
+Waits that one outstanding sample explains are told apart from the steady trouble of the other batches. A sample that takes
+twelve seconds says nothing about the number of workers, and workers that are too few say nothing about that sample: each is
+judged without the other.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +17,9 @@ from numpy.typing import NDArray
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect.finding import Evidence
-from loaderwatch.detect.input_bound.collector_causes import collector_spike_cause, collector_times
+from loaderwatch.detect.input_bound.batch_causes import collector_spike_cause, collector_times
 from loaderwatch.detect.input_bound.heavy_share import heavy_share_cause
+from loaderwatch.detect.input_bound.storage_causes import may_be_changing, step_change
 from loaderwatch.detect.input_bound.worker_causes import Cause
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gain import gain_ratio, prefetch_needed
@@ -26,6 +33,7 @@ FETCH_PART = 0.5  # share of a long wait in which a worker must have been fetchi
 STARVED_PART = 0.5  # of a fetch, ready to run and without a CPU
 SAMPLE_NS = 1_000_000_000
 JITTER_SPIKES = 3  # distinct slow fetches that make it jitter rather than a bad sample
+COLLECTED_PART = 0.5  # of a fetch, in the garbage collector: not the sample's doing
 
 
 @dataclass(frozen=True)
@@ -242,3 +250,31 @@ def _open_spike(
         pid=span.pid if span is not None else None,
         open=True,
     )
+
+
+def slow_samples(pace: Pace, limits: Limits) -> list[Spike]:
+    """The long waits for one or two samples that take far longer than a usual batch; none where many do."""
+    if not pace.workers:
+        return []
+    usual_s = median(pace.fetches.fetch_s)
+    found = [
+        spike
+        for spike in find_spikes(pace, limits)
+        if spike.sample_index is not None
+        and (spike.sample_s or 0.0) >= SPIKE_FACTOR * usual_s
+        and spike.collected_s < COLLECTED_PART * (spike.fetch_s or spike.wait_s)
+    ]
+    if not 0 < len({spike.sample_index for spike in found}) < JITTER_SPIKES:
+        return []
+    if step_change(pace.fetches) is not None or may_be_changing(pace.fetches):
+        return []  # all workers are slow at once: that is no sample's doing
+    return found
+
+
+def without(pace: Pace, spikes: Sequence[Spike]) -> Pace:
+    """The pace as it is but for these waits and the fetches that they were for."""
+    if not spikes:
+        return pace
+    began_ns = [spike.fetch_began_ns for spike in spikes if spike.fetch_began_ns is not None]
+    rest = pace.where(~np.isin(pace.request_ns, [spike.request_ns for spike in spikes]))
+    return rest.with_fetches(~np.isin(pace.fetches.began_ns, began_ns))
