@@ -13,14 +13,13 @@ import numpy as np
 
 from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.crash.evidence import (
-    DeathReason,
     could_not_start,
     interrupted,
-    sample_at_death,
     uncaught,
     workers_began,
 )
 from loaderwatch.detect.crash.killed import killed_worker, oom_kills
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
@@ -63,7 +62,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     return []
 
 
-def _reason(rank: RankWindow, host: HostWindow | None) -> DeathReason | None:
+def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
     text = rank.process.exit or ""
     if interrupted(rank.process):
         return None  # workers that end with it say nothing
@@ -95,14 +94,14 @@ def _delivered(rank: RankWindow) -> bool:
     return bool(rank.table("steps")["rank"].size) or (span is not None and span.batches > 0)
 
 
-def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> DeathReason | None:
+def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> Explanation | None:
     """S42: its workers could not be started. An error of a worker that works is the dataset's own, but for CUDA's."""
     method = loader.start_method or "the default start method"
     again = method in _AGAIN
     what = f"before the first batch, while {loader.name} started its workers ({method})"
     starting = could_not_start(rank) and not _CAUGHT.search(text)
     if starting and _PICKLE.search(text):
-        return DeathReason(
+        return Explanation(
             "S42",
             0.9,
             f"{what}: something in the loader cannot be pickled",
@@ -112,7 +111,7 @@ def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> DeathReason | 
             ' multiprocessing_context="fork" if no threads and no CUDA run yet.',
         )
     if _CUDA.search(text) and (starting or _CAUGHT.search(text)):
-        return DeathReason(
+        return Explanation(
             "S42",
             0.9,
             f"before the first batch, in the workers of {loader.name} ({method}): CUDA was used before the fork",
@@ -120,7 +119,7 @@ def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> DeathReason | 
             'Return CPU tensors from the dataset and move them in the training loop, or use multiprocessing_context="spawn".',
         )
     if starting and _DAEMON.search(text):
-        return DeathReason(
+        return Explanation(
             "S42",
             0.9,
             f"{what}: this process may not have children",
@@ -128,7 +127,7 @@ def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> DeathReason | 
             "Use num_workers=0 inside pools, or start this process with daemon=False.",
         )
     if (starting and _GUARD.search(text)) or (_GONE.search(text) and again):
-        return DeathReason(
+        return Explanation(
             "S42",
             0.85,
             f"{what}: the workers died while they imported the script",
@@ -139,7 +138,7 @@ def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> DeathReason | 
     error = uncaught(rank.process)
     if not starting or error is None:
         return None
-    return DeathReason(
+    return Explanation(
         "S42",
         0.5,
         what,
@@ -148,7 +147,7 @@ def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> DeathReason | 
     )
 
 
-def _shared_memory(rank: RankWindow, host: HostWindow | None, loaders: Sequence[LoaderInfo]) -> DeathReason:
+def _shared_memory(rank: RankWindow, host: HostWindow | None, loaders: Sequence[LoaderInfo]) -> Explanation:
     total = _latest(host, "shm_total_bytes")
     holds = f" It holds {size(total)}." if total > 0 else ""
     ahead = max((loader.num_workers or 0) * (loader.prefetch_factor or 2) for loader in loaders)
@@ -160,7 +159,7 @@ def _shared_memory(rank: RankWindow, host: HostWindow | None, loaders: Sequence[
     need = (
         f" Up to {ahead + 1} batches of {size(float(sizes.max()))} lie there at a time." if sizes.size else ""
     )
-    return DeathReason(
+    return Explanation(
         "S39",
         0.9,
         "because /dev/shm is full",
@@ -170,13 +169,13 @@ def _shared_memory(rank: RankWindow, host: HostWindow | None, loaders: Sequence[
     )
 
 
-def _descriptors(rank: RankWindow) -> DeathReason:
+def _descriptors(rank: RankWindow) -> Explanation:
     rows = rank.table("processes")
     main = rows["worker"] == -1
     fds, limit = known(rows["fds"][main]), known(rows["fd_limit"][main])
     numbers = f" It last had {fds[-1]:.0f} open" if fds.size else ""
     numbers += f", and may have {limit[-1]:.0f}." if fds.size and limit.size else "." if numbers else ""
-    return DeathReason(
+    return Explanation(
         "S40",
         0.9,
         "because it ran out of file descriptors",
@@ -191,11 +190,9 @@ def _latest(host: HostWindow | None, column: str) -> float:
     return float(values[-1]) if values.size else -1.0
 
 
-def _finding(window: RunWindow, rank: RankWindow, reason: DeathReason) -> Finding:
+def _finding(window: RunWindow, rank: RankWindow, reason: Explanation) -> Finding:
     who = f"Rank {rank.rank}" if len(window.ranks) > 1 else "Training"
     kills = oom_kills(window.hosts.get(rank.host))
-    worker = reason.worker
-    index = sample_at_death(worker)
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
         code=CODE,
@@ -203,22 +200,21 @@ def _finding(window: RunWindow, rank: RankWindow, reason: DeathReason) -> Findin
         severity="critical",
         confidence=reason.confidence,
         began_ns=rank.made_ns,
-        title=f"{who} died {reason.what}.",
+        title=f"{who} died {reason.because}.",
         cause=reason.cause,
         advice=reason.advice,
         evidence=[
             Evidence(label="last words", value=(rank.process.exit or "none")[:300], unit="text"),
             *([Evidence(label="out-of-memory kills", value=kills, unit="count")] if kills else []),
             *(
-                [Evidence(label="sample it was reading", value=index, unit="index")]
-                if index is not None
-                else []
+                Evidence(label="sample it was reading", value=index, unit="index")
+                for index in reason.sample_indices
             ),
         ],
         rank=rank.rank,
         host=rank.host,
-        worker=worker.worker if worker is not None else None,
+        worker=reason.worker,
         pid=reason.pid or rank.process.pid,
-        sample_indices=[index] if index is not None else [],
+        sample_indices=reason.sample_indices,
         stacks=[],
     )

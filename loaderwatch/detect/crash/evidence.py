@@ -19,19 +19,6 @@ _WORKED: Final = (WORKER_IDLE, "fetch", "collate")
 
 
 @dataclass(frozen=True)
-class DeathReason:
-    """Which scenario, and how it is told."""
-
-    scenario: str
-    confidence: float
-    what: str  # completes "Training died ..."
-    cause: str
-    advice: str
-    worker: SpanInfo | None = None  # the one that died, as it was last seen
-    pid: int | None = None  # of the process that died first; None: the training process
-
-
-@dataclass(frozen=True)
 class LeftEpoch:
     """The epoch that the process was in when an error threw it out: by then its iterator has been closed."""
 

@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.detect.crash.evidence import DeathReason, loader_of, sample_at_death, worker_of
+from loaderwatch.detect.crash.evidence import loader_of, sample_at_death, worker_of
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.text import count, sample_name, size
 from loaderwatch.detect.window import HostWindow, RankWindow
@@ -24,7 +25,7 @@ _WHO_SENT_IT: Final = (
 
 def killed_worker(
     rank: RankWindow, host: HostWindow | None, pid: int | None, by: str, who: str = "a worker"
-) -> DeathReason:
+) -> Explanation:
     """Why it died. ``by``: the signal's name as PyTorch gives it, "" when it is not known; ``who``: when ``pid`` is not."""
     signal = by.strip().rstrip(".")
     worker = worker_of(rank, pid) if pid is not None else None
@@ -51,7 +52,16 @@ def killed_worker(
         )
     else:
         confidence, what, cause, advice = _killed(host, who, was_reading)
-    return DeathReason("S37", confidence, what, cause, advice, worker, pid)
+    return Explanation(
+        "S37",
+        confidence,
+        what,
+        cause,
+        advice,
+        worker=worker.worker if worker is not None else None,
+        pid=pid,
+        sample_indices=[index] if index is not None else [],
+    )
 
 
 def _vanished(host: HostWindow | None, who: str, was_reading: str) -> tuple[float, str, str, str]:

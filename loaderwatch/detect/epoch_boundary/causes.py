@@ -8,24 +8,13 @@ from dataclasses import dataclass
 
 from loaderwatch.core.records import EndedBy, IterKind
 from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.boundaries import Boundary
 from loaderwatch.detect.text import count, duration
 
 JOIN_TIMEOUT_S = 5.0  # DataLoader joins each worker this long, one after the other (pytorch#39570)
 FEW_BATCHES = 2
 MANY_REBUILDS = 5
-
-
-@dataclass(frozen=True)
-class EpochCause:
-    """One explanation. ``because`` completes "... loses 34 % of its time at epoch boundaries: "."""
-
-    scenario: str
-    confidence: float
-    because: str
-    cause: str
-    advice: str
-    saved_s: float  # per epoch, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +62,14 @@ def dropped_early(loader: LoaderInfo, boundary: Boundary) -> bool:
     )
 
 
-def explain_rebuilt(loader: LoaderInfo, paid: Sequence[Boundary]) -> EpochCause:
+def explain_rebuilt(loader: LoaderInfo, paid: Sequence[Boundary]) -> Explanation:
     """S32."""
     parts = parts_of(paid)
     ahead = (loader.num_workers or 0) * (loader.prefetch_factor or 2)
     spacing_s = (paid[-1].request_ns - paid[0].request_ns) / 1e9 / max(1, len(paid) - 1)
     gap_s = sum(b.gap_s for b in paid) / len(paid)
     wasted = f", and each time {ahead} batches are read ahead and thrown away" if loader.num_workers else ""
-    return EpochCause(
+    return Explanation(
         scenario="S32",
         confidence=0.9,
         because=f"a new iterator is made for nearly every batch, {duration(parts.total_s)} each",
@@ -93,7 +82,7 @@ def explain_rebuilt(loader: LoaderInfo, paid: Sequence[Boundary]) -> EpochCause:
     )
 
 
-def explain(loader: LoaderInfo, paid: Sequence[Boundary], usual_fetch_s: float) -> EpochCause:
+def explain(loader: LoaderInfo, paid: Sequence[Boundary], usual_fetch_s: float) -> Explanation:
     """The part that costs most, as a scenario."""
     parts = parts_of(paid)
     newest = paid[-1]
@@ -128,9 +117,9 @@ def _filling(paid: Sequence[Boundary], parts: Parts, usual_fetch_s: float) -> bo
     return mean_s >= 0.6 * parts.first_s and not mean_s < 3 * usual_fetch_s
 
 
-def _sampler(loader: LoaderInfo, parts: Parts) -> EpochCause:
+def _sampler(loader: LoaderInfo, parts: Parts) -> Explanation:
     size = f" of {loader.dataset_length:,} samples" if loader.dataset_length else ""
-    return EpochCause(
+    return Explanation(
         scenario="S15",
         confidence=0.9,
         because=f"the sampler needs {duration(parts.sampler_s)} to draw the order{size}",
@@ -142,7 +131,7 @@ def _sampler(loader: LoaderInfo, parts: Parts) -> EpochCause:
     )
 
 
-def _teardown(loader: LoaderInfo, parts: Parts, newest: Boundary) -> EpochCause:
+def _teardown(loader: LoaderInfo, parts: Parts, newest: Boundary) -> Explanation:
     workers = newest.workers or loader.num_workers or 0
     joins = round(parts.teardown_s / JOIN_TIMEOUT_S)
     fingerprint = (
@@ -150,7 +139,7 @@ def _teardown(loader: LoaderInfo, parts: Parts, newest: Boundary) -> EpochCause:
         if joins >= 1 and abs(parts.teardown_s - joins * JOIN_TIMEOUT_S) < 0.3
         else ""
     )
-    return EpochCause(
+    return Explanation(
         scenario="S31",
         confidence=0.9 if fingerprint else 0.75,
         because=f"ending the epoch takes {duration(parts.teardown_s)}, because {count(workers, 'worker')} are still busy"
@@ -164,11 +153,11 @@ def _teardown(loader: LoaderInfo, parts: Parts, newest: Boundary) -> EpochCause:
     )
 
 
-def _reset_drain(loader: LoaderInfo, parts: Parts, paid: Sequence[Boundary]) -> EpochCause:
+def _reset_drain(loader: LoaderInfo, parts: Parts, paid: Sequence[Boundary]) -> Explanation:
     drained = max(b.drained for b in paid)
     batches = f"{count(drained, 'batch')} " if drained else "the batches "
     factor = loader.prefetch_factor or 2
-    return EpochCause(
+    return Explanation(
         scenario="S30",
         confidence=0.9 if drained else 0.75,
         because=f"iter({loader.name}) takes {duration(parts.start_s)} to throw away batches that were read ahead",
@@ -180,7 +169,7 @@ def _reset_drain(loader: LoaderInfo, parts: Parts, paid: Sequence[Boundary]) -> 
     )
 
 
-def _slow_first_batch(loader: LoaderInfo, parts: Parts, started: bool) -> EpochCause:
+def _slow_first_batch(loader: LoaderInfo, parts: Parts, started: bool) -> Explanation:
     iterable = bool(loader.iterable_dataset)
     cause = (
         f"The workers are up, but need {duration(parts.first_s)} until the first batch of every epoch: an iterable dataset opens"
@@ -196,7 +185,7 @@ def _slow_first_batch(loader: LoaderInfo, parts: Parts, started: bool) -> EpochC
         if iterable
         else "Make epochs longer (repeat the dataset in the sampler), or make the first samples of an epoch cheap to read."
     )
-    return EpochCause(
+    return Explanation(
         scenario="S33",
         confidence=0.85 if iterable else 0.6,
         because=f"the first batch takes {duration(parts.first_s)} each time",
@@ -208,7 +197,7 @@ def _slow_first_batch(loader: LoaderInfo, parts: Parts, started: bool) -> EpochC
 
 def _workers_started(
     loader: LoaderInfo, parts: Parts, paid: Sequence[Boundary], usual_fetch_s: float
-) -> EpochCause:
+) -> Explanation:
     workers = paid[-1].workers or loader.num_workers or 0
     method = loader.start_method
     how = f" by {method}" if method else ""
@@ -233,7 +222,7 @@ def _workers_started(
         if anew
         else f"{count(workers, 'worker')} {'is' if workers == 1 else 'are'} started anew{how} for every epoch"
     )
-    return EpochCause(
+    return Explanation(
         scenario="S28",
         confidence=0.9,
         because=f"{started}, {duration(parts.start_s + parts.first_s)} until the first batch",

@@ -13,13 +13,13 @@ import numpy as np
 
 from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.epoch_boundary.causes import (
-    EpochCause,
     dropped_early,
     explain,
     explain_rebuilt,
     parts_of,
     rebuilt,
 )
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.boundaries import NEWEST, Boundary, boundaries
@@ -42,7 +42,7 @@ class Toll:
     rank: RankWindow
     loader: LoaderInfo
     paid: list[Boundary]  # the boundaries that count
-    cause: EpochCause
+    cause: Explanation
     share: float  # of the time between the first of them and now
     cost_s: float  # per epoch
     epoch_s: float  # from the first batch of one to the first batch of the next
@@ -118,7 +118,7 @@ def _judge(
     rank: RankWindow,
     loader: LoaderInfo,
     paid: list[Boundary],
-    cause: EpochCause,
+    cause: Explanation,
     found: list[Boundary],
     limits: Limits,
     floor_s: float,

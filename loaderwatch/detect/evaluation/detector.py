@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.input_bound.ranking import refined_cause
-from loaderwatch.detect.input_bound.worker_causes import Cause
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import cpus_of, machine_of
 from loaderwatch.detect.measures.pace import pace_of
@@ -155,7 +155,7 @@ def _finding(window: RunWindow, passes: Passes, limits: Limits) -> Finding | Non
     )
 
 
-def _cause(window: RunWindow, passes: Passes) -> Cause | None:
+def _cause(window: RunWindow, passes: Passes) -> Explanation | None:
     """Why it waits: the start of its workers in each pass, or what keeps a training loader waiting as well."""
     rank, loader = passes.rank, passes.loader
     if loader.num_workers and passes.start_ratio >= START_PART:
@@ -168,11 +168,11 @@ def _cause(window: RunWindow, passes: Passes) -> Cause | None:
     return refined_cause(pace, cpus_of(window, rank), machine_of(window, rank, loader.loader), None)
 
 
-def _restarts(passes: Passes) -> Cause:
+def _restarts(passes: Passes) -> Explanation:
     loader = passes.loader
     each_s = passes.lost_s * passes.start_ratio / passes.passes
     workers = count(loader.num_workers or 0, "worker")
-    return Cause(
+    return Explanation(
         scenario=SCENARIO,
         confidence=0.85,
         because=f"each pass starts {workers} anew and waits {duration(each_s)} for the first batch",

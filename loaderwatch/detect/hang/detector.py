@@ -13,11 +13,12 @@ import numpy as np
 
 from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect.crash.killed import oom_kills
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.hang import collectives, outside_loops
 from loaderwatch.detect.hang.flight_recorder import recorded
 from loaderwatch.detect.hang.rank_positions import patience, place_evidence, places
-from loaderwatch.detect.hang.reasons import Reason, reason_of
+from loaderwatch.detect.hang.reasons import reason_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.progress import LOADER_PHASES, WORKER_IDLE, Stuck, stack_of, stuck
 from loaderwatch.detect.measures.stacks import in_debugger, main_frames, user_frame
@@ -75,7 +76,7 @@ def _loader_finding(
         confidence=reason.confidence,
         began_ns=span.since_ns,
         title=_title(item, worker, index, reason, window),
-        cause=_cause(item, worker, reason, where, others, len(in_loader))
+        cause=_cause(item, worker, where, others, len(in_loader))
         + _out_of_memory(kills)
         + (f" {left.sentence}" if left else ""),
         advice=reason.advice,
@@ -148,21 +149,23 @@ def _is_out(worker: SpanInfo) -> bool:
     return not worker.alive or worker.os_state in ("T", "t")
 
 
-def _title(item: Stuck, worker: SpanInfo | None, index: int | None, reason: Reason, window: RunWindow) -> str:
+def _title(
+    item: Stuck, worker: SpanInfo | None, index: int | None, reason: Explanation, window: RunWindow
+) -> str:
     who = f"Rank {item.rank.rank} hangs" if len(window.ranks) > 1 else "Training hangs"
     at = f" in {sample_name(index, _is_stream(item))}" if index is not None else ""
     if worker is None and index is not None:
         name = f"the training process (pid {item.rank.process.pid})"
-        return f"{who}: {name} has been stuck for {duration(item.age_s)}{at}, {reason.doing}."
+        return f"{who}: {name} has been stuck for {duration(item.age_s)}{at}, {reason.because}."
     if worker is None:
         what = _MISSING.get(item.span.phase, "no batch has come")
-        return f"{who}: {what} for {duration(item.age_s)}, {reason.doing}."
+        return f"{who}: {what} for {duration(item.age_s)}, {reason.because}."
     since_ns = worker.sample_since_ns or worker.since_ns
     age_s = item.age_s if not worker.alive else (item.rank.made_ns - since_ns) / 1e9
     name = f"worker {worker.worker} (pid {worker.pid})"
     if not worker.alive:
-        return f"{who}: no batch has come for {duration(age_s)}, {reason.doing}: {name}."
-    return f"{who}: {name} has been stuck for {duration(age_s)}{at}, {reason.doing}."
+        return f"{who}: no batch has come for {duration(age_s)}, {reason.because}: {name}."
+    return f"{who}: {name} has been stuck for {duration(age_s)}{at}, {reason.because}."
 
 
 def _is_stream(item: Stuck) -> bool:
@@ -174,7 +177,6 @@ def _is_stream(item: Stuck) -> bool:
 def _cause(
     item: Stuck,
     worker: SpanInfo | None,
-    reason: Reason,
     where: object | None,
     others: list[int],
     loaders: int,

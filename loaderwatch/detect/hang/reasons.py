@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loaderwatch.core.wire import SpanInfo
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.stacks import Frame, waits_on_queue
 from loaderwatch.detect.window import RankWindow
 
 
-@dataclass(frozen=True)
-class Reason:
-    """Which scenario, and how it is told."""
-
-    scenario: str
-    confidence: float
-    doing: str  # completes "... has been stuck for 47 s in dataset[18432], "
-    advice: str
-
-
-def reason_of(rank: RankWindow, span: SpanInfo, worker: SpanInfo | None, frames: Sequence[Frame]) -> Reason:
+def reason_of(
+    rank: RankWindow, span: SpanInfo, worker: SpanInfo | None, frames: Sequence[Frame]
+) -> Explanation:
     """Why ``worker`` (None: nobody is known) does not deliver; ``frames`` are its stack, or the training process's."""
     if worker is None:
         idle = [w for w in rank.workers if w.phase == WORKER_IDLE]
@@ -31,78 +23,78 @@ def reason_of(rank: RankWindow, span: SpanInfo, worker: SpanInfo | None, frames:
             return _producer_gone()
         return _by_state(span, "the training process")
     if not worker.alive:
-        return Reason(
+        return Explanation(
             "S37",
             0.95,
             "and the worker process is dead",
-            "Look for an out-of-memory kill (dmesg, memory.events) or a crash of native code in that worker. Lower num_workers or"
+            advice="Look for an out-of-memory kill (dmesg, memory.events) or a crash of native code in that worker. Lower num_workers or"
             " prefetch_factor if memory is the reason, and do not swallow exceptions around next().",
         )
     return _by_state(worker, f"worker {worker.worker}")
 
 
-def _relay_dead(idle: int) -> Reason:
-    return Reason(
+def _relay_dead(idle: int) -> Explanation:
+    return Explanation(
         "S41",
         0.75,
         f"although {'its only worker is' if idle == 1 else f'all {idle} workers are'} idle",
-        "The workers have handed over their batches, but the message was lost on the way: look at the stack of the training"
+        advice="The workers have handed over their batches, but the message was lost on the way: look at the stack of the training"
         " process for a dead pin-memory or prefetch thread, and at the job's log for an exception in a thread.",
     )
 
 
-def _producer_gone() -> Reason:
-    return Reason(
+def _producer_gone() -> Explanation:
+    return Explanation(
         "S41",
         0.8,
         "and the loop waits on a queue that nobody fills",
-        "The thread that fills the queue has ended or is stuck: look for its exception in the job's log. Hand its errors on through"
+        advice="The thread that fills the queue has ended or is stuck: look for its exception in the job's log. Hand its errors on through"
         " the queue, and use get(timeout=…) with a check that the thread is alive.",
     )
 
 
-def _by_state(process: SpanInfo, who: str) -> Reason:
+def _by_state(process: SpanInfo, who: str) -> Explanation:
     state, wchan = process.os_state, process.wchan or ""
     if state == "R":
-        return Reason(
+        return Explanation(
             "S22",
             0.85,
             "computing without an end",
-            "Look at that sample and at the line named here: a retry loop, an augmentation that cannot succeed, or a corrupt file in a"
+            advice="Look at that sample and at the line named here: a retry loop, an augmentation that cannot succeed, or a corrupt file in a"
             " decoder. Bound every retry and skip the sample with a log line.",
         )
     if state == "D":
-        return Reason(
+        return Explanation(
             "S36",
             0.85,
             f"waiting for storage that does not answer{_in(wchan)}",
-            "This is the storage, not your code: check the mount that holds the sample (NFS, Lustre, FUSE) and the kernel log of"
+            advice="This is the storage, not your code: check the mount that holds the sample (NFS, Lustre, FUSE) and the kernel log of"
             " the host.",
         )
     if state in ("T", "t"):
-        return Reason(
+        return Explanation(
             "S36",
             0.9,
             "stopped by a signal",
-            f"Somebody stopped {who}: resume it with kill -CONT {process.pid}, or find out what froze it.",
+            advice=f"Somebody stopped {who}: resume it with kill -CONT {process.pid}, or find out what froze it.",
         )
     if "futex" in wchan:
-        return Reason(
+        return Explanation(
             "S35",
             0.85,
             f"waiting for a lock that nobody releases{_in(wchan)}",
-            "See who holds the lock in the stacks of the training process."
+            advice="See who holds the lock in the stacks of the training process."
             if process.worker < 0
             else "A lock was probably held by a thread when the worker was forked: create the loader before starting threads, use"
             ' multiprocessing_context="forkserver", open files and clients inside the worker, and limit library threads'
             " (cv2.setNumThreads(0), OMP_NUM_THREADS=1).",
         )
     if "wait_for_partner" in wchan:  # fs/pipe.c of Linux: open() of a FIFO
-        return Reason(
+        return Explanation(
             "S36",
             0.9,
             f"opening a named pipe whose other end nobody opens{_in(wchan)}",
-            "Put a file in its place, or start what should write to it: the stack shows the line that opens it, and `ls -l` a"
+            advice="Put a file in its place, or start what should write to it: the stack shows the line that opens it, and `ls -l` a"
             " pipe as p. A dataset that lists a folder can leave out what is no regular file.",
         )
     what = (
@@ -110,11 +102,11 @@ def _by_state(process: SpanInfo, who: str) -> Reason:
         if any(mark in wchan for mark in ("sk_", "tcp", "inet", "pipe", "unix"))
         else "something"
     )
-    return Reason(
+    return Explanation(
         "S36",
         0.75 if what != "something" else 0.6,
         f"waiting for {what} that never answers{_in(wchan)}",
-        "Give every connection and read a timeout with bounded retries. DataLoader(timeout=…) turns such a wait into an error;"
+        advice="Give every connection and read a timeout with bounded retries. DataLoader(timeout=…) turns such a wait into an error;"
         " choose it longer than the slowest first batch.",
     )
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence
-from loaderwatch.detect.input_bound.worker_causes import Cause
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.machine import Machine
 from loaderwatch.detect.measures.pace import Pace
@@ -35,7 +35,7 @@ COLLECTOR_ADVICE = (
 )
 
 
-def collate_cause(pace: Pace) -> Cause | None:
+def collate_cause(pace: Pace) -> Explanation | None:
     """S12: most of a fetch is joining the samples, not reading them."""
     mask = pace.fetches.ended_ns >= pace.request_ns[0]
     fetch_s, collate_s = mean(pace.fetches.fetch_s[mask]), mean(pace.fetches.collate_s[mask])
@@ -46,7 +46,7 @@ def collate_cause(pace: Pace) -> Cause | None:
     samples = mean(np.where(pace.fetches.samples > 0, pace.fetches.samples, np.nan).astype(np.float64))
     many = f" {rate(samples)} samples" if math.isfinite(samples) else " the samples"
     after_s = max(pace.mean_step_s, (fetch_s - collate_s) / workers)
-    return Cause(
+    return Explanation(
         scenario="S12",
         confidence=0.9,
         because=f"collate_fn takes {duration(collate_s)} of the {duration(fetch_s)} that a worker needs for a batch",
@@ -65,7 +65,7 @@ def collate_cause(pace: Pace) -> Cause | None:
     )
 
 
-def snapshot_cause(pace: Pace, delivery: Cause) -> Cause | None:
+def snapshot_cause(pace: Pace, delivery: Explanation) -> Explanation | None:
     """S19: a StatefulDataLoader sends the dataset's state along with the batches (torchdata#1317)."""
     if STATEFUL not in pace.loader.class_name:
         return None
@@ -90,7 +90,7 @@ def snapshot_cause(pace: Pace, delivery: Cause) -> Cause | None:
     )
 
 
-def pin_cause(pace: Pace, machine: Machine) -> Cause | None:
+def pin_cause(pace: Pace, machine: Machine) -> Explanation | None:
     """S16: workers are ahead, the training thread has nothing to do, and the thread between them is the one that works.
 
     Where other threads compute more than it does, they hold the interpreter's lock and keep this one from it, too. There is
@@ -101,7 +101,7 @@ def pin_cause(pace: Pace, machine: Machine) -> Cause | None:
     wait_s = mean(pace.wait_s)
     ready = mean(np.where(pace.ready >= 0, pace.ready, np.nan).astype(np.float64))
     after_s = pace.mean_step_s
-    return Cause(
+    return Explanation(
         scenario="S16",
         confidence=0.9,
         because=f"{rate(ready)} batches lie ready, but the thread that pins their memory passes one on only every"
@@ -143,7 +143,7 @@ def collector_times(pace: Pace) -> Floats:
     return result
 
 
-def collector_cause(pace: Pace) -> Cause | None:
+def collector_cause(pace: Pace) -> Explanation | None:
     """Most of what the workers do is collecting garbage."""
     lately = pace.fetches.ended_ns >= pace.request_ns[0]
     collected_s, fetched_s = total(collector_times(pace)[lately]), total(pace.fetches.fetch_s[lately])
@@ -153,7 +153,7 @@ def collector_cause(pace: Pace) -> Cause | None:
     fetch_s = mean(pace.fetches.fetch_s[lately])
     each_s = fetch_s * share
     after_s = max(pace.mean_step_s, (fetch_s - each_s) / pace.workers)
-    return Cause(
+    return Explanation(
         scenario="S25",
         confidence=0.95,
         because=f"Python's garbage collector takes {duration(each_s)} of the {duration(fetch_s)} that a worker needs for a batch",
@@ -170,12 +170,12 @@ def collector_cause(pace: Pace) -> Cause | None:
 
 def collector_spike_cause(
     worker: int | None, fetch_s: float, collected_s: float, gain: float | None
-) -> Cause | None:
+) -> Explanation | None:
     """The long fetch that the loop waited for was the collector's."""
     if not collected_s >= COLLECTOR_PART * fetch_s:
         return None
     who = f"worker {worker}" if worker is not None else "a worker"
-    return Cause(
+    return Explanation(
         scenario="S25",
         confidence=0.9,
         because=f"Python's garbage collector stopped {who} for {duration(collected_s)} in the middle of a batch",

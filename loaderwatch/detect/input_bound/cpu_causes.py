@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence
-from loaderwatch.detect.input_bound.worker_causes import Cause
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.machine import Cpus, Machine, helper_cpu_ratio
 from loaderwatch.detect.measures.pace import Pace
@@ -34,12 +34,12 @@ LONE_CROWD = 2.0  # the same for a single loader: up to here what a sample costs
 COLLAPSED_RATIO = 0.25  # of the machine's CPUs: a mask that small and full is worth a question
 
 
-def cpu_cause(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
+def cpu_cause(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
     """Why the workers (or, with none, the training thread) get too little CPU; None when that is not it."""
     return _quota(pace, machine) or _affinity(pace, cpus, machine) or _threads(pace, cpus, machine)
 
 
-def crowd_cause(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
+def crowd_cause(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
     """S03: more workers want a CPU than there are."""
     if not (
         pace.workers
@@ -74,7 +74,7 @@ def crowd_cause(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
         if target < pace.workers
         else "Count all loaders with persistent workers, validation included, and keep fewer of them alive."
     )
-    return Cause(
+    return Explanation(
         scenario="S03",
         confidence=0.9 if math.isfinite(machine.worker_delay_ratio) else 0.75,
         because=f"{total_of} share {cpu_count(machine.usable, 'usable CPU')}, so each fetch takes {duration(fetch_s)} instead of"
@@ -97,7 +97,7 @@ def crowd_cause(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
     )
 
 
-def _quota(pace: Pace, machine: Machine) -> Cause | None:
+def _quota(pace: Pace, machine: Machine) -> Explanation | None:
     """S04: the control group's quota stops every thread for the rest of each period (Linux, sched-bwc.rst)."""
     if not (math.isfinite(machine.quota) and machine.throttled_ratio >= THROTTLED_RATIO):
         return None
@@ -117,7 +117,7 @@ def _quota(pace: Pace, machine: Machine) -> Cause | None:
         if workers > fits
         else ""
     )
-    return Cause(
+    return Explanation(
         scenario="S04",
         confidence=0.95,
         because=f"the container's quota of {cpu_count(machine.quota)} stops it in {percent(machine.throttled_ratio)} of all periods",
@@ -142,7 +142,7 @@ def _quota(pace: Pace, machine: Machine) -> Cause | None:
     )
 
 
-def _affinity(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
+def _affinity(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
     """S05: the workers may run on few CPUs only, and sit on each other there (pytorch#101850)."""
     workers, mask = pace.workers or 0, machine.worker_affinity
     full = workers * machine.worker_cpu_ratio <= 1.2 * mask and _crowded(cpus, machine)
@@ -176,7 +176,7 @@ def _affinity(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
     cpu_s = _fetch_cpu_s(pace)
     after_s = _after(pace, cpu_s / max(1.0, min(workers, may)))
     on = cpu_count(mask)
-    return Cause(
+    return Explanation(
         scenario="S05",
         confidence=confidence,
         because=f"its {workers} workers may run on {on} only, while {whose}",
@@ -195,7 +195,7 @@ def _affinity(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
     )
 
 
-def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
+def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
     """S06: PyTorch limits only its own threads in a worker; those of NumPy, OpenCV and others fight (pytorch#22260)."""
     workers = pace.workers or 0
     helpers = machine.worker_threads - LONE_THREADS
@@ -211,7 +211,7 @@ def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Cause | None:
     ):
         return None
     fighting = round(machine.workers_here * (helpers + 1))
-    return Cause(
+    return Explanation(
         scenario="S06",
         confidence=0.9,
         because=f"each worker computes with {round(helpers + 1)} threads, {fighting} in all on {cpu_count(machine.usable)}",

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence
-from loaderwatch.detect.input_bound.worker_causes import Cause
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import median
@@ -20,7 +20,7 @@ HEAVIER: Final = 3.0  # times the lightest worker's usual batch
 LEAST_BATCHES: Final = 4  # of each worker, before its usual batch is known
 
 
-def heavy_share_cause(pace: Pace) -> Cause | None:
+def heavy_share_cause(pace: Pace) -> Explanation | None:
     """What is said when a few workers cannot keep up alone, always, and all others could; None when it is not so."""
     workers = pace.workers or 0
     if not pace.loader.iterable_dataset or workers < 2:
@@ -41,7 +41,7 @@ def heavy_share_cause(pace: Pace) -> Cause | None:
     even_s = iteration_with(sum(usual.values()) / workers, workers, pace.mean_step_s)
     one = len(heavy) == 1
     who = f"worker {heavy[0]}" if one else f"workers {listing([str(worker) for worker in heavy], limit=8)}"
-    return Cause(
+    return Explanation(
         scenario="S23",
         confidence=0.85,
         because=f"{who} {'needs' if one else 'need'} {duration(heavy_s)} for a batch of {'its' if one else 'their'} share,"

@@ -7,6 +7,7 @@ and last the crowd on the CPUs.
 
 from __future__ import annotations
 
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.batch_causes import (
     collate_cause,
     collector_cause,
@@ -22,12 +23,12 @@ from loaderwatch.detect.input_bound.storage_causes import (
     latency_evidence,
     thrash_cause,
 )
-from loaderwatch.detect.input_bound.worker_causes import Cause, steady_cause
+from loaderwatch.detect.input_bound.worker_causes import steady_cause
 from loaderwatch.detect.measures.machine import Cpus, Machine
 from loaderwatch.detect.measures.pace import Pace
 
 
-def refined_cause(now: Pace, cpus: Cpus, machine: Machine, change: StepChange | None) -> Cause:
+def refined_cause(now: Pace, cpus: Cpus, machine: Machine, change: StepChange | None) -> Explanation:
     """The likeliest cause of a wait that recurs at every step or every few steps."""
     general = steady_cause(now, cpus)
     if general.scenario == "S13":

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import SpanInfo
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.input_bound.batch_causes import collector_spike_cause, collector_times
 from loaderwatch.detect.input_bound.heavy_share import heavy_share_cause
 from loaderwatch.detect.input_bound.storage_causes import may_be_changing, step_change
-from loaderwatch.detect.input_bound.worker_causes import Cause
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gain import gain_ratio, prefetch_needed
 from loaderwatch.detect.measures.pace import Pace
@@ -71,7 +71,7 @@ def find_spikes(pace: Pace, limits: Limits) -> list[Spike]:
     return [spike for spike in spikes if spike is not None and not _starved(pace, spike, limits)]
 
 
-def spike_cause(pace: Pace, spikes: list[Spike]) -> Cause:
+def spike_cause(pace: Pace, spikes: list[Spike]) -> Explanation:
     """What the long waits of a loader that otherwise keeps up come from."""
     workers = pace.workers or 1
     step_s = pace.mean_step_s
@@ -96,7 +96,7 @@ def spike_cause(pace: Pace, spikes: list[Spike]) -> Cause:
 
 def _slow_sample(
     pace: Pace, spikes: list[Spike], tail_s: float, indices: list[int], gain: float | None
-) -> Cause:
+) -> Explanation:
     worst = max(spikes, key=lambda spike: spike.wait_s)
     ready = sum(spike.ready for spike in spikes)
     who = f"worker {worst.worker}" if worst.worker is not None else "a worker"
@@ -110,7 +110,7 @@ def _slow_sample(
         what = f"one batch took {duration(took_s)} in {who}"
         look = "Look at the samples of the batches named here: shorten, cache or skip the long ones."
     behind = " while finished batches waited behind it" if ready else ""
-    return Cause(
+    return Explanation(
         scenario="S20",
         confidence=0.7 if worst.sample_index is None or not ready else 0.9 if len(indices) == 1 else 0.8,
         because=f"{what}{behind}",
@@ -128,7 +128,7 @@ def _slow_sample(
 
 def _jitter(
     pace: Pace, spikes: list[Spike], tail_s: float, prefetch: int, gain: float | None, indices: list[int]
-) -> Cause:
+) -> Explanation:
     workers, now = pace.workers or 1, pace.loader.prefetch_factor or 2
     cushion_s = now * workers * pace.mean_step_s
     size = median(pace.fetches.bytes)
@@ -142,7 +142,7 @@ def _jitter(
         if prefetch > now
         else f"Find out why some fetches take {duration(tail_s)}; in_order=False (torch 2.6 or newer) lets others pass them."
     )
-    return Cause(
+    return Explanation(
         scenario="S21",
         confidence=0.85,
         because=f"{count(len(spikes), 'slow fetch', 'slow fetches')} of up to {duration(tail_s)} outlasted the"

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.ranking import refined_cause
 from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, spike_cause, spike_mask
 from loaderwatch.detect.input_bound.storage_causes import may_be_changing, step_change
 from loaderwatch.detect.input_bound.worker_causes import (
-    Cause,
     capacity_short,
     hands_over,
     warming_cause,
@@ -47,7 +47,7 @@ class Stall:
     """What one loader costs one rank."""
 
     pace: Pace  # the rows it was judged on
-    cause: Cause
+    cause: Explanation
     cpus: Cpus
     share: float
     began_ns: int

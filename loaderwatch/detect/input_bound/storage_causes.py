@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.input_bound.cpu_causes import CROWDED_DELAY_RATIO
-from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO, Cause
+from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.machine import RECENT_NS, Machine
 from loaderwatch.detect.measures.pace import Fetches, Pace
@@ -111,7 +112,7 @@ def _throughput(fetches: Fetches, rows: NDArray[np.int64]) -> float:
     return ratio(total(fetches.bytes[rows]), lasted_s)
 
 
-def change_cause(pace: Pace, change: StepChange, machine: Machine) -> Cause | None:
+def change_cause(pace: Pace, change: StepChange, machine: Machine) -> Explanation | None:
     """S10: the storage slowed down for everybody at once."""
     if change.cpu_ratio >= LATENCY_CPU_RATIO:
         return None  # they compute: the machine is busy, or the samples got harder
@@ -125,7 +126,7 @@ def change_cause(pace: Pace, change: StepChange, machine: Machine) -> Cause | No
     workers = pace.workers or 1
     after_s = max(pace.mean_step_s, change.before_s / workers)
     who = "all workers" if workers > 1 else "the worker"
-    return Cause(
+    return Explanation(
         scenario="S10",
         confidence=0.92,
         because=f"for {duration(ago_s)} now, fetches have taken {rate(factor)} times as long in {who} at once"
@@ -150,7 +151,7 @@ def change_cause(pace: Pace, change: StepChange, machine: Machine) -> Cause | No
     )
 
 
-def amplification_cause(pace: Pace, machine: Machine) -> Cause | None:
+def amplification_cause(pace: Pace, machine: Machine) -> Explanation | None:
     """S11: far more is read than ends up in the batches."""
     lately = pace.fetches.ended_ns >= pace.rank.made_ns - RECENT_NS
     seconds = RECENT_NS / 1e9
@@ -163,7 +164,7 @@ def amplification_cause(pace: Pace, machine: Machine) -> Cause | None:
     one = ratio(used_per_s, samples_per_s)
     fetch_s = mean(pace.fetches.fetch_s[lately])
     after_s = max(pace.mean_step_s, fetch_s / factor / pace.workers)
-    return Cause(
+    return Explanation(
         scenario="S11",
         confidence=0.85,
         because=f"the workers read {size(each)} for each sample of {size(one)}, {rate(factor)} times what is used",
@@ -183,7 +184,7 @@ def amplification_cause(pace: Pace, machine: Machine) -> Cause | None:
     )
 
 
-def thrash_cause(pace: Pace, machine: Machine) -> Cause | None:
+def thrash_cause(pace: Pace, machine: Machine) -> Explanation | None:
     """S09, for good: the page cache is too small, so that every epoch reads from storage again."""
     from_storage, refaults = machine.read_bytes_per_s, machine.refault_bytes_per_s
     if not (
@@ -196,7 +197,7 @@ def thrash_cause(pace: Pace, machine: Machine) -> Cause | None:
         return None
     cpu_s = mean(pace.fetches.cpu_s)
     after_s = max(pace.mean_step_s, (cpu_s if math.isfinite(cpu_s) else 0.0) / max(1, pace.workers or 1))
-    return Cause(
+    return Explanation(
         scenario="S09",
         confidence=0.93,
         because=f"{size(from_storage)}/s come from storage again in every epoch, because the page cache cannot hold the dataset",
@@ -217,7 +218,7 @@ def thrash_cause(pace: Pace, machine: Machine) -> Cause | None:
     )
 
 
-def latency_evidence(cause: Cause, machine: Machine) -> Cause:
+def latency_evidence(cause: Explanation, machine: Machine) -> Explanation:
     """S08 with what the machine says of its reads, and whether they are those of memory-mapped files."""
     if cause.scenario != "S08":
         return cause

@@ -8,11 +8,10 @@ ready, CPU busy. The rest is arithmetic on fetch time, step time and CPUs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
 
-from loaderwatch.detect.finding import Evidence
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with, workers_needed
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.pace import Pace, fetch_summary
@@ -34,22 +33,6 @@ CHEAPER = (
     " do augmentation on the GPU, cache decoded samples."
 )
 MOST_PER_CORE = 4  # workers per core beyond which even sleeping workers are not the cure
-
-
-@dataclass(frozen=True)
-class Cause:
-    """One explanation, in words and numbers. ``because`` completes "... loses 62 % of its time waiting for data: "."""
-
-    scenario: str
-    confidence: float
-    because: str
-    cause: str
-    advice: str
-    gain_ceiling_ratio: float | None = None
-    evidence: list[Evidence] = field(default_factory=list)
-    worker: int | None = None
-    pid: int | None = None
-    sample_indices: list[int] = field(default_factory=list)
 
 
 def capacity_short(pace: Pace) -> bool | None:
@@ -86,7 +69,7 @@ def hands_over(pace: Pace) -> bool:
     )
 
 
-def steady_cause(pace: Pace, cpus: Cpus) -> Cause:
+def steady_cause(pace: Pace, cpus: Cpus) -> Explanation:
     """The likeliest cause of a wait that recurs at every step or every few steps."""
     if not pace.workers:
         return _in_process(pace, cpus)
@@ -103,11 +86,11 @@ def _nearly_short(pace: Pace) -> bool:
     return bool(mean_s / (pace.workers or 1) > 0.8 * pace.mean_step_s)
 
 
-def warming_cause(pace: Pace) -> Cause:
+def warming_cause(pace: Pace) -> Explanation:
     """S09: the first epoch reads from cold storage and gets faster as it goes."""
     size = pace.wait_s.size // 3
     early_s, late_s = mean(pace.wait_s[:size]), mean(pace.wait_s[-size:])
-    return Cause(
+    return Explanation(
         scenario="S09",
         confidence=0.5,
         because=f"waits are getting shorter ({duration(early_s)} → {duration(late_s)}), as in a first epoch on cold storage",
@@ -118,10 +101,10 @@ def warming_cause(pace: Pace) -> Cause:
     )
 
 
-def _in_process(pace: Pace, cpus: Cpus) -> Cause:
+def _in_process(pace: Pace, cpus: Cpus) -> Explanation:
     wait_s, step_s = mean(pace.wait_s), pace.mean_step_s
     if pace.workers is None:
-        return Cause(
+        return Explanation(
             scenario="S01",
             confidence=0.5,
             because=f"{pace.loader.name} gives {rate(1 / pace.iteration_s)} batches/s, the model could take {rate(1 / step_s)}",
@@ -156,7 +139,7 @@ def _in_process(pace: Pace, cpus: Cpus) -> Cause:
     else:
         advice = f"{CHEAPER} Workers alone will hardly help, as training and reading {busy}."
         after_s = step_s
-    return Cause(
+    return Explanation(
         scenario="S01",
         confidence=0.95,
         because=f"num_workers=0 reads every batch on the training thread, {duration(wait_s)} each",
@@ -172,10 +155,10 @@ def _in_process(pace: Pace, cpus: Cpus) -> Cause:
     )
 
 
-def _delivery(pace: Pace) -> Cause:
+def _delivery(pace: Pace) -> Explanation:
     wait_s = mean(pace.wait_s)
     cpu = wait_cpu_ratio(pace)
-    return Cause(
+    return Explanation(
         scenario="S13",
         confidence=0.85,
         because=f"batches lie ready, but unpacking one takes the training thread {duration(wait_s)}",
@@ -188,11 +171,11 @@ def _delivery(pace: Pace) -> Cause:
     )
 
 
-def _thread_starved(pace: Pace, cpus: Cpus) -> Cause:
+def _thread_starved(pace: Pace, cpus: Cpus) -> Explanation:
     wait_s = mean(pace.wait_s)
     neighbours = _neighbours(cpus)
     why = "other programs hold the CPUs" if neighbours else "the training thread gets no CPU to take them"
-    return Cause(
+    return Explanation(
         scenario="S14",
         confidence=0.5,
         because=f"batches lie ready, but {why} ({duration(wait_s)} per batch)",
@@ -225,7 +208,7 @@ def _cap(cpus: Cpus, each: float, now: int) -> int:
     return max(1, now, min(most, now + int(cpus.free / cpus.ranks / max(each, 0.1) + 0.5)))
 
 
-def _workers_too_slow(pace: Pace, cpus: Cpus) -> Cause:
+def _workers_too_slow(pace: Pace, cpus: Cpus) -> Explanation:
     workers = pace.workers or 1
     step_s = pace.mean_step_s
     typical_s, fetch_s, _ = fetch_summary(pace.fetches)
@@ -270,7 +253,7 @@ def _workers_too_slow(pace: Pace, cpus: Cpus) -> Cause:
         if math.isfinite(computing)
         else " The CPUs are not known to be busy"
     )
-    return Cause(
+    return Explanation(
         scenario="S02",
         confidence=0.9 if math.isfinite(computing) and (period or workers == 1) else 0.75,
         because=because,
@@ -281,7 +264,9 @@ def _workers_too_slow(pace: Pace, cpus: Cpus) -> Cause:
     )
 
 
-def _cpu_bound(pace: Pace, cpus: Cpus, fetch_s: float, computing: float, because: str, facts: str) -> Cause:
+def _cpu_bound(
+    pace: Pace, cpus: Cpus, fetch_s: float, computing: float, because: str, facts: str
+) -> Explanation:
     on_cpu = min(computing, pace.fetches.cpu_ratio) if math.isfinite(pace.fetches.cpu_ratio) else computing
     samples = mean(np.where(pace.fetches.samples > 0, pace.fetches.samples, np.nan).astype(np.float64))
     cpu_per_sample = fetch_s * on_cpu / samples if samples > 0 else math.nan
@@ -292,7 +277,7 @@ def _cpu_bound(pace: Pace, cpus: Cpus, fetch_s: float, computing: float, because
         if math.isfinite(most)
         else ""
     )
-    return Cause(
+    return Explanation(
         scenario="S07",
         confidence=0.85 if math.isfinite(cpus.free) else 0.6,
         because=f"{because}, and no CPU is free for more workers",
@@ -303,9 +288,9 @@ def _cpu_bound(pace: Pace, cpus: Cpus, fetch_s: float, computing: float, because
     )
 
 
-def _latency_bound(pace: Pace, fetch_s: float, computing: float, because: str, facts: str) -> Cause:
+def _latency_bound(pace: Pace, fetch_s: float, computing: float, because: str, facts: str) -> Explanation:
     workers = pace.workers or 1
-    return Cause(
+    return Explanation(
         scenario="S08",
         confidence=0.8,
         because=f"{because}, and the workers only wait for storage or network",

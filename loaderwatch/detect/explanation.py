@@ -1,0 +1,28 @@
+"""Why a rank waits, hangs or died: what a rule says when it fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from loaderwatch.detect.finding import Evidence
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One cause, in words and numbers; the detector that asked for it makes a finding of it.
+
+    ``because`` completes the finding's title: "Training loses 62 % of its time waiting for data: num_workers=0 reads every
+    batch on the training thread". A rule fills in what it knows; the detector tells the rest.
+    """
+
+    scenario: str
+    confidence: float  # 0 to 1
+    because: str
+    cause: str = ""
+    advice: str = ""
+    gain_ceiling_ratio: float | None = None
+    saved_s: float = 0.0  # the gain of an epoch boundary: seconds per epoch, at most
+    evidence: list[Evidence] = field(default_factory=list)
+    worker: int | None = None
+    pid: int | None = None
+    sample_indices: list[int] = field(default_factory=list)
