@@ -17,7 +17,6 @@ from loaderwatch.detect.input_bound.batch_causes import (
 from loaderwatch.detect.input_bound.cpu_causes import cpu_cause, crowd_cause
 from loaderwatch.detect.input_bound.heavy_share import heavy_share_cause
 from loaderwatch.detect.input_bound.storage_causes import (
-    StepChange,
     amplification_cause,
     change_cause,
     latency_evidence,
@@ -26,6 +25,7 @@ from loaderwatch.detect.input_bound.storage_causes import (
 from loaderwatch.detect.input_bound.worker_causes import steady_cause
 from loaderwatch.detect.measures.machine import Cpus, Machine
 from loaderwatch.detect.measures.pace import Pace
+from loaderwatch.detect.measures.step_change import StepChange
 
 
 def refined_cause(now: Pace, cpus: Cpus, machine: Machine, change: StepChange | None) -> Explanation:

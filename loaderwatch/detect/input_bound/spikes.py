@@ -20,11 +20,11 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.input_bound.batch_causes import collector_spike_cause, collector_times
 from loaderwatch.detect.input_bound.heavy_share import heavy_share_cause
-from loaderwatch.detect.input_bound.storage_causes import may_be_changing, step_change
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gain import gain_ratio, prefetch_needed
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import median, total
+from loaderwatch.detect.measures.step_change import may_be_changing, step_change
 from loaderwatch.detect.text import count, duration, listing, rate, sample_name
 
 SPIKE_FACTOR = 4.0  # times the typical iteration

@@ -11,7 +11,6 @@ import numpy as np
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.ranking import refined_cause
 from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, spike_cause, spike_mask
-from loaderwatch.detect.input_bound.storage_causes import may_be_changing, step_change
 from loaderwatch.detect.input_bound.worker_causes import (
     capacity_short,
     hands_over,
@@ -22,6 +21,7 @@ from loaderwatch.detect.measures.machine import Cpus, machine_of
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.progress import wait_limit_s
 from loaderwatch.detect.measures.statistics import median, ratio, trend
+from loaderwatch.detect.measures.step_change import may_be_changing, step_change
 from loaderwatch.detect.window import RunWindow
 
 SPIKE_PART = 0.6  # share of the wait inside long waits, above which the long waits are the story

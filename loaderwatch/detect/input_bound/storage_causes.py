@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import replace
 
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence
@@ -14,102 +11,16 @@ from loaderwatch.detect.input_bound.cpu_causes import CROWDED_DELAY_RATIO
 from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.machine import RECENT_NS, Machine
-from loaderwatch.detect.measures.pace import Fetches, Pace
-from loaderwatch.detect.measures.statistics import mean, median, ratio, total
+from loaderwatch.detect.measures.pace import Pace
+from loaderwatch.detect.measures.statistics import mean, ratio, total
+from loaderwatch.detect.measures.step_change import StepChange
 from loaderwatch.detect.text import duration, percent, rate, size
 
-JUMP = 3.0  # burst credits and throughput caps cost a factor of three to thirty
-FEW_BEFORE = 3  # fetches of each worker before the change
-FEW_AFTER = 2
-TOGETHER_S = 2.0  # all workers change within this, or within one slow fetch
 AMPLIFICATION = 10.0  # a decoded JPEG is larger than its file; a large photo for a small crop reaches eight
 AMPLIFIED_BYTES = 256 * 1024  # read for one sample
 REFAULT_RATIO = 0.3  # of what the workers read from storage
 FROM_STORAGE_RATIO = 0.3  # of what they read at all
 MAPPED_FAULTS_PER_S = 20.0  # of one worker; loading code and libraries is over in a second
-
-
-@dataclass(frozen=True, slots=True)
-class StepChange:
-    """All workers of a loader read slowly from one moment on."""
-
-    at_ns: int
-    before_s: float  # a fetch before, median
-    after_s: float
-    bytes_per_s_before: float
-    bytes_per_s_after: float
-    cpu_ratio: float  # of a worker's reading thread since then
-
-
-def step_change(fetches: Fetches) -> StepChange | None:
-    """The moment since when every worker's fetches take at least three times as long; None if there is none.
-
-    A bigger part of the data (batches that grew as much) is no change of the storage.
-    """
-    workers = [int(worker) for worker in np.unique(fetches.worker) if worker >= 0]
-    if not workers:
-        return None
-    few_after = FEW_AFTER if len(workers) > 1 else 2 * FEW_AFTER
-    turns, before, after = [], [], []
-    for worker in workers:
-        rows = np.flatnonzero((fetches.worker == worker) & np.isfinite(fetches.fetch_s))
-        split = _split(fetches.fetch_s[rows], few_after)
-        if split is None:
-            return None
-        # The fetch it hit was under way: the change lies between its begin and the end of a usual fetch.
-        turns.append(int(fetches.began_ns[rows[split]]))
-        before.append(rows[:split])
-        after.append(rows[split:])
-    old, new = np.concatenate(before), np.concatenate(after)
-    before_s, after_s = median(fetches.fetch_s[old]), median(fetches.fetch_s[new])
-    if (max(turns) - min(turns)) / 1e9 > max(TOGETHER_S, after_s):
-        return None
-    grown = ratio(mean(fetches.bytes[new]), mean(fetches.bytes[old]))
-    if grown >= 0.5 * after_s / before_s:
-        return None
-    return StepChange(
-        at_ns=min(turns),
-        before_s=before_s,
-        after_s=after_s,
-        bytes_per_s_before=_throughput(fetches, old),
-        bytes_per_s_after=_throughput(fetches, new),
-        cpu_ratio=ratio(total(fetches.cpu_s[new]), total(fetches.fetch_s[new])),
-    )
-
-
-def may_be_changing(fetches: Fetches) -> bool:
-    """Whether the newest fetch of every one of several workers is slow: too early to say what it is."""
-    workers = [int(worker) for worker in np.unique(fetches.worker) if worker >= 0]
-    if len(workers) < 2:
-        return False
-    for worker in workers:
-        took = fetches.fetch_s[(fetches.worker == worker) & np.isfinite(fetches.fetch_s)]
-        if took.size <= FEW_BEFORE or took[-1] < JUMP * median(took[:-1][-20:]):
-            return False
-    return True
-
-
-def _split(took: NDArray[np.float64], few_after: int) -> int | None:
-    """Where a worker's fetches turn slow for good; None if they do not."""
-    if took.size < FEW_BEFORE + few_after:
-        return None
-    usual_s = float(np.quantile(took, 0.1))
-    # Slow: nearer to the slow end than to the quick one, on a scale of ratios.
-    end_s = median(took[-few_after:])
-    if end_s < JUMP * usual_s:
-        return None
-    slow = took > math.sqrt(usual_s * end_s)
-    quick = np.flatnonzero(~slow)
-    split = int(quick[-1]) + 1
-    before = took[max(0, split - 20) : split]
-    if split < FEW_BEFORE or took.size - split < few_after or slow[max(0, split - 20) : split].mean() > 0.2:
-        return None
-    return split if median(took[split:]) >= JUMP * median(before) else None
-
-
-def _throughput(fetches: Fetches, rows: NDArray[np.int64]) -> float:
-    lasted_s = (int(fetches.ended_ns[rows].max()) - int(fetches.began_ns[rows].min())) / 1e9
-    return ratio(total(fetches.bytes[rows]), lasted_s)
 
 
 def change_cause(pace: Pace, change: StepChange, machine: Machine) -> Explanation | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -36,13 +37,13 @@ class Fetches:
     slow_s: Floats
     bytes: Floats
 
-    @property
+    @cached_property
     def ended_ns(self) -> Ints:
         """When each batch was ready."""
         result: Ints = self.began_ns + (np.nan_to_num(self.fetch_s) * 1e9).astype(np.int64)
         return result
 
-    @property
+    @cached_property
     def cpu_ratio(self) -> float:
         """CPU time of the worker's main thread per second of fetching, 0 to 1; NaN if not known."""
         known = np.isfinite(self.cpu_s) & np.isfinite(self.fetch_s)
@@ -77,38 +78,38 @@ class Pace:
     open_wait: bool  # the last row is a wait that goes on
     fetches: Fetches
 
-    @property
+    @cached_property
     def total_s(self) -> float:
         """Time of the rows, evaluation inside them left out, as it is where it comes between two passes."""
         return total(self.wait_s) + total(self.step_s) + total(self.nested_s)
 
-    @property
+    @cached_property
     def lost_s(self) -> float:
         """Time of the rows that went into waiting for data."""
         return total(self.wait_s)
 
-    @property
+    @cached_property
     def share(self) -> float:
         """Share of the time lost to data wait."""
         return ratio(self.lost_s, self.total_s)
 
-    @property
+    @cached_property
     def mean_step_s(self) -> float:
         """What an iteration costs without any data wait."""
         return mean(self.step_s + np.nan_to_num(self.nested_s))
 
-    @property
+    @cached_property
     def until_next_s(self) -> Floats:
         """Per row: from the delivery to the next request, with everything that lies between."""
         result: Floats = np.nan_to_num(self.step_s + self.nested_s + self.aside_s)
         return result
 
-    @property
+    @cached_property
     def iteration_s(self) -> float:
         """What an iteration costs now."""
         return ratio(self.total_s, self.wait_s.size)
 
-    @property
+    @cached_property
     def anything_ready(self) -> NDArray[np.bool_]:
         """Per row: some batch lay ready at entry. False where not known."""
         result: NDArray[np.bool_] = (self.ready > 0) | (self.cached > 0)
