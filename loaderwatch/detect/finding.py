@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, Protocol
 
 import msgspec
@@ -17,6 +18,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     value: float | int | str | None
     unit: str  # "ratio" | "s" | "count" | "bytes" | "index" | "text" | "per_s"
+
+
+def known_evidence(*values: tuple[str, float | int | str | None, str]) -> list[Evidence]:
+    """Evidence of those values that are known: neither None nor NaN."""
+    return [
+        Evidence(label=label, value=value, unit=unit)
+        for label, value, unit in values
+        if value is not None and not (isinstance(value, float) and not math.isfinite(value))
+    ]
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):

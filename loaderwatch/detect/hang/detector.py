@@ -14,7 +14,7 @@ import numpy as np
 from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect.crash.killed import oom_kills
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Evidence, Finding, known_evidence
 from loaderwatch.detect.hang import collectives, outside_loops
 from loaderwatch.detect.hang.flight_recorder import recorded
 from loaderwatch.detect.hang.rank_positions import patience, place_evidence, places
@@ -204,20 +204,15 @@ def _cause(
 def _evidence(
     item: Stuck, worker: SpanInfo | None, index: int | None, where: object | None
 ) -> list[Evidence]:
-    values: list[tuple[str, float | int | str | None, str]] = [
+    process = worker or item.span
+    return known_evidence(
         ("no progress for", item.age_s, "s"),
         ("limit learned for this phase", item.limit_s, "s"),
         ("phase", item.span.phase, "text"),
         ("batch", item.span.batch, "index"),
         ("sample", index, "index"),
         ("blocked at", str(where) if where else None, "text"),
-    ]
-    process = worker or item.span
-    values += [
         ("process state", process.os_state, "text"),
         ("waits in kernel function", process.wchan if process.wchan not in ("", "0") else None, "text"),
         ("idle workers", sum(w.phase == WORKER_IDLE for w in item.rank.workers), "count"),
-    ]
-    return [
-        Evidence(label=label, value=value, unit=unit) for label, value, unit in values if value is not None
-    ]
+    )

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Evidence
+from loaderwatch.detect.finding import Evidence, known_evidence
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.machine import Machine
 from loaderwatch.detect.measures.pace import Pace
@@ -57,7 +57,7 @@ def collate_cause(pace: Pace) -> Explanation | None:
         " elements, pad to a few bucketed lengths, tokenize ahead of time or a whole batch at once (__getitems__). More workers"
         " only spread the cost, and a larger batch makes it worse.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
-        evidence=_known(
+        evidence=known_evidence(
             ("collate time of a batch", collate_s, "s"),
             ("share of a fetch spent in collate_fn", share, "ratio"),
             ("reading time of a batch", fetch_s - collate_s, "s"),
@@ -112,7 +112,7 @@ def pin_cause(pace: Pace, machine: Machine) -> Explanation | None:
         advice="Return fewer and larger tensors per batch (one flat tensor is pinned in one call), give the batch its own"
         " pin_memory(), send uint8 instead of float32, and leave pin_memory off for validation. More workers will not help.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
-        evidence=_known(
+        evidence=known_evidence(
             ("CPU use of the thread that pins memory", machine.pin_cpu_ratio, "ratio"),
         ),
     )
@@ -121,12 +121,6 @@ def pin_cause(pace: Pace, machine: Machine) -> Explanation | None:
 def _wait_cpu(pace: Pace) -> float:
     known = np.isfinite(pace.wait_cpu_s) & np.isfinite(pace.wait_s)
     return ratio(float(pace.wait_cpu_s[known].sum()), float(pace.wait_s[known].sum()))
-
-
-def _known(*values: tuple[str, float, str]) -> list[Evidence]:
-    return [
-        Evidence(label=label, value=value, unit=unit) for label, value, unit in values if math.isfinite(value)
-    ]
 
 
 def collector_times(pace: Pace) -> Floats:

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Evidence
+from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.machine import Cpus, Machine, helper_cpu_ratio
 from loaderwatch.detect.measures.pace import Pace
@@ -85,7 +85,7 @@ def crowd_cause(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
         advice=f"{lower} That frees memory, and the CPU that each worker burns beside reading. To go faster than that, reading"
         f" a sample must cost less CPU{_per_sample(pace, cpu_s, machine)}",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, _after(pace, load_s)),
-        evidence=_known(
+        evidence=known_evidence(
             ("workers on this host", machine.workers_here, "count"),
             ("workers that want a CPU", machine.workers_runnable, "count"),
             ("CPU time for a batch", cpu_s, "s"),
@@ -132,7 +132,7 @@ def _quota(pace: Pace, machine: Machine) -> Explanation | None:
         advice=f"Raise the CPU limit{raise_to} (Kubernetes limits.cpu, docker --cpus), or make reading a sample cheaper.{size}"
         " os.cpu_count() and PyTorch's own hint about workers do not see the quota.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
-        evidence=_known(
+        evidence=known_evidence(
             ("CPU quota", machine.quota, "count"),
             ("CPUs of the machine", machine.cpus, "count"),
             ("periods in which the quota stopped us", machine.throttled_ratio, "ratio"),
@@ -184,7 +184,7 @@ def _affinity(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
         f" of a CPU each. A batch needs {duration(cpu_s)} of CPU and takes {duration(_fetch_s(pace))}.",
         advice=f"{cure} More workers do not help while they share {'it' if round(mask) == 1 else 'those'}.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
-        evidence=_known(
+        evidence=known_evidence(
             ("CPUs a worker may use", mask, "count"),
             ("CPUs the training process may use", wide, "count"),
             ("CPUs of the machine", machine.cpus, "count"),
@@ -223,7 +223,7 @@ def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
         " training process does not reach workers.",
         # The reading thread spins as well while it waits for the others, so its CPU time is no bound.
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, _free_step_s(pace)),
-        evidence=_known(
+        evidence=known_evidence(
             ("threads of a worker", machine.worker_threads, "count"),
             ("computing threads of all workers", fighting, "count"),
             ("CPU use of a worker, all its threads", machine.worker_cpu_ratio, "ratio"),
@@ -273,11 +273,3 @@ def _per_sample(pace: Pace, cpu_s: float, machine: Machine) -> str:
     if not each_s > 0:
         return "."
     return f" ({duration(each_s)} now: at most {rate(machine.usable / each_s)} samples/s on {cpu_count(machine.usable)})."
-
-
-def _known(*values: tuple[str, float | int | None, str]) -> list[Evidence]:
-    return [
-        Evidence(label=label, value=value, unit=unit)
-        for label, value, unit in values
-        if value is not None and math.isfinite(value)
-    ]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Evidence, Finding, known_evidence
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
 from loaderwatch.detect.input_bound.spikes import slow_samples, without
 from loaderwatch.detect.input_bound.stalls import Stall, spiky_stall, steady_stall
@@ -131,30 +131,25 @@ def _evidence(stall: Stall) -> list[Evidence]:
     pace, cpus = stall.pace, stall.cpus
     typical_s, _, late_s = fetch_summary(pace.fetches)
     ready = pace.ready[pace.ready >= 0]
-    values: list[tuple[str, float | int | str | None, str]] = [
-        ("data wait", stall.share, "ratio"),
-        ("wait per batch", mean(pace.wait_s), "s"),
-        ("step without the wait", pace.mean_step_s, "s"),
-        ("batches per second", 1 / pace.iteration_s if pace.iteration_s > 0 else math.nan, "per_s"),
-        ("fetch time of a worker, median", typical_s, "s"),
-        ("fetch time of a worker, 99th percentile", late_s, "s"),
-        ("CPU use of a worker while it reads", pace.fetches.cpu_ratio, "ratio"),
-        ("batches ready when the wait began", float(ready.mean()) if ready.size else math.nan, "count"),
-        ("wait although a batch was ready", ready_wait_ratio(pace) if ready.size else math.nan, "ratio"),
-        ("CPU use of the training thread during the wait", wait_cpu_ratio(pace), "ratio"),
-        ("workers", pace.workers, "count"),
-        ("usable CPUs", cpus.usable, "count"),
-        ("free CPUs", cpus.free, "count"),
+    return [
+        *known_evidence(
+            ("data wait", stall.share, "ratio"),
+            ("wait per batch", mean(pace.wait_s), "s"),
+            ("step without the wait", pace.mean_step_s, "s"),
+            ("batches per second", 1 / pace.iteration_s if pace.iteration_s > 0 else math.nan, "per_s"),
+            ("fetch time of a worker, median", typical_s, "s"),
+            ("fetch time of a worker, 99th percentile", late_s, "s"),
+            ("CPU use of a worker while it reads", pace.fetches.cpu_ratio, "ratio"),
+            ("batches ready when the wait began", float(ready.mean()) if ready.size else math.nan, "count"),
+            ("wait although a batch was ready", ready_wait_ratio(pace) if ready.size else math.nan, "ratio"),
+            ("CPU use of the training thread during the wait", wait_cpu_ratio(pace), "ratio"),
+            ("workers", pace.workers, "count"),
+            ("usable CPUs", cpus.usable, "count"),
+            ("free CPUs", cpus.free, "count"),
+            ("a long wait every so many batches", comb_period(pace.wait_s, pace.workers or 1), "count"),
+        ),
+        *gpu_evidence(pace),
     ]
-    period = comb_period(pace.wait_s, pace.workers or 1)
-    if period:
-        values.append(("a long wait every so many batches", period, "count"))
-    known = [
-        Evidence(label=label, value=value, unit=unit)
-        for label, value, unit in values
-        if value is not None and not (isinstance(value, float) and not math.isfinite(value))
-    ]
-    return [*known, *gpu_evidence(pace)]
 
 
 def _waited_for(culprit: Stall, window: RunWindow, limits: Limits) -> Coupling | None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Evidence
+from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.cpu_causes import CROWDED_DELAY_RATIO
 from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.gain import gain_ratio
@@ -49,7 +49,7 @@ def change_cause(pace: Pace, change: StepChange, machine: Machine) -> Explanatio
         advice="Look at the volume's burst balance and limits (IOPS and MB/s): provision more of them, copy the data to a local"
         " disk, or read fewer and larger pieces. It recovers by itself when credits refill. More workers share the same cap.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
-        evidence=_known(
+        evidence=known_evidence(
             ("fetch before the change", change.before_s, "s"),
             ("fetch since", change.after_s, "s"),
             ("changed so long ago", ago_s, "s"),
@@ -86,7 +86,7 @@ def amplification_cause(pace: Pace, machine: Machine) -> Explanation | None:
         " container, or read chunks in sequence and shuffle in a buffer (Hugging Face: flatten_indices() or"
         " to_iterable_dataset().shuffle()). If the files are large photos or recordings, cut or shrink them once ahead of time.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
-        evidence=_known(
+        evidence=known_evidence(
             ("read per sample", each, "bytes"),
             ("used per sample", one, "bytes"),
             ("read per second by the workers", read_per_s, "bytes"),
@@ -118,7 +118,7 @@ def thrash_cause(pace: Pace, machine: Machine) -> Explanation | None:
         advice="Give the job more memory (a container's limit counts its page cache), use fewer workers if they take the memory,"
         " store the samples smaller, or pack them into shards that are read in sequence with a shuffle buffer.",
         gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
-        evidence=_known(
+        evidence=known_evidence(
             ("read from storage per second", from_storage, "bytes"),
             ("of that, evicted from memory before", refaults, "bytes"),
             ("memory available", machine.available_bytes, "bytes"),
@@ -152,7 +152,7 @@ def latency_evidence(cause: Explanation, machine: Machine) -> Explanation:
         ),
         evidence=[
             *cause.evidence,
-            *_known(
+            *known_evidence(
                 ("read from storage per second", machine.read_bytes_per_s, "bytes"),
                 ("waits of a worker (voluntary switches)", machine.worker_waits_per_s, "per_s"),
                 ("page faults of a worker that wait for storage", machine.worker_faults_per_s, "per_s"),
@@ -160,9 +160,3 @@ def latency_evidence(cause: Explanation, machine: Machine) -> Explanation:
             ),
         ],
     )
-
-
-def _known(*values: tuple[str, float | int, str]) -> list[Evidence]:
-    return [
-        Evidence(label=label, value=value, unit=unit) for label, value, unit in values if math.isfinite(value)
-    ]

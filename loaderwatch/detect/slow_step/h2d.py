@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Evidence, Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.gpu import gpu_evidence
@@ -242,20 +242,17 @@ def _evidence(copies: Copies) -> list[Evidence]:
     gpus = pace.rank.table("gpus")
     received = mean(gpus["pcie_rx_bytes_per_s"][gpus["t_ns"] >= pace.request_ns[0]])
     pinned = pace.loader.pin_memory
-    values: list[tuple[str, float | str | None, str]] = [
-        ("arrival of a batch to the model's first call", copies.before_model_s, "s"),
-        ("of it with an idle GPU, at most", copies.copy_s, "s"),
-        ("share of the time", copies.share, "ratio"),
-        ("iteration", pace.iteration_s, "s"),
-        ("data wait", pace.share, "ratio"),
-        ("bytes of a batch", copies.bytes, "bytes"),
-        ("copy, GB/s", copies.rate / 1e9, "count"),
-        ("received over PCIe, GB/s", received / 1e9, "count"),
-        ("pin_memory", None if pinned is None else str(pinned), "text"),
+    return [
+        *known_evidence(
+            ("arrival of a batch to the model's first call", copies.before_model_s, "s"),
+            ("of it with an idle GPU, at most", copies.copy_s, "s"),
+            ("share of the time", copies.share, "ratio"),
+            ("iteration", pace.iteration_s, "s"),
+            ("data wait", pace.share, "ratio"),
+            ("bytes of a batch", copies.bytes, "bytes"),
+            ("copy, GB/s", copies.rate / 1e9, "count"),
+            ("received over PCIe, GB/s", received / 1e9, "count"),
+            ("pin_memory", None if pinned is None else str(pinned), "text"),
+        ),
+        *gpu_evidence(pace),
     ]
-    known = [
-        Evidence(label=label, value=value, unit=unit)
-        for label, value, unit in values
-        if value is not None and not (isinstance(value, float) and not math.isfinite(value))
-    ]
-    return [*known, *gpu_evidence(pace)]

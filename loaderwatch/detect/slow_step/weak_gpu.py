@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import mean, median, quantile
 from loaderwatch.detect.text import count, listing, percent
@@ -156,15 +156,6 @@ def _finding(
     gpu: _Gpu, *, severity: str, confidence: float, title: str, cause: str, advice: str, gain: float | None
 ) -> Finding:
     rank = gpu.rank
-    numbers: list[tuple[str, float, str]] = [
-        ("SM clock, MHz", gpu.clock_hz / 1e6, "count"),
-        ("best SM clock, MHz", gpu.best_hz / 1e6, "count"),
-        ("temperature, °C", gpu.temperature_c, "count"),
-        ("power against its limit", gpu.power_ratio, "ratio"),
-        ("readings with that reason", gpu.held_ratio, "ratio"),
-        ("other processes on the GPU", gpu.other_pids, "count"),
-        ("forward", gpu.forward_s, "s"),
-    ]
     return Finding(
         key=f"{CODE}:gpu:rank{rank.rank}",
         code=CODE,
@@ -175,11 +166,15 @@ def _finding(
         title=title,
         cause=cause,
         advice=advice,
-        evidence=[
-            Evidence(label=label, value=value, unit=unit)
-            for label, value, unit in numbers
-            if math.isfinite(value)
-        ],
+        evidence=known_evidence(
+            ("SM clock, MHz", gpu.clock_hz / 1e6, "count"),
+            ("best SM clock, MHz", gpu.best_hz / 1e6, "count"),
+            ("temperature, °C", gpu.temperature_c, "count"),
+            ("power against its limit", gpu.power_ratio, "ratio"),
+            ("readings with that reason", gpu.held_ratio, "ratio"),
+            ("other processes on the GPU", gpu.other_pids, "count"),
+            ("forward", gpu.forward_s, "s"),
+        ),
         rank=rank.rank,
         host=rank.host,
         gain_ceiling_ratio=gain,
