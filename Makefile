@@ -81,7 +81,7 @@ faults: $(VENV)/dev.stamp
 	$(BIN)/pytest tests/faults $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 # Whatever docs/security.md names as proof, with the long ones: hostile envelopes, requests, clients, pages and neighbours.
-SECURITY_TESTS := $(addprefix tests/unit/core/test_,files.py core_printable.py trust.py core_redact.py wire_properties.py) \
+SECURITY_TESTS := $(addprefix tests/unit/core/test_,files.py printable.py trust.py redact.py wire_properties.py) \
 	$(addprefix tests/unit/server/access/test_,quotas.py tokens.py request_gate.py rate_limits.py) \
 	$(addprefix tests/unit/server/test_,hostile_envelopes.py refused_envelopes.py) \
 	$(addprefix tests/integration/test_,permissions.py redacted_recordings.py) \
