@@ -149,23 +149,23 @@ def _this_host() -> HostFacts:
 
     from loaderwatch.advise.facts import HostFacts
     from loaderwatch.core.clock import monotonic_ns
-    from loaderwatch.core.records import TABLES
     from loaderwatch.streamer.samplers.host import HostSampler
 
     sampler = HostSampler()
-    row = sampler.sample(os.getpid(), monotonic_ns())
-    columns = [column.name for column in TABLES["hosts"] if column.dtype == "f8"]
-    now = {
-        name: math.nan if value is None else float(value) for name, value in zip(columns, row, strict=False)
-    }
+    found = sampler.sample(os.getpid(), monotonic_ns())
+
+    def now(name: str) -> float:
+        value = found.get(name)
+        return math.nan if value is None else value
+
     info = sampler.info("")
     return HostFacts(
         name=info.name,
         cpus=info.cpus,
-        usable_cpus=now["usable_cpus"],
-        quota_cpus=now["quota_cpus"],
-        shm_bytes=now["shm_total_bytes"],
-        shm_used_bytes=now["shm_used_bytes"],
+        usable_cpus=now("usable_cpus"),
+        quota_cpus=now("quota_cpus"),
+        shm_bytes=now("shm_total_bytes"),
+        shm_used_bytes=now("shm_used_bytes"),
         has_gpu=any(Path(device).exists() for device in ("/dev/nvidia0", "/dev/kfd", "/dev/dxg")),
     )
 

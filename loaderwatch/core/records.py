@@ -10,8 +10,9 @@ Conventions: nanoseconds as int64; ``UNKNOWN`` (int64) or NaN (float64) where a 
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 UNKNOWN: Final = -(2**63)
 """The int64 that stands for "not known" in records and integer columns."""
@@ -168,6 +169,12 @@ class Column:
     dtype: DType
 
 
+Values: TypeAlias = dict[str, float | int | None]
+"""Of a row, by the column's name; None where a value is not known."""
+Row: TypeAlias = tuple[float | int | None, ...]
+"""A table's row in the order of its columns."""
+
+
 def _ints(*names: str) -> tuple[Column, ...]:
     return tuple(Column(name, "i8") for name in names)
 
@@ -261,6 +268,21 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
     ),
 }
 """Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
+
+_NAMES: Final = {table: {column.name: None for column in columns} for table, columns in TABLES.items()}
+
+
+def pack_row(table: str, values: Mapping[str, float | int | None]) -> Row:
+    """Bring named values into the order of the table's columns; what is not named is not known.
+
+    Raises:
+        KeyError: a name is none of the table's columns.
+    """
+    names = _NAMES[table]
+    if not values.keys() <= names.keys():
+        raise KeyError(f"{table} has no {', '.join(sorted(values.keys() - names.keys()))}; see TABLES")
+    return tuple(map(values.get, names))
+
 
 LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
     "steps": frozenset({"collective_ns"}),

@@ -49,8 +49,10 @@ _CURSOR: Final = struct.Struct("<q")
 pack_slot: Final = _SLOT.pack_into
 SHORT_STEP: Final = int(RecordKind.STEP) | 0x100
 """As a record's kind: a STEP without what nobody measured. Its fields end with ``step_ns``; the reader adds the rest."""
-_STEP_REST: Final = (*(UNKNOWN,) * 4, 0, 0, *(UNKNOWN,) * 2)  # phases, nested and off_main_thread, phases
-_SHORT_PAYLOAD: Final = len(RECORD_FIELDS[RecordKind.STEP]) - len(_STEP_REST)
+_STEP_FIELDS: Final = RECORD_FIELDS[RecordKind.STEP]
+_SHORT_PAYLOAD: Final = _STEP_FIELDS.index("step_ns") + 1
+_NOT_IN_SHORT: Final = {"nested_ns": 0, "off_main_thread": 0}  # what else there is, nobody measured
+_STEP_REST: Final = tuple(_NOT_IN_SHORT.get(field, UNKNOWN) for field in _STEP_FIELDS[_SHORT_PAYLOAD:])
 pack_short_step: Final = struct.Struct(f"<{_SHORT_PAYLOAD + 3}q").pack_into
 _PAYLOAD: Final = SLOT_FIELDS - 3
 _PAYLOAD_OF: Final = {kind: len(fields) for kind, fields in RECORD_FIELDS.items()}

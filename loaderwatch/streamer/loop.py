@@ -9,7 +9,7 @@ from typing import Final
 
 from loaderwatch.core.clock import monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
-from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.records import UNKNOWN, Row, pack_row
 from loaderwatch.core.redact import Redaction, load_key
 from loaderwatch.core.wire import Envelope, SpanInfo, encode, pack_table
 from loaderwatch.streamer.drain import LOOK_CLOSER_NS, Drain, build_span
@@ -90,8 +90,8 @@ class Streamer:
         self._finder = ServerFinder(settings, may_start=not adopting)
         self._uploader = Uploader(self._outbox, self._finder.find)
         self._readings: dict[int, Reading] = {}  # by pid
-        self._process_rows: list[tuple[float | int | None, ...]] = []
-        self._host_rows: list[tuple[float | int | None, ...]] = []
+        self._process_rows: list[Row] = []
+        self._host_rows: list[Row] = []
         self._next_sample_ns = self._next_envelope_ns = 0
         self._redaction: Redaction | None = None
         self._succession = Succession(settings, run_id, self._state.run_name)
@@ -202,9 +202,9 @@ class Streamer:
             self._readings[member.pid] = reading
             identity = member.ring.identity
             loader = UNKNOWN if member.worker < 0 else identity.loader
-            self._process_rows.append(
-                (rank, loader, member.worker, member.pid, utc, state_code(reading.state), *reading.values)
-            )
+            who = {"rank": rank, "loader": loader, "worker": member.worker, "pid": member.pid}
+            found = {"t_ns": utc, "state": state_code(reading.state), **reading.values}
+            self._process_rows.append(pack_row("processes", {**who, **found}))
         self._processes.forget_dead(living)
         mains = list(self._roster.newest_by_rank().values())
         self._gpus.follow({m.info.rank: (m.pid, m.info.gpu_uuid) for m in mains if m.info and m.alive})
@@ -215,7 +215,8 @@ class Streamer:
         pid = self._sampled_pid if training_pid is None else training_pid
         self._sampled_pid = training_pid
         if pid is not None:
-            self._host_rows.append((now + self._state.wall_offset_ns, *self._host.sample(pid, now)))
+            values = {"t_ns": now + self._state.wall_offset_ns, **self._host.sample(pid, now)}
+            self._host_rows.append(pack_row("hosts", values))
 
     def _spans(self) -> tuple[list[SpanInfo], int]:
         spans = []

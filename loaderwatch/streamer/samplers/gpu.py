@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
+from loaderwatch.core.records import Row, Values, pack_row
 from loaderwatch.core.system import HAS_OWNERS
 from loaderwatch.core.wire import GpuInfo
 from loaderwatch.streamer.samplers.nvml import (
@@ -25,8 +26,6 @@ from loaderwatch.streamer.samplers.nvml import (
 )
 
 log = logging.getLogger(__name__)
-
-Row = tuple[float | int | None, ...]
 
 PERIOD_S: Final = 0.1
 SLOW_EVERY: Final = 5  # ticks: memory, memory clock, temperature, throttle reasons
@@ -44,7 +43,7 @@ class GpuSampler:
     def __init__(self) -> None:
         self.status = ""
         self._lock = threading.Lock()
-        self._rows: deque[tuple[int | None, int, int, Row]] = deque(maxlen=MAX_ROWS)
+        self._rows: deque[tuple[int, Values]] = deque(maxlen=MAX_ROWS)
         self._infos: list[GpuInfo] = []
         self._followed: dict[int, tuple[int, str | None]] = {}
         self._stop_asked = threading.Event()
@@ -76,7 +75,7 @@ class GpuSampler:
         with self._lock:
             taken = list(self._rows)
             self._rows.clear()
-        return [(rank, gpu, at_ns + wall_offset_ns, *values) for rank, gpu, at_ns, values in taken]
+        return [pack_row("gpus", {"t_ns": at_ns + wall_offset_ns, **values}) for at_ns, values in taken]
 
     def _run(self) -> None:
         try:
@@ -166,9 +165,9 @@ class GpuSampler:
             now = time.monotonic_ns()
             for rank, pid in self._ranks.get(index, [(None, None)]):
                 values = device.values(pid)
-                if any(value is not None for value in values):
+                if any(value is not None for value in values.values()):
                     with self._lock:
-                        self._rows.append((rank, index, now, values))
+                        self._rows.append((now, {"rank": rank, "gpu": index, **values}))
 
 
 def _info(index: int, device: Device, rank: int | None) -> GpuInfo:

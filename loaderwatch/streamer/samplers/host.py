@@ -1,4 +1,4 @@
-"""The host, once a second: the rows of the table "hosts"."""
+"""The host, once a second: what the table "hosts" says of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core.records import Values
 from loaderwatch.core.system import PROC
 from loaderwatch.core.wire import HostInfo
 from loaderwatch.streamer.samplers.cgroup import (
@@ -19,8 +20,6 @@ from loaderwatch.streamer.samplers.cgroup import (
 )
 from loaderwatch.streamer.samplers.process import affinity_count
 from loaderwatch.streamer.samplers.procfs import CLOCK_TICKS, PAGE_BYTES, ProcessFiles
-
-Row = tuple[float | int | None, ...]
 
 SECTOR_BYTES: Final = 512  # of /proc/diskstats, whatever the disk's own
 LOOK_AGAIN_NS: Final = 30_000_000_000
@@ -83,8 +82,8 @@ class HostSampler:
             gpu_status=gpu_status,
         )
 
-    def sample(self, training_pid: int, now_ns: int) -> Row:
-        """The row's floats, from cpu_ratio on; None for each that cannot be read."""
+    def sample(self, training_pid: int, now_ns: int) -> Values:
+        """The row but for its time; None for each that cannot be read."""
         if not self._has_proc:
             return self._sample_elsewhere(now_ns)
         if self._looked_ns is None or now_ns - self._looked_ns > LOOK_AGAIN_NS:
@@ -107,37 +106,32 @@ class HostSampler:
         own = self._own.stat()
         per_s = self._rates.per_s
         own_cpu_s = None if own is None else own.cpu_ns / 1e9
-        return (
-            self._cpu_ratio(now_ns),
-            self._usable_cpus,
-            quota,
-            throttled_ratio,
-            self._load1(),
-            available,
-            total,
-            *(
-                self._pressure(kind, which, now_ns)
-                for kind, which in (
-                    ("cpu", "some"),
-                    ("io", "some"),
-                    ("io", "full"),
-                    ("memory", "some"),
-                    ("memory", "full"),
-                )
-            ),
-            shm_total,
-            shm_used,
-            per_s("disk read", disk_read, now_ns),
-            per_s("disk write", disk_written, now_ns),
-            per_s("network", self._network(training_pid), now_ns),
-            per_s("own cpu", own_cpu_s, now_ns),
-            None if own is None else own.rss_bytes,
-            limit.limit_bytes if limit else None,
-            limit.used_bytes if limit else None,
-            limit.oom_kills if limit else read_oom_kills(self._memory_groups),
-            per_s("refaults", self._refaulted(), now_ns),
-            limit.hits if limit else None,
-        )
+        return {
+            "cpu_ratio": self._cpu_ratio(now_ns),
+            "usable_cpus": self._usable_cpus,
+            "quota_cpus": quota,
+            "throttled_ratio": throttled_ratio,
+            "load1": self._load1(),
+            "memory_available_bytes": available,
+            "memory_total_bytes": total,
+            "psi_cpu_some_ratio": self._pressure("cpu", "some", now_ns),
+            "psi_io_some_ratio": self._pressure("io", "some", now_ns),
+            "psi_io_full_ratio": self._pressure("io", "full", now_ns),
+            "psi_memory_some_ratio": self._pressure("memory", "some", now_ns),
+            "psi_memory_full_ratio": self._pressure("memory", "full", now_ns),
+            "shm_total_bytes": shm_total,
+            "shm_used_bytes": shm_used,
+            "disk_read_bytes_per_s": per_s("disk read", disk_read, now_ns),
+            "disk_write_bytes_per_s": per_s("disk write", disk_written, now_ns),
+            "network_rx_bytes_per_s": per_s("network", self._network(training_pid), now_ns),
+            "streamer_cpu_ratio": per_s("own cpu", own_cpu_s, now_ns),
+            "streamer_rss_bytes": None if own is None else own.rss_bytes,
+            "memory_limit_bytes": limit.limit_bytes if limit else None,
+            "memory_used_bytes": limit.used_bytes if limit else None,
+            "oom_kills": limit.oom_kills if limit else read_oom_kills(self._memory_groups),
+            "refault_bytes_per_s": per_s("refaults", self._refaulted(), now_ns),
+            "memory_limit_hits": limit.hits if limit else None,
+        }
 
     def _text(self, name: str) -> str | None:
         try:
@@ -256,7 +250,7 @@ class HostSampler:
                 received += int(first)
         return received
 
-    def _sample_elsewhere(self, now_ns: int) -> Row:
+    def _sample_elsewhere(self, now_ns: int) -> Values:
         """What psutil tells on every system. Its own ratio would begin with a 0 that means nothing, as does its load on Windows."""
         import psutil  # Linux does not need it
 
@@ -267,19 +261,14 @@ class HostSampler:
         available, total = _memory_elsewhere()
         own = psutil.Process()
         spent = own.cpu_times()
-        return (
-            min(busy_per_s / all_per_s, 1.0) if busy_per_s is not None and all_per_s else None,
-            None,
-            None,
-            None,
-            os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-            available,
-            total,
-            *(None,) * 10,
-            self._rates.per_s("own cpu", spent.user + spent.system, now_ns),
-            own.memory_info().rss,
-            *(None,) * 5,
-        )
+        return {
+            "cpu_ratio": min(busy_per_s / all_per_s, 1.0) if busy_per_s is not None and all_per_s else None,
+            "load1": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+            "memory_available_bytes": available,
+            "memory_total_bytes": total,
+            "streamer_cpu_ratio": self._rates.per_s("own cpu", spent.user + spent.system, now_ns),
+            "streamer_rss_bytes": own.memory_info().rss,
+        }
 
 
 def _memory_elsewhere() -> tuple[int, int]:

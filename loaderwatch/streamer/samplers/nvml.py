@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import pynvml
 
+from loaderwatch.core.records import Values
+
 log = logging.getLogger(__name__)
 
 SIMULATED_PREFIX: Final = "loaderwatch simulated"
@@ -201,27 +203,27 @@ class Device:
         """Processes that are not of this run; unknown where NVML names none of ours (another pid namespace)."""
         self._others = len(self.pids.keys() - ours) if self.pids.keys() & ours else None
 
-    def values(self, pid: int | None = None) -> tuple[float | int | None, ...]:
-        """The row's values, from utilization_ratio on; the last two are those of the process ``pid``."""
+    def values(self, pid: int | None = None) -> Values:
+        """What the table "gpus" says of it and of the process ``pid`` on it; nothing while it does not answer."""
         if self.lost:
-            return (None,) * 15
-        return (
-            self._utilization,
-            self._memory_utilization,
-            self._memory_used,
-            self._memory_total,
-            self._power_w,
-            self._power_limit_w,
-            self._sm_clock_hz,
-            self._memory_clock_hz,
-            self._pcie_rx,
-            self._pcie_tx,
-            self._temperature_c,
-            self._throttle_reasons,
-            self._others,
-            None if pid is None else self.pids.get(pid),
-            None if pid is None else self._sm.get(pid, (None, 0.0))[0],
-        )
+            return {}
+        return {
+            "utilization_ratio": self._utilization,
+            "memory_utilization_ratio": self._memory_utilization,
+            "memory_used_bytes": self._memory_used,
+            "memory_total_bytes": self._memory_total,
+            "power_w": self._power_w,
+            "power_limit_w": self._power_limit_w,
+            "sm_clock_hz": self._sm_clock_hz,
+            "memory_clock_hz": self._memory_clock_hz,
+            "pcie_rx_bytes_per_s": self._pcie_rx,
+            "pcie_tx_bytes_per_s": self._pcie_tx,
+            "temperature_c": self._temperature_c,
+            "throttle_reasons": self._throttle_reasons,
+            "other_pids": self._others,
+            "process_memory_bytes": None if pid is None else self.pids.get(pid),
+            "process_sm_ratio": None if pid is None else self._sm.get(pid, (None, 0.0))[0],
+        }
 
     def _field(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
         retry_at = self._retry_at.get(name)

@@ -1,4 +1,4 @@
-"""Training processes and workers, once a second: the rows of the table "processes"."""
+"""Training processes and workers, once a second: what the table "processes" says of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from pathlib import Path
 from time import thread_time_ns
 from typing import Final
 
-from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.records import UNKNOWN, Values
 from loaderwatch.core.system import PROC
 from loaderwatch.streamer.samplers.procfs import ProcessFiles
 from loaderwatch.streamer.samplers.threads import ThreadTimes
-
-Row = tuple[float | int | None, ...]
 
 FDS_EVERY: Final = 5  # samples: listing descriptors costs as much as everything else together
 LETTERS: Final = {"stopped": "T", "zombie": "Z"}
@@ -59,13 +57,13 @@ class _Past:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one look at a process gave: the row's floats, and what the open span tells of it."""
+    """What one look at a process gave: what its row holds of it, and what the open span tells of it."""
 
     state: str | None
     read_chars: int | None
     traced: bool | None
     wchan: str | None
-    values: Row  # of the table "processes", from cpu_ratio on
+    values: Values  # of the table "processes"
 
 
 class ProcessSampler:
@@ -116,24 +114,24 @@ class ProcessSampler:
             read_chars=read_chars,
             traced=None if tracer is None else tracer != 0,
             wchan=files.wchan(),
-            values=(
-                cpu_ratio,
-                stat.rss_bytes,
-                stat.threads,
-                past.fds,
-                read_bytes,
-                read_chars,
-                status.voluntary_switches if status else None,
-                status.involuntary_switches if status else None,
-                stat.major_faults,
-                affinity_count(files.pid),
-                past.fd_limit,
-                status.anonymous_bytes if status else None,
-                self._pss(files, past, now_ns),
-                delay_ratio,
-                main_ratio,
-                pin_ratio,
-            ),
+            values={
+                "cpu_ratio": cpu_ratio,
+                "rss_bytes": stat.rss_bytes,
+                "threads": stat.threads,
+                "fds": past.fds,
+                "read_bytes": read_bytes,
+                "read_chars": read_chars,
+                "voluntary_switches": status.voluntary_switches if status else None,
+                "involuntary_switches": status.involuntary_switches if status else None,
+                "major_faults": stat.major_faults,
+                "affinity_cpus": affinity_count(files.pid),
+                "fd_limit": past.fd_limit,
+                "anonymous_bytes": status.anonymous_bytes if status else None,
+                "pss_bytes": self._pss(files, past, now_ns),
+                "run_delay_ratio": delay_ratio,
+                "main_cpu_ratio": main_ratio,
+                "pin_cpu_ratio": pin_ratio,
+            },
         )
 
     def _pss(self, files: ProcessFiles, past: _Past, now_ns: int) -> int | None:
@@ -155,7 +153,7 @@ class ProcessSampler:
             return None
         status = files.status()
         tracer = status.tracer_pid if status else None
-        return Reading(stat.state, files.io()[0], None if tracer is None else tracer != 0, files.wchan(), ())
+        return Reading(stat.state, files.io()[0], None if tracer is None else tracer != 0, files.wchan(), {})
 
     def forget_dead(self, living: set[int]) -> None:
         """Drop what is kept of processes that are gone."""
@@ -181,13 +179,14 @@ class ProcessSampler:
         except psutil.NoSuchProcess:
             return None
         except psutil.Error:
-            return Reading(None, None, None, None, (None,) * 16)
+            return Reading(None, None, None, None, {})
         cpu_ratio = None
         past, cpu_s = self._elsewhere.get(pid), times.user + times.system
         if past is not None and past[0] == began_s and now_ns > past[2]:
             cpu_ratio = (cpu_s - past[1]) * 1e9 / (now_ns - past[2])
         self._elsewhere[pid] = (began_s, cpu_s, now_ns)
-        return Reading(state, None, None, None, (cpu_ratio, rss_bytes, threads, *(None,) * 13))
+        values: Values = {"cpu_ratio": cpu_ratio, "rss_bytes": rss_bytes, "threads": threads}
+        return Reading(state, None, None, None, values)
 
 
 def affinity_count(pid: int) -> int | None:
