@@ -288,7 +288,13 @@ LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
     "steps": frozenset({"collective_ns"}),
     "gpus": frozenset({"process_memory_bytes", "process_sm_ratio"}),
     "hosts": frozenset(
-        {"memory_limit_bytes", "memory_used_bytes", "oom_kills", "refault_bytes_per_s", "memory_limit_hits"}
+        {
+            "memory_limit_bytes",
+            "memory_used_bytes",
+            "oom_kills",
+            "refault_bytes_per_s",
+            "memory_limit_hits",
+        }
     ),
     "processes": frozenset(
         {

@@ -15,6 +15,7 @@ from loaderwatch.core.wire import LoaderInfo, StackDump
 from loaderwatch.detect.finding import Evidence, Finding, Folded
 from loaderwatch.server.app import create_app
 from loaderwatch.server.options import ServeOptions
+from loaderwatch.server.store.metrics import METRICS
 from tests.fakes.feed import SECOND, Feed
 from tests.fakes.serving import Access, ScriptedDetector, serving, wait_until
 
@@ -94,6 +95,11 @@ def test_every_route_has_its_section(sections: dict[tuple[str, str], str], tmp_p
     }
     routes.remove(("GET", "/{path:path}"))  # the page's files
     assert set(sections) == routes
+
+
+def test_every_metric_is_named(sections: dict[tuple[str, str], str]) -> None:
+    said = " ".join(re.findall(r"^(?:- [^`]*|  )`([^`]+)`", sections["GET", f"{RUN}/series"], re.MULTILINE))
+    assert sorted(said.split()) == sorted(METRICS)
 
 
 @pytest.mark.parametrize("path", ANSWERS)
