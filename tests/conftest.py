@@ -99,13 +99,13 @@ def free_port() -> int:
 def nothing_swallowed() -> Iterator[None]:
     """Fail on what the guard hid from the training loop, and leave no agent state to the next test.
 
-    A test that provokes a fault on purpose takes it out with ``loaderwatch.agent.guard.take_swallowed()``.
+    A test that provokes a fault on purpose takes it out with ``loaderwatch.agent.guard.guard.reset()``.
     """
     yield
     close_agent()
     guard = sys.modules.get("loaderwatch.agent.guard")
     if guard is not None:
-        swallowed = guard.take_swallowed()
+        swallowed = guard.guard.reset()
         if swallowed:
             raise swallowed[0]
 

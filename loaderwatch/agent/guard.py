@@ -112,11 +112,6 @@ def has_stderr() -> bool:
     return sys.__stderr__ is not None
 
 
-def take_swallowed() -> list[Exception]:
-    """The faults swallowed in this process since the last call; the guard starts afresh."""
-    return guard.reset()
-
-
 def shield(function: Callable[P, T], *, passing: type[Exception] | tuple[()] = ()) -> Callable[P, T | None]:
     """The function, returning None instead of raising anything but ``passing``: what the user has to hear."""
 

@@ -49,7 +49,4 @@ class ScriptReport(msgspec.Struct, frozen=True, kw_only=True):
     epoch_never_set: list[
         int
     ] = []  # loaders whose sampler needs set_epoch, which the script's own source never names
-    iterated: int | None = (
-        None  # the loader whose first pass was about to begin; None: the script ended without
-    )
     ended: str | None = None  # how the script ended when it did so by itself

@@ -32,11 +32,6 @@ class FileLock:
         self.path = path
         self._fd: int | None = None
 
-    @property
-    def held(self) -> bool:
-        """Whether this object holds the lock."""
-        return self._fd is not None
-
     def try_acquire(self) -> bool:
         """Take the lock if it is free.
 

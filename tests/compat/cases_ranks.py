@@ -165,13 +165,13 @@ def _rank(rank: int, watch: Watcher, names: list[str], directory: str) -> None:
     with _group(rank, f"{directory}/store"):
         seen = {name: described(globals()[name](watch)) for name in names}
     if watch.way != BARE:
-        from loaderwatch.agent.guard import take_swallowed
+        from loaderwatch.agent.guard import guard
         from loaderwatch.agent.session import current_session
 
         session = current_session()
         assert session is not None, "this rank was not watched"
         assert session.recorder.batches, "no batch of this rank was watched"
-        assert take_swallowed() == []
+        assert guard.reset() == []
     Path(directory, f"rank-{rank}.json").write_text(json.dumps(seen))
 
 

@@ -135,7 +135,7 @@ def _recorded() -> int:
 
 def _faults() -> list[str]:
     guard: Any = sys.modules.get("loaderwatch.agent.guard")
-    return [repr(fault) for fault in guard.take_swallowed()] if guard else []
+    return [repr(fault) for fault in guard.guard.reset()] if guard else []
 
 
 def observe(one: Case, watcher: Watcher, started: Started, output: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset, dataloader
 
 import loaderwatch
-from loaderwatch.agent.guard import take_swallowed
+from loaderwatch.agent.guard import guard
 from loaderwatch.agent.launcher import ondemand
 from loaderwatch.agent.session import current_session
 from loaderwatch.core.records import RecordKind
@@ -355,7 +355,7 @@ def watched(trial: Trial) -> Script:
             DataLoader.__iter__ = before[0]  # type: ignore[method-assign]
             if before[1] is None and "__init_subclass__" in vars(DataLoader):
                 del DataLoader.__init_subclass__
-    faults = take_swallowed()
+    faults = guard.reset()
     if faults:
         raise faults[0]
     return script

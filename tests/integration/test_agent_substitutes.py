@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, TensorDataset
 
 import loaderwatch
-from loaderwatch.agent.guard import take_swallowed
+from loaderwatch.agent.guard import guard
 from loaderwatch.agent.loaders import substitutes
 from loaderwatch.core.records import RecordKind
 from tests.conftest import RingFolder
@@ -176,6 +176,6 @@ def test_a_fault_with_the_optimizer_does_not_cost_the_loader(
 
     list(loaderwatch.attach(numbers(), optimizer=Broken()))
     assert epochs(rings) == [(0, 6)]
-    (fault,) = take_swallowed()
+    (fault,) = guard.reset()
     assert "no hooks here" in str(fault)
     assert "cannot watch all that attach was given" in capfd.readouterr().err

@@ -138,7 +138,6 @@ class Inspection:
             main_guard=has_main_guard(self._script),
             made_at={number: line for number, (_, line) in enumerate(alive) if line is not None},
             epoch_never_set=[first] if first is not None and self._never_sets_epoch(iterated) else [],
-            iterated=first,
         )
 
     def _never_sets_epoch(self, loader: Any) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from loaderwatch.agent.guard import TRIP_AFTER, ask, guard, shield, take_swallowed
+from loaderwatch.agent.guard import TRIP_AFTER, ask, guard, shield
 from tests.conftest import RingFolder
 
 
@@ -24,7 +24,7 @@ def test_shield_swallows_and_counts() -> None:
     assert shield(boom)() is None
     assert shield(lambda: 3)() == 3
     assert guard.faults == 1
-    (fault,) = take_swallowed()
+    (fault,) = guard.reset()
     assert str(fault) == "boom"
     assert guard.faults == 0
 
@@ -42,7 +42,7 @@ def test_a_fault_is_kept_without_its_frames() -> None:
 
     gone = failing()
     assert gone() is None
-    (fault,) = take_swallowed()
+    (fault,) = guard.reset()
     assert fault.__traceback__ is None
 
 
@@ -61,7 +61,7 @@ def test_what_a_signal_handler_raises_is_the_users() -> None:
             shield(lambda: os.kill(os.getpid(), signal.SIGUSR2))()
     finally:
         signal.signal(signal.SIGUSR2, before)
-    assert take_swallowed() == []
+    assert guard.reset() == []
 
 
 def test_shield_lets_the_user_interrupt() -> None:
@@ -74,7 +74,7 @@ def test_shield_lets_the_user_interrupt() -> None:
 
 def test_ask_is_no_fault_of_ours() -> None:
     assert ask(boom) is None
-    assert take_swallowed() == []
+    assert guard.reset() == []
 
 
 @pytest.mark.usefixtures("no_streamer")
@@ -93,7 +93,7 @@ def test_hooks_step_aside_when_they_keep_failing(
     assert list(batches()) == plain
     assert type(loader) is DataLoader
     assert list(batches()) == plain
-    assert len(take_swallowed()) >= TRIP_AFTER
+    assert len(guard.reset()) >= TRIP_AFTER
     status = rings.main().status
     assert (status.tripped, status.faults) == (True, TRIP_AFTER)
     said = capsys.readouterr().err
@@ -110,7 +110,7 @@ def test_a_fault_while_attaching_does_not_reach_training(
     monkeypatch.setattr("loaderwatch.agent.session.find_ranks", boom)
     assert loaderwatch.attach(loader) is loader
     assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3]]
-    assert len(take_swallowed()) == 1
+    assert len(guard.reset()) == 1
     assert "cannot watch this run, for a fault of its own" in capsys.readouterr().err
     monkeypatch.setenv("LOADERWATCH_RUN", "///")
     with pytest.raises(ValueError, match="'///'"):

@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
+from loaderwatch.core.lock import is_held
 from loaderwatch.streamer.__main__ import is_private
 from loaderwatch.streamer.election import FileLock, Office, elect, standby_missing
 from loaderwatch.streamer.succession import is_orphan
@@ -35,11 +36,10 @@ def test_one_holder_until_it_dies(tmp_path: Path) -> None:
         assert child.stdout.readline() == "held\n"
         lock = FileLock(path)
         assert not lock.try_acquire()
-        assert not lock.held
         child.kill()
         child.wait()
         assert lock.acquire()
-        assert lock.held
+        assert is_held(path)
         lock.release()
     finally:
         child.kill()
