@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from threading import get_ident
 from time import monotonic_ns, thread_time_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from loaderwatch.agent.hot.layout import (
     CPU_CLOCK_ABOVE_NS,
@@ -29,15 +29,12 @@ from loaderwatch.core.ring import (
 )
 from loaderwatch.core.span import AWAITED_WORD, BATCH_WORD, CURSOR_WORD
 
-if TYPE_CHECKING:
-    from loaderwatch.agent.recorder import Recorder
-
 
 class Pass(InSpan):
     """What the hot path keeps of one pass over a loader; ``Epoch`` is the whole of it.
 
     Args:
-        recorder: of the process.
+        recorder: of the process; kept for ``Epoch``.
         phases: the clock of the model and the optimizer, None when they are not watched.
         numbers: of the ring's records.
         read: reads the iterator.
@@ -70,7 +67,7 @@ class Pass(InSpan):
 
     def __init__(
         self,
-        recorder: Recorder,
+        recorder: Any,
         phases: PhaseClock | None,
         numbers: Iterator[int],
         read: Reader,

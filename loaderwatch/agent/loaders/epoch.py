@@ -54,6 +54,7 @@ class Epoch(Pass):
         "work_ns",
         "workers",
     )
+    recorder: Recorder
 
     def __init__(self, watch: Watch, recorder: Recorder) -> None:
         super().__init__(

@@ -146,8 +146,8 @@ def epoch_check(
 ) -> Callable[[], None] | None:
     """What to call as each pass over the loader begins; None when its sampler has no epoch to set.
 
-    A DistributedSampler whose ``set_epoch`` is never called gives every epoch in the same order. ``publish`` is told how many passes in a row began with the same epoch; those over ``earlier``'s loader count, which this
-    one takes the place of.
+    A DistributedSampler whose ``set_epoch`` is never called gives every epoch in the same order. ``publish`` is told how many
+    passes in a row began with the same epoch; those over ``earlier``'s loader count, which this one takes the place of.
     """
     sampler = getattr(loader, "sampler", None)
     if not shuffles_by_epoch(sampler):

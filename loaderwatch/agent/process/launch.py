@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-import loaderwatch
 from loaderwatch.agent.guard import has_stderr
 from loaderwatch.agent.process.identity import RunName
 from loaderwatch.core.clock import monotonic_ns
@@ -148,7 +147,7 @@ def _environment(settings: Settings) -> dict[str, str]:
     ):
         if value is not None:
             env[name] = value
-    home = Path(loaderwatch.__file__).resolve().parent.parent
+    home = Path(__file__).resolve().parents[3]
     if home.name not in ("site-packages", "dist-packages"):  # run from a checkout
         env["PYTHONPATH"] = os.pathsep.join(part for part in (env.get("PYTHONPATH"), str(home)) if part)
     for name in ("OMP_NUM_THREADS", "PYTHONFAULTHANDLER", "PYTHONPROFILEIMPORTTIME"):
