@@ -10,7 +10,6 @@ Conventions: nanoseconds as int64; ``UNKNOWN`` (int64) or NaN (float64) where a 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -269,19 +268,22 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
 }
 """Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
 
-_NAMES: Final = {table: {column.name: None for column in columns} for table, columns in TABLES.items()}
+_NOTHING: Final[dict[str, Values]] = {
+    table: dict.fromkeys(column.name for column in columns) for table, columns in TABLES.items()
+}
 
 
-def pack_row(table: str, values: Mapping[str, float | int | None]) -> Row:
+def pack_row(table: str, values: Values) -> Row:
     """Bring named values into the order of the table's columns; what is not named is not known.
 
     Raises:
         KeyError: a name is none of the table's columns.
     """
-    names = _NAMES[table]
-    if not values.keys() <= names.keys():
-        raise KeyError(f"{table} has no {', '.join(sorted(values.keys() - names.keys()))}; see TABLES")
-    return tuple(map(values.get, names))
+    nothing = _NOTHING[table]
+    row = nothing | values  # in the order of the catalogue, and behind it what that does not have
+    if len(row) != len(nothing):
+        raise KeyError(f"{table} has no {', '.join(sorted(values.keys() - nothing.keys()))}; see TABLES")
+    return tuple(row.values())
 
 
 LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {

@@ -202,9 +202,16 @@ class Streamer:
             self._readings[member.pid] = reading
             identity = member.ring.identity
             loader = UNKNOWN if member.worker < 0 else identity.loader
-            who = {"rank": rank, "loader": loader, "worker": member.worker, "pid": member.pid}
-            found = {"t_ns": utc, "state": state_code(reading.state), **reading.values}
-            self._process_rows.append(pack_row("processes", {**who, **found}))
+            values = {
+                "rank": rank,
+                "loader": loader,
+                "worker": member.worker,
+                "pid": member.pid,
+                "t_ns": utc,
+                "state": state_code(reading.state),
+                **reading.values,
+            }
+            self._process_rows.append(pack_row("processes", values))
         self._processes.forget_dead(living)
         mains = list(self._roster.newest_by_rank().values())
         self._gpus.follow({m.info.rank: (m.pid, m.info.gpu_uuid) for m in mains if m.info and m.alive})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from loaderwatch.core.records import TABLES, pack_row
+from loaderwatch.core.records import TABLES, Values, pack_row
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_row_has_the_order_of_the_catalogue(table: str) -> None:
     names = [column.name for column in TABLES[table]]
-    values = {name: place for place, name in reversed(list(enumerate(names)))}
+    values: Values = {name: place for place, name in reversed(list(enumerate(names)))}
     assert pack_row(table, values) == tuple(range(len(names)))
     assert pack_row(table, {names[-1]: 0.5}) == (*(None,) * (len(names) - 1), 0.5)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loaderwatch.core.records import TABLES
+from loaderwatch.core.records import TABLES, pack_row
 from loaderwatch.core.wire import MAX_TOGETHER, Envelope, HostInfo, Loss, encode, pack_table
 from loaderwatch.streamer.outbox import files
 from loaderwatch.streamer.outbox import outbox as outbox_module
@@ -298,7 +298,7 @@ def test_rows_that_were_already_lost_are_counted_again() -> None:
             made_ns=1,
             host=HostInfo(name="h", cpus=1),
             losses=[Loss(what="ring", rank=2, count=5, t_ns=1)],
-            tables={"hosts": pack_table("hosts", [(1, *(None,) * (len(TABLES["hosts"]) - 1))])},
+            tables={"hosts": pack_table("hosts", [pack_row("hosts", {"t_ns": 1})])},
         )
     )
     assert count_rows(data) == {2: 5, -1: 1}
