@@ -47,9 +47,9 @@ def test_an_installed_wheel_finds_its_page(dist: Path, tmp_path: Path) -> None:
     code = """
 import sys
 sys.path += sys.argv[1:]
-from loaderwatch.server import static
-print(static.__file__)
-print(static.find_web())
+from loaderwatch.server.http import page
+print(page.__file__)
+print(page.find_web())
 """
     needed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     # -S: no .pth file is read, and so no editable install; -I: neither PYTHONPATH nor the working directory count.
@@ -62,7 +62,7 @@ print(static.find_web())
     )
     assert asked.returncode == 0, asked.stderr
     module, web = map(Path, asked.stdout.splitlines())
-    assert module == installed / "loaderwatch" / "server" / "static.py"
+    assert module == installed / "loaderwatch" / "server" / "http" / "page.py"
     assert web == installed / "loaderwatch" / "web"
     assert (web / "index.html").read_bytes() == (ROOT / "web" / "index.html").read_bytes()
 
