@@ -14,13 +14,16 @@ from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.loaders.epoch import Epoch
 from loaderwatch.agent.loaders.iterator import (
     WrappedIterator,
+    begin_pass,
     is_torch_iterator,
+    pass_begun,
+    pass_failed,
     reader_of,
     unwatch_iterator,
     watch_iterator,
 )
 from loaderwatch.agent.loaders.swap import hidden_subclass
-from loaderwatch.agent.loaders.watch import Watch
+from loaderwatch.agent.loaders.watch import Watch, WatchedPass
 from loaderwatch.agent.workers.fetch import watch_fetcher
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import EndedBy, IterKind
@@ -133,7 +136,7 @@ def _begin(loader: Any) -> Any:
     if watch is None:
         return None
     reused = getattr(loader, "_iterator", None) if getattr(loader, "persistent_workers", False) else None
-    return watch, watch.begin(reused)
+    return watch, begin_pass(watch, reused)
 
 
 def _begun(loader: Any, started: Any, iterator: Any) -> Any:
@@ -158,7 +161,7 @@ def _begun(loader: Any, started: Any, iterator: Any) -> Any:
                 _note_made(watch, epoch, one)
             _watch_kept(loader, watch, epoch)
         _iterators.add(watched)
-    watch.begun(epoch)
+    pass_begun(epoch)
     for one in built:
         if one is not watched and is_torch_iterator(one) and "_loaderwatch" not in vars(one):
             _watch_as(one, watch, Epoch(watch, watch.recorder))
@@ -191,8 +194,8 @@ def _watch_kept(loader: Any, watch: Watch, outer: Epoch | None = None) -> None:
 
 def _failed(started: Any, error: BaseException) -> None:
     if started is not None:
-        watch, epoch = started
-        watch.begin_failed(epoch)
+        _, epoch = started
+        pass_failed(epoch)
     leave_out_ours(error)
 
 
@@ -232,16 +235,16 @@ def _building(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _begin_building(watch: Watch) -> Any:
     """``_get_iterator`` is entered: by ``iter(loader)``, or by a subclass that goes on from there as it likes."""
-    return None if guard.tripped or watch.began is not None else (watch, watch.begin_fresh())
+    return None if guard.tripped or watch.beginning else (watch, begin_pass(watch))
 
 
 def _built(watch: Watch, started: Any, iterator: Any) -> None:
     if started is None:
-        if watch.began is not None:
+        if watch.beginning:
             watch.built.append(weakref.ref(iterator))
         return
     _, epoch = started
-    watch.begun(epoch)
+    pass_begun(epoch)
     for outer in watch.outers:
         if outer.waits:  # a generator's, inside whose next() we are
             _note_made(watch, outer, iterator)
@@ -251,7 +254,7 @@ def _built(watch: Watch, started: Any, iterator: Any) -> None:
         _watch_as(iterator, watch, epoch)
 
 
-def _note_made(watch: Watch, outer: Epoch, iterator: Any) -> None:
+def _note_made(watch: Watch, outer: WatchedPass, iterator: Any) -> None:
     """PyTorch's iterator was made for this pass."""
     outer.kind = IterKind.WRAPPED
     _note_kind(watch, outer, iterator)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from loaderwatch.agent.hot import Pass
 from loaderwatch.agent.hot.layout import CPU_CLOCK_ABOVE_NS, ENDING, nothing_to_read
 from loaderwatch.agent.hot.phases import NO_STEP, NOT_TIMED, Phases, add_phases
+from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKind
 
 if TYPE_CHECKING:
     from loaderwatch.agent.hot import PhaseClock
-    from loaderwatch.agent.loaders.watch import Watch
     from loaderwatch.agent.model.cuda import CudaClock
 
 

@@ -1,8 +1,9 @@
-"""The watched iterator: PyTorch's own with its class swapped, any other in a thin wrapper. And how to read it."""
+"""The watched iterator: how its pass begins, and how it is read. PyTorch's own has its class swapped, any other a thin wrapper."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sized
+from time import thread_time_ns
 from typing import Any, Final
 
 from torch.utils.data import dataloader
@@ -12,8 +13,10 @@ from loaderwatch.agent.hot import timed_next
 from loaderwatch.agent.hot.layout import ENDING, Reader, nothing_to_read
 from loaderwatch.agent.loaders.epoch import Epoch
 from loaderwatch.agent.loaders.swap import hidden_subclass, keep_fields_quick
+from loaderwatch.agent.loaders.watch import Watch
+from loaderwatch.agent.model.cuda import cuda_clock
 from loaderwatch.core.clock import monotonic_ns
-from loaderwatch.core.records import UNKNOWN, EndedBy, Phase
+from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase
 
 _classes: Final[dict[type, type]] = {}
 _TORCH: Final[type | tuple[()]] = getattr(dataloader, "_BaseDataLoaderIter", ())
@@ -95,6 +98,59 @@ def _began_drop(epoch: Epoch) -> int:
 
 def _ended_drop(epoch: Epoch, began: int) -> None:
     epoch.end(EndedBy.BREAK, began, monotonic_ns() - began)
+
+
+def begin_pass(watch: Watch, persistent: Any = None) -> Epoch:
+    """``iter(loader)`` is entered.
+
+    Args:
+        watch: of the loader.
+        persistent: the iterator that ``iter`` is going to reset, None when a new one is made.
+    """
+    watch.refresh()
+    recorder = watch.recorder
+    if watch.gpu is None and watch.role == "train":
+        watch.gpu = cuda_clock(recorder.ring)
+    epoch = Epoch(watch, recorder)
+    if persistent is not None:
+        earlier = getattr(persistent, "_loaderwatch", None)
+        if isinstance(earlier, Epoch) and earlier.ended is None:
+            # Persistent workers keep the iterator alive after a break: when the loop left it, nobody saw.
+            earlier.end(EndedBy.BREAK, epoch.request_ns, UNKNOWN)
+        outstanding = getattr(persistent, "_task_info", None)
+        epoch.drained = len(outstanding) if isinstance(outstanding, dict) else UNKNOWN
+        epoch.kind = IterKind.RESET
+    if watch.ended_ns != UNKNOWN:
+        epoch.gap_ns = epoch.request_ns - watch.ended_ns
+    watch.sampler_ns = UNKNOWN
+    watch.beginning = True
+    watch.built.clear()
+    recorder.cool()
+    if not recorder.outer_waits(own=0):
+        recorder.pause(epoch.request_ns, None)
+        recorder.publish(Phase.ITER, epoch.request_ns, watch.loader, epoch.number)
+    watch.began_cpu_ns = thread_time_ns()
+    return epoch
+
+
+def pass_begun(epoch: Epoch) -> None:
+    """``iter(loader)`` returned."""
+    now = monotonic_ns()
+    epoch.iter_ns = now - epoch.request_ns
+    epoch.iter_cpu_ns = thread_time_ns() - epoch.watch.began_cpu_ns
+    epoch.watch.beginning = False
+    recorder = epoch.recorder
+    recorder.cool()
+    if not recorder.depth:
+        recorder.since_ns = now
+        recorder.publish_outer(now)
+
+
+def pass_failed(epoch: Epoch) -> None:
+    """``iter(loader)`` raised."""
+    pass_begun(epoch)
+    epoch.open()
+    epoch.end(EndedBy.ERROR, epoch.request_ns, epoch.iter_ns)
 
 
 class WrappedIterator:

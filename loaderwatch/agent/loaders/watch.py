@@ -1,20 +1,17 @@
-"""What we know of one watched loader, how its epochs begin, and whether its sampler is told of them."""
+"""What we know of one watched loader, and whether its sampler is told of the epochs."""
 
 from __future__ import annotations
 
 import sys
 import weakref
-from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loaderwatch.agent.hot import PhaseClock
 from loaderwatch.agent.hot.layout import Reader, nothing_to_read
 from loaderwatch.agent.loaders.describe import shuffles_by_epoch
-from loaderwatch.agent.loaders.epoch import Epoch
-from loaderwatch.agent.model.cuda import CudaClock, cuda_clock
+from loaderwatch.agent.model.cuda import CudaClock
 from loaderwatch.agent.recorder import Recorder
-from loaderwatch.core.clock import monotonic_ns
-from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase
+from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +35,21 @@ class WorkerProbeMaker(Protocol):
 
     def __call__(self, loader: int, init: Callable[[int], None] | None) -> Callable[[int], None]:
         """A picklable probe for workers of this loader; it calls ``init`` as the user's own."""
+
+
+class WatchedPass(Protocol):
+    """A pass over the loader, so far as those ask for it that know the loader alone."""
+
+    opened: bool
+    ended: EndedBy | None
+    kind: IterKind
+
+    @property
+    def waits(self) -> bool:
+        """Whether somebody is inside its ``next``."""
+
+    def read_from(self, inner: Any) -> None:
+        """Tell from now on how PyTorch's own iterator stands that this pass gets its batches from."""
 
 
 class Watch:
@@ -68,77 +80,25 @@ class Watch:
         self.ended_ns = UNKNOWN  # end of the epoch before
         self.sampler_ns = UNKNOWN
         self.building = False  # inside the loader's own iterator construction
-        self.began: Epoch | None = None  # between begin() and begun()
-        self.outers: list[Epoch] = []  # passes through an iterator that is not PyTorch's, but may read one
-        self.passes: list[Epoch] = []  # all that somebody may go on with
+        self.beginning = False  # inside iter(loader)
+        self.outers: list[WatchedPass] = []  # through an iterator that is not PyTorch's, but may read one
+        self.passes: list[WatchedPass] = []  # all that somebody may go on with
         self.left_ns = sys.maxsize  # when the newest of them that ended did; none of the present loader's has
         self.made_anew = False  # the loader, and its workers are still to be started
-        self.built: list[weakref.ref[Any]] = []  # PyTorch's iterators, made between begin() and begun()
+        self.built: list[weakref.ref[Any]] = []  # PyTorch's iterators, made inside iter(loader)
         self.inner: Callable[[], Any] = (
             _nobody  # the one that such a pass was seen to read from, while it lives
         )
         self.reader_of: Callable[[Any], Reader] = _reads_nothing  # how to read one of those
-        self._iter_cpu_ns = 0
-        self._refresh = refresh  # looks again who we are: init_process_group may come after attach
+        self.began_cpu_ns = 0  # the CPU clock as iter(loader) was entered
+        self.refresh = refresh  # looks again who we are: init_process_group may come after attach
         self.note_pass: Callable[[], None] | None = None  # looks at the sampler as a pass begins
-
-    def begin(self, persistent: Any) -> Epoch:
-        """``iter(loader)`` is entered.
-
-        Args:
-            persistent: the iterator that ``iter`` is going to reset, None when a new one is made.
-        """
-        self._refresh()
-        if self.gpu is None and self.role == "train":
-            self.gpu = cuda_clock(self.recorder.ring)
-        epoch = Epoch(self, self.recorder)
-        if persistent is not None:
-            earlier = getattr(persistent, "_loaderwatch", None)
-            if isinstance(earlier, Epoch) and earlier.ended is None:
-                # Persistent workers keep the iterator alive after a break: when the loop left it, nobody saw.
-                earlier.end(EndedBy.BREAK, epoch.request_ns, UNKNOWN)
-            outstanding = getattr(persistent, "_task_info", None)
-            epoch.drained = len(outstanding) if isinstance(outstanding, dict) else UNKNOWN
-            epoch.kind = IterKind.RESET
-        if self.ended_ns != UNKNOWN:
-            epoch.gap_ns = epoch.request_ns - self.ended_ns
-        self.sampler_ns = UNKNOWN
-        self.began = epoch
-        self.built.clear()
-        recorder = self.recorder
-        recorder.cool()
-        if not recorder.outer_waits(own=0):
-            recorder.pause(epoch.request_ns, None)
-            recorder.publish(Phase.ITER, epoch.request_ns, self.loader, epoch.number)
-        self._iter_cpu_ns = thread_time_ns()
-        return epoch
-
-    def begin_fresh(self) -> Epoch:
-        """``begin`` for a loader that resets nothing."""
-        return self.begin(None)
 
     def in_process_fetch(self) -> FetchClock:
         """The clock of fetches on the training thread; its ordinals count on over the epochs."""
         if self._fetch is None:
             self._fetch = self._make_fetch(self.loader)
         return self._fetch
-
-    def begun(self, epoch: Epoch) -> None:
-        """``iter(loader)`` returned."""
-        now = monotonic_ns()
-        epoch.iter_ns = now - epoch.request_ns
-        epoch.iter_cpu_ns = thread_time_ns() - self._iter_cpu_ns
-        self.began = None
-        self.recorder.cool()
-        if not self.recorder.depth:
-            self.recorder.since_ns = now
-            self.recorder.publish_outer(now)
-
-    def begin_failed(self, epoch: Epoch) -> None:
-        """``iter(loader)`` raised."""
-        self.begun(epoch)
-        epoch.open()
-        epoch.end(EndedBy.ERROR, epoch.request_ns, epoch.iter_ns)
 
 
 def epoch_check(

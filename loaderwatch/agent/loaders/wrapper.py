@@ -7,7 +7,7 @@ from typing import Any, Final
 from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard, shield
 from loaderwatch.agent.hot import timed_next
-from loaderwatch.agent.loaders.iterator import WrappedIterator
+from loaderwatch.agent.loaders.iterator import WrappedIterator, begin_pass, pass_begun, pass_failed
 from loaderwatch.agent.loaders.watch import Watch
 
 _DELEGATED: Final = (
@@ -51,12 +51,12 @@ class WrappedLoader:
             iterator = iter(self._target)
         except BaseException as error:
             if epoch is not None:
-                _begin_failed(self._watch, epoch)
+                _begin_failed(epoch)
             _leave_out_ours(error)
             raise
         if epoch is None:
             return iterator
-        _begun(self._watch, epoch)
+        _begun(epoch)
         if iterator is self._target:
             object.__setattr__(self, "_loaderwatch", epoch)
             return self
@@ -80,9 +80,9 @@ class WrappedLoader:
         return self._target.__reduce_ex__(protocol)
 
 
-_begin = shield(Watch.begin_fresh)
-_begun = shield(Watch.begun)
-_begin_failed = shield(Watch.begin_failed)
+_begin = shield(begin_pass)
+_begun = shield(pass_begun)
+_begin_failed = shield(pass_failed)
 _leave_out_ours = shield(leave_out_ours)
 
 
@@ -130,7 +130,7 @@ def _next(self: Any) -> Any:
     if not guard.tripped and not self._watch.closed and (epoch is None or epoch.ended is not None):
         epoch = _begin(self._watch)
         if epoch is not None:
-            _begun(self._watch, epoch)
+            _begun(epoch)
             object.__setattr__(self, "_loaderwatch", epoch)
     if epoch is None or self._watch.closed:
         return next(self._target)
