@@ -98,7 +98,7 @@ def _facts(window: RunWindow) -> Facts | None:
     now = next((found for pace in paces(rank) if (found := recent(pace, Limits()))), None) if rank else None
     if rank is None or now is None or rank.process.state != "live":
         return None
-    machine = machine_of(window, rank, now.loader.loader)
+    machine, cpus = machine_of(window, rank, now.loader.loader), cpus_of(window, rank)
     lately = now.fetches.ended_ns >= now.request_ns[0]
     samples = total(now.fetches.samples[lately].astype(float))
     batches_per_s = 1 / now.iteration_s
@@ -112,8 +112,8 @@ def _facts(window: RunWindow) -> Facts | None:
         reading_cpu_s=ratio(total(now.fetches.cpu_s[lately]), samples),
         cpu_s=ratio(machine.ours, samples_per_s),
         cpus=machine.ours,
-        busy=cpus_of(window, rank).busy,
-        usable=machine.usable,
+        busy=cpus.busy,
+        usable=cpus.usable,
         threads=machine.worker_threads,
         runnable=machine.workers_runnable,
         delay_ratio=machine.worker_delay_ratio,

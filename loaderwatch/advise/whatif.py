@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.limits import LATENCY_CPU_RATIO, Limits
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
 from loaderwatch.detect.measures.machine import cpus_of
-from loaderwatch.detect.measures.pace import Pace, fetch_summary, paces, recent
+from loaderwatch.detect.measures.pace import Pace, paces, recent
 from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.window import RunWindow
 
@@ -66,5 +65,5 @@ def what_if(window: RunWindow, rank: int, loader: int) -> list[Option]:
 
 def _fetch_s(pace: Pace) -> float:
     """Seconds to read a batch; without workers that is the wait itself."""
-    _, mean_s, _ = fetch_summary(pace.fetches)
+    mean_s = mean(pace.fetches.fetch_s)
     return mean_s if math.isfinite(mean_s) else mean(pace.wait_s) if not pace.workers else math.nan

@@ -7,7 +7,7 @@ from typing import Final
 
 from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts
-from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO
+from loaderwatch.detect.limits import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.gain import workers_needed
 from loaderwatch.detect.text import count, duration, percent
 

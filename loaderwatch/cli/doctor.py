@@ -174,7 +174,7 @@ def _head(target: str, facts: Facts) -> list[str]:
     """What was looked at: the loaders as they would train."""
     import math
 
-    from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO
+    from loaderwatch.detect.limits import LATENCY_CPU_RATIO
     from loaderwatch.detect.text import count, duration, rate
 
     (host,) = facts.hosts.values()

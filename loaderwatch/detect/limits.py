@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+LATENCY_CPU_RATIO: Final = 0.3
+"""A worker that computes less than this while it fetches waits for storage or network."""
+CROWDED_DELAY_RATIO: Final = 0.25
+"""Workers that are ready and without a CPU for this share of the time want more CPUs than there are."""
+JITTER_SPIKES: Final = 3
+"""So many different slow fetches are jitter rather than a bad sample."""
 
 
 @dataclass(frozen=True, slots=True)

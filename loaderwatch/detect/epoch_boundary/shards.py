@@ -13,8 +13,9 @@ import numpy as np
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
-from loaderwatch.detect.measures.pace import QUIET_RATIO, Pace, fetch_summary, paces, recent, wait_share
+from loaderwatch.detect.measures.pace import QUIET_RATIO, Pace, paces, recent, wait_share
 from loaderwatch.detect.measures.progress import WORKER_IDLE
+from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.text import count, duration, listing, percent, rate
 from loaderwatch.detect.window import RankWindow, RunWindow
 
@@ -63,7 +64,7 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
     if shares is None:
         return None
     reading = workers - len(shares.exhausted)
-    _, fetch_s, _ = fetch_summary(now.fetches)
+    fetch_s = mean(now.fetches.fetch_s)
     after_s = iteration_with(fetch_s, workers, now.mean_step_s)
     gain = gain_ratio(now.iteration_s, after_s)
     never = [worker for worker in shares.exhausted if not shares.batches.get(worker)]

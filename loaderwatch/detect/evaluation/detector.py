@@ -13,9 +13,10 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence, Finding
-from loaderwatch.detect.input_bound.ranking import refined_cause
+from loaderwatch.detect.input_bound.rules import explain
+from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.machine import cpus_of, machine_of
+from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.measures.pace import pace_of
 from loaderwatch.detect.measures.statistics import ratio
 from loaderwatch.detect.text import count, duration, percent, ranks_phrase
@@ -165,7 +166,7 @@ def _cause(window: RunWindow, passes: Passes) -> Explanation | None:
         pace = pace_of(rank, loader, warm=0)  # short passes have little else
     if not math.isfinite(pace.mean_step_s):
         return None
-    return refined_cause(pace, cpus_of(window, rank), machine_of(window, rank, loader.loader), None)
+    return explain(Symptoms(window, pace, cpus_of(window, rank)))
 
 
 def _restarts(passes: Passes) -> Explanation:

@@ -1,8 +1,7 @@
-"""Workers that lack CPU although the loader looks reasonable: S03 S04 S05 S06.
+"""Too little CPU although the loader looks reasonable: S03 S04 S05 S06 in the workers, S14 in the training thread.
 
-All four look like decoding that is too expensive (S07). They are asked first, the most certain first: a quota that stops
-us (S04), an affinity mask that puts workers onto each other (S05), threads that fight inside the workers (S06), more
-workers than CPUs (S03).
+The four of the workers look like decoding that is too expensive (S07): a quota that stops us (S04), an affinity mask that
+puts workers onto each other (S05), threads that fight inside the workers (S06), more workers than CPUs (S03).
 """
 
 from __future__ import annotations
@@ -13,17 +12,14 @@ import numpy as np
 
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
-from loaderwatch.detect.measures.gain import gain_ratio
-from loaderwatch.detect.measures.machine import Cpus, Machine, helper_cpu_ratio
-from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.statistics import mean, quantile, ratio
+from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.measures.machine import Cpus
+from loaderwatch.detect.measures.statistics import quantile, ratio
 from loaderwatch.detect.text import count, cpu_count, duration, percent, rate
 
 THROTTLED_RATIO = (
     0.25  # Kubernetes' own CPUThrottlingHigh alert (kubernetes-mixin) fires from a quarter of the periods
 )
-CROWDED_DELAY_RATIO = 0.25
-CROWDED_RUNNABLE_RATIO = 0.5
 LONE_THREADS = 2  # a worker's main thread and the thread that sends its batches
 HELPER_CPU_RATIO = 0.25
 FIGHTING_RATIO = (
@@ -32,86 +28,25 @@ FIGHTING_RATIO = (
 CROWD = 1.5  # workers per usable CPU
 LONE_CROWD = 2.0  # the same for a single loader: up to here what a sample costs matters, not how many workers there are
 COLLAPSED_RATIO = 0.25  # of the machine's CPUs: a mask that small and full is worth a question
+MASK_FULL = 1.2  # times the mask: workers that together get more are not held by it
+NEIGHBOURS_RATIO = 0.5  # of the CPUs that this run may use, in the hands of other programs
 
 
-def cpu_cause(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
-    """Why the workers (or, with none, the training thread) get too little CPU; None when that is not it."""
-    return _quota(pace, machine) or _affinity(pace, cpus, machine) or _threads(pace, cpus, machine)
-
-
-def crowd_cause(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
-    """S03: more workers want a CPU than there are."""
-    if not (
-        pace.workers
-        and machine.workers_here >= CROWD * machine.usable
-        and (machine.workers_here > pace.workers or pace.workers > LONE_CROWD * machine.usable)
-        and machine.workers_here >= machine.usable + 2
-        and machine.workers_runnable > machine.usable
-        and _crowded(cpus, machine)
-    ):
-        return None
-    each = max(1, int(machine.usable / machine.ranks + 0.01))
-    target = min(each, pace.workers)
-    fetch_s, cpu_s = _fetch_s(pace), _fetch_cpu_s(pace)
-    # Fewer workers get no more CPU in all than these do. What comes back is what these burn beside reading.
-    load_s = max(
-        cpu_s / (pace.workers * max(machine.worker_cpu_ratio, 0.01)), cpu_s * machine.ranks / machine.usable
-    )
-    total_of = (
-        f"{count(machine.workers_here, 'worker')}"
-        if machine.ranks == 1 and machine.workers_here == pace.workers
-        else f"{machine.workers_here} workers ({pace.workers} per rank and loader, {count(machine.ranks, 'rank')})"
-    )
-    waits = (
-        f" A worker that could run waits for a CPU {percent(machine.worker_delay_ratio)} of the time."
-        if math.isfinite(machine.worker_delay_ratio)
-        else ""
-    )
-    lower = (
-        f"Lower num_workers {pace.workers} → {target}: {cpu_count(machine.usable)} can carry about as many busy workers"
-        f" {'in all' if machine.ranks == 1 else f'over {machine.ranks} ranks'}, and validation loaders with persistent"
-        " workers count too."
-        if target < pace.workers
-        else "Count all loaders with persistent workers, validation included, and keep fewer of them alive."
-    )
-    return Explanation(
-        scenario="S03",
-        confidence=0.9 if math.isfinite(machine.worker_delay_ratio) else 0.75,
-        because=f"{total_of} share {cpu_count(machine.usable, 'usable CPU')}, so each fetch takes {duration(fetch_s)} instead of"
-        f" {duration(cpu_s)}",
-        cause=f"{total_of} compute on {cpu_count(machine.usable, 'usable CPU')}. A batch needs {duration(cpu_s)} of CPU, but takes"
-        f" {duration(fetch_s)}, because the workers take turns.{waits} Adding workers does not help; it only makes each"
-        " slower and takes CPU from the training thread.",
-        advice=f"{lower} That frees memory, and the CPU that each worker burns beside reading. To go faster than that, reading"
-        f" a sample must cost less CPU{_per_sample(pace, cpu_s, machine)}",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, _after(pace, load_s)),
-        evidence=known_evidence(
-            ("workers on this host", machine.workers_here, "count"),
-            ("workers that want a CPU", machine.workers_runnable, "count"),
-            ("CPU time for a batch", cpu_s, "s"),
-            ("workers ready but without a CPU", machine.worker_delay_ratio, "ratio"),
-            ("training thread ready but without a CPU", machine.main_delay_ratio, "ratio"),
-            ("involuntary switches of a worker", machine.worker_switches_per_s, "per_s"),
-            ("CPU pressure", machine.psi_cpu_ratio, "ratio"),
-        ),
-    )
-
-
-def _quota(pace: Pace, machine: Machine) -> Explanation | None:
+def quota(s: Symptoms) -> Explanation | None:
     """S04: the control group's quota stops every thread for the rest of each period (Linux, sched-bwc.rst)."""
+    cpus, machine, workers = s.cpus, s.machine, s.pace.workers or 0
     if not (math.isfinite(machine.quota) and machine.throttled_ratio >= THROTTLED_RATIO):
         return None
-    fetch_s, cpu_s = _fetch_s(pace), _fetch_cpu_s(pace)
-    step_s = _free_step_s(pace)
-    workers = pace.workers or 0
+    fetch_s, cpu_s = s.batch_s, s.batch_cpu_s
+    step_s = _free_step_s(s)
     have = machine.cpus or machine.quota
     if workers:
-        after_s = max(step_s, cpu_s / max(1.0, min(workers, have / machine.ranks)))
+        after_s = max(step_s, cpu_s / max(1.0, min(workers, have / cpus.ranks)))
     else:
         after_s = step_s + (cpu_s if math.isfinite(cpu_s) else 0.0)
-    needed = math.ceil(machine.ranks * (cpu_s / step_s + 1)) if step_s > 0 and cpu_s > 0 else None
+    needed = math.ceil(cpus.ranks * (cpu_s / step_s + 1)) if step_s > 0 and cpu_s > 0 else None
     raise_to = f" to about {min(needed, int(have))} CPUs" if needed and needed > machine.quota else ""
-    fits = max(1, int(machine.quota / machine.ranks))
+    fits = max(1, int(machine.quota / cpus.ranks))
     size = (
         f" Until then num_workers={fits} is enough ({workers} now): more of them only take turns."
         if workers > fits
@@ -131,7 +66,7 @@ def _quota(pace: Pace, machine: Machine) -> Explanation | None:
         ),
         advice=f"Raise the CPU limit{raise_to} (Kubernetes limits.cpu, docker --cpus), or make reading a sample cheaper.{size}"
         " os.cpu_count() and PyTorch's own hint about workers do not see the quota.",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
             ("CPU quota", machine.quota, "count"),
             ("CPUs of the machine", machine.cpus, "count"),
@@ -142,10 +77,11 @@ def _quota(pace: Pace, machine: Machine) -> Explanation | None:
     )
 
 
-def _affinity(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
+def affinity(s: Symptoms) -> Explanation | None:
     """S05: the workers may run on few CPUs only, and sit on each other there (pytorch#101850)."""
-    workers, mask = pace.workers or 0, machine.worker_affinity
-    full = workers * machine.worker_cpu_ratio <= 1.2 * mask and _crowded(cpus, machine)
+    cpus, machine, workers = s.cpus, s.machine, s.workers
+    mask = machine.worker_affinity
+    full = workers * machine.worker_cpu_ratio <= MASK_FULL * mask and s.crowded
     if workers < 2 or not mask < workers or not full:
         return None
     wide = machine.main_affinity
@@ -160,11 +96,11 @@ def _affinity(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
         )
     elif (
         machine.cpus
-        and machine.ranks * mask <= COLLAPSED_RATIO * machine.cpus
+        and cpus.ranks * mask <= COLLAPSED_RATIO * machine.cpus
         and not machine.quota <= mask
         and machine.cpus - machine.ours - np.nan_to_num(cpus.others) >= 1
     ):
-        may = machine.cpus / machine.ranks
+        may = machine.cpus / cpus.ranks
         whose = f"this machine has {machine.cpus}"
         confidence = 0.8
         cure = (
@@ -173,17 +109,17 @@ def _affinity(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
         )
     else:
         return None
-    cpu_s = _fetch_cpu_s(pace)
-    after_s = _after(pace, cpu_s / max(1.0, min(workers, may)))
+    cpu_s = s.batch_cpu_s
+    after_s = _after(s, cpu_s / max(1.0, min(workers, may)))
     on = cpu_count(mask)
     return Explanation(
         scenario="S05",
         confidence=confidence,
         because=f"its {workers} workers may run on {on} only, while {whose}",
         cause=f"The affinity mask of the {workers} workers holds {on}, while {whose}: they take turns, {percent(machine.worker_cpu_ratio)}"
-        f" of a CPU each. A batch needs {duration(cpu_s)} of CPU and takes {duration(_fetch_s(pace))}.",
+        f" of a CPU each. A batch needs {duration(cpu_s)} of CPU and takes {duration(s.batch_s)}.",
         advice=f"{cure} More workers do not help while they share {'it' if round(mask) == 1 else 'those'}.",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
             ("CPUs a worker may use", mask, "count"),
             ("CPUs the training process may use", wide, "count"),
@@ -195,34 +131,33 @@ def _affinity(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
     )
 
 
-def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
+def threads(s: Symptoms) -> Explanation | None:
     """S06: PyTorch limits only its own threads in a worker; those of NumPy, OpenCV and others fight (pytorch#22260)."""
-    workers = pace.workers or 0
+    cpus, machine = s.cpus, s.machine
     helpers = machine.worker_threads - LONE_THREADS
-    cpu_s = _fetch_cpu_s(pace)
-    share = helper_cpu_ratio(pace)
+    cpu_s = s.batch_cpu_s
+    share = s.helper_cpu_ratio
     if not (
-        workers
-        and helpers >= 1
+        helpers >= 1
         and share >= HELPER_CPU_RATIO
-        and machine.workers_here * machine.worker_cpu_ratio >= FIGHTING_RATIO * machine.usable
-        and machine.workers_here * (helpers + 1) >= CROWD * machine.usable
-        and _crowded(cpus, machine)
+        and machine.workers_here * machine.worker_cpu_ratio >= FIGHTING_RATIO * cpus.usable
+        and machine.workers_here * (helpers + 1) >= CROWD * cpus.usable
+        and s.crowded
     ):
         return None
     fighting = round(machine.workers_here * (helpers + 1))
     return Explanation(
         scenario="S06",
         confidence=0.9,
-        because=f"each worker computes with {round(helpers + 1)} threads, {fighting} in all on {cpu_count(machine.usable)}",
+        because=f"each worker computes with {round(helpers + 1)} threads, {fighting} in all on {cpu_count(cpus.usable)}",
         cause=f"A worker has {round(machine.worker_threads)} threads, and {percent(share)} of its CPU time goes to threads other than"
         f" the one that reads samples: BLAS, OpenMP or OpenCV pools. {fighting} computing threads on"
-        f" {cpu_count(machine.usable, 'usable CPU')} spin and push each other off. PyTorch limits only its own threads inside a worker.",
+        f" {cpu_count(cpus.usable, 'usable CPU')} spin and push each other off. PyTorch limits only its own threads inside a worker.",
         advice="Set OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1 and NUMEXPR_NUM_THREADS=1 before Python starts (or"
         " call threadpoolctl.threadpool_limits(1) and cv2.setNumThreads(0) in worker_init_fn). torch.set_num_threads() in the"
         " training process does not reach workers.",
         # The reading thread spins as well while it waits for the others, so its CPU time is no bound.
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, _free_step_s(pace)),
+        gain_ceiling_ratio=s.gain(_free_step_s(s)),
         evidence=known_evidence(
             ("threads of a worker", machine.worker_threads, "count"),
             ("computing threads of all workers", fighting, "count"),
@@ -236,40 +171,101 @@ def _threads(pace: Pace, cpus: Cpus, machine: Machine) -> Explanation | None:
     )
 
 
-def _crowded(cpus: Cpus, machine: Machine) -> bool:
-    """Workers want a CPU and do not get one."""
-    return machine.worker_delay_ratio >= CROWDED_DELAY_RATIO or (
-        not math.isfinite(machine.worker_delay_ratio) and cpus.runnable_ratio >= CROWDED_RUNNABLE_RATIO
+def crowd(s: Symptoms) -> Explanation | None:
+    """S03: more workers want a CPU than there are."""
+    cpus, machine, workers = s.cpus, s.machine, s.workers
+    if not (
+        machine.workers_here >= CROWD * cpus.usable
+        and (machine.workers_here > workers or workers > LONE_CROWD * cpus.usable)
+        and machine.workers_here >= cpus.usable + 2
+        and machine.workers_runnable > cpus.usable
+        and s.crowded
+    ):
+        return None
+    each = max(1, int(cpus.usable / cpus.ranks + 0.01))
+    target = min(each, workers)
+    fetch_s, cpu_s = s.batch_s, s.batch_cpu_s
+    # Fewer workers get no more CPU in all than these do. What comes back is what these burn beside reading.
+    load_s = max(cpu_s / (workers * max(machine.worker_cpu_ratio, 0.01)), cpu_s * cpus.ranks / cpus.usable)
+    total_of = (
+        f"{count(machine.workers_here, 'worker')}"
+        if cpus.ranks == 1 and machine.workers_here == workers
+        else f"{machine.workers_here} workers ({workers} per rank and loader, {count(cpus.ranks, 'rank')})"
+    )
+    waits = (
+        f" A worker that could run waits for a CPU {percent(machine.worker_delay_ratio)} of the time."
+        if math.isfinite(machine.worker_delay_ratio)
+        else ""
+    )
+    lower = (
+        f"Lower num_workers {workers} → {target}: {cpu_count(cpus.usable)} can carry about as many busy workers"
+        f" {'in all' if cpus.ranks == 1 else f'over {cpus.ranks} ranks'}, and validation loaders with persistent"
+        " workers count too."
+        if target < workers
+        else "Count all loaders with persistent workers, validation included, and keep fewer of them alive."
+    )
+    return Explanation(
+        scenario="S03",
+        confidence=0.9 if math.isfinite(machine.worker_delay_ratio) else 0.75,
+        because=f"{total_of} share {cpu_count(cpus.usable, 'usable CPU')}, so each fetch takes {duration(fetch_s)} instead of"
+        f" {duration(cpu_s)}",
+        cause=f"{total_of} compute on {cpu_count(cpus.usable, 'usable CPU')}. A batch needs {duration(cpu_s)} of CPU, but takes"
+        f" {duration(fetch_s)}, because the workers take turns.{waits} Adding workers does not help; it only makes each"
+        " slower and takes CPU from the training thread.",
+        advice=f"{lower} That frees memory, and the CPU that each worker burns beside reading. To go faster than that, reading"
+        f" a sample must cost less CPU{_per_sample(s)}",
+        gain_ceiling_ratio=s.gain(_after(s, load_s)),
+        evidence=known_evidence(
+            ("workers on this host", machine.workers_here, "count"),
+            ("workers that want a CPU", machine.workers_runnable, "count"),
+            ("CPU time for a batch", cpu_s, "s"),
+            ("workers ready but without a CPU", machine.worker_delay_ratio, "ratio"),
+            ("training thread ready but without a CPU", machine.main_delay_ratio, "ratio"),
+            ("involuntary switches of a worker", machine.worker_switches_per_s, "per_s"),
+            ("CPU pressure", machine.psi_cpu_ratio, "ratio"),
+        ),
     )
 
 
-def _lately(pace: Pace) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    mask = pace.fetches.ended_ns >= pace.request_ns[0]
-    return mask if mask.any() else np.ones_like(mask)
+def starved_training_thread(s: Symptoms) -> Explanation:
+    """S14: batches lie ready, and the training thread is kept from taking them."""
+    why = (
+        "other programs hold the CPUs"
+        if neighbours(s.cpus)
+        else "the training thread gets no CPU to take them"
+    )
+    return Explanation(
+        scenario="S14",
+        confidence=0.5,
+        because=f"batches lie ready, but {why} ({duration(s.wait_s)} per batch)",
+        cause=f"{rate(s.ready)} batches lie ready on average and unpacking needs little CPU, yet next() takes"
+        f" {duration(s.wait_s)}: other threads of this process, or other processes, keep the training thread from running."
+        f"{neighbours(s.cpus)}",
+        advice="Look for busy Python threads in the training process (loggers, progress bars, in-process prefetchers) and for"
+        " other programs on these cores. More workers would make it worse.",
+        gain_ceiling_ratio=s.gain(s.step_s),
+    )
 
 
-def _fetch_s(pace: Pace) -> float:
-    return mean(pace.fetches.fetch_s[_lately(pace)])
+def neighbours(cpus: Cpus) -> str:
+    """Who else is at work, if they take much of what this run may use: no change to the loader brings that back."""
+    if not min(cpus.others, cpus.usable - cpus.ours) >= NEIGHBOURS_RATIO * cpus.usable:
+        return ""
+    return f" Other programs on this host keep {cpu_count(cpus.others)} busy: move them away first."
 
 
-def _fetch_cpu_s(pace: Pace) -> float:
-    """CPU time of the reading thread for a batch."""
-    return mean(pace.fetches.cpu_s[_lately(pace)])
-
-
-def _free_step_s(pace: Pace) -> float:
+def _free_step_s(s: Symptoms) -> float:
     """A step that was not held up by the fight for CPUs: the quick ones."""
-    return quantile(pace.step_s + np.nan_to_num(pace.nested_s), 0.1)
+    return quantile(s.pace.step_s + np.nan_to_num(s.pace.nested_s), 0.1)
 
 
-def _after(pace: Pace, load_s: float) -> float:
-    step_s = _free_step_s(pace)
+def _after(s: Symptoms, load_s: float) -> float:
+    step_s = _free_step_s(s)
     return max(step_s, load_s) if math.isfinite(load_s) else step_s
 
 
-def _per_sample(pace: Pace, cpu_s: float, machine: Machine) -> str:
-    samples = mean(np.where(pace.fetches.samples > 0, pace.fetches.samples, np.nan).astype(np.float64))
-    each_s = ratio(cpu_s, samples)
+def _per_sample(s: Symptoms) -> str:
+    each_s = ratio(s.batch_cpu_s, s.samples)
     if not each_s > 0:
         return "."
-    return f" ({duration(each_s)} now: at most {rate(machine.usable / each_s)} samples/s on {cpu_count(machine.usable)})."
+    return f" ({duration(each_s)} now: at most {rate(s.cpus.usable / each_s)} samples/s on {cpu_count(s.cpus.usable)})."

@@ -8,26 +8,22 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from loaderwatch.detect.finding import Evidence, Finding, known_evidence
+from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
-from loaderwatch.detect.input_bound.spikes import slow_samples, without
-from loaderwatch.detect.input_bound.stalls import Stall, spiky_stall, steady_stall
-from loaderwatch.detect.input_bound.worker_causes import capacity_short, ready_wait_ratio, wait_cpu_ratio
+from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling
 from loaderwatch.detect.measures.gain import gain_ratio
-from loaderwatch.detect.measures.gpu import gpu_evidence
-from loaderwatch.detect.measures.machine import Cpus, cpus_of
+from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.measures.pace import (
     QUIET_RATIO,
     Pace,
-    fetch_summary,
     paces,
     recent,
     takes_from_several,
     wait_share,
 )
-from loaderwatch.detect.measures.statistics import comb_period, mean, median
+from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.text import duration, percent, ranks_phrase, singular
 from loaderwatch.detect.window import RunWindow
 
@@ -49,7 +45,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
         for pace in paces(rank):
             if recent(pace, limits) is None:
                 continue
-            for stall in _stalls(window, pace, cpus, limits):
+            for stall in stalls_of(window, pace, cpus, limits):
                 groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)
     # Ranks beyond those looked at closely: as many wait as much, and one finding speaks for all.
     more = [rank.rank for rank in loud[MOST_ANALYSED:] if waiting[rank.rank] >= limits.input_warning_ratio]
@@ -60,22 +56,9 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     return as_dispatch(window, findings, [stall for stalls in groups.values() for stall in stalls])
 
 
-def _stalls(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> list[Stall]:
-    """The steady wait of one loader and rank, and its single long ones; each is judged without the other."""
-    slow = slow_samples(pace, limits)
-    rest = without(pace, slow)
-    lately_ns = pace.rank.made_ns - int(limits.recent_s * 1e9)
-    aside_s = sum(spike.wait_s for spike in slow if spike.request_ns + spike.wait_s * 1e9 >= lately_ns)
-    now = recent(rest, limits, aside_s)
-    steady = steady_stall(window, rest, now, cpus, limits) if now is not None else None
-    short = steady is not None or capacity_short(rest) is True
-    spiky = spiky_stall(pace, cpus, limits, slow if short else None)
-    return [stall for stall in (steady, spiky) if stall is not None]
-
-
 def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits: Limits) -> Finding:
     worst = max(stalls, key=lambda stall: stall.lost_s)
-    rank, loader, cause = worst.pace.rank, worst.pace.loader, worst.cause
+    rank, loader, cause = worst.pace.rank, worst.pace.loader, worst.explanation
     ranks = sorted([stall.pace.rank.rank for stall in stalls] + more)
     world = _world_size(window)
     kind = "spikes" if worst.spiky else "steady"
@@ -92,7 +75,7 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
         title=_title(worst, ranks, world, limits),
         cause=cause.cause,
         advice=cause.advice,
-        evidence=[*_evidence(worst), *cause.evidence],
+        evidence=[*worst.symptoms.evidence(worst.share), *cause.evidence],
         rank=rank.rank if len(ranks) < world or world <= 1 or worst.spiky else None,
         host=rank.host,
         worker=cause.worker,
@@ -114,42 +97,17 @@ def _title(stall: Stall, ranks: list[int], world: int, limits: Limits) -> str:
     who = ranks_phrase([stall.pace.rank.rank] if stall.spiky else ranks, world)
     source = _source(stall.pace, limits)
     if stall.spiky:
-        return f"{who} lost {duration(stall.lost_s)} waiting for data{source}: {stall.cause.because}."
+        return f"{who} lost {duration(stall.lost_s)} waiting for data{source}: {stall.explanation.because}."
     one = singular(ranks, world)
     return (
         f"{who} {'loses' if one else 'lose'}{'' if one else ' up to'} {percent(stall.share)} of"
-        f" {'its' if one else 'their'} time waiting for data{source}: {stall.cause.because}."
+        f" {'its' if one else 'their'} time waiting for data{source}: {stall.explanation.because}."
     )
 
 
 def _source(pace: Pace, limits: Limits) -> str:
     """Which loader the wait is in, where the loop takes batches from more than one."""
     return f" from {pace.loader.name}" if takes_from_several(pace.rank, limits) else ""
-
-
-def _evidence(stall: Stall) -> list[Evidence]:
-    pace, cpus = stall.pace, stall.cpus
-    typical_s, _, late_s = fetch_summary(pace.fetches)
-    ready = pace.ready[pace.ready >= 0]
-    return [
-        *known_evidence(
-            ("data wait", stall.share, "ratio"),
-            ("wait per batch", mean(pace.wait_s), "s"),
-            ("step without the wait", pace.mean_step_s, "s"),
-            ("batches per second", 1 / pace.iteration_s if pace.iteration_s > 0 else math.nan, "per_s"),
-            ("fetch time of a worker, median", typical_s, "s"),
-            ("fetch time of a worker, 99th percentile", late_s, "s"),
-            ("CPU use of a worker while it reads", pace.fetches.cpu_ratio, "ratio"),
-            ("batches ready when the wait began", float(ready.mean()) if ready.size else math.nan, "count"),
-            ("wait although a batch was ready", ready_wait_ratio(pace) if ready.size else math.nan, "ratio"),
-            ("CPU use of the training thread during the wait", wait_cpu_ratio(pace), "ratio"),
-            ("workers", pace.workers, "count"),
-            ("usable CPUs", cpus.usable, "count"),
-            ("free CPUs", cpus.free, "count"),
-            ("a long wait every so many batches", comb_period(pace.wait_s, pace.workers or 1), "count"),
-        ),
-        *gpu_evidence(pace),
-    ]
 
 
 def _waited_for(culprit: Stall, window: RunWindow, limits: Limits) -> Coupling | None:
@@ -191,12 +149,12 @@ def _as_straggler(
         scenario="S43",
         confidence=max(finding.confidence, 0.85) if finding.confidence >= 0.7 else finding.confidence,
         title=f"Rank {rank} waits {duration(own.data_s)} for data{_source(culprit.pace, limits)} in each iteration,"
-        f" and {their} for rank {rank}: {culprit.cause.because}.",
+        f" and {their} for rank {rank}: {culprit.explanation.because}.",
         cause=f"All ranks take {duration(iteration_s)} per iteration, but only rank {rank} spends it waiting for data"
         f" ({percent(own.data_s / own.iteration_s)}). {they} {duration(found.wait_s)} of it{where} waiting for rank"
-        f" {rank} ({told}). {culprit.cause.cause}{hidden}",
+        f" {rank} ({told}). {culprit.explanation.cause}{hidden}",
         advice=f"Mend rank {rank} on {culprit.pace.rank.host}{f', and rank {next_rank} with it' if behind else ''}."
-        f" {culprit.cause.advice}",
+        f" {culprit.explanation.advice}",
         gain_ceiling_ratio=gain,
         evidence=[
             *finding.evidence,
@@ -231,7 +189,7 @@ def _too_slow(window: RunWindow, limits: Limits, found: Coupling, loader: int) -
             now = recent(pace, limits) if pace.loader.loader == loader else None
             if now is None or not now.workers:
                 continue
-            _, fetch_s, _ = fetch_summary(now.fetches)
+            fetch_s = mean(now.fetches.fetch_s)
             if fetch_s / now.workers > 1.1 * share.own_s:
                 slow.append((fetch_s / now.workers, share.rank))
     return slow

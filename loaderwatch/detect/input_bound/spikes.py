@@ -1,4 +1,4 @@
-"""Single long waits in a run that otherwise keeps up: one slow sample (S20), or jitter above the cushion (S21).
+"""Single long waits of a loop, and the fetch that each was for.
 
 Waits that one outstanding sample explains are told apart from the steady trouble of the other batches. A sample that takes
 twelve seconds says nothing about the number of workers, and workers that are too few say nothing about that sample: each is
@@ -7,7 +7,6 @@ judged without the other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,23 +15,15 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import SpanInfo
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Evidence
-from loaderwatch.detect.input_bound.batch_causes import collector_spike_cause, collector_times
-from loaderwatch.detect.input_bound.heavy_share import heavy_share_cause
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.gain import gain_ratio, prefetch_needed
+from loaderwatch.detect.limits import JITTER_SPIKES, Limits
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import median, total
 from loaderwatch.detect.measures.step_change import may_be_changing, step_change
-from loaderwatch.detect.text import count, duration, listing, rate, sample_name
 
 SPIKE_FACTOR = 4.0  # times the typical iteration
-MOST_PREFETCH = 32  # a cushion beyond this costs more memory than it is worth
 FETCH_PART = 0.5  # share of a long wait in which a worker must have been fetching to be its cause
 STARVED_PART = 0.5  # of a fetch, ready to run and without a CPU
 SAMPLE_NS = 1_000_000_000
-JITTER_SPIKES = 3  # distinct slow fetches that make it jitter rather than a bad sample
 COLLECTED_PART = 0.5  # of a fetch, in the garbage collector: not the sample's doing
 
 
@@ -71,107 +62,6 @@ def find_spikes(pace: Pace, limits: Limits) -> list[Spike]:
     return [spike for spike in spikes if spike is not None and not _starved(pace, spike, limits)]
 
 
-def spike_cause(pace: Pace, spikes: list[Spike]) -> Explanation:
-    """What the long waits of a loader that otherwise keeps up come from."""
-    workers = pace.workers or 1
-    step_s = pace.mean_step_s
-    tail_s = max(spike.fetch_s or spike.wait_s for spike in spikes)
-    prefetch = prefetch_needed(tail_s, step_s, workers)
-    indices = _unique([spike.sample_index for spike in spikes])
-    distinct = len(indices) if indices else len(spikes)
-    lost_s = sum(spike.wait_s for spike in spikes)
-    after_s = pace.iteration_s - lost_s / max(1, pace.wait_s.size)
-    gain = gain_ratio(pace.iteration_s, after_s)
-    worst = max(spikes, key=lambda spike: spike.wait_s)
-    collected = collector_spike_cause(worst.worker, worst.fetch_s or worst.wait_s, worst.collected_s, gain)
-    if collected is not None:
-        return collected
-    heavier = heavy_share_cause(pace)
-    if heavier is not None:
-        return heavier
-    if len(spikes) >= JITTER_SPIKES and distinct >= JITTER_SPIKES and prefetch <= MOST_PREFETCH:
-        return _jitter(pace, spikes, tail_s, prefetch, gain, indices)
-    return _slow_sample(pace, spikes, tail_s, indices, gain)
-
-
-def _slow_sample(
-    pace: Pace, spikes: list[Spike], tail_s: float, indices: list[int], gain: float | None
-) -> Explanation:
-    worst = max(spikes, key=lambda spike: spike.wait_s)
-    ready = sum(spike.ready for spike in spikes)
-    who = f"worker {worst.worker}" if worst.worker is not None else "a worker"
-    took_s = worst.sample_s or worst.fetch_s or worst.wait_s
-    if worst.sample_index is not None:
-        stream = pace.loader.iterable_dataset
-        what = f"{sample_name(worst.sample_index, stream)} took {duration(took_s)} in {who}"
-        them = "them" if len(indices) > 1 else "it"
-        look = f"Look at {listing([sample_name(index, stream) for index in indices])}: shorten, cache or skip {them}."
-    else:
-        what = f"one batch took {duration(took_s)} in {who}"
-        look = "Look at the samples of the batches named here: shorten, cache or skip the long ones."
-    behind = " while finished batches waited behind it" if ready else ""
-    return Explanation(
-        scenario="S20",
-        confidence=0.7 if worst.sample_index is None or not ready else 0.9 if len(indices) == 1 else 0.8,
-        because=f"{what}{behind}",
-        cause=f"Batches are delivered in order, so one slow sample holds up all that are ready: {what}, a usual batch takes"
-        f" {duration(median(pace.fetches.fetch_s))}. Meanwhile no new work is handed out, and the other workers go idle.",
-        advice=f"{look} With torch 2.6 or newer in_order=False lets ready batches pass a slow one (the order then changes)."
-        " More workers do not help against such a sample.",
-        gain_ceiling_ratio=gain,
-        worker=worst.worker,
-        pid=worst.pid,
-        sample_indices=indices,
-        evidence=_evidence(spikes, tail_s),
-    )
-
-
-def _jitter(
-    pace: Pace, spikes: list[Spike], tail_s: float, prefetch: int, gain: float | None, indices: list[int]
-) -> Explanation:
-    workers, now = pace.workers or 1, pace.loader.prefetch_factor or 2
-    cushion_s = now * workers * pace.mean_step_s
-    size = median(pace.fetches.bytes)
-    memory = (
-        f" It needs about {rate(prefetch * workers * size / 2**20)} MiB of /dev/shm."
-        if math.isfinite(size)
-        else ""
-    )
-    advice = (
-        f"Set prefetch_factor={prefetch} (now {now}).{memory}"
-        if prefetch > now
-        else f"Find out why some fetches take {duration(tail_s)}; in_order=False (torch 2.6 or newer) lets others pass them."
-    )
-    return Explanation(
-        scenario="S21",
-        confidence=0.85,
-        because=f"{count(len(spikes), 'slow fetch', 'slow fetches')} of up to {duration(tail_s)} outlasted the"
-        f" {duration(cushion_s)} of batches read ahead",
-        cause=f"On average the workers keep up, but now and then a fetch takes up to {duration(tail_s)}, and the prefetched"
-        f" batches last only {duration(cushion_s)} (prefetch_factor {now} × {count(workers, 'worker')} ×"
-        f" {duration(pace.mean_step_s)} per step).",
-        advice=advice,
-        gain_ceiling_ratio=gain,
-        sample_indices=indices[:16],
-        evidence=[*_evidence(spikes, tail_s), Evidence(label="read ahead", value=cushion_s, unit="s")],
-    )
-
-
-def _evidence(spikes: list[Spike], tail_s: float) -> list[Evidence]:
-    return [
-        Evidence(label="long waits", value=len(spikes), unit="count"),
-        Evidence(label="longest wait", value=max(spike.wait_s for spike in spikes), unit="s"),
-        Evidence(label="slowest fetch", value=tail_s, unit="s"),
-        Evidence(
-            label="long waits with other batches ready", value=sum(s.ready for s in spikes), unit="count"
-        ),
-    ]
-
-
-def _unique(values: list[int | None]) -> list[int]:
-    return list(dict.fromkeys(value for value in values if value is not None))
-
-
 def _spike(pace: Pace, row: int) -> Spike | None:
     request_ns, wait_s = int(pace.request_ns[row]), float(pace.wait_s[row])
     awaited = int(pace.awaited[row])
@@ -205,7 +95,7 @@ def _spike(pace: Pace, row: int) -> Spike | None:
         sample_s=sample_s if named else None,
         fetch_s=fetch_s,
         fetch_began_ns=int(fetches.began_ns[slowest]),
-        collected_s=float(collector_times(pace)[slowest]),
+        collected_s=float(pace.collected_s[slowest]),
     )
 
 

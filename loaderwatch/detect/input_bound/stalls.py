@@ -1,40 +1,28 @@
-"""What one loader costs one rank: whether it is a stall at all, since when, of which kind and cause."""
+"""What one loader costs one rank: whether it is a stall at all, since when, and how grave."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.input_bound.ranking import refined_cause
-from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, spike_cause, spike_mask
-from loaderwatch.detect.input_bound.worker_causes import (
-    capacity_short,
-    hands_over,
-    warming_cause,
-)
+from loaderwatch.detect.input_bound.rules import explain
+from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, slow_samples, spike_mask, without
+from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.machine import Cpus, machine_of
-from loaderwatch.detect.measures.pace import Pace
+from loaderwatch.detect.measures.machine import Cpus
+from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.progress import wait_limit_s
-from loaderwatch.detect.measures.statistics import median, ratio, trend
+from loaderwatch.detect.measures.statistics import ratio
 from loaderwatch.detect.measures.step_change import may_be_changing, step_change
 from loaderwatch.detect.window import RunWindow
 
 SPIKE_PART = 0.6  # share of the wait inside long waits, above which the long waits are the story
 AGAIN_AND_AGAIN = 5
 SPIKE_REPEAT_RATIO = 0.05  # a spike that comes again is worth a word at half the usual share
-WARMING_ROWS = 12
-FIRST_EPOCH_S = (
-    4.0  # steps of a first epoch that must have been seen, so that a trend of the workers would show
-)
-WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
-WARMING_TREND = 0.5  # rank correlation with their order; single late ones hardly change it
-WARMING_SIGMAS = 3.0  # of the correlation of as many values that vary without a trend, 1 / sqrt(n - 1)
-MAY_WARM_UP = ("S01", "S02", "S08")  # what waits for storage; no cache gives workers that compute more CPU
+FIRST_EPOCH_S = 4.0  # of a first epoch that must have been seen, so that a trend of the workers would show
 RECENT_ROUNDS = 2
 OVER_RATIO = (
     0.5  # the newer half of the rows against the limit, or against the older half: less is a stall no more
@@ -46,14 +34,37 @@ BUCKET_NS = 5_000_000_000
 class Stall:
     """What one loader costs one rank."""
 
-    pace: Pace  # the rows it was judged on
-    cause: Explanation
-    cpus: Cpus
+    symptoms: Symptoms
+    explanation: Explanation
     share: float
     began_ns: int
     lost_s: float
     severity: str
-    spiky: bool
+
+    @property
+    def pace(self) -> Pace:
+        """The rows it was judged on."""
+        return self.symptoms.pace
+
+    @property
+    def spiky(self) -> bool:
+        """Whether it is made of single long waits."""
+        return bool(self.symptoms.spikes)
+
+
+def stalls_of(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> list[Stall]:
+    """The steady wait of one loader and rank, and its single long ones; each is judged without the other."""
+    slow = slow_samples(pace, limits)
+    rest = without(pace, slow)
+    lately_ns = pace.rank.made_ns - int(limits.recent_s * 1e9)
+    aside_s = sum(spike.wait_s for spike in slow if spike.request_ns + spike.wait_s * 1e9 >= lately_ns)
+    now = recent(rest, limits, aside_s)
+    steady = steady_stall(window, rest, now, cpus, limits) if now is not None else None
+    short = steady is not None or Symptoms(window, rest, cpus).short is True
+    # Of a loader that keeps up any long wait counts, of one that does not only those for slow samples.
+    spikes = slow if short else _spikes(Symptoms(window, pace, cpus), limits)
+    spiky = spiky_stall(window, pace, cpus, spikes, limits)
+    return [stall for stall in (steady, spiky) if stall is not None]
 
 
 def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
@@ -75,30 +86,20 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
     now = _with_recent_fetches(
         now if change is None else now.with_fetches(now.fetches.began_ns >= change.at_ns)
     )
-    if _first_epoch(now) and now.total_s < FIRST_EPOCH_S and not hands_over(now):
+    symptoms = Symptoms(window, now, cpus, history=pace.fetches, change=change)
+    if symptoms.first_epoch and now.total_s < FIRST_EPOCH_S and not symptoms.hands_over:
         return None
-    if capacity_short(now) is not True and _is_spiky(now, limits):
+    if symptoms.short is not True and _is_spiky(now, limits):
         return None
     began_ns, lost_s = _began(pace, now, limits)
-    cause = refined_cause(now, cpus, machine_of(window, pace.rank, pace.loader.loader), change)
-    if cause.scenario in MAY_WARM_UP and _warms_up(pace, now):
-        cause = warming_cause(now)
+    explanation = explain(symptoms)
     severity = "critical" if share >= limits.input_critical_ratio else "warning"
-    if cause.scenario == "S09" and _first_epoch(now):
+    if explanation.scenario == "S09" and symptoms.first_epoch:
         severity = "info"
-    elif cause.scenario == "S14":
+    elif explanation.scenario == "S14":
         # A busy machine looks like this as well, and the loader cannot help it: hardly any of the wait is work.
         severity = "warning" if severity == "critical" else "info"
-    return Stall(
-        pace=now,
-        cause=cause,
-        cpus=cpus,
-        share=share,
-        began_ns=began_ns,
-        lost_s=lost_s,
-        severity=severity,
-        spiky=False,
-    )
+    return Stall(symptoms, explanation, share, began_ns, lost_s, severity)
 
 
 def _is_spiky(now: Pace, limits: Limits) -> bool:
@@ -116,27 +117,6 @@ def _with_recent_fetches(now: Pace) -> Pace:
     """Only the fetches of the same time, if there are enough: the workers may have been quicker before."""
     lately = now.fetches.ended_ns >= now.request_ns[0]
     return now.with_fetches(lately) if lately.sum() >= RECENT_ROUNDS * (now.workers or 1) else now
-
-
-def _first_epoch(now: Pace) -> bool:
-    return not bool((now.epoch > 0).any())
-
-
-def _warms_up(pace: Pace, now: Pace) -> bool:
-    """The fetches of the first epoch get shorter, as when the page cache fills: no case for an alert yet.
-
-    Either they still do, or they have become short enough for the model.
-    """
-    if now.wait_s.size < WARMING_ROWS or not _first_epoch(now):
-        return False
-    fetches = pace.fetches.fetch_s  # of the whole epoch: a few rounds of workers that vary may fall by chance
-    waits = now.wait_s[:-1] if now.open_wait else now.wait_s  # how long one takes that goes on is not known
-    series = fetches if fetches.size >= WARMING_ROWS else waits
-    thirds = np.array_split(series, 3)
-    first, second, last = (median(third) for third in thirds)
-    steep = trend(series) < -max(WARMING_TREND, WARMING_SIGMAS / math.sqrt(series.size - 1))
-    enough = series is fetches and last <= (now.workers or 1) * now.mean_step_s
-    return last < WARMING_RATIO * first and steep and (first > second > last or enough)
 
 
 def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
@@ -158,12 +138,10 @@ def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
     return began, pace.since(began).lost_s
 
 
-def spiky_stall(pace: Pace, cpus: Cpus, limits: Limits, slow: Sequence[Spike] | None = None) -> Stall | None:
-    """Single long waits; None when there are none worth a word.
-
-    Of a loader that otherwise keeps up any long wait counts, of one that does not only those of ``slow``, if it is given.
-    """
-    spikes = _spikes(pace, limits) if slow is None else slow
+def spiky_stall(
+    window: RunWindow, pace: Pace, cpus: Cpus, spikes: Sequence[Spike], limits: Limits
+) -> Stall | None:
+    """Single long waits; None when there are none worth a word."""
     began_ns = pace.rank.made_ns - int(limits.spike_recent_s * 1e9)
     limit_s = wait_limit_s(pace.rank, pace.loader.loader, limits)
     # Beyond the limit it was reported as a hang; one that goes on lies under that, if it is one.
@@ -186,20 +164,20 @@ def spiky_stall(pace: Pace, cpus: Cpus, limits: Limits, slow: Sequence[Spike] | 
         severity = "info"
     if severity == "info" and lost_s < 1.0:
         return None
+    symptoms = Symptoms(window, pace, cpus, spikes=tuple(spikes))
     return Stall(
-        pace=pace,
-        cause=spike_cause(pace, spikes),
-        cpus=cpus,
+        symptoms,
+        explain(symptoms),
         share=max(share, all_share),
         began_ns=min(spike.request_ns for spike in spikes),
         lost_s=sum(spike.wait_s for spike in spikes),
         severity=severity,
-        spiky=True,
     )
 
 
-def _spikes(pace: Pace, limits: Limits) -> list[Spike]:
-    if not pace.workers or capacity_short(pace) is True:
+def _spikes(symptoms: Symptoms, limits: Limits) -> list[Spike]:
+    pace = symptoms.pace
+    if not pace.workers or symptoms.short is True:
         return []
     if step_change(pace.fetches) is not None or may_be_changing(pace.fetches):
         return []  # all workers are slow at once: that is no spike

@@ -1,41 +1,38 @@
-"""Reads that are slow although the loader is right: a step change (S10), amplification (S11), a thrashing cache (S09)."""
+"""Reads that are slow although the loader is right: a step change (S10), amplification (S11), a cache that fills or thrashes (S09)."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
-from loaderwatch.detect.input_bound.cpu_causes import CROWDED_DELAY_RATIO
-from loaderwatch.detect.input_bound.worker_causes import LATENCY_CPU_RATIO
-from loaderwatch.detect.measures.gain import gain_ratio
-from loaderwatch.detect.measures.machine import RECENT_NS, Machine
-from loaderwatch.detect.measures.pace import Pace
+from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
+from loaderwatch.detect.measures.machine import RECENT_NS
 from loaderwatch.detect.measures.statistics import mean, ratio, total
-from loaderwatch.detect.measures.step_change import StepChange
 from loaderwatch.detect.text import duration, percent, rate, size
 
 AMPLIFICATION = 10.0  # a decoded JPEG is larger than its file; a large photo for a small crop reaches eight
 AMPLIFIED_BYTES = 256 * 1024  # read for one sample
 REFAULT_RATIO = 0.3  # of what the workers read from storage
 FROM_STORAGE_RATIO = 0.3  # of what they read at all
-MAPPED_FAULTS_PER_S = 20.0  # of one worker; loading code and libraries is over in a second
 
 
-def change_cause(pace: Pace, change: StepChange, machine: Machine) -> Explanation | None:
+def slowed_down(s: Symptoms) -> Explanation | None:
     """S10: the storage slowed down for everybody at once."""
+    change, machine, workers = s.change, s.machine, s.workers
+    if change is None:
+        return None
     if change.cpu_ratio >= LATENCY_CPU_RATIO:
         return None  # they compute: the machine is busy, or the samples got harder
     if machine.worker_delay_ratio >= CROWDED_DELAY_RATIO:
         return None  # they wait for a CPU, not for the storage
     factor = change.after_s / change.before_s
-    ago_s = (pace.rank.made_ns - change.at_ns) / 1e9
+    ago_s = (s.pace.rank.made_ns - change.at_ns) / 1e9
     cap = machine.read_bytes_per_s if machine.read_bytes_per_s > 0.5 * change.bytes_per_s_after else math.nan
     held_at = cap if math.isfinite(cap) else change.bytes_per_s_after
     held = f" Reading is held at about {size(held_at)}/s." if held_at > 0 else ""
-    workers = pace.workers or 1
-    after_s = max(pace.mean_step_s, change.before_s / workers)
+    after_s = max(s.step_s, change.before_s / workers)
     who = "all workers" if workers > 1 else "the worker"
     return Explanation(
         scenario="S10",
@@ -48,7 +45,7 @@ def change_cause(pace: Pace, change: StepChange, machine: Machine) -> Explanatio
         " neighbour on a shared file system look like this.",
         advice="Look at the volume's burst balance and limits (IOPS and MB/s): provision more of them, copy the data to a local"
         " disk, or read fewer and larger pieces. It recovers by itself when credits refill. More workers share the same cap.",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
             ("fetch before the change", change.before_s, "s"),
             ("fetch since", change.after_s, "s"),
@@ -62,30 +59,31 @@ def change_cause(pace: Pace, change: StepChange, machine: Machine) -> Explanatio
     )
 
 
-def amplification_cause(pace: Pace, machine: Machine) -> Explanation | None:
+def amplification(s: Symptoms) -> Explanation | None:
     """S11: far more is read than ends up in the batches."""
-    lately = pace.fetches.ended_ns >= pace.rank.made_ns - RECENT_NS
+    fetches, machine = s.pace.fetches, s.machine
+    lately = fetches.ended_ns >= s.pace.rank.made_ns - RECENT_NS
     seconds = RECENT_NS / 1e9
-    used_per_s = total(pace.fetches.bytes[lately]) / seconds
-    samples_per_s = float(pace.fetches.samples[lately & (pace.fetches.samples > 0)].sum()) / seconds
+    used_per_s = total(fetches.bytes[lately]) / seconds
+    samples_per_s = float(fetches.samples[lately & (fetches.samples > 0)].sum()) / seconds
     read_per_s = machine.read_chars_per_s
     factor, each = ratio(read_per_s, used_per_s), ratio(read_per_s, samples_per_s)
-    if not (pace.workers and factor >= AMPLIFICATION and each >= AMPLIFIED_BYTES):
+    if not (factor >= AMPLIFICATION and each >= AMPLIFIED_BYTES):
         return None
     one = ratio(used_per_s, samples_per_s)
-    fetch_s = mean(pace.fetches.fetch_s[lately])
-    after_s = max(pace.mean_step_s, fetch_s / factor / pace.workers)
+    fetch_s = mean(fetches.fetch_s[lately])
+    after_s = max(s.step_s, fetch_s / factor / s.workers)
     return Explanation(
         scenario="S11",
         confidence=0.85,
         because=f"the workers read {size(each)} for each sample of {size(one)}, {rate(factor)} times what is used",
         cause=f"For each sample of {size(one)} the workers read {size(each)} ({size(read_per_s)}/s in all), {rate(factor)} times what ends"
-        f" up in a batch, and spend {percent(pace.fetches.cpu_ratio)} of the time computing on it. Random access into large"
+        f" up in a batch, and spend {percent(s.fetch_cpu_ratio)} of the time computing on it. Random access into large"
         " compressed chunks, row groups or archives does this: a whole block is read and unpacked for one sample.",
         advice="Make what is stored as large as what is read: one sample per chunk (or chunks of a batch), an uncompressed or LZ4"
         " container, or read chunks in sequence and shuffle in a buffer (Hugging Face: flatten_indices() or"
         " to_iterable_dataset().shuffle()). If the files are large photos or recordings, cut or shrink them once ahead of time.",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
             ("read per sample", each, "bytes"),
             ("used per sample", one, "bytes"),
@@ -95,19 +93,20 @@ def amplification_cause(pace: Pace, machine: Machine) -> Explanation | None:
     )
 
 
-def thrash_cause(pace: Pace, machine: Machine) -> Explanation | None:
+def thrashing_cache(s: Symptoms) -> Explanation | None:
     """S09, for good: the page cache is too small, so that every epoch reads from storage again."""
+    machine = s.machine
     from_storage, refaults = machine.read_bytes_per_s, machine.refault_bytes_per_s
     if not (
-        bool((pace.epoch > 0).any())
+        not s.first_epoch
         and from_storage > 0
         and refaults >= REFAULT_RATIO * from_storage
         and from_storage >= FROM_STORAGE_RATIO * machine.read_chars_per_s
-        and pace.fetches.cpu_ratio < 2 * LATENCY_CPU_RATIO
+        and s.fetch_cpu_ratio < 2 * LATENCY_CPU_RATIO
     ):
         return None
-    cpu_s = mean(pace.fetches.cpu_s)
-    after_s = max(pace.mean_step_s, (cpu_s if math.isfinite(cpu_s) else 0.0) / max(1, pace.workers or 1))
+    cpu_s = mean(s.pace.fetches.cpu_s)
+    after_s = max(s.step_s, (cpu_s if math.isfinite(cpu_s) else 0.0) / s.workers)
     return Explanation(
         scenario="S09",
         confidence=0.93,
@@ -117,7 +116,7 @@ def thrash_cause(pace: Pace, machine: Machine) -> Explanation | None:
         " left for the page cache, and reading it in random order evicts what is needed next: it will not get faster.",
         advice="Give the job more memory (a container's limit counts its page cache), use fewer workers if they take the memory,"
         " store the samples smaller, or pack them into shards that are read in sequence with a shuffle buffer.",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
             ("read from storage per second", from_storage, "bytes"),
             ("of that, evicted from memory before", refaults, "bytes"),
@@ -129,34 +128,19 @@ def thrash_cause(pace: Pace, machine: Machine) -> Explanation | None:
     )
 
 
-def latency_evidence(cause: Explanation, machine: Machine) -> Explanation:
-    """S08 with what the machine says of its reads, and whether they are those of memory-mapped files."""
-    if cause.scenario != "S08":
-        return cause
-    mapped = machine.worker_faults_per_s >= MAPPED_FAULTS_PER_S
-    return replace(
-        cause,
-        cause=cause.cause
-        + (
-            f" {rate(machine.worker_faults_per_s)} times a second a worker waits for a page of a memory-mapped file (or of"
-            " swapped-out memory): such reads are small and come one after the other."
-            if mapped
-            else ""
-        ),
-        advice=cause.advice
-        + (
-            " From a memory-mapped file (np.memmap, LMDB, Arrow) read whole samples ahead with madvise(MADV_WILLNEED), or read"
-            " them with read() instead."
-            if mapped
-            else ""
-        ),
-        evidence=[
-            *cause.evidence,
-            *known_evidence(
-                ("read from storage per second", machine.read_bytes_per_s, "bytes"),
-                ("waits of a worker (voluntary switches)", machine.worker_waits_per_s, "per_s"),
-                ("page faults of a worker that wait for storage", machine.worker_faults_per_s, "per_s"),
-                ("I/O pressure", machine.psi_io_ratio, "ratio"),
-            ),
-        ],
+def warming_cache(s: Symptoms) -> Explanation | None:
+    """S09: the first epoch reads from cold storage and gets faster as it goes. No cache gives workers that compute more CPU."""
+    if not s.warms_up:
+        return None
+    waits = s.pace.wait_s
+    third = waits.size // 3
+    early_s, late_s = mean(waits[:third]), mean(waits[-third:])
+    return Explanation(
+        scenario="S09",
+        confidence=0.5,
+        because=f"waits are getting shorter ({duration(early_s)} → {duration(late_s)}), as in a first epoch on cold storage",
+        cause="This is the first epoch, and reading gets faster as it goes on: the page cache fills. If the dataset fits into"
+        " memory, the next epoch will be fast.",
+        advice="Wait for the second epoch. If that one waits as long, the dataset does not fit into memory: stage it on a local disk"
+        " or pack it into shards that are read in sequence.",
     )

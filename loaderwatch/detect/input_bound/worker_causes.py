@@ -1,126 +1,53 @@
-"""Why a loader keeps its loop waiting in the steady state: S01, S02, S07, S08, S13, S14.
-
-Three numbers taken in the training process separate them: the wait, the training thread's CPU time inside it, and how
-many batches lay ready when the wait began. Workers too slow: nothing ready, no CPU. Delivery too slow: batches
-ready, CPU busy. The rest is arithmetic on fetch time, step time and CPUs.
-"""
+"""Workers that are missing or too slow: S01 none at all, S23 one with a heavy share, S07 no CPU for more, S08 storage, S02 too few."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.measures.gain import gain_ratio, iteration_with, workers_needed
+from loaderwatch.detect.finding import Evidence, known_evidence
+from loaderwatch.detect.input_bound.cpu_causes import neighbours
+from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.limits import LATENCY_CPU_RATIO
+from loaderwatch.detect.measures.gain import iteration_with, workers_needed
 from loaderwatch.detect.measures.machine import Cpus
-from loaderwatch.detect.measures.pace import Pace, fetch_summary
-from loaderwatch.detect.measures.statistics import comb_period, mean, ratio
-from loaderwatch.detect.text import count, cpu_count, duration, percent, rate
+from loaderwatch.detect.measures.statistics import median
+from loaderwatch.detect.text import count, cpu_count, duration, listing, percent, rate
 
-DELIVERY_CPU_RATIO = (
-    0.06  # measured: unpickling is a seventh (busy machine) to half CPU, waiting for workers below 3 %
-)
-UNPACK_RATIO = 0.05  # of an iteration without waiting; unpacking that costs less is not the trouble
-UNPACK_S = 0.002
-READY_RATIO = 0.5
-LATENCY_CPU_RATIO = 0.3  # a worker that computes less than this while fetching waits for storage or network
-RUNNABLE_RATIO = 0.5  # workers found runnable this often are computing, however little CPU they get
-NEIGHBOURS_RATIO = 0.5  # of the CPUs that this run may use, in the hands of other programs
 WORTH_RATIO = 0.1  # of the time: a change that gives less at most is not advised for its own sake
 CHEAPER = (
     "Make reading a sample cheaper: resize and decode the dataset once ahead of time, decode with a faster library,"
     " do augmentation on the GPU, cache decoded samples."
 )
 MOST_PER_CORE = 4  # workers per core beyond which even sleeping workers are not the cure
+FREE_CPUS = 0.5  # with less of a CPU free, there is none for one more worker
+MANY_WORKERS = 4  # so many that wait for storage are no mistake of the loader
+MOST_NEEDED = 16  # workers: with more of them, the storage's latency is the trouble
+MAPPED_FAULTS_PER_S = 20.0  # of one worker; loading code and libraries is over in a second
+HEAVIER = 3.0  # times the lightest worker's usual batch
+LEAST_BATCHES = 4  # of each worker, before its usual batch is known
 
 
-def capacity_short(pace: Pace) -> bool | None:
-    """Whether the workers are too slow even at their median fetch time; None when fetch times are not known."""
-    typical_s, _, _ = fetch_summary(pace.fetches)
-    step_s = pace.mean_step_s
-    if not pace.workers or not (math.isfinite(typical_s) and math.isfinite(step_s)):
-        return None
-    return typical_s / pace.workers > 1.05 * step_s
-
-
-def wait_cpu_ratio(pace: Pace) -> float:
-    """Training-thread CPU time per second of wait."""
-    known = np.isfinite(pace.wait_cpu_s) & np.isfinite(pace.wait_s)
-    return ratio(float(pace.wait_cpu_s[known].sum()), float(pace.wait_s[known].sum()))
-
-
-def ready_wait_ratio(pace: Pace) -> float:
-    """Share of the wait that was spent although some batch lay ready at entry; of a wait that goes on it is not known."""
-    seen = (pace.ready >= 0) | (pace.cached >= 0)
-    return ratio(float(np.nansum(pace.wait_s[pace.anything_ready])), float(np.nansum(pace.wait_s[seen])))
-
-
-def hands_over(pace: Pace) -> bool:
-    """Whether the training thread works to take batches that lie ready: nothing that quicker workers would change.
-
-    The CPU time of unpacking must be worth a word by itself; on a busy machine a short one takes long as well.
-    """
-    unpack_s = mean(pace.wait_cpu_s)
-    return (
-        ready_wait_ratio(pace) >= READY_RATIO
-        and wait_cpu_ratio(pace) >= DELIVERY_CPU_RATIO
-        and unpack_s >= max(UNPACK_S, UNPACK_RATIO * (pace.mean_step_s + unpack_s))
-    )
-
-
-def steady_cause(pace: Pace, cpus: Cpus) -> Explanation:
-    """The likeliest cause of a wait that recurs at every step or every few steps."""
-    if not pace.workers:
-        return _in_process(pace, cpus)
-    short = capacity_short(pace)
-    if not short and hands_over(pace):
-        return _delivery(pace)
-    if short is False and ready_wait_ratio(pace) >= READY_RATIO and not _nearly_short(pace):
-        return _thread_starved(pace, cpus)
-    return _workers_too_slow(pace, cpus)
-
-
-def _nearly_short(pace: Pace) -> bool:
-    _, mean_s, _ = fetch_summary(pace.fetches)
-    return bool(mean_s / (pace.workers or 1) > 0.8 * pace.mean_step_s)
-
-
-def warming_cause(pace: Pace) -> Explanation:
-    """S09: the first epoch reads from cold storage and gets faster as it goes."""
-    size = pace.wait_s.size // 3
-    early_s, late_s = mean(pace.wait_s[:size]), mean(pace.wait_s[-size:])
+def other_iterable(s: Symptoms) -> Explanation:
+    """S01: what is iterated is no DataLoader, and gives its batches while the loop stands still."""
     return Explanation(
-        scenario="S09",
+        scenario="S01",
         confidence=0.5,
-        because=f"waits are getting shorter ({duration(early_s)} → {duration(late_s)}), as in a first epoch on cold storage",
-        cause="This is the first epoch, and reading gets faster as it goes on: the page cache fills. If the dataset fits into"
-        " memory, the next epoch will be fast.",
-        advice="Wait for the second epoch. If that one waits as long, the dataset does not fit into memory: stage it on a local disk"
-        " or pack it into shards that are read in sequence.",
+        because=f"{s.loader.name} gives {rate(1 / s.iteration_s)} batches/s, the model could take {rate(1 / s.step_s)}",
+        cause=f"{s.loader.name} ({s.loader.class_name}) takes {duration(s.wait_s)} to give a batch, and the training"
+        f" loop stands still meanwhile. A step takes {duration(s.step_s)}.",
+        advice="Prepare batches ahead of time: in DataLoader workers, or in a background thread that fills a queue.",
+        gain_ceiling_ratio=s.gain(max(s.step_s, 0.0)),
     )
 
 
-def _in_process(pace: Pace, cpus: Cpus) -> Explanation:
-    wait_s, step_s = mean(pace.wait_s), pace.mean_step_s
-    if pace.workers is None:
-        return Explanation(
-            scenario="S01",
-            confidence=0.5,
-            because=f"{pace.loader.name} gives {rate(1 / pace.iteration_s)} batches/s, the model could take {rate(1 / step_s)}",
-            cause=f"{pace.loader.name} ({pace.loader.class_name}) takes {duration(wait_s)} to give a batch, and the training"
-            f" loop stands still meanwhile. A step takes {duration(step_s)}.",
-            advice="Prepare batches ahead of time: in DataLoader workers, or in a background thread that fills a queue.",
-            gain_ceiling_ratio=gain_ratio(pace.iteration_s, max(step_s, 0.0)),
-        )
-    waits_only = pace.fetches.cpu_ratio < LATENCY_CPU_RATIO
-    most = (
-        int(MOST_PER_CORE * cpus.per_rank)
-        if waits_only and math.isfinite(cpus.per_rank)
-        else _cap(cpus, 1.0, 0)
-    )
-    workers = max(1, min(workers_needed(wait_s, step_s), most))
-    overlapped_s, least_s = iteration_with(wait_s, workers, step_s), cpus.least_s(pace.iteration_s)
+def no_workers(s: Symptoms) -> Explanation:
+    """S01: the training thread reads every batch itself."""
+    cpus = s.cpus
+    sleeping = s.fetch_cpu_ratio < LATENCY_CPU_RATIO and math.isfinite(cpus.per_rank)
+    most = int(MOST_PER_CORE * cpus.per_rank) if sleeping else _most_workers(cpus, 1.0, 0)
+    workers = max(1, min(workers_needed(s.wait_s, s.step_s), most))
+    overlapped_s, least_s = iteration_with(s.wait_s, workers, s.step_s), cpus.least_s(s.iteration_s)
     after_s = max(overlapped_s, least_s)
     shared = f" for {count(cpus.ranks, 'rank')}" if cpus.ranks > 1 else ""
     room = f" ({cpu_count(cpus.usable, 'usable CPU')}{shared})" if math.isfinite(cpus.usable) else ""
@@ -128,121 +55,152 @@ def _in_process(pace: Pace, cpus: Cpus) -> Explanation:
     if least_s <= overlapped_s:
         advice = (
             f"Set num_workers={workers}{room} and persistent_workers=True: batches are then read while the model computes, about"
-            f" {rate(1 / after_s)} steps/s instead of {rate(1 / pace.iteration_s)}."
+            f" {rate(1 / after_s)} steps/s instead of {rate(1 / s.iteration_s)}."
         )
-    elif least_s <= (1 - WORTH_RATIO) * pace.iteration_s:
+    elif least_s <= (1 - WORTH_RATIO) * s.iteration_s:
         advice = (
             f"Set num_workers={workers} and persistent_workers=True for {rate(1 / after_s)} steps/s at most instead of"
-            f" {rate(1 / pace.iteration_s)}, as training and reading {busy}. Threads that get in each other's way make it less. To go"
+            f" {rate(1 / s.iteration_s)}, as training and reading {busy}. Threads that get in each other's way make it less. To go"
             f" beyond that: {CHEAPER[0].lower()}{CHEAPER[1:]}"
         )
     else:
         advice = f"{CHEAPER} Workers alone will hardly help, as training and reading {busy}."
-        after_s = step_s
+        after_s = s.step_s
     return Explanation(
         scenario="S01",
         confidence=0.95,
-        because=f"num_workers=0 reads every batch on the training thread, {duration(wait_s)} each",
-        cause=f"With num_workers=0 the training thread itself reads and joins each batch ({duration(wait_s)}), then computes"
-        f" ({duration(step_s)}). Nothing overlaps.",
+        because=f"num_workers=0 reads every batch on the training thread, {duration(s.wait_s)} each",
+        cause=f"With num_workers=0 the training thread itself reads and joins each batch ({duration(s.wait_s)}), then computes"
+        f" ({duration(s.step_s)}). Nothing overlaps.",
         advice=advice
         + (
             " If workers were switched off because of a CUDA fork error, return CPU tensors from the dataset instead."
-            if pace.rank.process.cuda
+            if s.pace.rank.process.cuda
             else ""
         ),
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        gain_ceiling_ratio=s.gain(after_s),
     )
 
 
-def _delivery(pace: Pace) -> Explanation:
-    wait_s = mean(pace.wait_s)
-    cpu = wait_cpu_ratio(pace)
+def heavy_share(s: Symptoms) -> Explanation | None:
+    """S23: one worker's share of a stream is heavier than the others', always, and all others could keep up.
+
+    Batches of an iterable dataset are delivered in turn, worker after worker. Whoever has the heavy files, the long
+    documents or the larger shards sets the pace of all: every so many batches the loop waits for that worker, and what the
+    others have read ahead lies ready. Neither prefetching nor more workers help, since the share stays where it is.
+    """
+    workers = s.workers
+    if not s.loader.iterable_dataset or workers < 2:
+        return None
+    usual = {}
+    for worker in range(workers):
+        took = s.pace.fetches.fetch_s[s.pace.fetches.worker == worker]
+        if took.size < LEAST_BATCHES:
+            return None
+        usual[worker] = median(took)
+    turn_s = workers * s.step_s  # from one of its batches to its next
+    least_s = min(usual.values())
+    heavy = [worker for worker, took_s in usual.items() if took_s > max(turn_s, HEAVIER * least_s)]
+    light_s = max((took_s for worker, took_s in usual.items() if worker not in heavy), default=0.0)
+    if not heavy or 2 * len(heavy) > workers or light_s > turn_s:
+        return None
+    heavy_s = max(usual[worker] for worker in heavy)
+    even_s = iteration_with(sum(usual.values()) / workers, workers, s.step_s)
+    one = len(heavy) == 1
+    who = f"worker {heavy[0]}" if one else f"workers {listing([str(worker) for worker in heavy], limit=8)}"
     return Explanation(
-        scenario="S13",
+        scenario="S23",
         confidence=0.85,
-        because=f"batches lie ready, but unpacking one takes the training thread {duration(wait_s)}",
-        cause=f"Workers are ahead ({rate(_mean_ready(pace))} batches ready on average), yet each next() takes {duration(wait_s)}"
-        f" of which {percent(cpu)} is CPU time of the training thread: it unpickles the batch. Many small tensors, strings,"
-        " NumPy arrays or Python objects in a batch do this.",
-        advice="Return a few large torch tensors per batch: stack in collate_fn, turn NumPy arrays into tensors with"
-        " torch.from_numpy, encode strings as uint8 tensors, leave metadata out. More workers or more prefetch will not help.",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),
+        because=f"{who} {'needs' if one else 'need'} {duration(heavy_s)} for a batch of {'its' if one else 'their'} share,"
+        f" the others at most {duration(light_s)}",
+        cause=f"{s.loader.name} reads an iterable dataset, and each worker has a share of its own. Batches are delivered in"
+        f" turn, so {who} {'sets' if one else 'set'} the pace of all {workers}: a batch every {duration(turn_s)} would be quick"
+        f" enough. What the others have read ahead lies ready meanwhile.",
+        advice=f"Spread the heavy samples: more and smaller shards than workers, dealt out at random, or resampled; or make what"
+        f" {who} {'reads' if one else 'read'} cheaper. A larger prefetch_factor or more workers do not help: the share stays"
+        " where it is.",
+        gain_ceiling_ratio=s.gain(even_s),
+        worker=heavy[0] if one else None,
+        evidence=[
+            Evidence(label="usual fetch of the heavy share", value=heavy_s, unit="s"),
+            Evidence(label="usual fetch of the other workers, at most", value=light_s, unit="s"),
+            Evidence(label="time between two batches of a worker", value=turn_s, unit="s"),
+        ],
     )
 
 
-def _thread_starved(pace: Pace, cpus: Cpus) -> Explanation:
-    wait_s = mean(pace.wait_s)
-    neighbours = _neighbours(cpus)
-    why = "other programs hold the CPUs" if neighbours else "the training thread gets no CPU to take them"
+def no_cpu_for_more(s: Symptoms) -> Explanation | None:
+    """S07: the workers compute, and no CPU is free for more of them."""
+    cpus, computing = s.cpus, s.computing_ratio
+    full = cpus.free < FREE_CPUS if math.isfinite(cpus.free) else s.workers >= s.cores
+    if s.waits_for_storage or not (full or _target(s) <= s.workers):
+        return None
+    on_cpu = min(computing, s.fetch_cpu_ratio) if math.isfinite(s.fetch_cpu_ratio) else computing
+    cpu_per_sample = s.fetch_s * on_cpu / s.samples if s.samples > 0 else math.nan
+    most = cpus.per_rank / cpu_per_sample if cpu_per_sample > 0 else math.nan
+    limit = (
+        f" Reading costs {duration(cpu_per_sample)} of CPU per sample, so at most {rate(most)} samples/s"
+        f"{' of each rank' if cpus.ranks > 1 else ''} fit on {cpu_count(cpus.usable)}, whatever num_workers is."
+        if math.isfinite(most)
+        else ""
+    )
     return Explanation(
-        scenario="S14",
-        confidence=0.5,
-        because=f"batches lie ready, but {why} ({duration(wait_s)} per batch)",
-        cause=f"{rate(_mean_ready(pace))} batches lie ready on average and unpacking needs little CPU, yet next() takes"
-        f" {duration(wait_s)}: other threads of this process, or other processes, keep the training thread from running."
-        f"{neighbours}",
-        advice="Look for busy Python threads in the training process (loggers, progress bars, in-process prefetchers) and for"
-        " other programs on these cores. More workers would make it worse.",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),
+        scenario="S07",
+        confidence=0.85 if math.isfinite(cpus.free) else 0.6,
+        because=f"{_because(s)}, and no CPU is free for more workers",
+        cause=f"{_facts(s)}.{_comb(s)} The workers compute, or wait for a CPU, {percent(min(1.0, computing))} of the time they read, and the"
+        f" usable CPUs are taken.{neighbours(cpus)}{limit}",
+        advice=f"{CHEAPER} More workers on this machine will not help.",
+        gain_ceiling_ratio=s.gain(s.step_s),
     )
 
 
-def _neighbours(cpus: Cpus) -> str:
-    """Who else is at work, if they take much of what this run may use: no change to the loader brings that back."""
-    if not min(cpus.others, cpus.usable - cpus.ours) >= NEIGHBOURS_RATIO * cpus.usable:
-        return ""
-    return f" Other programs on this host keep {cpu_count(cpus.others)} busy: move them away first."
-
-
-def _mean_ready(pace: Pace) -> float:
-    known = pace.ready >= 0
-    return float(pace.ready[known].mean()) if known.any() else math.nan
-
-
-def _cap(cpus: Cpus, each: float, now: int) -> int:
-    """How many workers the CPUs carry: those that run now, plus what fits into the free ones."""
-    if not math.isfinite(cpus.free):
-        return max(now, 4)
-    most = max(1, int(MOST_PER_CORE * cpus.per_rank))
-    return max(1, now, min(most, now + int(cpus.free / cpus.ranks / max(each, 0.1) + 0.5)))
-
-
-def _workers_too_slow(pace: Pace, cpus: Cpus) -> Explanation:
-    workers = pace.workers or 1
-    step_s = pace.mean_step_s
-    typical_s, fetch_s, _ = fetch_summary(pace.fetches)
-    # The mean, as the slow ones count; the median where quick ones have come since that nobody waited for.
-    fetch_s = max(typical_s, fetch_s) if math.isfinite(fetch_s) else workers * pace.iteration_s
-    each = cpus.worker_ratio if math.isfinite(cpus.worker_ratio) else pace.fetches.cpu_ratio
-    computing = pace.fetches.cpu_ratio if math.isfinite(pace.fetches.cpu_ratio) else each
-    if cpus.runnable_ratio >= RUNNABLE_RATIO:
-        computing = max(computing, cpus.runnable_ratio)
-    needed = max(workers + 1, workers_needed(fetch_s, step_s))
-    because = (
-        f"{count(workers, 'worker')} {'delivers' if workers == 1 else 'deliver'} {rate(1 / pace.iteration_s)} batches/s,"
-        f" the model could take {rate(1 / step_s)}"
+def slow_storage(s: Symptoms) -> Explanation | None:
+    """S08: there are many workers already, or far too many would be needed, and all that they do is wait for their reads."""
+    enough = s.workers >= max(MANY_WORKERS, s.cores) or s.workers_needed > max(MOST_NEEDED, 4 * s.cores)
+    if not (s.waits_for_storage and enough):
+        return None
+    machine = s.machine
+    mapped = machine.worker_faults_per_s >= MAPPED_FAULTS_PER_S
+    return Explanation(
+        scenario="S08",
+        confidence=0.8,
+        because=f"{_because(s)}, and the workers only wait for storage or network",
+        cause=f"{_facts(s)}.{_comb(s)} The workers compute only {percent(s.computing_ratio)} of the time they read: they wait for storage or"
+        " network, one sample after the other."
+        + (
+            f" {rate(machine.worker_faults_per_s)} times a second a worker waits for a page of a memory-mapped file (or of"
+            " swapped-out memory): such reads are small and come one after the other."
+            if mapped
+            else ""
+        ),
+        advice="Read larger pieces: pack samples into shards (WebDataset, LMDB, MDS), copy the data to a local disk, or read"
+        " several samples at once inside a worker (__getitems__ with a thread pool). More workers than CPUs also helps here:"
+        f" try num_workers={min(4 * s.workers, workers_needed(s.fetch_s, s.step_s))}."
+        + (
+            " From a memory-mapped file (np.memmap, LMDB, Arrow) read whole samples ahead with madvise(MADV_WILLNEED), or read"
+            " them with read() instead."
+            if mapped
+            else ""
+        ),
+        gain_ceiling_ratio=s.gain(s.step_s),
+        evidence=known_evidence(
+            ("read from storage per second", machine.read_bytes_per_s, "bytes"),
+            ("waits of a worker (voluntary switches)", machine.worker_waits_per_s, "per_s"),
+            ("page faults of a worker that wait for storage", machine.worker_faults_per_s, "per_s"),
+            ("I/O pressure", machine.psi_io_ratio, "ratio"),
+        ),
     )
-    period = comb_period(pace.wait_s, workers)
-    comb = (
-        f" A long wait comes every {period} batches, because the workers finish together." if period else ""
-    )
-    cores = cpus.per_rank if math.isfinite(cpus.per_rank) else 4.0
-    facts = f"A worker needs {duration(fetch_s)} for a batch and the model {duration(step_s)} for a step"
-    if computing < LATENCY_CPU_RATIO:
-        if workers >= max(4, cores) or needed > max(16, 4 * cores):
-            return _latency_bound(pace, fetch_s, computing, because, facts + "." + comb)
-        target = needed
-    else:
-        known = [ratio for ratio in (computing, each) if math.isfinite(ratio)]
-        target = min(needed, _cap(cpus, max(known, default=1.0), workers))
-        full = cpus.free < 0.5 if math.isfinite(cpus.free) else workers >= cores
-        if full or target <= workers:
-            return _cpu_bound(pace, cpus, fetch_s, computing, because, facts + "." + comb)
-    after_s = max(iteration_with(fetch_s, target, step_s), cpus.least_s(pace.iteration_s))
+
+
+def too_few_workers(s: Symptoms) -> Explanation:
+    """S02: more workers would keep up, and there is room for them."""
+    workers, cpus, computing = s.workers, s.cpus, s.computing_ratio
+    target = _target(s)
+    after_s = max(iteration_with(s.fetch_s, target, s.step_s), cpus.least_s(s.iteration_s))
     verdict = (
         f", so {count(workers, 'worker')} cannot keep up"
-        if fetch_s / workers > step_s
+        if s.fetch_s / workers > s.step_s
         else f": {count(workers, 'worker')} keep{'s' if workers == 1 else ''} up on average, but with nothing to spare for"
         " a batch that takes longer"
     )
@@ -255,49 +213,44 @@ def _workers_too_slow(pace: Pace, cpus: Cpus) -> Explanation:
     )
     return Explanation(
         scenario="S02",
-        confidence=0.9 if math.isfinite(computing) and (period or workers == 1) else 0.75,
-        because=because,
-        cause=f"{facts}{verdict}.{comb}",
-        advice=f"Raise num_workers {workers} → {target}: each fetch takes {duration(fetch_s)} and a step {duration(step_s)}."
+        confidence=0.9 if math.isfinite(computing) and (s.comb_period or workers == 1) else 0.75,
+        because=_because(s),
+        cause=f"{_facts(s)}{verdict}.{_comb(s)}",
+        advice=f"Raise num_workers {workers} → {target}: each fetch takes {duration(s.fetch_s)} and a step {duration(s.step_s)}."
         f"{room}. prefetch_factor does not raise throughput.",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, after_s),
+        gain_ceiling_ratio=s.gain(after_s),
     )
 
 
-def _cpu_bound(
-    pace: Pace, cpus: Cpus, fetch_s: float, computing: float, because: str, facts: str
-) -> Explanation:
-    on_cpu = min(computing, pace.fetches.cpu_ratio) if math.isfinite(pace.fetches.cpu_ratio) else computing
-    samples = mean(np.where(pace.fetches.samples > 0, pace.fetches.samples, np.nan).astype(np.float64))
-    cpu_per_sample = fetch_s * on_cpu / samples if samples > 0 else math.nan
-    most = cpus.per_rank / cpu_per_sample if cpu_per_sample > 0 else math.nan
-    limit = (
-        f" Reading costs {duration(cpu_per_sample)} of CPU per sample, so at most {rate(most)} samples/s"
-        f"{' of each rank' if cpus.ranks > 1 else ''} fit on {cpu_count(cpus.usable)}, whatever num_workers is."
-        if math.isfinite(most)
-        else ""
-    )
-    return Explanation(
-        scenario="S07",
-        confidence=0.85 if math.isfinite(cpus.free) else 0.6,
-        because=f"{because}, and no CPU is free for more workers",
-        cause=f"{facts} The workers compute, or wait for a CPU, {percent(min(1.0, computing))} of the time they read, and the"
-        f" usable CPUs are taken.{_neighbours(cpus)}{limit}",
-        advice=f"{CHEAPER} More workers on this machine will not help.",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),
+def _target(s: Symptoms) -> int:
+    """The workers to have: those that keep up; of workers that compute, no more than the CPUs carry."""
+    if s.waits_for_storage:
+        return s.workers_needed
+    known = [ratio for ratio in (s.computing_ratio, s.worker_cpu_ratio) if math.isfinite(ratio)]
+    return min(s.workers_needed, _most_workers(s.cpus, max(known, default=1.0), s.workers))
+
+
+def _most_workers(cpus: Cpus, each: float, now: int) -> int:
+    """How many workers the CPUs carry: those that run now, plus what fits into the free ones."""
+    if not math.isfinite(cpus.free):
+        return max(now, 4)
+    most = max(1, int(MOST_PER_CORE * cpus.per_rank))
+    return max(1, now, min(most, now + int(cpus.free / cpus.ranks / max(each, 0.1) + 0.5)))
+
+
+def _because(s: Symptoms) -> str:
+    verb = "delivers" if s.workers == 1 else "deliver"
+    return (
+        f"{count(s.workers, 'worker')} {verb} {rate(1 / s.iteration_s)} batches/s,"
+        f" the model could take {rate(1 / s.step_s)}"
     )
 
 
-def _latency_bound(pace: Pace, fetch_s: float, computing: float, because: str, facts: str) -> Explanation:
-    workers = pace.workers or 1
-    return Explanation(
-        scenario="S08",
-        confidence=0.8,
-        because=f"{because}, and the workers only wait for storage or network",
-        cause=f"{facts} The workers compute only {percent(computing)} of the time they read: they wait for storage or"
-        " network, one sample after the other.",
-        advice="Read larger pieces: pack samples into shards (WebDataset, LMDB, MDS), copy the data to a local disk, or read"
-        f" several samples at once inside a worker (__getitems__ with a thread pool). More workers than CPUs also helps here:"
-        f" try num_workers={min(4 * workers, workers_needed(fetch_s, pace.mean_step_s))}.",
-        gain_ceiling_ratio=gain_ratio(pace.iteration_s, pace.mean_step_s),
-    )
+def _facts(s: Symptoms) -> str:
+    return f"A worker needs {duration(s.fetch_s)} for a batch and the model {duration(s.step_s)} for a step"
+
+
+def _comb(s: Symptoms) -> str:
+    if not s.comb_period:
+        return ""
+    return f" A long wait comes every {s.comb_period} batches, because the workers finish together."

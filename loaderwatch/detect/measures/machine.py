@@ -118,8 +118,6 @@ class Machine:
     """Means over the last ten seconds; NaN where not known. CPUs are in units of one core."""
 
     cpus: int | None  # of the host
-    usable: float  # min(affinity, quota) of a training process
-    ranks: int  # of this run on the host
     quota: float
     throttled_ratio: float  # share of the quota's periods in which it stopped us
     psi_cpu_ratio: float
@@ -154,19 +152,16 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
     main = mine["worker"] < 0
     host = window.hosts.get(rank.host)
     hosts: dict[str, float] = {}
-    cpus, usable = None, math.nan
+    cpus = None
     if host is not None:
         cpus = host.info.cpus
         since = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
         hosts = {name: mean(values[since]) for name, values in host.hosts.items() if values.dtype.kind == "f"}
-        usable = host.usable_cpus
     counts, runnable, ours = _crowd(here)
     get = hosts.get
     pin_ratio = _mean(mine, "pin_cpu_ratio", main)
     return Machine(
         cpus=cpus,
-        usable=usable,
-        ranks=ranks_on(window.ranks_by_host.get(rank.host, [])),
         quota=get("quota_cpus", math.nan),
         throttled_ratio=get("throttled_ratio", math.nan),
         psi_cpu_ratio=get("psi_cpu_some_ratio", math.nan),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.statistics import Floats, mean, median, quantile, ratio, total
+from loaderwatch.detect.measures.statistics import Floats, mean, ratio, total
 from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds
 
 Ints = NDArray[np.int64]
@@ -113,6 +113,20 @@ class Pace:
     def anything_ready(self) -> NDArray[np.bool_]:
         """Per row: some batch lay ready at entry. False where not known."""
         result: NDArray[np.bool_] = (self.ready > 0) | (self.cached > 0)
+        return result
+
+    @cached_property
+    def collected_s(self) -> Floats:
+        """Per fetch: the time in which Python's garbage collector held the worker."""
+        table, fetches = self.rank.table("collections"), self.fetches
+        result = np.zeros(fetches.fetch_s.size)
+        for worker in np.unique(fetches.worker[fetches.worker >= 0]):
+            rows = np.flatnonzero(fetches.worker == worker)
+            own = table["worker"] == worker
+            began_ns, took_s = table["request_ns"][own], np.nan_to_num(seconds(table["duration_ns"][own]))
+            at = np.searchsorted(fetches.began_ns[rows], began_ns, side="right") - 1
+            inside = (at >= 0) & (began_ns < fetches.ended_ns[rows][np.maximum(at, 0)])
+            np.add.at(result, rows[at[inside]], took_s[inside])
         return result
 
     def since(self, began_ns: int) -> Pace:
@@ -274,11 +288,6 @@ def recent(pace: Pace, limits: Limits, aside_s: float = 0.0) -> Pace | None:
     now = pace.where(mask)
     enough = now.wait_s.size >= needed or now.total_s >= limits.recent_s
     return now if enough else None
-
-
-def fetch_summary(fetches: Fetches) -> tuple[float, float, float]:
-    """Median, mean and 99th percentile of the time a worker takes for one batch, in seconds."""
-    return median(fetches.fetch_s), mean(fetches.fetch_s), quantile(fetches.fetch_s, 0.99)
 
 
 def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pace:

@@ -13,7 +13,7 @@ from loaderwatch.advise.audit import audit
 from loaderwatch.advise.facts import facts_of
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.measures.machine import cpus_of, machine_of
+from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
@@ -159,7 +159,7 @@ def test_advice_evidence_and_audit_name_the_same_cpus() -> None:
     assert "num_workers=2 (4 usable CPUs for 2 ranks)" in finding.advice
     (said,) = [one.value for one in finding.evidence if one.label == "usable CPUs"]
     facts = facts_of(window)
-    assert said == facts.hosts["box"].usable_cpus == machine_of(window, window.ranks[0], 0).usable == 4
+    assert said == facts.hosts["box"].usable_cpus == cpus_of(window, window.ranks[0]).usable == 4
     audited = [advice.change for advice in audit(facts) if advice.check == "workers-none"]
     assert audited
     assert all("(4 usable CPUs (of 16))" in change for change in audited)
@@ -167,7 +167,7 @@ def test_advice_evidence_and_audit_name_the_same_cpus() -> None:
 
 def test_cpus_are_those_of_the_ranks_that_run() -> None:
     window = run(serial(0), serial(1, state="finished"), cpus=4)
-    assert cpus_of(window, window.ranks[0]).ranks == machine_of(window, window.ranks[0], 0).ranks == 1
+    assert cpus_of(window, window.ranks[0]).ranks == 1
     assert "(4 usable CPUs)" in only(window).advice
 
 

@@ -1,0 +1,79 @@
+"""The causes of a data wait: for each thing that the loop may wait for, its rules in their order of precedence.
+
+A rule is a pure function of the symptoms, and explains them or gives None. One wait has one cause: the first rule that fits
+is told. The order is from the certain to the likely: what the machine does to us (quota, affinity), what the workers do to
+each other (threads), what the storage did (a change), what a fetch is made of (collector, one worker's share, collating,
+amplification, cache), and the crowd on the CPUs. The last rule of a row always fits: it is what is left.
+
+A new cause is one function in the module of its subject, and one line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.input_bound import (
+    batch_causes,
+    cpu_causes,
+    spike_causes,
+    storage_causes,
+    worker_causes,
+)
+from loaderwatch.detect.input_bound.symptoms import Bottleneck, Symptoms
+
+Rule = Callable[[Symptoms], Explanation | None]
+
+RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
+    Bottleneck.OTHER_ITERABLE: (
+        storage_causes.warming_cache,  # S09
+        worker_causes.other_iterable,  # S01
+    ),
+    Bottleneck.TRAINING_THREAD: (
+        cpu_causes.quota,  # S04
+        storage_causes.warming_cache,  # S09
+        worker_causes.no_workers,  # S01
+    ),
+    Bottleneck.UNPACKING: (
+        batch_causes.snapshots,  # S19
+        batch_causes.unpacking,  # S13
+    ),
+    Bottleneck.HANDOVER: (
+        cpu_causes.quota,  # S04
+        cpu_causes.affinity,  # S05
+        cpu_causes.threads,  # S06
+        batch_causes.snapshots,  # S19
+        batch_causes.pin_thread,  # S16
+        cpu_causes.crowd,  # S03
+        cpu_causes.starved_training_thread,  # S14
+    ),
+    Bottleneck.WORKERS: (
+        cpu_causes.quota,  # S04
+        cpu_causes.affinity,  # S05
+        cpu_causes.threads,  # S06
+        storage_causes.slowed_down,  # S10
+        batch_causes.collector,  # S25
+        worker_causes.heavy_share,  # S23
+        batch_causes.collate,  # S12
+        storage_causes.amplification,  # S11
+        storage_causes.thrashing_cache,  # S09
+        cpu_causes.crowd,  # S03
+        worker_causes.no_cpu_for_more,  # S07
+        storage_causes.warming_cache,  # S09; no cache gives CPU to workers that compute
+        worker_causes.slow_storage,  # S08
+        worker_causes.too_few_workers,  # S02
+    ),
+    Bottleneck.SINGLE_BATCHES: (
+        batch_causes.collector_pause,  # S25
+        worker_causes.heavy_share,  # S23
+        spike_causes.jitter,  # S21
+        spike_causes.slow_sample,  # S20
+    ),
+}
+
+
+def explain(symptoms: Symptoms) -> Explanation:
+    """Why the loop waits: the first rule that fits."""
+    explanations = (rule(symptoms) for rule in RULES[symptoms.bottleneck])
+    return next(explanation for explanation in explanations if explanation is not None)

@@ -1,0 +1,102 @@
+"""Single long waits for a loader that keeps up otherwise: jitter above what is read ahead (S21), or slow samples (S20)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import Evidence
+from loaderwatch.detect.input_bound.spikes import Spike
+from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.limits import JITTER_SPIKES
+from loaderwatch.detect.measures.gain import prefetch_needed
+from loaderwatch.detect.measures.statistics import median
+from loaderwatch.detect.text import count, duration, listing, rate, sample_name
+
+MOST_PREFETCH = 32  # a cushion beyond this costs more memory than it is worth
+
+
+def jitter(s: Symptoms) -> Explanation | None:
+    """S21: many different fetches now and then outlast what is read ahead, and a larger prefetch_factor would bear them."""
+    spikes, indices, workers, tail_s = s.spikes, _indices(s.spikes), s.workers, _tail_s(s.spikes)
+    prefetch, now = prefetch_needed(tail_s, s.step_s, workers), s.loader.prefetch_factor or 2
+    distinct = len(indices) if indices else len(spikes)
+    if min(len(spikes), distinct) < JITTER_SPIKES or prefetch > MOST_PREFETCH:
+        return None
+    cushion_s = now * workers * s.step_s
+    size = median(s.pace.fetches.bytes)
+    memory = (
+        f" It needs about {rate(prefetch * workers * size / 2**20)} MiB of /dev/shm."
+        if math.isfinite(size)
+        else ""
+    )
+    advice = (
+        f"Set prefetch_factor={prefetch} (now {now}).{memory}"
+        if prefetch > now
+        else f"Find out why some fetches take {duration(tail_s)}; in_order=False (torch 2.6 or newer) lets others pass them."
+    )
+    return Explanation(
+        scenario="S21",
+        confidence=0.85,
+        because=f"{count(len(spikes), 'slow fetch', 'slow fetches')} of up to {duration(tail_s)} outlasted the"
+        f" {duration(cushion_s)} of batches read ahead",
+        cause=f"On average the workers keep up, but now and then a fetch takes up to {duration(tail_s)}, and the prefetched"
+        f" batches last only {duration(cushion_s)} (prefetch_factor {now} × {count(workers, 'worker')} ×"
+        f" {duration(s.step_s)} per step).",
+        advice=advice,
+        gain_ceiling_ratio=s.gain(s.without_spikes_s),
+        sample_indices=indices[:16],
+        evidence=[*_evidence(s), Evidence(label="read ahead", value=cushion_s, unit="s")],
+    )
+
+
+def slow_sample(s: Symptoms) -> Explanation:
+    """S20: one slow sample, or very few, hold up the batches behind them."""
+    worst, spikes, indices = s.longest, s.spikes, _indices(s.spikes)
+    ready = sum(spike.ready for spike in spikes)
+    who = f"worker {worst.worker}" if worst.worker is not None else "a worker"
+    took_s = worst.sample_s or worst.fetch_s or worst.wait_s
+    if worst.sample_index is not None:
+        stream = s.loader.iterable_dataset
+        what = f"{sample_name(worst.sample_index, stream)} took {duration(took_s)} in {who}"
+        them = "them" if len(indices) > 1 else "it"
+        look = f"Look at {listing([sample_name(index, stream) for index in indices])}: shorten, cache or skip {them}."
+    else:
+        what = f"one batch took {duration(took_s)} in {who}"
+        look = "Look at the samples of the batches named here: shorten, cache or skip the long ones."
+    behind = " while finished batches waited behind it" if ready else ""
+    return Explanation(
+        scenario="S20",
+        confidence=0.7 if worst.sample_index is None or not ready else 0.9 if len(indices) == 1 else 0.8,
+        because=f"{what}{behind}",
+        cause=f"Batches are delivered in order, so one slow sample holds up all that are ready: {what}, a usual batch takes"
+        f" {duration(median(s.pace.fetches.fetch_s))}. Meanwhile no new work is handed out, and the other workers go idle.",
+        advice=f"{look} With torch 2.6 or newer in_order=False lets ready batches pass a slow one (the order then changes)."
+        " More workers do not help against such a sample.",
+        gain_ceiling_ratio=s.gain(s.without_spikes_s),
+        worker=worst.worker,
+        pid=worst.pid,
+        sample_indices=indices,
+        evidence=_evidence(s),
+    )
+
+
+def _indices(spikes: Sequence[Spike]) -> list[int]:
+    """The samples that are to blame, each once."""
+    return list(dict.fromkeys(spike.sample_index for spike in spikes if spike.sample_index is not None))
+
+
+def _tail_s(spikes: Sequence[Spike]) -> float:
+    """The slowest fetch."""
+    return max(spike.fetch_s or spike.wait_s for spike in spikes)
+
+
+def _evidence(s: Symptoms) -> list[Evidence]:
+    ready = sum(spike.ready for spike in s.spikes)
+    return [
+        Evidence(label="long waits", value=len(s.spikes), unit="count"),
+        Evidence(label="longest wait", value=s.longest.wait_s, unit="s"),
+        Evidence(label="slowest fetch", value=_tail_s(s.spikes), unit="s"),
+        Evidence(label="long waits with other batches ready", value=ready, unit="count"),
+    ]
