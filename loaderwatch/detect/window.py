@@ -134,6 +134,11 @@ class RunWindow:
     attempt_ns: int = 0  # when that began, 0 for the first
 
     @cached_property
+    def world_size(self) -> int:
+        """How many ranks the run has, those of which nothing was heard included."""
+        return max([len(self.ranks), *(rank.process.world_size for rank in self.ranks.values())])
+
+    @cached_property
     def ranks_by_host(self) -> Mapping[str, list[RankWindow]]:
         """The ranks of each host, in the order of ``ranks``."""
         found: dict[str, list[RankWindow]] = {}

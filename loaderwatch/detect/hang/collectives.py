@@ -23,7 +23,7 @@ STACKS_COME_S = (
 def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Finding]:
     """At most one finding about ranks that are stuck outside their loaders."""
     found = [item for item in found if not is_excused(item)]
-    world = max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())])
+    world = window.world_size
     if world == 1:
         return [alone(found[0])] if found else []
     seats = seats_of(window, found, limits)

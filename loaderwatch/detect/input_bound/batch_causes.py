@@ -59,7 +59,8 @@ def collate(s: Symptoms) -> Explanation | None:
 
 def collector(s: Symptoms) -> Explanation | None:
     """S25: most of what the workers do is collecting garbage."""
-    fetches, share = s.pace.fetches, s.collected_ratio
+    fetches = s.pace.fetches
+    share = ratio(total(s.pace.collected_s[s.lately]), total(fetches.fetch_s[s.lately]))
     if not share >= COLLECTOR_PART:
         return None
     fetch_s = mean(fetches.fetch_s[s.lately])

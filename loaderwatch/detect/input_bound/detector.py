@@ -60,7 +60,7 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
     worst = max(stalls, key=lambda stall: stall.lost_s)
     rank, loader, cause = worst.pace.rank, worst.pace.loader, worst.explanation
     ranks = sorted([stall.pace.rank.rank for stall in stalls] + more)
-    world = _world_size(window)
+    world = window.world_size
     kind = "spikes" if worst.spiky else "steady"
     found = _waited_for(worst, window, limits) if not worst.spiky and len(ranks) == 1 < world else None
     if found is not None:
@@ -87,10 +87,6 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
     if found is not None and len(ranks) == 1:
         return _as_straggler(finding, worst, window, limits, found)
     return finding
-
-
-def _world_size(window: RunWindow) -> int:
-    return max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())])
 
 
 def _title(stall: Stall, ranks: list[int], world: int, limits: Limits) -> str:

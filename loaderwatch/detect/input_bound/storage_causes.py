@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.machine import RECENT_NS
-from loaderwatch.detect.measures.statistics import mean, ratio, total
+from loaderwatch.detect.measures.statistics import mean, median, ratio, total, trend
 from loaderwatch.detect.text import duration, percent, rate, size
 
 AMPLIFICATION = 10.0  # a decoded JPEG is larger than its file; a large photo for a small crop reaches eight
 AMPLIFIED_BYTES = 256 * 1024  # read for one sample
 REFAULT_RATIO = 0.3  # of what the workers read from storage
 FROM_STORAGE_RATIO = 0.3  # of what they read at all
+WARMING_ROWS = 12
+WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
+WARMING_TREND = 0.5  # rank correlation with their order; single late ones hardly change it
+WARMING_SIGMAS = 3.0  # of the correlation of as many values that vary without a trend, 1 / sqrt(n - 1)
 
 
 def slowed_down(s: Symptoms) -> Explanation | None:
@@ -130,7 +136,7 @@ def thrashing_cache(s: Symptoms) -> Explanation | None:
 
 def warming_cache(s: Symptoms) -> Explanation | None:
     """S09: the first epoch reads from cold storage and gets faster as it goes. No cache gives workers that compute more CPU."""
-    if not s.warms_up:
+    if not _warms_up(s):
         return None
     waits = s.pace.wait_s
     third = waits.size // 3
@@ -144,3 +150,21 @@ def warming_cache(s: Symptoms) -> Explanation | None:
         advice="Wait for the second epoch. If that one waits as long, the dataset does not fit into memory: stage it on a local disk"
         " or pack it into shards that are read in sequence.",
     )
+
+
+def _warms_up(s: Symptoms) -> bool:
+    """Whether the fetches of the first epoch get shorter, as when the page cache fills: no case for an alert yet.
+
+    Either they still do, or they have become short enough for the model.
+    """
+    pace = s.pace
+    if s.history is None or pace.wait_s.size < WARMING_ROWS or not s.first_epoch:
+        return False
+    fetches = s.history.fetch_s  # a few rounds of workers that vary may fall by chance
+    waits = pace.wait_s[:-1] if pace.open_wait else pace.wait_s  # how long an open one takes is not known
+    series = fetches if fetches.size >= WARMING_ROWS else waits
+    thirds = np.array_split(series, 3)
+    first, second, last = (median(third) for third in thirds)
+    steep = trend(series) < -max(WARMING_TREND, WARMING_SIGMAS / math.sqrt(series.size - 1))
+    enough = series is fetches and last <= s.workers * s.step_s
+    return last < WARMING_RATIO * first and steep and (first > second > last or enough)

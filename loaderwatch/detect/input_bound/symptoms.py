@@ -23,7 +23,7 @@ from loaderwatch.detect.measures.gain import gain_ratio, workers_needed
 from loaderwatch.detect.measures.gpu import gpu_evidence
 from loaderwatch.detect.measures.machine import Cpus, Machine, helper_cpu_ratio, machine_of
 from loaderwatch.detect.measures.pace import Fetches, Pace
-from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio, total, trend
+from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio
 from loaderwatch.detect.measures.step_change import StepChange
 from loaderwatch.detect.window import RunWindow
 
@@ -38,10 +38,6 @@ NEARLY_SHORT_RATIO = 0.8  # ... and at the mean: beyond it they are suspected
 RUNNABLE_RATIO = 0.5  # workers found runnable this often are computing, however little CPU they get
 CROWDED_RUNNABLE_RATIO = 0.5
 CORES = 4.0  # of a rank, where the number is not known
-WARMING_ROWS = 12
-WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
-WARMING_TREND = 0.5  # rank correlation with their order; single late ones hardly change it
-WARMING_SIGMAS = 3.0  # of the correlation of as many values that vary without a trend, 1 / sqrt(n - 1)
 
 
 class Bottleneck(Enum):
@@ -238,30 +234,6 @@ class Symptoms:
     def batch_cpu_s(self) -> float:
         """CPU time of the reading thread in such a fetch."""
         return mean(self.pace.fetches.cpu_s[self._lately_or_all])
-
-    @cached_property
-    def collected_ratio(self) -> float:
-        """Share of the fetches' time within the steps that Python's garbage collector took in the workers."""
-        pace, lately = self.pace, self.lately
-        return ratio(total(pace.collected_s[lately]), total(pace.fetches.fetch_s[lately]))
-
-    @cached_property
-    def warms_up(self) -> bool:
-        """Whether the fetches of the first epoch get shorter, as when the page cache fills: no case for an alert yet.
-
-        Either they still do, or they have become short enough for the model.
-        """
-        pace = self.pace
-        if self.history is None or pace.wait_s.size < WARMING_ROWS or not self.first_epoch:
-            return False
-        fetches = self.history.fetch_s  # a few rounds of workers that vary may fall by chance
-        waits = pace.wait_s[:-1] if pace.open_wait else pace.wait_s  # how long an open one takes is not known
-        series = fetches if fetches.size >= WARMING_ROWS else waits
-        thirds = np.array_split(series, 3)
-        first, second, last = (median(third) for third in thirds)
-        steep = trend(series) < -max(WARMING_TREND, WARMING_SIGMAS / math.sqrt(series.size - 1))
-        enough = series is fetches and last <= self.workers * self.step_s
-        return last < WARMING_RATIO * first and steep and (first > second > last or enough)
 
     # ---- single long waits
 

@@ -118,7 +118,7 @@ class _Steps:
 
 def coupling(window: RunWindow, limits: Limits) -> Coupling | None:
     """Who waits for whom now; None when the run has a single rank."""
-    if max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())]) < 2:
+    if window.world_size < 2:
         return None
     everyone = list(window.ranks.values())
     going = [

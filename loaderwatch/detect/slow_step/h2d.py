@@ -82,7 +82,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
         return []
     worst = max(found, key=lambda copies: (copies.proven, copies.lost_s))
     ranks = sorted({copies.pace.rank.rank for copies in found})
-    world = max([len(window.ranks), *(rank.process.world_size for rank in window.ranks.values())])
+    world = window.world_size
     return [_finding(worst, ranks, world)]
 
 
