@@ -21,8 +21,8 @@ from loaderwatch.detect.epoch_boundary.causes import (
 )
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence, Finding
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.boundaries import NEWEST, Boundary, boundaries
+from loaderwatch.detect.limits import NEWEST_EPOCHS, Limits
+from loaderwatch.detect.measures.boundaries import Boundary, boundaries
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.pace import takes_from_several
 from loaderwatch.detect.measures.progress import wait_limit_s
@@ -31,6 +31,12 @@ from loaderwatch.detect.text import duration, percent, ranks_phrase, singular
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 CODE = "epoch-boundary"
+WARNING_RATIO = 0.10  # share of the time
+CRITICAL_RATIO = 0.30
+FLOOR_S = 0.2  # lost per epoch boundary below which nothing is said
+REBUILD_FLOOR_S = (
+    0.005  # the same for a loader that is rebuilt for every step: there it is paid hundreds of times
+)
 FEW_EPOCHS = 2  # boundaries that must have been seen, unless one alone costs ONE_COSTS_S
 ONE_COSTS_S = 10.0
 
@@ -71,16 +77,14 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 def _toll(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Toll | None:
     if loader.role != "train":
         return None
-    if not _worth_a_look(rank, loader, limits):
+    if not _worth_a_look(rank, loader):
         return None
     found = boundaries(rank, loader)
     if len(found) < 2:
         return None
     quick = rebuilt(loader, found)
     if quick:
-        return _judge(
-            rank, loader, quick, explain_rebuilt(loader, quick), found, limits, limits.rebuild_floor_s
-        )
+        return _judge(rank, loader, quick, explain_rebuilt(loader, quick), found, REBUILD_FLOOR_S)
     limit_s = wait_limit_s(rank, loader.loader, limits)
     regular = [b for b in found if not _hung(b, found, limit_s, limits)]
     paid = [b for b in regular if b.epoch > 0][-20:]
@@ -92,7 +96,7 @@ def _toll(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Toll | None:
     cause = explain(loader, paid, _usual_fetch_s(rank, loader))
     if cause.scenario == "S15":  # the first epoch pays that as well
         paid = regular[-20:]
-    return _judge(rank, loader, paid, cause, found, limits, limits.epoch_floor_s)
+    return _judge(rank, loader, paid, cause, found, FLOOR_S)
 
 
 def _hung(boundary: Boundary, found: Sequence[Boundary], limit_s: float, limits: Limits) -> bool:
@@ -101,17 +105,17 @@ def _hung(boundary: Boundary, found: Sequence[Boundary], limit_s: float, limits:
     return boundary.first_wait_s >= max(limit_s, limits.hang_factor * usual_s)
 
 
-def _worth_a_look(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> bool:
+def _worth_a_look(rank: RankWindow, loader: LoaderInfo) -> bool:
     """Cheap: whether the newest epoch beginnings and ends took any notable share of the time since then."""
     begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
-    rows = np.flatnonzero(begins["loader"] == loader.loader)[-NEWEST:]
+    rows = np.flatnonzero(begins["loader"] == loader.loader)[-NEWEST_EPOCHS:]
     if rows.size < 2:
         return False
     since_ns = int(begins["request_ns"][rows[0]])
     late = (ends["loader"] == loader.loader) & (ends["request_ns"] >= since_ns)
     spent = [begins["iter_ns"][rows], begins["first_wait_ns"][rows], ends["teardown_ns"][late]]
     cost_ns = sum(float(values[values > 0].sum()) for values in spent)
-    return cost_ns >= 0.5 * limits.epoch_warning_ratio * max(1, rank.made_ns - since_ns)
+    return cost_ns >= 0.5 * WARNING_RATIO * max(1, rank.made_ns - since_ns)
 
 
 def _judge(
@@ -120,7 +124,6 @@ def _judge(
     paid: list[Boundary],
     cause: Explanation,
     found: list[Boundary],
-    limits: Limits,
     floor_s: float,
 ) -> Toll | None:
     lost_s = sum(b.cost_s for b in paid)
@@ -133,7 +136,7 @@ def _judge(
     epoch_s = (since[-1] - since[0]) / 1e9 / max(1, len(since) - 1)
     over = (rank.made_ns - found[-1].request_ns) / 1e9 > 10.0 + 2.5 * epoch_s + found[-1].cost_s
     share = lost_s / max(elapsed_s, lost_s, 1e-9)
-    if over or cost_s < floor_s or share < limits.epoch_warning_ratio:
+    if over or cost_s < floor_s or share < WARNING_RATIO:
         return None
     return Toll(
         rank=rank,
@@ -144,7 +147,7 @@ def _judge(
         cost_s=cost_s,
         epoch_s=epoch_s,
         lost_s=lost_s,
-        severity="critical" if share >= limits.epoch_critical_ratio else "warning",
+        severity="critical" if share >= CRITICAL_RATIO else "warning",
     )
 
 

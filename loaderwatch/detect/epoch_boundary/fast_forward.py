@@ -53,7 +53,7 @@ def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | 
     if taken_s < LEAST_S or over or _feeds_another(rank, loader, began_ns, until_ns):
         return None
     wait_s = seconds(steps["wait_ns"][skipped])
-    if float(np.nansum(wait_s)) < 0.5 * taken_s and ended_ns is None and not _still(rank, loader, limits):
+    if float(np.nansum(wait_s)) < 0.5 * taken_s and ended_ns is None and not _still(rank, loader):
         return None
     per_s = skipped.size / taken_s
     done = int(steps["batch"][skipped[-1]]) + 1
@@ -114,7 +114,7 @@ def _first_lasting(trains: NDArray[np.bool_]) -> int:
     return int(np.argmax(lasting)) if lasting.any() else int(trains.size)
 
 
-def _still(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> bool:
+def _still(rank: RankWindow, loader: LoaderInfo) -> bool:
     """Whether it goes on now: the loader is where the process is."""
     span = rank.span
     return span is not None and span.loader == loader.loader and span.phase == "wait"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderwatch.detect.finding import Evidence, Finding
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
-from loaderwatch.detect.measures.pace import QUIET_RATIO, Pace, paces, recent, wait_share
+from loaderwatch.detect.measures.pace import Pace, paces, recent, wait_share
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.text import count, duration, listing, percent, rate

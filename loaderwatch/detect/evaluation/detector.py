@@ -24,6 +24,12 @@ from loaderwatch.detect.window import RankWindow, RunWindow, one_of
 
 CODE: Final = "slow-evaluation"
 SCENARIO: Final = "S55"
+REMARK_RATIO = 0.03  # share of the run that evaluation must wait for data to be worth a remark
+WARNING_RATIO = (
+    0.25  # ... and an alert: it is meant to take some of the time, and nobody is woken for its last percent
+)
+FLOOR_S = 1.0  # data wait of all passes together below which nothing is said
+ALONE_S = 30.0  # a single pass may be an alert from so much waiting on
 FEW_ROWS = 6  # of a pass without the batches that were read ahead, for its steady state to be looked at
 START_PART = 0.5  # of the waiting, above which the start of the workers is the story
 
@@ -65,7 +71,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             other = worst.get(loader.loader)
             if other is None or other.lost_s < passes.lost_s:
                 worst[loader.loader] = passes
-    found = (_finding(window, passes, limits) for _, passes in sorted(worst.items()))
+    found = (_finding(window, passes) for _, passes in sorted(worst.items()))
     return [finding for finding in found if finding is not None]
 
 
@@ -105,20 +111,20 @@ def passes_of(rank: RankWindow, loader: LoaderInfo) -> Passes | None:
 
 def _worth_a_word(passes: Passes, limits: Limits) -> bool:
     return (
-        passes.lost_s >= limits.evaluation_floor_s
+        passes.lost_s >= FLOOR_S
         and passes.wait_ratio >= limits.input_warning_ratio
-        and passes.share >= limits.evaluation_remark_ratio
+        and passes.share >= REMARK_RATIO
     )
 
 
-def _severity(passes: Passes, limits: Limits) -> str:
+def _severity(passes: Passes) -> str:
     """Evaluation is rare in most runs: only what costs much of one wakes anybody, and never from a single short pass."""
-    costly = passes.share >= limits.evaluation_warning_ratio
-    proven = passes.passes >= 2 or passes.lost_s >= limits.evaluation_alone_s
+    costly = passes.share >= WARNING_RATIO
+    proven = passes.passes >= 2 or passes.lost_s >= ALONE_S
     return "warning" if costly and proven else "info"
 
 
-def _finding(window: RunWindow, passes: Passes, limits: Limits) -> Finding | None:
+def _finding(window: RunWindow, passes: Passes) -> Finding | None:
     rank, loader = passes.rank, passes.loader
     cause = _cause(window, passes)
     if cause is None:
@@ -132,7 +138,7 @@ def _finding(window: RunWindow, passes: Passes, limits: Limits) -> Finding | Non
         key=f"{CODE}:{loader.loader}",
         code=CODE,
         scenario=SCENARIO,
-        severity=_severity(passes, limits),
+        severity=_severity(passes),
         confidence=cause.confidence,
         began_ns=passes.began_ns,
         title=f"{who} waits for data {percent(passes.wait_ratio)} of its time, {percent(passes.share)} of the run"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from loaderwatch.detect.finding import Evidence, Finding
-from loaderwatch.detect.hang.rank_positions import BUSY_CPU_RATIO
+from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO
 from loaderwatch.detect.measures.gpu import spins_in_collective
-from loaderwatch.detect.measures.progress import IDLE_CPU_RATIO, Stuck, cpu_ratio, stack_of, stands_still
+from loaderwatch.detect.measures.progress import Stuck, cpu_ratio, stack_of, stands_still
 from loaderwatch.detect.measures.stacks import Frame, collective, compiling, main_frames, user_frame
 from loaderwatch.detect.text import duration
 from loaderwatch.detect.window import RunWindow

@@ -8,7 +8,7 @@ from typing import Final
 
 from loaderwatch.core.wire import StackDump
 from loaderwatch.detect.finding import Evidence
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.limits import BUSY_CPU_RATIO, Limits
 from loaderwatch.detect.measures.progress import LOADER_PHASES, Stuck, cpu_ratio, stack_of, stuck
 from loaderwatch.detect.measures.stacks import Frame, collective, main_frames, user_frame
 from loaderwatch.detect.text import duration, listing
@@ -18,7 +18,6 @@ STANDS_AFTER_S: Final = 5.0  # stacks are taken when a span is so old
 DEFAULT_TIMEOUT_S: Final = {"nccl": 600.0, "gloo": 1800.0}
 """PyTorch's own (``torch.distributed.init_process_group``), where the run's is not known."""
 STALE_NS = 10_000_000_000  # a host that has not been heard of for so long says nothing about its ranks
-BUSY_CPU_RATIO = 0.3  # a process outside any loader that computes this much is at work
 
 
 @dataclass(frozen=True)

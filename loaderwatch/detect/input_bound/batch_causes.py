@@ -11,6 +11,7 @@ import math
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence, known_evidence
 from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.limits import COLLECTOR_PART
 from loaderwatch.detect.measures.statistics import mean, ratio, total
 from loaderwatch.detect.text import count, duration, percent, rate
 
@@ -21,7 +22,6 @@ PIN_CPU_RATIO = (
     0.05  # of a core; it waits as well, for the workers to hand over memory (measured: 0.1 to 0.5)
 )
 RARE_SNAPSHOTS = 50  # steps between snapshots beyond which they are not what each batch carries
-COLLECTOR_PART = 0.5  # of the time in question
 COLLECTOR_ADVICE = (
     "In worker_init_fn call gc.collect() and gc.freeze(), so that what the dataset holds is not walked again, or gc.disable()"
     " where samples leave no reference cycles; take gc.collect() out of __getitem__ and collate_fn; hold metadata in NumPy or"

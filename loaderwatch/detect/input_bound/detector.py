@@ -11,12 +11,11 @@ import numpy as np
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
 from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.measures.pace import (
-    QUIET_RATIO,
     Pace,
     paces,
     recent,

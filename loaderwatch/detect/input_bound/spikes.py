@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import SpanInfo
-from loaderwatch.detect.limits import JITTER_SPIKES, Limits
+from loaderwatch.detect.limits import COLLECTOR_PART, JITTER_SPIKES
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import median, total
 from loaderwatch.detect.measures.step_change import may_be_changing, step_change
 
+SPIKE_S = 0.25  # a single wait shorter than this is not a spike, however long it is against the others
 SPIKE_FACTOR = 4.0  # times the typical iteration
 FETCH_PART = 0.5  # share of a long wait in which a worker must have been fetching to be its cause
 STARVED_PART = 0.5  # of a fetch, ready to run and without a CPU
 SAMPLE_NS = 1_000_000_000
-COLLECTED_PART = 0.5  # of a fetch, in the garbage collector: not the sample's doing
 
 
 @dataclass(frozen=True)
@@ -44,22 +44,22 @@ class Spike:
     open: bool = False  # it goes on
 
 
-def spike_mask(pace: Pace, limits: Limits) -> NDArray[np.bool_]:
+def spike_mask(pace: Pace) -> NDArray[np.bool_]:
     """Rows whose wait stands out from the others."""
     iteration_s = median(pace.wait_s + np.nan_to_num(pace.step_s) + pace.nested_s)
-    result: NDArray[np.bool_] = pace.wait_s >= max(limits.spike_s, SPIKE_FACTOR * iteration_s)
+    result: NDArray[np.bool_] = pace.wait_s >= max(SPIKE_S, SPIKE_FACTOR * iteration_s)
     return result
 
 
-def find_spikes(pace: Pace, limits: Limits) -> list[Spike]:
+def find_spikes(pace: Pace) -> list[Spike]:
     """The long waits of a pace that a worker caused, oldest first.
 
     A wait during which the awaited worker was done is no spike: the batch lay ready, and was not taken. Nor is one for
     a worker that would have been done in time, had it been given a CPU: on a crowded machine any fetch may take long.
     """
-    rows = np.flatnonzero(spike_mask(pace, limits))
+    rows = np.flatnonzero(spike_mask(pace))
     spikes = [_spike(pace, int(row)) for row in rows]
-    return [spike for spike in spikes if spike is not None and not _starved(pace, spike, limits)]
+    return [spike for spike in spikes if spike is not None and not _starved(pace, spike)]
 
 
 def _spike(pace: Pace, row: int) -> Spike | None:
@@ -99,7 +99,7 @@ def _spike(pace: Pace, row: int) -> Spike | None:
     )
 
 
-def _starved(pace: Pace, spike: Spike, limits: Limits) -> bool:
+def _starved(pace: Pace, spike: Spike) -> bool:
     """Whether the kernel kept the worker from a CPU for most of its fetch, and what is left is short."""
     if spike.fetch_began_ns is None or spike.fetch_s is None:
         return False
@@ -113,7 +113,7 @@ def _starved(pace: Pace, spike: Spike, limits: Limits) -> bool:
     )
     # Each row tells of the second before it.
     delayed_s = min(spike.fetch_s, total(rows["run_delay_ratio"][during]))
-    return delayed_s >= STARVED_PART * spike.fetch_s and spike.fetch_s - delayed_s < 2 * limits.spike_s
+    return delayed_s >= STARVED_PART * spike.fetch_s and spike.fetch_s - delayed_s < 2 * SPIKE_S
 
 
 def _open_spike(
@@ -142,17 +142,17 @@ def _open_spike(
     )
 
 
-def slow_samples(pace: Pace, limits: Limits) -> list[Spike]:
+def slow_samples(pace: Pace) -> list[Spike]:
     """The long waits for one or two samples that take far longer than a usual batch; none where many do."""
     if not pace.workers:
         return []
     usual_s = median(pace.fetches.fetch_s)
     found = [
         spike
-        for spike in find_spikes(pace, limits)
+        for spike in find_spikes(pace)
         if spike.sample_index is not None
         and (spike.sample_s or 0.0) >= SPIKE_FACTOR * usual_s
-        and spike.collected_s < COLLECTED_PART * (spike.fetch_s or spike.wait_s)
+        and spike.collected_s < COLLECTOR_PART * (spike.fetch_s or spike.wait_s)
     ]
     if not 0 < len({spike.sample_index for spike in found}) < JITTER_SPIKES:
         return []

@@ -54,7 +54,7 @@ class Stall:
 
 def stalls_of(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> list[Stall]:
     """The steady wait of one loader and rank, and its single long ones; each is judged without the other."""
-    slow = slow_samples(pace, limits)
+    slow = slow_samples(pace)
     rest = without(pace, slow)
     lately_ns = pace.rank.made_ns - int(limits.recent_s * 1e9)
     aside_s = sum(spike.wait_s for spike in slow if spike.request_ns + spike.wait_s * 1e9 >= lately_ns)
@@ -62,7 +62,7 @@ def stalls_of(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> list
     steady = steady_stall(window, rest, now, cpus, limits) if now is not None else None
     short = steady is not None or Symptoms(window, rest, cpus).short is True
     # Of a loader that keeps up any long wait counts, of one that does not only those for slow samples.
-    spikes = slow if short else _spikes(Symptoms(window, pace, cpus), limits)
+    spikes = slow if short else _spikes(Symptoms(window, pace, cpus))
     spiky = spiky_stall(window, pace, cpus, spikes, limits)
     return [stall for stall in (steady, spiky) if stall is not None]
 
@@ -89,7 +89,7 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
     symptoms = Symptoms(window, now, cpus, history=pace.fetches, change=change)
     if symptoms.first_epoch and now.total_s < FIRST_EPOCH_S and not symptoms.hands_over:
         return None
-    if symptoms.short is not True and _is_spiky(now, limits):
+    if symptoms.short is not True and _is_spiky(now):
         return None
     began_ns, lost_s = _began(pace, now, limits)
     explanation = explain(symptoms)
@@ -102,15 +102,15 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
     return Stall(symptoms, explanation, share, began_ns, lost_s, severity)
 
 
-def _is_spiky(now: Pace, limits: Limits) -> bool:
+def _is_spiky(now: Pace) -> bool:
     """Single long waits are the story: a worker was late, or something stopped the loop once or twice.
 
     Long waits that come again and again, and for which no worker was late, are a steady trouble of what lies between.
     """
-    long = spike_mask(now, limits)
+    long = spike_mask(now)
     if float(now.wait_s[long].sum()) < SPIKE_PART * now.lost_s:
         return False
-    return int(long.sum()) < AGAIN_AND_AGAIN or bool(find_spikes(now, limits))
+    return int(long.sum()) < AGAIN_AND_AGAIN or bool(find_spikes(now))
 
 
 def _with_recent_fetches(now: Pace) -> Pace:
@@ -175,10 +175,10 @@ def spiky_stall(
     )
 
 
-def _spikes(symptoms: Symptoms, limits: Limits) -> list[Spike]:
+def _spikes(symptoms: Symptoms) -> list[Spike]:
     pace = symptoms.pace
     if not pace.workers or symptoms.short is True:
         return []
     if step_change(pace.fetches) is not None or may_be_changing(pace.fetches):
         return []  # all workers are slow at once: that is no spike
-    return find_spikes(pace, limits)
+    return find_spikes(pace)

@@ -9,10 +9,9 @@ import numpy as np
 
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.limits import NEWEST_EPOCHS
 from loaderwatch.detect.measures.statistics import Floats, known, median
 from loaderwatch.detect.window import RankWindow, seconds
-
-NEWEST = 60  # epochs that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Boundary:
 def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
     """The epoch beginnings of a loader in the window, oldest first."""
     begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
-    rows = np.flatnonzero(begins["loader"] == loader.loader)[-NEWEST:]
+    rows = np.flatnonzero(begins["loader"] == loader.loader)[-NEWEST_EPOCHS:]
     ended = {int(ends["epoch"][row]): row for row in np.flatnonzero(ends["loader"] == loader.loader)}
     usual_s = _usual_wait_s(rank, loader)
     fetches = rank.table("fetches")

@@ -19,8 +19,6 @@ from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds
 Ints = NDArray[np.int64]
 _TAKE: Final = ("wait_ns", "step_ns", "nested_ns", "iter_ns", "first_wait_ns", "teardown_ns")
 QUIET_ROWS = 64
-QUIET_RATIO = 0.02
-"""Share of waiting below which no detector looks closer: a fifth of the least that is worth a word."""
 
 
 @dataclass(frozen=True)

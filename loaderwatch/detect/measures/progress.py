@@ -8,15 +8,17 @@ import numpy as np
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import SpanInfo, StackDump
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.statistics import Floats, high
 from loaderwatch.detect.window import Columns, RankWindow, between_s, seconds
 
 WORKER_IDLE = "idle"
 LOADER_PHASES = ("iter", "wait", "teardown")
 STEP_PHASES = ("step", "h2d", "forward", "backward", "optimizer")
+FIRST_SAMPLE_FACTOR = (
+    3.0  # times the floor, for one map-style sample that a worker cannot finish in a first phase
+)
 FEW = 3  # steps before which a phase has no history worth the name
-IDLE_CPU_RATIO = 0.05
 STILL_SWITCHES_PER_S = 1.0
 HOLE_S = 4.0  # between two samples of processes that are taken every second
 MAIN_READ_CHARS = 65_536  # the training process reads a little all the time (progress bars, /proc)
@@ -79,7 +81,7 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
     if history.size < few:
         factor = limits.first_factor
         if span.phase in LOADER_PHASES and _one_sample(rank, span, floor_s):
-            factor = limits.first_sample_factor
+            factor = FIRST_SAMPLE_FACTOR
         return floor_s * factor, high(history, 0.99)
     usual_s = high(history, 0.99)
     limit_s = max(floor_s, limits.hang_factor * usual_s)

@@ -15,6 +15,7 @@ from loaderwatch.detect.text import duration, rate
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "running-out"
+WARNING_ETA_S = 600.0  # descriptors that run out sooner than this are worth a word
 LEAST_S = 4.0
 LEAST_USED_RATIO = 0.25  # of the limit: below that there is time to see whether it goes on
 SURE_USED_RATIO = 0.5
@@ -26,12 +27,12 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     found = [
         finding
         for rank in window.ranks.values()
-        if rank.process.state == "live" and (finding := _finding(rank, limits)) is not None
+        if rank.process.state == "live" and (finding := _finding(rank)) is not None
     ]
     return sorted(found, key=lambda finding: finding.severity != "critical")[:1]
 
 
-def _finding(rank: RankWindow, limits: Limits) -> Finding | None:
+def _finding(rank: RankWindow) -> Finding | None:
     rows = rank.table("processes")
     own = (rows["worker"] == -1) & (rows["pid"] == rank.process.pid)
     limit = known(rows["fd_limit"][own])
@@ -47,7 +48,7 @@ def _finding(rank: RankWindow, limits: Limits) -> Finding | None:
     if rise is None:
         return None
     eta_s = rise.eta_s(most - now)
-    if eta_s > limits.descriptors_eta_s:
+    if eta_s > WARNING_ETA_S:
         return None
     sure = now >= SURE_USED_RATIO * most
     severity = "info" if not sure else "critical" if now >= NEARLY_RATIO * most else "warning"

@@ -30,6 +30,8 @@ from loaderwatch.detect.window import (
 
 CODE = "running-out"
 SETTLING_NS = 4_000_000_000  # of a process's life: imports and first touches
+WARNING_ETA_S = 1800.0  # sooner is worth an alert; training takes hours, and a cache levels off before
+CRITICAL_ETA_S = 300.0
 LEAST_S = 8.0
 LEAST_PSS_S = 20.0
 LEAST_GROWN = 100e6  # all processes of the host together
@@ -54,7 +56,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
         leaks = [
             leak for rank in by_host.get(name, ()) if rank.process.state == "live" for leak in _leaks(rank)
         ]
-        finding = _finding(host, leaks, limits) if leaks else None
+        finding = _finding(host, leaks) if leaks else None
         if finding is not None:
             found.append(finding)
     return found
@@ -85,19 +87,19 @@ def _leaks(rank: RankWindow) -> list[_Leak]:
     return found
 
 
-def _finding(host: HostWindow, leaks: list[_Leak], limits: Limits) -> Finding | None:
+def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
     room, what = _room(host)
     per_s = sum(leak.rise.per_s for leak in leaks)
     grown = sum(leak.rise.grown for leak in leaks)
     if not math.isfinite(room) or grown < LEAST_GROWN:
         return None
     eta_s = max(0.0, room) / per_s
-    if eta_s > limits.memory_eta_s:
+    if eta_s > WARNING_ETA_S:
         return None
     worst = max(leaks, key=lambda leak: leak.rise.per_s)
     ends_s = min((_epoch_left_s(leak) for leak in leaks), default=math.inf)
     survives = ends_s < 0.8 * eta_s
-    severity = "info" if survives else "critical" if eta_s <= limits.memory_critical_s else "warning"
+    severity = "info" if survives else "critical" if eta_s <= CRITICAL_ETA_S else "warning"
     workers = [leak for leak in leaks if leak.worker >= 0]
     mine = sum(leak.rise.per_s for leak in workers) >= 0.5 * per_s
     who = (

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import LoaderInfo, StackDump
 from loaderwatch.detect.finding import Evidence, Finding
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.stacks import compiling, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import Floats, known, median
@@ -31,7 +31,6 @@ PAUSE_FACTOR = 4.0  # times the usual step
 PAUSE_S = 0.1
 FEW = 3
 EARLY_STEPS = 3  # of a run: CUDA, lazy modules, the first compilation, DDP's buckets
-COLLECTOR_PART = 0.5  # of a pause that the collector explains
 SHAPE_PART = 0.6  # of the pauses (and no more of the other steps) that come with a new shape
 REMARK_RATIO = 0.03
 
@@ -143,7 +142,7 @@ def _explain(pauses: Pauses, limits: Limits) -> list[Finding]:
         found.append(_collector(pauses.only(collected), limits))
     rest = pauses.only(~collected)
     if rest.rows.size:
-        found.append(_shapes(rest, limits) or _other(rest, limits))
+        found.append(_shapes(rest, limits) or _other(rest))
     return [finding for finding in found if finding is not None]
 
 
@@ -264,7 +263,7 @@ def _compile_dump(pauses: Pauses) -> StackDump | None:
     return None
 
 
-def _other(pauses: Pauses, limits: Limits) -> Finding | None:
+def _other(pauses: Pauses) -> Finding | None:
     """S26: something else in the loop. Only a remark: it may be meant to be so."""
     if pauses.rows.size < FEW or pauses.share < REMARK_RATIO or _is_accumulation(pauses):
         return None

@@ -6,9 +6,8 @@ import pytest
 
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.evaluation.detector import passes_of
+from loaderwatch.detect.evaluation.detector import FLOOR_S, passes_of
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.limits import Limits
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 
 VAL = {"loader": 1, "name": "val_loader", "role": "eval"}
@@ -127,5 +126,5 @@ def test_only_an_evaluation_of_which_something_was_seen() -> None:
 
 
 def test_it_needs_a_floor() -> None:
-    assert Limits().evaluation_floor_s > 0
+    assert FLOOR_S > 0
     assert not detect(run(evaluated(num_workers=0, train_s=0.5, passes=1, wait=0.04)))
