@@ -1,44 +1,75 @@
-"""The command line: one file per command, each with ``prepare_parser`` and ``run``.
+"""The command line: a table of its commands, each a module with ``prepare_parser`` and ``run``.
 
-Exit codes: 0 ok, 1 failed, 2 wrong usage.
+Only the module of the command that is chosen is imported. Exit codes: 0 ok, 1 failed, 2 wrong usage.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from loaderwatch import __version__
-from loaderwatch.cli import analyze, demo, doctor, export, run, runs, serve, stop, token
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 
-_COMMANDS = (serve, stop, demo, run, runs, analyze, export, doctor, token)
+
+class Command(NamedTuple):
+    """A command, its line in ``--help``, and the module that knows the rest."""
+
+    name: str
+    line: str
+    module: str
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of every command; the chosen command's ``run`` is in ``args.run``."""
+COMMANDS: Final = (
+    Command("serve", "show the page and take in what training jobs send", "loaderwatch.cli.serve"),
+    Command("stop", "end the server that shows the page", "loaderwatch.cli.stop"),
+    Command("demo", "a guided demo on this machine, no GPU needed", "loaderwatch.cli.demo"),
+    Command("run", "run a script with every DataLoader attached, without changing it", "loaderwatch.cli.run"),
+    Command("runs", "list the runs that are known here", "loaderwatch.cli.runs"),
+    Command("analyze", "print what the detectors find in a run", "loaderwatch.cli.analyze"),
+    Command("export", "write the newest part of a run to a file", "loaderwatch.cli.export"),
+    Command(
+        "doctor",
+        "audit the configuration of a script before it trains, or of a run",
+        "loaderwatch.cli.doctor",
+    ),
+    Command("token", "the tokens of a server", "loaderwatch.cli.token"),
+)
+
+
+def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser for a command line; the ``run`` of the command that it chooses will be in ``args.run``.
+
+    Raises:
+        LoaderwatchError: the command needs something that is not installed.
+    """
+    chosen = next(
+        (word for word in argv if not word.startswith("-")), None
+    )  # no option before it takes a value
     parser = argparse.ArgumentParser(
         prog="loaderwatch", description="Live diagnosis of PyTorch input-pipeline stalls."
     )
     parser.add_argument("--version", action="version", version=f"loaderwatch {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        command.prepare_parser(subparsers)
-    for described in subparsers.choices.values():
-        if described.description:  # a docstring, with marks that a terminal does not draw
-            described.description = described.description.replace("``", "")
+    for name, line, module in COMMANDS:
+        described = subparsers.add_parser(name, help=line)
+        if name == chosen:
+            command = importlib.import_module(module)
+            command.prepare_parser(described)
+            about = str(described.description or command.__doc__)
+            described.description = about.replace("``", "")  # a terminal does not draw a docstring's marks
+            described.set_defaults(run=command.run)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    parser = build_parser()
-    args, rest = parser.parse_known_args(argv)
-    if rest and not getattr(args, "takes_rest", False):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    args.rest = rest
+    argv = sys.argv[1:] if argv is None else argv
     try:
+        args = build_parser(argv).parse_args(argv)
         code: int = args.run(args)
     except ConfigError as error:
         print(f"loaderwatch: {error}", file=sys.stderr)

@@ -4,47 +4,34 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from dataclasses import dataclass
-from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from loaderwatch.cli.serve import hang_seconds
-from loaderwatch.core.config import load_settings
-from loaderwatch.core.errors import ConfigError, LoaderwatchError
+import msgspec
+
+from loaderwatch.cli.flags import add_data_dir, add_hang_after, add_run
+from loaderwatch.cli.run_source import FiledRun, RecordedRun, ServedRun, open_run
+from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import one_line
+from loaderwatch.core.wire import StackDump
+from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.detect.text import count, folded_phrase
-
-if TYPE_CHECKING:
-    from loaderwatch.cli.typing import Subparsers
-    from loaderwatch.server.recordings.recording import Recording
+from loaderwatch.server.live.judge import detector
+from loaderwatch.server.recordings.analysis import judge_recording, reanalyse
+from loaderwatch.server.recordings.recording import SUFFIX, Recording, redacted
+from loaderwatch.server.recordings.verdict_cache import attempt_verdict, stored_verdict
 
 _STACK_LINES = 12
 _WIDTH = 100
 _SERVED_S = 3600.0  # as much as a server packs
 
 
-class NoSuchRun(LoaderwatchError):
-    """The run that was asked for is not known here."""
-
-
-def prepare_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "analyze", help="print what the detectors find in a run", description=__doc__
-    )
-    parser.add_argument(
-        "which",
-        metavar="RUN",
-        help="a run's id, a run's name (its newest run), a .duckdb file or an .lwrec file",
-    )
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="where runs are kept (default LOADERWATCH_DIR)",
-    )
+def prepare_parser(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    add_run(parser)
+    add_data_dir(parser)
     parser.add_argument(
         "--attempt",
         type=int,
@@ -52,32 +39,22 @@ def prepare_parser(subparsers: Subparsers) -> None:
         metavar="N",
         help="of a run that was started again under its name, the Nth time; the newest if not given",
     )
-    parser.add_argument(
-        "--hang-after",
-        type=hang_seconds,
-        default=None,
-        metavar="SECONDS",
-        help="as for serve; only where no server has the run, which else judges it by its own",
-    )
+    add_hang_after(parser, "as for serve; only where no server has the run, which else judges it by its own")
     parser.add_argument(
         "--redact",
         action="store_true",
         help="as for export; of a run that a server serves, its last hour",
     )
     parser.add_argument("--json", action="store_true", help="print the findings as the API gives them")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings, the worst first."""
-    if args.attempt is not None and (args.redact or args.which.endswith(".lwrec")):
+    if args.attempt is not None and (args.redact or args.which.endswith(SUFFIX)):
         raise ConfigError(
             "--attempt cannot be used with a recording or --redact: name a run or its .duckdb file"
         )
-    if args.redact:
-        found = _redacted(args.which, args.data_dir, args.hang_after)
-    else:
-        found = _analyzed(args.which, args.data_dir, args.hang_after, args.attempt)
+    found = _analyzed(args)
     if args.json:
         print(json.dumps(found.findings, indent=2))
         return 0
@@ -106,121 +83,48 @@ class _Analysis:
         return self.verdict is None or self.verdict["severity"] == "ok"
 
 
-def _analyzed(
-    which: str, data_dir: Path | None, hang_after_s: float | None, attempt: int | None
-) -> _Analysis:
-    from loaderwatch.core.client import find_server
-
-    file = Path(which).expanduser()
-    if which.endswith(".lwrec"):
-        return _from_recording(file, hang_after_s)
-    if which.endswith(".duckdb") or file.is_file():
-        if not file.is_file():
-            raise NoSuchRun(f"there is no file {file}")
-        if not _is_database(file):
-            raise NoSuchRun(
-                f"{file} is no recording; name a .lwrec file (loaderwatch export), a run's .duckdb file, or a run"
-            )
-        return _from_files(file.absolute().parent, file.stem, hang_after_s, attempt)
-    client = find_server(data_dir)
-    if client is not None:  # it has the files open
-        if hang_after_s is not None:
-            raise ConfigError(
-                f"--hang-after cannot be used here: the server at {client.url} judges its runs by its own limit;"
-                " start that one with --hang-after, or name a .lwrec file (loaderwatch export)"
-            )
-        row = pick(client.runs(), which)
-        run_id = str(row["run_id"])
-        summary = client.summary(run_id, attempt)
-        found = _worst_first(client.findings(run_id, attempt))
-        return _Analysis(found, _title(row if attempt is None else summary), summary["verdict"])
-    runs_dir = (data_dir or load_settings().data_dir) / "runs"
-    if not runs_dir.is_dir():
-        raise NoSuchRun(f"no runs are kept in {runs_dir}; name another place with --data-dir")
-    return _from_files(runs_dir, which, hang_after_s, attempt)
-
-
-def _is_database(file: Path) -> bool:
-    """DuckDB's files have their mark after a checksum."""
-    try:
-        with file.open("rb") as opened:
-            return opened.read(12)[8:] == b"DUCK"
-    except OSError as error:
-        raise NoSuchRun(f"cannot read {file}: {error.strerror}") from error
-
-
-def _from_recording(file: Path, hang_after_s: float | None) -> _Analysis:
-    from loaderwatch.server.recordings.recording import load
-
-    recording = load(file)
-    return _of_recording(recording, hang_after_s, f"{_named(recording)}, recorded in {file.name}")
+def _analyzed(args: argparse.Namespace) -> _Analysis:
+    with open_run(args.which, args.data_dir) as source:
+        if args.redact:
+            recording = redacted(source.recording(_SERVED_S))
+            return _of_recording(recording, args.hang_after, f"{recording.run_name} ({recording.run_id})")
+        match source:
+            case RecordedRun():
+                return _of_recording(source.recorded, args.hang_after, source.title)
+            case ServedRun():
+                return _served(source, args.hang_after, args.attempt)
+            case FiledRun():
+                return _stored(source, args.hang_after, args.attempt)
 
 
 def _of_recording(recording: Recording, hang_after_s: float | None, title: str) -> _Analysis:
-    import msgspec
-
-    from loaderwatch.server.live.judge import detector
-    from loaderwatch.server.recordings.analysis import judge_recording
-
     limit_s = recording.hang_after_s if hang_after_s is None else hang_after_s
     findings, verdict = judge_recording(recording, detector(limit_s))
     return _Analysis(_worst_first(msgspec.to_builtins(findings)), title, msgspec.to_builtins(verdict))
 
 
-def _redacted(which: str, data_dir: Path | None, hang_after_s: float | None) -> _Analysis:
-    from loaderwatch.cli.export import recording_of
-    from loaderwatch.server.recordings.recording import redacted
-
-    recording = redacted(recording_of(which, _SERVED_S, data_dir))
-    return _of_recording(recording, hang_after_s, _named(recording))
-
-
-def _named(recording: Recording) -> str:
-    return f"{recording.run_name} ({recording.run_id})"
-
-
-def _from_files(runs_dir: Path, which: str, hang_after_s: float | None, attempt: int | None) -> _Analysis:
-    import time
-
-    import msgspec
-
-    from loaderwatch.server.http.live_answers import stored_row
-    from loaderwatch.server.live.judge import detector
-    from loaderwatch.server.recordings.analysis import reanalyse
-    from loaderwatch.server.recordings.verdict_cache import attempt_verdict, stored_verdict
-    from loaderwatch.server.store.duckdb import DuckDBStore
-
-    store = DuckDBStore(runs_dir, read_only=True)
-    try:
-        row = pick([stored_row(run, store, time.time_ns()) for run in store.runs()], which)
-        run = store.run(str(row["run_id"]))
-        found = reanalyse(store, run.run_id, detector(hang_after_s), attempt)
-        over = next((one for one in run.earlier if one.number == attempt), None)
-        if over is None:
-            said = stored_verdict(run, store, time.time_ns())
-        else:
-            said = attempt_verdict(run, store, over.number)
-            row |= {"state": over.state, "steps": over.steps, "attempt": over.number}
-    finally:
-        store.close()
-    plain: list[dict[str, Any]] = msgspec.to_builtins(found)
-    return _Analysis(_worst_first(plain), _title(row), msgspec.to_builtins(said))
+def _served(run: ServedRun, hang_after_s: float | None, attempt: int | None) -> _Analysis:
+    if hang_after_s is not None:
+        raise ConfigError(
+            f"--hang-after cannot be used here: the server at {run.client.url} judges its runs by its own limit;"
+            " start that one with --hang-after, or name a .lwrec file (loaderwatch export)"
+        )
+    summary = run.client.summary(run.run_id, attempt)
+    found = _worst_first(run.client.findings(run.run_id, attempt))
+    return _Analysis(found, _title(run.row if attempt is None else summary), summary["verdict"])
 
 
-def pick(rows: list[dict[str, Any]], which: str) -> dict[str, Any]:
-    """The run of this id, or the newest of this name; ``rows`` as ``GET /runs`` gives them.
-
-    Raises:
-        NoSuchRun
-    """
-    for key in ("run_id", "name"):
-        for row in rows:  # newest first
-            if row[key] == which:
-                return row
-    close = ", ".join(str(row["run_id"]) for row in rows[:5])
-    raise NoSuchRun(
-        f"no run {which!r} here; " + (f"the newest are {close}" if close else "there are none yet")
-    )
+def _stored(filed: FiledRun, hang_after_s: float | None, attempt: int | None) -> _Analysis:
+    store, row = filed.store, filed.row
+    run = store.run(filed.run_id)
+    found = reanalyse(store, run.run_id, detector(hang_after_s), attempt)
+    over = next((one for one in run.earlier if one.number == attempt), None)
+    if over is None:
+        said = stored_verdict(run, store, time.time_ns())
+    else:
+        said = attempt_verdict(run, store, over.number)
+        row = row | {"state": over.state, "steps": over.steps, "attempt": over.number}
+    return _Analysis(_worst_first(msgspec.to_builtins(found)), _title(row), msgspec.to_builtins(said))
 
 
 def _worst_first(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -288,9 +192,6 @@ def _value(value: Any, unit: str) -> str:
 
 def _frames(stack: dict[str, Any]) -> list[str]:
     """The thread that matters, innermost frame first; ``--json`` and the page show every thread."""
-    from loaderwatch.core.wire import StackDump
-    from loaderwatch.detect.measures.stacks import main_frames
-
     text = stack["text"]
     dump = StackDump(rank=stack["rank"], worker=stack["worker"], pid=stack["pid"], taken_ns=0, text=text)
     frames = [f'File "{frame.file}", line {frame.line} in {frame.function}' for frame in main_frames(dump)]

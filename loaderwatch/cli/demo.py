@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from loaderwatch.cli.typing import Subparsers
+from loaderwatch.cli.flags import path, port
+from loaderwatch.core.config import DEFAULT_PORT
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.demo.acts import ACTS
+
+try:
+    from loaderwatch.demo import tour
+except ModuleNotFoundError as error:
+    raise LoaderwatchError(
+        f"the demo needs the module {error.name}; pip install 'loaderwatch[demo]'"
+    ) from error
+
+_ABOUT = """Train a small CNN on two ranks, let its data loader go wrong in five ways, and watch the page say why. Takes about
+two and a half minutes; no GPU needed."""
 
 
-def prepare_parser(subparsers: Subparsers) -> None:
-    """Add the command. Its options are the demo's own: ``loaderwatch demo --help`` asks the demo."""
-    parser = subparsers.add_parser(
-        "demo", help="a guided demo on this machine, no GPU needed", description=__doc__, add_help=False
+def prepare_parser(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    parser.description = _ABOUT
+    keys = ", ".join(act.key for act in ACTS)
+    parser.add_argument("--fast", action="store_true", help="shorter acts, about a minute")
+    parser.add_argument("--acts", nargs="+", metavar="ACT", help=f"only these: {keys}")
+    parser.add_argument("--port", type=port, help=f"the page's port (default {DEFAULT_PORT}, or a free one)")
+    parser.add_argument(
+        "--data-dir",
+        type=path,
+        metavar="DIR",
+        help="keep images, logs and the run there (default: LOADERWATCH_DIR/demo, else a folder that is removed at the end)",
     )
-    parser.set_defaults(run=run, takes_rest=True)
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    parser.add_argument(
+        "--keep",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="leave the page up after the training until Ctrl-C",
+    )
+    parser.add_argument("--exit", action="store_false", dest="keep", help="the same as --no-keep")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Hand over to the demo."""
-    try:
-        import loaderwatch.demo as demo
-    except ModuleNotFoundError as error:
-        print(
-            f"loaderwatch: the demo needs the module {error.name}; pip install 'loaderwatch[demo]'",
-            file=sys.stderr,
-        )
-        return 1
-    code: int = demo.main(args.rest)
-    return code
+    """Play the demo."""
+    return tour.run(args)

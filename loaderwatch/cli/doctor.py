@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import signal
 import sys
+from collections import deque
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import msgspec
+
+from loaderwatch.advise.audit import audit
+from loaderwatch.advise.facts import Facts, HostFacts, facts_of, facts_of_script
+from loaderwatch.cli.flags import add_data_dir, seconds
+from loaderwatch.cli.run_source import FILES, FiledRun, NoSuchRun, RecordedRun, ServedRun, open_run
+from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
+from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from loaderwatch.advise.advice import Advice
-    from loaderwatch.advise.facts import Facts, HostFacts
-    from loaderwatch.cli.typing import Subparsers
+from loaderwatch.detect.limits import LATENCY_CPU_RATIO
+from loaderwatch.detect.text import count, duration, rate
+from loaderwatch.server.recordings.recording import windows
+from loaderwatch.server.recordings.replay import rebuild
+from loaderwatch.streamer.samplers.host import HostSampler
 
 _WIDTH = 100
 _LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what torchrun sets
@@ -25,14 +35,10 @@ reads a few samples as a worker would, and says what will cost time, fail or han
 from what is known of it. Exit code 0: nothing to change; 1: a warning or worse, or the script failed; 2: wrong usage."""
 
 
-def prepare_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "doctor",
-        help="audit the configuration of a script before it trains, or of a run",
-        description=_ABOUT,
-        usage="loaderwatch doctor [options] SCRIPT [ARGS...] | -m MODULE [ARGS...] | RUN",
-    )
+def prepare_parser(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    parser.description = _ABOUT
+    parser.usage = "loaderwatch doctor [options] SCRIPT [ARGS...] | -m MODULE [ARGS...] | RUN"
     parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
     parser.add_argument(
         "--ranks",
@@ -43,22 +49,15 @@ def prepare_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=_seconds,
+        type=seconds,
         default=120.0,
         metavar="SECONDS",
         help="how long the script may take to come to its training loader (default 120)",
     )
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="where runs are kept (default LOADERWATCH_DIR)",
-    )
+    add_data_dir(parser)
     parser.add_argument("--json", action="store_true", help="print the advice as JSON")
     parser.add_argument("target", metavar="SCRIPT | MODULE | RUN")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
-    parser.set_defaults(run=run)
 
 
 def _count(text: str) -> int:
@@ -68,23 +67,15 @@ def _count(text: str) -> int:
     return number
 
 
-def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e6:
-        raise argparse.ArgumentTypeError(f"it is {text!r}; use a number of seconds above 0")
-    return number
-
-
 def run(args: argparse.Namespace) -> int:
     """Print the advice, the worst first."""
     script = Path(args.target).expanduser()
-    if args.module or (script.is_file() and script.suffix not in (".duckdb", ".lwrec")):
+    if args.module or (script.is_file() and script.suffix not in FILES):
         found, lines = _of_script(args)
     elif script.is_dir():
         raise ConfigError(f"{args.target} is a folder; name the script in it, or a module with -m")
+    elif script.suffix in FILES and not script.is_file():
+        raise ConfigError(f"there is no file {args.target}")
     elif args.arguments or args.ranks is not None:
         raise ConfigError(f"there is no file {args.target}; name a script, or a module with -m")
     else:
@@ -101,21 +92,32 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_run(which: str, data_dir: Path | None) -> tuple[list[dict[str, Any]], list[str]]:
-    from loaderwatch.cli.analyze import NoSuchRun
-    from loaderwatch.cli.audited import audit_run
-
     try:
-        found, title = audit_run(which, data_dir)
+        with open_run(which, data_dir) as source:
+            match source:
+                case ServedRun():
+                    return source.client.audit(source.run_id), [_title(source.row)]
+                case FiledRun():
+                    return _audited(facts_of(rebuild(source.store, source.run_id).window())), [
+                        _title(source.row)
+                    ]
+                case RecordedRun():
+                    ((last, _),) = deque(windows(source.recorded), maxlen=1)
+                    return _audited(facts_of(last)), [source.title]
     except NoSuchRun as error:
         raise ConfigError(f"there is no file {which}, and no such run: {error}") from None
-    return found, [title]
+
+
+def _title(row: dict[str, Any]) -> str:
+    return f"{row['name']} ({row['run_id']}), {row['state']}"
+
+
+def _audited(facts: Facts) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = msgspec.to_builtins(audit(facts))
+    return found
 
 
 def _of_script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
-    from loaderwatch.advise.audit import audit
-    from loaderwatch.advise.facts import facts_of_script
-    from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
-
     command = [*(["-m"] if args.module else []), args.target, *args.arguments]
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
@@ -132,7 +134,7 @@ def _of_script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str
                 f"{args.target} ended {how}\n{tail(inspected.output)}{_hint(report.ended, args)}"
             )
     facts = facts_of_script(inspected.reports, _this_host())
-    return _plain(audit(facts)), _head(args.target, facts)
+    return _audited(facts), _head(args.target, facts)
 
 
 def _hint(ended: str, args: argparse.Namespace) -> str:
@@ -145,12 +147,6 @@ def _hint(ended: str, args: argparse.Namespace) -> str:
 
 
 def _this_host() -> HostFacts:
-    import math
-
-    from loaderwatch.advise.facts import HostFacts
-    from loaderwatch.core.clock import monotonic_ns
-    from loaderwatch.streamer.samplers.host import HostSampler
-
     sampler = HostSampler()
     found = sampler.sample(os.getpid(), monotonic_ns())
 
@@ -172,11 +168,6 @@ def _this_host() -> HostFacts:
 
 def _head(target: str, facts: Facts) -> list[str]:
     """What was looked at: the loaders as they would train."""
-    import math
-
-    from loaderwatch.detect.limits import LATENCY_CPU_RATIO
-    from loaderwatch.detect.text import count, duration, rate
-
     (host,) = facts.hosts.values()
     process = facts.processes[min(facts.processes)]
     usable = f"{host.usable_cpus:g} of {host.cpus} CPUs usable" if math.isfinite(host.usable_cpus) else ""
@@ -205,13 +196,6 @@ def _head(target: str, facts: Facts) -> list[str]:
         line = f", {loader.made_at}" if loader.made_at else ""
         head.append(f"  {info.name} ({info.role}{line}): {', '.join(parts)}")
     return head
-
-
-def _plain(found: list[Advice]) -> list[dict[str, Any]]:
-    import msgspec
-
-    plain: list[dict[str, Any]] = msgspec.to_builtins(found)
-    return plain
 
 
 def _paragraphs(advice: dict[str, Any]) -> list[str]:

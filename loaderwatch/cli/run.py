@@ -7,27 +7,21 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from loaderwatch.agent.launcher.ondemand import python_path
 from loaderwatch.agent.launcher.unwatched import hand_on
 from loaderwatch.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from loaderwatch.cli.typing import Subparsers
 
 _ABOUT = """Runs a script, module or command with every DataLoader attached from its first iteration on, as
 loaderwatch.attach() does. A command (after --) may be any launcher: torchrun, accelerate, srun, a shell script. The exit
 code is the script's own."""
 
 
-def prepare_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "run",
-        help="run a script with every DataLoader attached, without changing it",
-        description=_ABOUT,
-        usage="loaderwatch run [--name NAME] [--redact] SCRIPT [ARGS...] | -m MODULE [ARGS...] | -- COMMAND...",
+def prepare_parser(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    parser.description = _ABOUT
+    parser.usage = (
+        "loaderwatch run [--name NAME] [--redact] SCRIPT [ARGS...] | -m MODULE [ARGS...] | -- COMMAND..."
     )
     parser.add_argument("--name", default=None, metavar="NAME", help="the run's name (LOADERWATCH_RUN)")
     parser.add_argument(
@@ -37,7 +31,6 @@ def prepare_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT | MODULE | -- COMMAND")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,46 +4,36 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-from loaderwatch.cli.server_facts import server_facts, server_line
-from loaderwatch.core.config import load_settings
+from loaderwatch.cli.flags import add_data_dir
+from loaderwatch.cli.run_source import NoSuchRun, open_runs, rows_of
+from loaderwatch.core.client import ServerError, find_server
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import one_line
 
-if TYPE_CHECKING:
-    from loaderwatch.cli.typing import Subparsers
+_BY: Final = {"hand": "started by hand", "run": "started by a run", "demo": "started by the demo"}
 
 
-def prepare_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser("runs", help="list the runs that are known here", description=__doc__)
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="where runs are kept (default LOADERWATCH_DIR)",
-    )
+def prepare_parser(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    add_data_dir(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument(
         "--server",
         action="store_true",
         help="only which server is up, and until when (with --json: null if none is)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the runs, newest first, and which server is up."""
     if args.server:
-        facts = server_facts(args.data_dir)
-        print(json.dumps(facts, indent=2) if args.json else server_line(facts))
+        facts = _server_facts(args)
+        print(json.dumps(facts, indent=2) if args.json else _server_line(facts))
         return 0
-    found = known_runs(args.data_dir)
+    found = _known_runs(args)
     if args.json:
         print(json.dumps(found, indent=2))
         return 0
@@ -51,32 +41,50 @@ def run(args: argparse.Namespace) -> int:
         print("No runs yet. Add `loaderwatch.attach(train_loader)` to a training script and start it.")
     else:
         print("\n".join(_table(found)))
-    print(server_line(server_facts(args.data_dir)))
+    print(_server_line(_server_facts(args)))
     return 0
 
 
-def known_runs(data_dir: Path | None) -> list[dict[str, Any]]:
-    """The runs as ``GET /api/v1/runs`` gives them, from the server if one runs, else from its files."""
-    from loaderwatch.core.client import find_server
-
-    client = find_server(data_dir)
-    if client is not None:
-        return client.runs()
-    from loaderwatch.server.http.live_answers import stored_row
-    from loaderwatch.server.store.duckdb import DuckDBStore
-
-    if data_dir is not None and not data_dir.is_dir():
+def _known_runs(args: argparse.Namespace) -> list[dict[str, Any]]:
+    if args.data_dir is not None and not args.data_dir.is_dir():
         raise ConfigError(
-            f"there is no directory {data_dir}; name the one that `loaderwatch serve` keeps runs in"
+            f"there is no directory {args.data_dir}; name the one that `loaderwatch serve` keeps runs in"
         )
-    runs_dir = (data_dir or load_settings().data_dir) / "runs"
-    if not runs_dir.is_dir():
-        return []
-    store = DuckDBStore(runs_dir, read_only=True)
     try:
-        return [stored_row(run, store, time.time_ns()) for run in store.runs()]
-    finally:
-        store.close()
+        with open_runs(args.data_dir) as runs:
+            return rows_of(runs)
+    except NoSuchRun:
+        return []
+
+
+def _server_facts(args: argparse.Namespace) -> dict[str, Any] | None:
+    """What ``GET /api/v1/server`` says; None when no server is up.
+
+    Raises:
+        ServerError: the server that LOADERWATCH_SERVER names does not answer, or does not know LOADERWATCH_TOKEN.
+    """
+    client = find_server(args.data_dir)
+    if client is None:
+        return None
+    try:
+        return client.server() | {"url": client.url}
+    except (ServerError, OSError):  # of an older version; or it left this moment
+        return {"url": client.url}
+
+
+def _server_line(facts: dict[str, Any] | None) -> str:
+    """The same in a line for people."""
+    if facts is None:
+        return "No server is up; the next run starts one, and so does `loaderwatch serve`."
+    if "pid" not in facts:
+        return f"Server: {facts['url']}"
+    stays = "stays"
+    if facts["leaves_at"] is not None:
+        stays = f"leaves at {_when(facts['leaves_at'])} if no run reports and nobody looks until then"
+    return (
+        f"Server: {facts['url']} (pid {facts['pid']}, {facts['data_dir']}), {_BY.get(facts['started_by'], 'started')}"
+        f" at {_when(facts['started_at'])}; {stays}."
+    )
 
 
 def _table(found: list[dict[str, Any]]) -> list[str]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from loaderwatch.cli.flags import add_data_dir, add_hang_after, path, port
 from loaderwatch.core.config import DEFAULT_PORT, load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import without_tokens
-
-if TYPE_CHECKING:
-    from loaderwatch.cli.typing import Subparsers
-    from loaderwatch.server.options import ServeOptions
+from loaderwatch.server.options import ServeOptions, remembered
+from loaderwatch.server.process import serve
 
 LEAST_TOKEN: Final = 16  # characters
 IDLE_HOURS: Final = 4.0
@@ -23,27 +21,18 @@ STARTERS: Final = ("run", "demo")
 """Who starts a server whose output goes to a log, and says itself where the page is."""
 
 
-def prepare_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "serve", help="show the page and take in what training jobs send", description=__doc__
-    )
+def prepare_parser(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"
     )
     parser.add_argument(
         "--port",
-        type=_port,
+        type=port,
         default=None,
         help=f"port (default {DEFAULT_PORT}, or a free one when that is taken; 0: any free one)",
     )
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="where runs are kept (default LOADERWATCH_DIR)",
-    )
+    add_data_dir(parser)
     access = parser.add_mutually_exclusive_group()
     access.add_argument(
         "--token",
@@ -71,13 +60,13 @@ def prepare_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--ssl-certfile",
-        type=Path,
+        type=path,
         default=None,
         metavar="FILE",
         help="serve over TLS with this certificate (PEM, with the chain up to a CA after it)",
     )
     parser.add_argument(
-        "--ssl-keyfile", type=Path, default=None, metavar="FILE", help="its private key (PEM, not encrypted)"
+        "--ssl-keyfile", type=path, default=None, metavar="FILE", help="its private key (PEM, not encrypted)"
     )
     parser.add_argument(
         "--notify",
@@ -93,13 +82,7 @@ def prepare_parser(subparsers: Subparsers) -> None:
         metavar="N",
         help="delete runs that nobody has sent to for N days (default: keep)",
     )
-    parser.add_argument(
-        "--hang-after",
-        type=hang_seconds,
-        default=None,
-        metavar="SECONDS",
-        help="the least time without any progress that counts as a hang (default 30)",
-    )
+    add_hang_after(parser, "the least time without any progress that counts as a hang (default 30)")
     parser.add_argument(
         "--resume",
         action="store_true",
@@ -108,20 +91,17 @@ def prepare_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--idle-hours",
-        type=idle_hours,
+        type=_hours,
         default=None,
         metavar="N",
         help="leave when no run has reported and nobody has looked for N hours (default: stay; a server that a run starts:"
         f" LOADERWATCH_IDLE_HOURS, or {IDLE_HOURS:g}); 0: stay",
     )
     parser.add_argument("--started-by", choices=STARTERS, default=None, help=argparse.SUPPRESS)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
-    from loaderwatch.server.process import serve
-
     os.umask(0o077)  # runs hold paths and stacks of this user's code
 
     def say(text: str) -> None:
@@ -133,10 +113,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> ServeOptions:
-    from loaderwatch.server.options import ServeOptions, remembered
-
     settings = load_settings()
-    data_dir = (args.data_dir or settings.data_dir).expanduser().absolute()
+    data_dir = args.data_dir or settings.data_dir
     before = remembered(data_dir) if args.resume else None
     if before is not None:
         # The job that starts it again sends with its own LOADERWATCH_TOKEN.
@@ -153,8 +131,8 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         public_url=args.public_url,
         notify=tuple(args.notify),
         retain_days=args.retain_days,
-        ssl_certfile=_file(args.ssl_certfile),
-        ssl_keyfile=_file(args.ssl_keyfile),
+        ssl_certfile=args.ssl_certfile,
+        ssl_keyfile=args.ssl_keyfile,
         hang_after_s=args.hang_after,
         idle_hours=_idle_hours(args),
         started_by=args.started_by or "hand",
@@ -166,7 +144,7 @@ def _idle_hours(args: argparse.Namespace) -> float | None:
     if hours is None and args.started_by == "run":
         said = os.environ.get("LOADERWATCH_IDLE_HOURS")
         try:
-            hours = idle_hours(said) if said else IDLE_HOURS
+            hours = _hours(said) if said else IDLE_HOURS
         except argparse.ArgumentTypeError as error:
             raise ConfigError(f"LOADERWATCH_IDLE_HOURS: {error}") from None
     return hours or None
@@ -180,20 +158,6 @@ def _token(given: str | None, from_environ: str | None) -> str | None:
             " `openssl rand -hex 24` prints"
         )
     return token
-
-
-def _file(path: Path | None) -> Path | None:
-    return None if path is None else path.expanduser().absolute()
-
-
-def _port(text: str) -> int:
-    try:
-        port = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{port} is not a port; use 0 to 65535")
-    return port
 
 
 def _url(text: str) -> str:
@@ -212,7 +176,7 @@ def _days(text: str) -> float:
     return days
 
 
-def idle_hours(text: str) -> float:
+def _hours(text: str) -> float:
     """Hours without anybody; 0 for ever."""
     try:
         hours = float(text)
@@ -221,14 +185,3 @@ def idle_hours(text: str) -> float:
     if not 0 <= hours < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of hours; use 0 to stay for ever")
     return hours
-
-
-def hang_seconds(text: str) -> float:
-    """A limit for hangs, as ``analyze`` has one too."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
-    if not seconds >= 1:
-        raise argparse.ArgumentTypeError(f"{text} s would call every hiccup a hang; use 1 or more")
-    return seconds

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from loaderwatch.cli.flags import add_data_dir
+from loaderwatch.core.client import ServerError, find_own_server
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.lock import is_held
 from loaderwatch.core.printable import one_line
-
-if TYPE_CHECKING:
-    from loaderwatch.cli.typing import Subparsers
 
 _ABOUT: Final = """Ends the server of this machine's data directory, whoever started it, and waits until it is gone. What was
 recorded stays; the next run, or loaderwatch serve, starts a server again, with the same tokens."""
@@ -21,31 +20,21 @@ _GONE_WITHIN_S: Final = 60.0
 _REFUSED: Final = 409
 
 
-def prepare_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser("stop", help="end the server that shows the page", description=_ABOUT)
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="where its runs are kept (default LOADERWATCH_DIR)",
-    )
+def prepare_parser(parser: argparse.ArgumentParser) -> None:
+    """Describe the command."""
+    parser.description = _ABOUT
+    add_data_dir(parser)
     parser.add_argument(
         "--force",
         action="store_true",
         help="even while a run is reporting, which will start another server within a minute",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask the server that proves itself to end. No process is signalled, so none can be the wrong one."""
-    from loaderwatch.core.client import ServerError, find_own_server
-
-    settings = load_settings()
-    data_dir = (args.data_dir or settings.data_dir).expanduser().absolute()
-    lock = data_dir / "server.lock"
+    data_dir = args.data_dir or load_settings().data_dir
+    lock = load_settings({"LOADERWATCH_DIR": str(data_dir)}).lock_path
     server = find_own_server(data_dir, "owner")
     if server is None:
         if is_held(lock):

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from loaderwatch.cli.flags import add_data_dir
+from loaderwatch.core.client import find_server
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import LoaderwatchError
-
-if TYPE_CHECKING:
-    from loaderwatch.cli.typing import Subparsers
+from loaderwatch.server.access.tokens import rotate_tokens
 
 _WITHIN_S = 10.0
 
 
-def prepare_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser("token", help="the tokens of a server", description=__doc__)
+def prepare_parser(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and its one action."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     rotate = actions.add_parser(
         "rotate",
@@ -26,22 +23,12 @@ def prepare_parser(subparsers: Subparsers) -> None:
         description="Write new tokens. A server that runs takes them up and refuses the old ones: every browser has to be"
         " signed in anew. Training jobs on this machine go on by themselves; others need the new agent token.",
     )
-    rotate.add_argument(
-        "--data-dir",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="where runs are kept (default LOADERWATCH_DIR)",
-    )
-    rotate.set_defaults(run=run)
+    add_data_dir(rotate)
 
 
 def run(args: argparse.Namespace) -> int:
     """Rotate, and wait until the old tokens open nothing."""
-    from loaderwatch.core.client import find_server
-    from loaderwatch.server.access.tokens import rotate_tokens
-
-    data_dir = (args.data_dir or load_settings().data_dir).expanduser().absolute()
+    data_dir = args.data_dir or load_settings().data_dir
     path = data_dir / "token.json"
     server = find_server(data_dir)
     try:

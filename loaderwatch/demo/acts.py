@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from loaderwatch.core.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True)
 class Act:
@@ -86,12 +88,12 @@ def acts_to_play(keys: list[str] | None = None, *, fast: bool = False) -> list[A
     """The acts in their order; ``fast`` shortens them for tests.
 
     Raises:
-        ValueError: a key that names no act.
+        ConfigError: a key that names no act.
     """
     known = {act.key: act for act in ACTS}
     for key in keys or ():
         if key not in known:
-            raise ValueError(f"no act is named {key!r}; there are {', '.join(known)}")
+            raise ConfigError(f"no act is named {key!r}; there are {', '.join(known)}")
     chosen = [act for act in ACTS if keys is None or act.key in keys]
     return [_shortened(act) for act in chosen] if fast else chosen
 

@@ -32,42 +32,14 @@ class DemoError(LoaderwatchError):
     """A part of the demo did not come up."""
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The demo's options."""
-    keys = ", ".join(act.key for act in acts.ACTS)
-    parser = argparse.ArgumentParser(
-        prog="loaderwatch demo",
-        description="Train a small CNN on two ranks, let its data loader go wrong in five ways, and watch the page say why. "
-        "Takes about two and a half minutes; no GPU needed.",
-    )
-    parser.add_argument("--fast", action="store_true", help="shorter acts, about a minute")
-    parser.add_argument("--acts", nargs="+", metavar="ACT", help=f"only these: {keys}")
-    parser.add_argument("--port", type=int, help=f"the page's port (default {DEFAULT_PORT}, or a free one)")
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="keep images, logs and the run there (default: LOADERWATCH_DIR/demo, else a folder that is removed at the end)",
-    )
-    parser.add_argument("--open", action="store_true", help="open the page in the browser")
-    parser.add_argument(
-        "--keep",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="leave the page up after the training until Ctrl-C",
-    )
-    parser.add_argument("--exit", action="store_false", dest="keep", help="the same as --no-keep")
-    return parser
+def run(options: argparse.Namespace) -> int:
+    """Play the demo and return its exit code: 0 when every act was told as what it is, else 1.
 
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Play the demo; see ``loaderwatch.demo.main``."""
-    parser = build_parser()
-    options = parser.parse_args(argv)
-    try:
-        played = acts.acts_to_play(options.acts, fast=options.fast)
-    except ValueError as error:
-        parser.error(str(error))
+    Raises:
+        ConfigError: an act is asked for that there is not.
+        DemoError: a part of the demo did not come up.
+    """
+    played = acts.acts_to_play(options.acts, fast=options.fast)
     before = signal.signal(signal.SIGTERM, _as_interrupt)
     umask = os.umask(0o077)  # as a server does: images, logs and what the ranks write are this user's alone
     try:
@@ -76,10 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return tour.close(keep=options.keep)
     except KeyboardInterrupt:
         print("\nDemo ended.", flush=True)
-        return 130
-    except (DemoError, OSError) as error:
-        print(f"loaderwatch: {error}", file=sys.stderr)
-        return 1
+        raise
+    except OSError as error:
+        raise DemoError(str(error)) from error
     finally:
         os.umask(umask)
         signal.signal(signal.SIGTERM, before)
@@ -91,9 +62,7 @@ class Tour:
     def __init__(self, options: argparse.Namespace) -> None:
         own: Path | None = options.data_dir or _default_folder()
         self._is_temporary = own is None
-        self.folder = (
-            Path(tempfile.mkdtemp(prefix="loaderwatch-demo-")) if own is None else own.expanduser().absolute()
-        )
+        self.folder = own or Path(tempfile.mkdtemp(prefix="loaderwatch-demo-"))
         self._settings = _settings(self.folder)
         ours = [self._settings.logs_dir] if options.data_dir else [self.folder, self._settings.logs_dir]
         for folder in (self.folder, self._settings.logs_dir):
@@ -216,7 +185,7 @@ def _as_interrupt(signum: int, frame: FrameType | None) -> None:
 
 def _default_folder() -> Path | None:
     directory = os.environ.get("LOADERWATCH_DIR")
-    return Path(directory) / "demo" if directory else None
+    return _settings(Path(directory)).data_dir / "demo" if directory else None
 
 
 def _environ(folder: Path) -> dict[str, str]:

@@ -26,7 +26,7 @@ def test_the_server_has_a_volume_a_health_check_and_a_command_that_parses(servic
     assert "data:/data" in server["volumes"]
     assert "healthcheck" in server
     compile(server["healthcheck"]["test"][-1], "healthcheck", "exec")
-    args = build_parser().parse_args(server["command"])
+    args = build_parser(server["command"]).parse_args(server["command"])
     assert (args.host, args.port) == ("0.0.0.0", 8790)
     assert server["ports"] == ["127.0.0.1:8790:8790"]
     assert "LOADERWATCH_TOKEN" in server["environment"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from loaderwatch import __version__
-from loaderwatch.cli import main
+from loaderwatch.cli import COMMANDS, main
 from tests.waiting import PATIENCE_S
 
 
@@ -93,7 +93,7 @@ def test_an_address_that_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys\nfrom loaderwatch.cli import build_parser\nbuild_parser().format_help()\n"
+        'import sys\nfrom loaderwatch.cli import build_parser\nbuild_parser(["--help"]).format_help()\n'
         "print(sorted({'fastapi', 'duckdb', 'uvicorn', 'torch', 'numpy', 'apprise'} & set(sys.modules)))"
     )
     shown = subprocess.run(
@@ -102,7 +102,18 @@ def test_help_loads_nothing_heavy() -> None:
     assert shown.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["serve", "demo", "run", "runs", "analyze", "export", "doctor", "token"])
+def test_only_the_chosen_command_is_imported() -> None:
+    code = (
+        "import sys\nfrom loaderwatch.cli import COMMANDS, build_parser\nbuild_parser(['stop', '--force'])\n"
+        "print([command.name for command in COMMANDS if command.module in sys.modules])"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    assert shown.stdout.strip() == "['stop']"
+
+
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
 def test_help_is_written_for_a_terminal(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])

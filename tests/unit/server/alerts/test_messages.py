@@ -98,12 +98,12 @@ def test_a_message_lists_what_else_was_seen() -> None:
 
 def test_analyze_lists_it_under_the_finding(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
-    analyze.prepare_parser(parser.add_subparsers())
-    assert analyze.run(parser.parse_args(["analyze", str(HANG), "--json"])) == 0
+    analyze.prepare_parser(parser)
+    assert analyze.run(parser.parse_args([str(HANG), "--json"])) == 0
     (finding,) = json.loads(capsys.readouterr().out)
     (other,) = finding["folded"]
     assert (finding["scenario"], other["scenario"], other["warned_s"]) == ("S22", "S20", None)
-    analyze.run(parser.parse_args(["analyze", str(HANG)]))
+    analyze.run(parser.parse_args([str(HANG)]))
     text = " ".join(capsys.readouterr().out.split())
     assert text.count("[critical]") == 1
     assert text.index(finding["title"]) < text.index("[critical]"), "the verdict comes first"

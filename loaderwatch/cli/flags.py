@@ -1,0 +1,68 @@
+"""Arguments that several commands have, and the values they may take."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """RUN, as ``which``: what ``open_run`` takes."""
+    parser.add_argument(
+        "which",
+        metavar="RUN",
+        help="a run's id, a run's name (its newest run), a .duckdb file or an .lwrec file",
+    )
+
+
+def add_data_dir(parser: argparse.ArgumentParser) -> None:
+    """``--data-dir``; None where it is not given."""
+    parser.add_argument(
+        "--data-dir",
+        type=path,
+        default=None,
+        metavar="DIR",
+        help="where runs are kept (default LOADERWATCH_DIR)",
+    )
+
+
+def add_hang_after(parser: argparse.ArgumentParser, about: str) -> None:
+    """``--hang-after``; None where it is not given."""
+    parser.add_argument("--hang-after", type=_hang_seconds, default=None, metavar="SECONDS", help=about)
+
+
+def path(text: str) -> Path:
+    """A file or folder, wherever this process goes."""
+    return Path(text).expanduser().absolute()
+
+
+def seconds(text: str) -> float:
+    """A time above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e9:
+        raise argparse.ArgumentTypeError(f"it is {text!r}; use a number of seconds above 0")
+    return number
+
+
+def port(text: str) -> int:
+    """A port to listen on; 0 for any."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{number} is not a port; use 0 to 65535")
+    return number
+
+
+def _hang_seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not number >= 1:
+        raise argparse.ArgumentTypeError(f"{text} s would call every hiccup a hang; use 1 or more")
+    return number

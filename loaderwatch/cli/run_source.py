@@ -1,0 +1,156 @@
+"""Which run is meant by RUN on the command line: one that a server has, one of the files of a store, or a recording."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from loaderwatch.core.client import Client, find_server
+from loaderwatch.core.config import load_settings
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.server.http.live_answers import stored_row
+from loaderwatch.server.recordings.export import export
+from loaderwatch.server.recordings.recording import SUFFIX, Recording, load, unpack
+from loaderwatch.server.store.duckdb import DuckDBStore
+
+STORED: Final = ".duckdb"
+FILES: Final = (STORED, SUFFIX)
+"""Endings of files that hold a run."""
+
+
+class NoSuchRun(LoaderwatchError):
+    """The run that was asked for is not known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRun:
+    """A run of a server that is up, which has its file open; ``row`` as ``GET /runs`` gives it."""
+
+    client: Client
+    row: dict[str, Any]
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return str(self.row["run_id"])
+
+    def recording(self, last_s: float) -> Recording:
+        """The newest part of it."""
+        return unpack(self.client.recording(self.run_id, last_s), Path(self.client.url))
+
+
+@dataclass(frozen=True, slots=True)
+class FiledRun:
+    """A run in a file that no server has open; ``row`` as a server would give it."""
+
+    store: DuckDBStore
+    row: dict[str, Any]
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return str(self.row["run_id"])
+
+    def recording(self, last_s: float) -> Recording:
+        """The newest part of it."""
+        return export(self.store, self.run_id, last_s)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """The part of a run that an ``.lwrec`` file holds."""
+
+    recorded: Recording
+    file: Path
+
+    @property
+    def title(self) -> str:
+        """How to call it."""
+        return f"{self.recorded.run_name} ({self.recorded.run_id}), recorded in {self.file.name}"
+
+    def recording(self, last_s: float) -> Recording:
+        """All of it, however long that is."""
+        return self.recorded
+
+
+RunSource: TypeAlias = ServedRun | FiledRun | RecordedRun
+
+
+@contextmanager
+def open_run(which: str, data_dir: Path | None) -> Iterator[RunSource]:
+    """The run of a file, or of this id, or the newest of this name.
+
+    Raises:
+        NoSuchRun, BadRecording, ServerError, StoreError
+    """
+    file = Path(which).expanduser()
+    if file.suffix == SUFFIX:
+        yield RecordedRun(load(file), file)
+    elif file.suffix == STORED or file.is_file():
+        _check_database(file)
+        with _open_store(file.absolute().parent) as store:
+            yield FiledRun(store, _pick(rows_of(store), file.stem))
+    else:
+        with open_runs(data_dir) as runs:
+            row = _pick(rows_of(runs), which)
+            yield ServedRun(runs, row) if isinstance(runs, Client) else FiledRun(runs, row)
+
+
+@contextmanager
+def open_runs(data_dir: Path | None) -> Iterator[Client | DuckDBStore]:
+    """The server that has the runs' files open, else the files.
+
+    Raises:
+        NoSuchRun: nobody has kept any there.
+        ServerError, StoreError
+    """
+    client = find_server(data_dir)
+    if client is not None:
+        yield client
+        return
+    runs_dir = (data_dir or load_settings().data_dir) / "runs"
+    if not runs_dir.is_dir():
+        raise NoSuchRun(f"no runs are kept in {runs_dir}; name another place with --data-dir")
+    with _open_store(runs_dir) as store:
+        yield store
+
+
+def rows_of(runs: Client | DuckDBStore) -> list[dict[str, Any]]:
+    """The runs as ``GET /runs`` gives them, newest first."""
+    if isinstance(runs, Client):
+        return runs.runs()
+    return [stored_row(run, runs, time.time_ns()) for run in runs.runs()]
+
+
+def _open_store(runs_dir: Path) -> closing[DuckDBStore]:
+    return closing(DuckDBStore(runs_dir, read_only=True))
+
+
+def _check_database(file: Path) -> None:
+    """DuckDB's files have their mark after a checksum."""
+    if not file.is_file():
+        raise NoSuchRun(f"there is no file {file}")
+    try:
+        with file.open("rb") as opened:
+            mark = opened.read(12)[8:]
+    except OSError as error:
+        raise NoSuchRun(f"cannot read {file}: {error.strerror}") from error
+    if mark != b"DUCK":
+        raise NoSuchRun(
+            f"{file} is no recording; name a .lwrec file (loaderwatch export), a run's .duckdb file, or a run"
+        )
+
+
+def _pick(rows: list[dict[str, Any]], which: str) -> dict[str, Any]:
+    for key in ("run_id", "name"):
+        for row in rows:  # newest first
+            if row[key] == which:
+                return row
+    close = ", ".join(str(row["run_id"]) for row in rows[:5])
+    raise NoSuchRun(
+        f"no run {which!r} here; " + (f"the newest are {close}" if close else "there are none yet")
+    )

@@ -1,8 +1,0 @@
-"""Names for type checkers only."""
-
-from __future__ import annotations
-
-import argparse
-from typing import TypeAlias
-
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
