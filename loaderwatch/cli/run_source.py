@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from loaderwatch.core.client import Client, find_server
-from loaderwatch.core.config import load_settings
+from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.server.http.live_answers import stored_row
 from loaderwatch.server.recordings.export import export
@@ -112,7 +112,7 @@ def open_runs(data_dir: Path | None) -> Iterator[Client | DuckDBStore]:
     if client is not None:
         yield client
         return
-    runs_dir = (data_dir or load_settings().data_dir) / "runs"
+    runs_dir = DataDir(data_dir or load_settings().data_dir).runs_dir
     if not runs_dir.is_dir():
         raise NoSuchRun(f"no runs are kept in {runs_dir}; name another place with --data-dir")
     with _open_store(runs_dir) as store:

@@ -9,7 +9,7 @@ from typing import Final
 
 from loaderwatch.cli.flags import add_data_dir
 from loaderwatch.core.client import ServerError, find_own_server
-from loaderwatch.core.config import load_settings
+from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.lock import is_held
 from loaderwatch.core.printable import one_line
@@ -34,7 +34,7 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Ask the server that proves itself to end. No process is signalled, so none can be the wrong one."""
     data_dir = args.data_dir or load_settings().data_dir
-    lock = load_settings({"LOADERWATCH_DIR": str(data_dir)}).lock_path
+    lock = DataDir(data_dir).lock_path
     server = find_own_server(data_dir, "owner")
     if server is None:
         if is_held(lock):

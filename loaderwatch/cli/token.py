@@ -7,7 +7,7 @@ import time
 
 from loaderwatch.cli.flags import add_data_dir
 from loaderwatch.core.client import find_server
-from loaderwatch.core.config import load_settings
+from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.server.access.tokens import rotate_tokens
 
@@ -29,7 +29,7 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Rotate, and wait until the old tokens open nothing."""
     data_dir = args.data_dir or load_settings().data_dir
-    path = data_dir / "token.json"
+    path = DataDir(data_dir).token_path
     server = find_server(data_dir)
     try:
         rotate_tokens(path)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from loaderwatch.core.config import load_settings
+from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.server_file import read_server_file, read_token_file
 from loaderwatch.core.trust import Away, NotProven, connect, explain, have_proven
@@ -145,8 +145,8 @@ def find_server(data_dir: Path | None) -> Client | None:
 
 def find_own_server(data_dir: Path, who: Literal["viewer", "owner"]) -> Client | None:
     """The server that has a data directory open, asked with the token of ``who``; None without one."""
-    settings = load_settings({"LOADERWATCH_DIR": str(data_dir)})
-    server, tokens = read_server_file(settings.server_path), read_token_file(settings.token_path)
+    places = DataDir(data_dir)
+    server, tokens = read_server_file(places.server_path), read_token_file(places.token_path)
     if server is None:
         return None
     client = Client(server.url.rstrip("/"), getattr(tokens, who), server.certificate)

@@ -18,12 +18,11 @@ from loaderwatch.core.system import HAS_OWNERS, SHM, own_user
 DEFAULT_PORT: Final = 8790
 
 
+@dataclass(frozen=True, slots=True)
 class DataDir:
     """Where things lie below a data directory; the streamer of a job and the server of a machine share one."""
 
-    __slots__ = ()
-
-    data_dir: Path
+    data_dir: Path  # LOADERWATCH_DIR
 
     @property
     def outbox_dir(self) -> Path:
@@ -85,7 +84,6 @@ class Settings(DataDir):
     server: str | None  # LOADERWATCH_SERVER
     token: str | None  # LOADERWATCH_TOKEN
     run: str | None  # LOADERWATCH_RUN
-    data_dir: Path  # LOADERWATCH_DIR
     disabled: bool  # LOADERWATCH_DISABLE
     redact: bool = False  # LOADERWATCH_REDACT
 

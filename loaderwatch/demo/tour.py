@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from loaderwatch.core.client import Client, find_own_server
-from loaderwatch.core.config import DEFAULT_PORT, Settings, load_settings
+from loaderwatch.core.config import DEFAULT_PORT, DataDir
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.files import private_folder
 from loaderwatch.core.server_file import read_server_file
@@ -63,9 +63,9 @@ class Tour:
         own: Path | None = options.data_dir or _default_folder()
         self._is_temporary = own is None
         self.folder = own or Path(tempfile.mkdtemp(prefix="loaderwatch-demo-"))
-        self._settings = _settings(self.folder)
-        ours = [self._settings.logs_dir] if options.data_dir else [self.folder, self._settings.logs_dir]
-        for folder in (self.folder, self._settings.logs_dir):
+        self._places = DataDir(self.folder)
+        ours = [self._places.logs_dir] if options.data_dir else [self.folder, self._places.logs_dir]
+        for folder in (self.folder, self._places.logs_dir):
             private_folder(folder)
             if folder in ours:
                 folder.chmod(0o700)  # one that an earlier demo left open to others
@@ -98,7 +98,7 @@ class Tour:
     @property
     def page_url(self) -> str:
         """Where a person looks at it."""
-        server = read_server_file(self._settings.server_path)
+        server = read_server_file(self._places.server_path)
         return self.client.url if server is None else server.page_url
 
     def play(self, played: Sequence[acts.Act], *, fast: bool) -> None:
@@ -141,19 +141,19 @@ class Tour:
             processes.wait_until(is_over, SETTLE_LIMIT_S, every_s=0.5)
             runs = self.client.runs()
             if not runs:
-                raise DemoError(f"the server has no run; the streamer's log is in {self._settings.logs_dir}")
+                raise DemoError(f"the server has no run; the streamer's log is in {self._places.logs_dir}")
             findings = self.client.findings(runs[0]["run_id"])
         except OSError as error:
             raise DemoError(f"{self.client.url} cannot be reached: {error}") from error
         return outcome.outcomes(outcome.read_played(self._report), findings)
 
     def _start_server(self) -> Client:
-        self._settings.server_path.unlink(missing_ok=True)
+        self._places.server_path.unlink(missing_ok=True)
         port = self._options.port if self._options.port is not None else _free_port()
         command = [sys.executable, "-m", "loaderwatch", "serve", "--data-dir", str(self.folder)]
         command += ["--port", str(port), "--hang-after", str(acts.HANG_AFTER_S)]
         command += ["--started-by", "demo"]
-        server = processes.Group(command, self._environ, self._settings.logs_dir / "demo-server.log")
+        server = processes.Group(command, self._environ, self._places.logs_dir / "demo-server.log")
         self._server = server
         found: list[Client] = []
 
@@ -172,7 +172,7 @@ class Tour:
         if self._training is not None:
             self._training.end()
             processes.end_ranks(gpu.registered_pids(self.folder / "gpu"))
-            processes.remove_rings(self._settings.rings_dir)
+            processes.remove_rings(self._places.rings_dir)
         if self._server is not None:
             self._server.end()
         if self._is_temporary:
@@ -185,17 +185,13 @@ def _as_interrupt(signum: int, frame: FrameType | None) -> None:
 
 def _default_folder() -> Path | None:
     directory = os.environ.get("LOADERWATCH_DIR")
-    return _settings(Path(directory)).data_dir / "demo" if directory else None
+    return Path(directory).expanduser().absolute() / "demo" if directory else None
 
 
 def _environ(folder: Path) -> dict[str, str]:
     """This environment, with the demo's own data folder and nothing of another server or run."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
     return {**environ, "LOADERWATCH_DIR": str(folder)}
-
-
-def _settings(folder: Path) -> Settings:
-    return load_settings({"LOADERWATCH_DIR": str(folder)})
 
 
 def _free_port() -> int:

@@ -18,7 +18,6 @@ _log = logging.getLogger(__name__)
 class ServeOptions(DataDir):
     """One server's settings. ``port`` None: the default one if it is free, else any."""
 
-    data_dir: Path
     host: str = "127.0.0.1"
     port: int | None = None
     token: str | None = None
@@ -46,7 +45,7 @@ def remember(options: ServeOptions) -> None:
 
 def remembered(data_dir: Path) -> ServeOptions | None:
     """What a server of this directory that was killed had been asked to do; None when the last one ended in order."""
-    path = ServeOptions(data_dir).remembered_path
+    path = DataDir(data_dir).remembered_path
     try:
         options = msgspec.json.decode(
             path.read_bytes(), type=ServeOptions, dec_hook=lambda kind, value: kind(value)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from loaderwatch.core.client import Client, ServerError, find_own_server
-from loaderwatch.core.config import load_settings
+from loaderwatch.core.config import DataDir
 from loaderwatch.core.server_file import read_server_file
 from tests.browser.shots import SIZES, take
 
@@ -74,7 +74,7 @@ def main() -> None:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
         demo = subprocess.Popen(command, env=environ, start_new_session=True)
         try:
-            server_path = load_settings({"LOADERWATCH_DIR": folder}).server_path
+            server_path = DataDir(Path(folder)).server_path
             found: list[Client] = []
 
             def is_up() -> bool:
