@@ -12,7 +12,7 @@ from typing import Any, Literal
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.server_file import read_server_file, read_token_file
-from loaderwatch.core.trust import Away, NotProven, connect, explain, have_proven
+from loaderwatch.core.trust import Away, NotProven, connect, explain, is_our_server, prove
 
 _TIMEOUT_S = 10.0
 _PACKING_S = 120.0
@@ -34,19 +34,6 @@ class Client:
     url: str
     token: str | None
     certificate: str | None = None  # of our own server, when it speaks TLS
-
-    def have_proven(self) -> None:
-        """Make sure that the server knows the token before it is sent.
-
-        Raises:
-            NotProven, Away: it does not, or does not say.
-            OSError, http.client.HTTPException: nobody answers, or no web server.
-        """
-        connection = connect(self.url, _TIMEOUT_S, self.certificate)
-        try:
-            have_proven(connection, urllib.parse.urlsplit(self.url).path, self.token)
-        finally:
-            connection.close()
 
     def get(self, path: str) -> Any:
         """The JSON at an API path."""
@@ -147,21 +134,18 @@ def find_own_server(data_dir: Path, who: Literal["viewer", "owner"]) -> Client |
     """The server that has a data directory open, asked with the token of ``who``; None without one."""
     places = DataDir(data_dir)
     server, tokens = read_server_file(places.server_path), read_token_file(places.token_path)
-    if server is None:
+    token: str | None = getattr(tokens, who)
+    # A server that was killed leaves its file; by now another may listen there.
+    if server is None or not is_our_server(server.url, token, server.certificate, _TIMEOUT_S):
         return None
-    client = Client(server.url.rstrip("/"), getattr(tokens, who), server.certificate)
-    try:
-        client.have_proven()
-    except (OSError, ValueError, NotProven, Away, http.client.HTTPException):
-        return None  # it was killed and left its file; by now another may listen there
-    return client
+    return Client(server.url.rstrip("/"), token, server.certificate)
 
 
 def _configured(client: Client) -> Client:
     if client.token is None:
         return client
     try:
-        client.have_proven()
+        prove(client.url, client.token, client.certificate, _TIMEOUT_S)
     except NotProven as error:
         raise ServerError(
             f"{client.url} has not proven that it is your loaderwatch server ({error}), so it was sent no token; set"

@@ -110,6 +110,35 @@ def have_proven(connection: http.client.HTTPConnection, folder: str, token: str 
     check_proof(token, challenge, body)
 
 
+def prove(url: str, token: str | None, certificate: str | None, timeout_s: float) -> None:
+    """Ask a server on a connection of its own whether it knows a token.
+
+    Raises:
+        NotProven, Away: as ``have_proven``.
+        OSError, http.client.HTTPException: nobody answers, or what answers is no web server.
+    """
+    connection = connect(url, timeout_s, certificate)
+    try:
+        have_proven(connection, urllib.parse.urlsplit(url).path, token)
+    finally:
+        connection.close()
+
+
+def is_our_server(url: str, token: str | None, certificate: str | None, timeout_s: float) -> bool:
+    """Whether a loaderwatch server that knows this token is alive at an address."""
+    try:
+        prove(url, token, certificate, timeout_s)
+    except (
+        NotProven,
+        Away,
+        OSError,
+        http.client.HTTPException,
+        ValueError,
+    ):  # ValueError: no certificate, or port
+        return False
+    return True
+
+
 def client_context(certificate: str | None = None) -> ssl.SSLContext:
     """How to check a server.
 

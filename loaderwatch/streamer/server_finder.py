@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import logging
 import os
 import time
@@ -15,7 +14,7 @@ from loaderwatch.core.config import Settings, is_loopback
 from loaderwatch.core.files import private_folder
 from loaderwatch.core.server_file import read_server_file, read_token_file
 from loaderwatch.core.spawn import spawn_detached
-from loaderwatch.core.trust import Away, NotProven, connect, have_proven
+from loaderwatch.core.trust import is_our_server
 from loaderwatch.streamer.election import FileLock
 from loaderwatch.streamer.upload import Target, Trouble
 
@@ -23,6 +22,7 @@ log = logging.getLogger(__name__)
 
 START_WITHIN_S: Final = 30.0
 START_AGAIN_AFTER_S: Final = 60.0
+ANSWERS_WITHIN_S: Final = 2.0
 
 
 class ServerFinder:
@@ -69,7 +69,7 @@ class ServerFinder:
     def _running(self) -> Target | None:
         server = read_server_file(self._settings.server_path)
         token = read_token_file(self._settings.token_path).agent or self._settings.token
-        if server is None or not is_own(server.url, token, server.certificate):
+        if server is None or not is_our_server(server.url, token, server.certificate, ANSWERS_WITHIN_S):
             return None
         url = server.url.rstrip("/")
         return Target(url, token, server.page_url, server.certificate)
@@ -135,18 +135,3 @@ def last_line(path: Path) -> str:
         return ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1].removeprefix("loaderwatch: ") if lines else ""
-
-
-def is_own(url: str, token: str | None, certificate: str | None = None) -> bool:
-    """Whether a loaderwatch server that knows this token is alive at an address."""
-    try:
-        connection = connect(url, 2.0, certificate)
-    except (OSError, ValueError):  # a certificate that is none, or a port
-        return False
-    try:
-        have_proven(connection, urllib.parse.urlsplit(url).path, token)
-    except (NotProven, Away, OSError, http.client.HTTPException, ValueError):
-        return False
-    finally:
-        connection.close()
-    return True

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.config import load_settings
+from loaderwatch.core.trust import is_our_server
 from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope, HostInfo, encode, split
 from loaderwatch.streamer.job_stderr import MAX_NOTICE, write_stderr
 from loaderwatch.streamer.outbox.files import StreamState, load_state, new_stream_name, save_state
 from loaderwatch.streamer.outbox.outbox import Outbox
-from loaderwatch.streamer.server_finder import ServerFinder, is_own
+from loaderwatch.streamer.server_finder import ServerFinder
 from loaderwatch.streamer.upload import Target, Uploader, jittered, parse_retry_after
 from tests.fakes.receiver import TOKEN, Receiver
 from tests.waiting import PATIENCE_S
@@ -86,7 +87,7 @@ def test_the_local_server_is_found_with_its_token(data_dir: Path) -> None:
         configured = load_settings({"LOADERWATCH_DIR": str(data_dir), "LOADERWATCH_SERVER": receiver.url})
         assert ServerFinder(configured).find() == Target(receiver.url, TOKEN, receiver.url)
     assert finder.find() is None
-    assert not is_own(receiver.url, TOKEN)
+    assert not is_our_server(receiver.url, TOKEN, None, timeout_s=2.0)
 
 
 @NEEDS_PROC
