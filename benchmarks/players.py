@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.files import write_atomically
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, EndedBy, IterKind, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, WORKER_CAPACITY, RingIdentity, RingStatus, RingWriter
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
@@ -267,9 +268,7 @@ def main() -> None:
 
 def _write(path: Path, players: list[Player], late_s: float, *, ended: bool) -> None:
     told = {"steps": {p.rank: p.steps for p in players}, "late_s": late_s, "ended": ended}
-    scratch = path.with_suffix(".new")
-    scratch.write_text(json.dumps(told))
-    scratch.replace(path)
+    write_atomically(path, json.dumps(told).encode())
 
 
 if __name__ == "__main__":

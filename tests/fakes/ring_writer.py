@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from loaderwatch.core.files import write_atomically
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, WORKER_CAPACITY, RingIdentity, RingStatus, RingWriter
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
@@ -37,9 +38,7 @@ def open_rings(folder: Path, rank: int, workers: int, pid: int | None = None) ->
             LoaderInfo(loader=0, name="train", role="train", class_name="DataLoader", num_workers=workers)
         ],
     )
-    scratch = folder / f"main-{pid}.json.new"
-    scratch.write_bytes(msgspec.json.encode(info))
-    scratch.rename(folder / f"main-{pid}.json")
+    write_atomically(folder / f"main-{pid}.json", msgspec.json.encode(info))
     rings = [RingWriter(folder / f"main-{pid}.ring", RingIdentity(pid, pid, -1, -1, now), MAIN_CAPACITY)]
     for worker in range(workers):
         path = folder / f"worker-{pid}-0-{worker}-{pid}.ring"

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from loaderwatch.core.files import write_atomically
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
 from loaderwatch.core.wire import LoaderInfo, ProcessInfo
@@ -93,9 +94,7 @@ def open_ring(folder: Path, rank: int, world_size: int) -> RingWriter:
     ring = RingWriter(
         path.with_suffix(".ring"), RingIdentity(pid, pid, -1, -1, time.monotonic_ns()), MAIN_CAPACITY
     )
-    scratch = path.with_name(path.name + ".new")
-    scratch.write_bytes(msgspec.json.encode(info))
-    scratch.replace(path)
+    write_atomically(path, msgspec.json.encode(info))
     return ring
 
 

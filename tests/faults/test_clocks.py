@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from loaderwatch.core.clock import SteadyClock, boot_ns
+from loaderwatch.core.files import write_atomically
 from tests.faults.cluster import Cluster, wait_for
 from tests.faults.ledger import assert_balanced
 from tests.faults.light import start_light, states_of_ranks
@@ -28,9 +29,7 @@ class Clock:
 
     def set(self, ahead_s: int) -> None:
         """So many seconds ahead of the truth from now on."""
-        scratch = self.path.with_suffix(".new")
-        scratch.write_text(str(ahead_s))
-        scratch.replace(self.path)
+        write_atomically(self.path, str(ahead_s).encode())
 
 
 @pytest.fixture
