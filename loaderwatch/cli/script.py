@@ -52,7 +52,7 @@ def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) 
     with tempfile.TemporaryDirectory(prefix="loaderwatch-doctor-") as scratch:
         folder = Path(scratch)
         leash_read, leash_write = os.pipe()
-        log = folder / "output.txt"
+        log, port = folder / "output.txt", _free_port()
         children: list[subprocess.Popen[bytes]] = []
         try:
             with log.open("wb") as file:
@@ -60,7 +60,7 @@ def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) 
                     subprocess.Popen(
                         [sys.executable, "-u", "-m", "loaderwatch.agent.launcher.bootstrap", *command],
                         env={
-                            **_environ(rank, ranks),
+                            **_environ(rank, ranks, port),
                             DOCTOR: f"{folder}:{leash_read}",
                             DOCTOR_FOLDER: str(folder),
                         },
@@ -70,7 +70,7 @@ def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) 
                         stderr=file,
                         start_new_session=True,
                     )
-                    for rank, ranks in _placed(ranks)
+                    for rank in range(ranks or 1)
                 ]
             reports = _wait(children, folder, timeout_s)
             ended = all(child.poll() is not None for child in children)
@@ -139,11 +139,7 @@ def _of_script(line: str) -> bool:
     )
 
 
-def _placed(ranks: int | None) -> list[tuple[int, int | None]]:
-    return [(rank, ranks) for rank in range(ranks or 1)]
-
-
-def _environ(rank: int, ranks: int | None) -> dict[str, str]:
+def _environ(rank: int, ranks: int | None, port: int) -> dict[str, str]:
     environ = {
         **os.environ,
         "LOADERWATCH_DISABLE": "1",
@@ -156,24 +152,17 @@ def _environ(rank: int, ranks: int | None) -> dict[str, str]:
             "WORLD_SIZE": str(ranks),
             "LOCAL_WORLD_SIZE": str(ranks),
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(_port()),
+            "MASTER_PORT": str(port),
         }
         if ranks > 1:
             environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
     return environ
 
 
-_chosen_port: int | None = None
-
-
-def _port() -> int:
-    """A free port, the same for all ranks."""
-    global _chosen_port
-    if _chosen_port is None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            _chosen_port = int(probe.getsockname()[1])
-    return _chosen_port
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _wait(children: list[subprocess.Popen[bytes]], folder: Path, timeout_s: float) -> list[ScriptReport]:
