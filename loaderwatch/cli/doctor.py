@@ -98,12 +98,11 @@ def _of_run(which: str, data_dir: Path | None) -> tuple[list[dict[str, Any]], li
                 case ServedRun():
                     return source.client.audit(source.run_id), [_title(source.row)]
                 case FiledRun():
-                    return _audited(facts_of(rebuild(source.store, source.run_id).window())), [
-                        _title(source.row)
-                    ]
+                    window, title = rebuild(source.store, source.run_id).window(), _title(source.row)
                 case RecordedRun():
-                    ((last, _),) = deque(windows(source.recorded), maxlen=1)
-                    return _audited(facts_of(last)), [source.title]
+                    ((window, _),) = deque(windows(source.recorded), maxlen=1)
+                    title = source.title
+            return _audited(facts_of(window)), [title]
     except NoSuchRun as error:
         raise ConfigError(f"there is no file {which}, and no such run: {error}") from None
 
