@@ -1,35 +1,96 @@
-"""Starting processes that outlive this one and hold nothing of it open."""
+"""Starting processes that outlive this one and hold nothing of it open; their output is appended to a log file."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from loaderwatch.core.files import opener, private_folder
-from loaderwatch.core.system import DETACHED, HAS_OWNERS, OWN_GROUP
+from loaderwatch.core.system import DETACHED, HAS_FORK, HAS_OWNERS, OWN_GROUP
 
 
 def spawn_detached(
     arguments: Sequence[str], log_path: Path, environ: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start ``python arguments…`` in a session of its own and without a console, its output appended to a log file.
+    """Start ``python arguments…`` in a session of its own and without a console.
 
     Raises:
         OSError: the log cannot be written or the process cannot be started.
     """
-    private_folder(log_path.parent)
-    with open(log_path, "ab", opener=opener) as log:
+    with _logging(log_path) as settings:
         return subprocess.Popen(
             [sys.executable, *arguments],
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
             env=dict(os.environ if environ is None else environ),
-            cwd=str(log_path.parent),  # python -m looks into the working directory first: not the user's
             start_new_session=True,
             umask=0o077 if HAS_OWNERS else -1,
             creationflags=DETACHED | OWN_GROUP,
+            **settings,
         )
+
+
+def spawn_orphan(
+    arguments: Sequence[str],
+    log_path: Path,
+    environ: Mapping[str, str],
+    handed_on: tuple[str, int] | None = None,
+) -> None:
+    """The same from a process that is not ours: no zombie is left in it, and its own wait for any child meets none.
+
+    Args:
+        handed_on: a descriptor that the process inherits, and the option by which it is told its number.
+
+    Raises:
+        OSError: the log cannot be written or the process cannot be started.
+    """
+    with _logging(log_path) as settings:
+        command = [sys.executable, *arguments]
+        (_start_by_shell if HAS_FORK else _start_alone)(command, handed_on, env=dict(environ), **settings)
+
+
+def _start_by_shell(command: list[str], handed_on: tuple[str, int] | None, **settings: Any) -> None:
+    """The shell in between goes at once, so that the process belongs to init."""
+    descriptors = []
+    if handed_on is not None:
+        option, descriptor = handed_on
+        command, descriptors = [*command, option, str(descriptor)], [descriptor]
+    shell = subprocess.Popen(
+        ["/bin/sh", "-c", 'umask 077; "$@" &', "sh", *command],
+        stdin=subprocess.DEVNULL,
+        pass_fds=descriptors,
+        start_new_session=True,
+        **settings,
+    )
+    shell.wait()
+
+
+def _start_alone(command: list[str], handed_on: tuple[str, int] | None, **settings: Any) -> None:
+    """Windows has neither zombies nor waits for any child. Only standard files can be handed on: this one comes as stdin.
+
+    The process keeps our console if it is to write there, which it could not without.
+    """
+    stdin, at_console = subprocess.DEVNULL, False
+    if handed_on is not None:
+        option, stdin = handed_on
+        command, at_console = [*command, option, "0"], os.isatty(stdin)
+    process = subprocess.Popen(
+        command,
+        stdin=stdin,
+        creationflags=OWN_GROUP if at_console else OWN_GROUP | DETACHED,
+        **settings,
+    )
+    process.returncode = 0  # else Python warns of a process that was left running
+
+
+@contextmanager
+def _logging(log_path: Path) -> Iterator[dict[str, Any]]:
+    """How a process is started whose output goes to a log."""
+    private_folder(log_path.parent)
+    with open(log_path, "ab", opener=opener) as log:
+        # python -m looks into the working directory first: not the user's
+        yield {"stdout": log, "stderr": log, "cwd": str(log_path.parent)}

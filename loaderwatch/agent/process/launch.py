@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from loaderwatch.agent.guard import has_stderr
 from loaderwatch.agent.process.identity import RunName
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import Settings
-from loaderwatch.core.files import opener, private_folder
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
-from loaderwatch.core.system import DETACHED, HAS_FORK, OWN_GROUP, has_proc
+from loaderwatch.core.spawn import spawn_orphan
+from loaderwatch.core.system import has_proc
 
 try:
     import fcntl
@@ -37,9 +36,6 @@ LOOK_AGAIN_NS: Final = 10_000_000_000
 def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
     """Start a streamer for this run; it exits by itself when another one already serves it.
 
-    The shell in between goes at once, so the streamer belongs to init: no zombie here, and a wait for any child in
-    the user's code never meets it. Windows has neither zombies nor such waits.
-
     Where a process's stderr cannot be opened from outside, the streamer is handed ours.
 
     Raises:
@@ -47,46 +43,11 @@ def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
     """
     if os.environ.get(NO_STREAMER) or not sys.executable:
         return
-    log_path = private_folder(settings.logs_dir) / f"streamer-{run_id}.log"
-    command = [sys.executable, "-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", run_name]
-    with open(log_path, "ab", opener=opener) as log, _stderr_to_hand_on() as job_stderr:
-        (_start_by_shell if HAS_FORK else _start_alone)(
-            command,
-            job_stderr,
-            stdout=log,
-            stderr=log,
-            cwd=settings.logs_dir,  # -m puts it on the path first: no module of the user's may stand there
-            env=_environment(settings),
-        )
-
-
-def _start_by_shell(command: list[str], job_stderr: int | None, **settings: Any) -> None:
-    if job_stderr is not None:
-        command = [*command, JOB_STDERR, str(job_stderr)]
-    shell = subprocess.Popen(
-        ["/bin/sh", "-c", 'umask 077; "$@" &', "sh", *command],
-        stdin=subprocess.DEVNULL,
-        pass_fds=() if job_stderr is None else (job_stderr,),
-        start_new_session=True,
-        **settings,
-    )
-    shell.wait()
-
-
-def _start_alone(command: list[str], job_stderr: int | None, **settings: Any) -> None:
-    """Windows: only the three standard files can be handed on, so ours comes as the streamer's stdin.
-
-    It keeps our console if it is to write there, which it could not without. Nobody waits for it, and there is nothing to
-    collect.
-    """
-    at_console = job_stderr is not None and os.isatty(job_stderr)
-    streamer = subprocess.Popen(
-        [*command, JOB_STDERR, "0"] if job_stderr is not None else command,
-        stdin=subprocess.DEVNULL if job_stderr is None else job_stderr,
-        creationflags=OWN_GROUP if at_console else OWN_GROUP | DETACHED,
-        **settings,
-    )
-    streamer.returncode = 0  # else Python warns of a process that was left running
+    log_path = settings.logs_dir / f"streamer-{run_id}.log"
+    arguments = ("-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", run_name)
+    with _stderr_to_hand_on() as stderr:
+        handed_on = None if stderr is None else (JOB_STDERR, stderr)
+        spawn_orphan(arguments, log_path, _environment(settings), handed_on)
 
 
 @contextmanager
