@@ -1,4 +1,4 @@
-"""Clocks. Durations use the monotonic clock; the wall clock only labels them for people."""
+"""Monotonic and wall clocks. Durations use the monotonic clock; the wall clock only labels them for people."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ wall_ns = time.time_ns
 
 
 def boot_ns() -> int:
-    """The monotonic clock, with the time this host was suspended. Nobody can set it; where there is none, monotonic."""
+    """Nanoseconds since boot, including the time in which this host was suspended; nobody can set this clock.
+
+    A system that has no such clock answers with its monotonic one.
+    """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     if hasattr(
         time, "CLOCK_UPTIME_RAW"
-    ):  # macOS: this is its monotonic clock, which stops, and the raw one goes on
+    ):  # macOS: its monotonic clock stops during a suspend, its raw one goes on
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
     return time.monotonic_ns()
 
@@ -25,13 +28,13 @@ def slept_ns() -> int:
 
 
 class SteadyClock:
-    """The wall clock, but for jumps ahead: what is too old by this clock is too old, whoever sets the wall clock."""
+    """A wall clock that does not jump ahead: nobody makes a run look too old by setting the system's clock."""
 
     def __init__(self) -> None:
         self._began = time.time_ns() - boot_ns()
 
     def now_ns(self) -> int:
-        """UTC as of the clock's making and the time since; the wall clock where that is earlier."""
+        """Return UTC when this clock was made plus the time since then, or the wall clock if that is earlier."""
         return min(time.time_ns(), self._began + boot_ns())
 
 

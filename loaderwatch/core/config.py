@@ -1,4 +1,4 @@
-"""Settings from the environment, and the places where files lie."""
+"""Settings from the LOADERWATCH_* environment variables, and the paths of our files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_PORT: Final = 8790
 
 @dataclass(frozen=True, slots=True)
 class DataDir:
-    """Where things lie below a data directory; the streamer of a job and the server of a machine share one."""
+    """The paths below a data directory, which the streamer of a job and the server of a machine share."""
 
     data_dir: Path  # LOADERWATCH_DIR
 
@@ -36,7 +36,7 @@ class DataDir:
 
     @property
     def logs_dir(self) -> Path:
-        """What helper processes say."""
+        """The logs of streamers and of the local server."""
         return self.data_dir / "logs"
 
     @property
@@ -46,7 +46,7 @@ class DataDir:
 
     @property
     def redact_key_path(self) -> Path:
-        """What makes the short forms of redacted paths (mode 0600): with it a guess can be checked."""
+        """The key for the short forms of redacted paths (mode 0600, because who has it can check a guess at a path)."""
         return self.data_dir / "redact.key"
 
     @property
@@ -68,18 +68,18 @@ class DataDir:
 
     @property
     def remembered_path(self) -> Path:
-        """What the local server was asked to do (JSON, mode 0600: addresses to notify hold secrets)."""
+        """The options of the running local server (JSON, mode 0600, because addresses to notify hold secrets)."""
         return self.data_dir / "serve.json"
 
     @property
     def lock_path(self) -> Path:
-        """Held while the local server runs."""
+        """The lock file that the local server holds while it runs."""
         return self.data_dir / "server.lock"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings(DataDir):
-    """What the environment says."""
+    """The settings that the environment variables give."""
 
     server: str | None  # LOADERWATCH_SERVER
     token: str | None  # LOADERWATCH_TOKEN
@@ -112,7 +112,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def is_server_url(text: str) -> bool:
-    """Whether it is an http(s) URL with a host, and a port that can be one."""
+    """Whether the text is an http(s) URL with a host and a valid port."""
     try:
         parts = urllib.parse.urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -1,4 +1,4 @@
-"""Folders and files that are this user's alone, whatever the umask, and whoever else may write where they lie."""
+"""Folders and files that only this user can write, whatever the umask, even in folders where everybody may write."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def private_folder(path: Path) -> Path:
 
 
 def own_folder(path: Path) -> Path:
-    """The same where everybody may make folders, such as /dev/shm: whoever was there before us may not be trusted.
+    """Make such a folder where everybody may make folders, as in /dev/shm; refuse one that somebody else put there.
 
     Raises:
         NotPrivate: it is somebody else's, a link, or writable by others.
@@ -59,7 +59,7 @@ def own_folder(path: Path) -> Path:
 
 
 def is_own(found: os.stat_result) -> bool:
-    """Whether a folder is one that nobody else can put files into; where files have no owners, whether it is a folder."""
+    """Whether nobody else can put files into this folder. Where files have no owners, whether it is a folder."""
     if not HAS_OWNERS:
         return stat.S_ISDIR(found.st_mode)
     return stat.S_ISDIR(found.st_mode) and found.st_uid == own_user() and not found.st_mode & 0o022
@@ -108,5 +108,5 @@ def free_path(path: Path) -> Path:
 
 
 def opener(path: str, flags: int) -> int:
-    """For ``open(..., opener=opener)``: a new file is this user's alone, and a link is not followed."""
+    """Open a file for ``open(..., opener=opener)``: a new one is readable by this user only, and no link is followed."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)

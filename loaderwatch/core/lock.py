@@ -1,4 +1,4 @@
-"""Lock files: the kernel gives a lock up when its holder dies, however it dies. The one place that knows how to take one."""
+"""Lock files. The kernel frees a lock when its holder dies, however it dies; only this module takes locks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ except ImportError:  # Windows
     import msvcrt
 
 STREAMER_LOCK: Final = "streamer.lock"
-"""In a run's ring folder; held by the streamer that streams."""
+"""The lock file in a run's ring folder that the active streamer holds."""
 
 HELD_FILES_STAY: Final = fcntl is None
-"""Whether a lock file cannot be removed while somebody has it open: Windows."""
+"""Whether a lock file cannot be removed while somebody has it open, as on Windows."""
 
 _ASK_AGAIN_S: Final = 0.5
 
@@ -48,9 +48,9 @@ def wait_for_lock(fd: int) -> None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds this lock. False where there is no such file, True where it cannot be asked.
+    """Whether a process holds this lock. The answer is False where there is no such file, True where we may not open it.
 
-    The probe takes the lock for a moment; shared, where there is such a thing, so that many may probe at once.
+    The question takes the lock for a moment: a shared one where the system has those, so that many may ask at once.
     """
     try:
         fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))

@@ -1,4 +1,4 @@
-"""Texts from other machines, made fit for a terminal, a log or a message: names there are whatever a training job says."""
+"""Cleans texts for terminals, logs and messages: a training job on another machine can put anything into a name."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ _TOKEN: Final = re.compile(r"(token=)[^\s&\"']+", re.IGNORECASE)
 
 
 def printable(text: str) -> str:
-    """Without what moves a cursor or turns the direction of text; lines and tabs stay."""
+    """Remove the characters that move a cursor or turn the direction of text; line breaks and tabs stay."""
     return "".join(c for c in text if c in "\n\t" or c.isprintable())
 
 
 def one_line(text: str) -> str:
-    """The same on a single line."""
+    """Clean a text in the same way and put it on one line."""
     return printable(" ".join(text.split()))
 
 
 def without_tokens(text: str) -> str:
-    """Fit for a file that people send around: addresses of the page carry a token."""
+    """Cut tokens out of a text that goes into a log, which people send around: addresses of the page carry one."""
     return _TOKEN.sub(r"\1…", text)
 
 
 class LogFormatter(logging.Formatter):
-    """Each record begins a line, and no other text does: what follows the first line of a record is set in."""
+    """Formats log records so that nothing but a record begins a line: a record's further lines are indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As ``logging.Formatter``, without control characters and tokens."""
+        """Format as ``logging.Formatter`` does, without control characters and tokens."""
         return without_tokens(printable(super().format(record))).replace("\n", "\n    ")
 
 
 def log_to_stderr(form: str) -> None:
-    """The process's log, from INFO on."""
+    """Write this process's log to stderr, from INFO on."""
     handler = logging.StreamHandler()
     handler.setFormatter(LogFormatter(form))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

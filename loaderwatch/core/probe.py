@@ -14,7 +14,7 @@ class LoaderProbe(msgspec.Struct, frozen=True, kw_only=True):
     """A few samples of a loader's dataset, read and collated in a forked child as a worker does. None: not known."""
 
     loader: int
-    samples: int = 0  # read
+    samples: int = 0  # how many were read
     batch: int = 0  # samples of a batch
     wall_s: float | None = None  # reading and collating them
     cpu_s: float | None = None  # CPU time of all threads meanwhile
@@ -43,7 +43,7 @@ class ScriptReport(msgspec.Struct, frozen=True, kw_only=True):
     process: ProcessInfo
     probes: list[LoaderProbe] = []
     refusal: str | None = None  # what DataLoader itself raised, with the call's arguments
-    refused_line: str | None = None  # where
+    refused_line: str | None = None  # the line of that call
     main_guard: bool | None = None  # the script has ``if __name__ == "__main__"``
     made_at: dict[int, str] = {}  # by loader: file and line of its construction
     epoch_never_set: list[

@@ -87,9 +87,9 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "forward_ns",
         "backward_ns",
         "optimizer_ns",
-        "nested_ns",  # the rest of it: waits for other watched loaders, and work with their batches
+        "nested_ns",  # the rest of that time: waits for other watched loaders, and work with their batches
         "off_main_thread",  # 1 when iterated by another thread than the one that attached
-        "optimizer_steps",  # optimizer.step() calls in step_ns; with no optimizer watched, 0 if the loop took it for a step it had begun
+        "optimizer_steps",  # optimizer.step() calls in step_ns; with no optimizer watched, 0 if another loader's batch began the step
         "collective_ns",  # part of forward and backward: in DDP's own exchange of buffers and of gradients
     ),
     # One per iter(loader), written when its first batch is delivered or the epoch ends without one.

@@ -76,7 +76,7 @@ _SAID: Final = re.compile(
     r"|Connection (?:refused|reset by peer|closed by peer|timed out)|Timed out|timed out"
     r"|stack expects each tensor to be equal size|index out of range|list index out of range|division by zero"
 )
-"""What PyTorch, Python and the system say in messages, without the part that names something of the user's."""
+"""The texts of messages by PyTorch, Python and the system that name nothing of the user's, and so may stay."""
 
 
 class Redaction:
@@ -91,7 +91,7 @@ class Redaction:
         self._known: dict[str, str] = {}
 
     def envelope(self, envelope: Envelope) -> Envelope:
-        """The envelope without what must not leave. Tables hold numbers only, sample indices among them, and stay."""
+        """Return the envelope without what must not leave. Tables hold only numbers, such as sample indices, and stay."""
         host = msgspec.structs.replace(
             envelope.host, gpu_status=_PATH.sub(lambda path: self.path(path[0]), envelope.host.gpu_status)
         )
@@ -117,11 +117,11 @@ class Redaction:
         )
 
     def run_id(self, run_id: str) -> str:
-        """What a shared recording calls the run."""
+        """Return the id of the run in a shared recording."""
         return self._short("run", run_id)
 
     def path(self, path: str) -> str:
-        """A file's short form; frames of Python and of public packages keep theirs, from the package on."""
+        """Return a path's short form; paths of Python and of public packages keep their part from the package on."""
         known = self._known.get(path)
         if known is None:
             known = self._known[path] = self._path(path)
@@ -190,7 +190,7 @@ class Redaction:
         return line if _HARMLESS_LINE.fullmatch(line) else f"  {DROPPED}"
 
     def _name(self, name: str | None) -> str | None:
-        """A name as it stands in code; one that may be a path or a text is replaced."""
+        """Keep a name that can stand in code; replace one that may be a path or a text."""
         return name if name is None or _NAME.fullmatch(name) else self._short("name", name)
 
     # -- short forms
@@ -227,7 +227,7 @@ class Redaction:
 
 
 def last_words(text: str) -> str:
-    """How a process ended, without what an exception's message may hold of files and samples."""
+    """Say how a process ended, without the parts of an exception's message that may name files and samples."""
     if _ENDED.fullmatch(text):
         return text
     uncaught = _UNCAUGHT.fullmatch(text)
@@ -242,7 +242,7 @@ def last_words(text: str) -> str:
 def load_key(path: Path) -> bytes:
     """This data directory's key, made on first use and readable by its owner only.
 
-    A key that cannot be kept is good for as long as this process lives.
+    Where it cannot be written down, each process uses a key of its own.
     """
     try:
         private_folder(path.parent)

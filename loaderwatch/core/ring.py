@@ -81,7 +81,7 @@ class RingStatus:
 
 
 Memory = mmap.mmap | bytearray
-"""Of a ring: the mapped file, or, in a forked child, nobody's."""
+"""The memory that a ring is written to: the mapped file, or in a forked child a buffer that nobody reads."""
 
 
 def _map_whole(fd: int, size: int) -> Memory:
@@ -92,7 +92,7 @@ def _map_whole(fd: int, size: int) -> Memory:
 
 
 def _allocate(file: IO[bytes], size: int) -> None:
-    """Make the rest of a file, with the space for it."""
+    """Extend a file to its full size and claim the space for it."""
     if hasattr(os, "posix_fallocate"):
         file.flush()
         os.posix_fallocate(file.fileno(), 0, size)
@@ -101,10 +101,10 @@ def _allocate(file: IO[bytes], size: int) -> None:
 
 
 class RingWriter:
-    """Creates a ring and writes it. One process, one writer; the process may have several threads under one GIL.
+    """Creates a ring and writes it. A process has one writer, which its threads share under the GIL.
 
-    ``memory``, ``words``, ``capacity`` and ``numbers`` are open to the agent's hot path, which spells ``append`` out (a call
-    costs it more than the writing) and stores single words of the open span.
+    ``memory``, ``words``, ``capacity`` and ``numbers`` are public for the agent's hot path: it writes records itself, since
+    calling ``append`` would cost more than the writing, and it stores single words of the open span.
 
     Raises:
         OSError: the file cannot be created or the space for it is not there.
@@ -161,10 +161,10 @@ class RingWriter:
         self.words[CURSOR_WORD] = number
 
     def set_sample(self, sample_index: int, sample_since_ns: int) -> None:
-        """Name the sample being read inside the open span.
+        """Publish the sample that is being read inside the open span.
 
-        The two numbers are written without a new version. For a few nanoseconds the place is cleared: a reader takes a
-        sample that began at 0 for not known.
+        The two numbers are written without a new version number. For a few nanoseconds their place holds zeros, so a
+        reader treats a sample that began at 0 as not known.
         """
         pack_sample(self.memory, SAMPLE_AT, sample_index, sample_since_ns)
 
@@ -185,7 +185,7 @@ class RingWriter:
         phase_name: int = UNKNOWN,
         follows: int = 0,
     ) -> None:
-        """Publish what this process is doing now; no other phase is open. ``follows``: see ``write_span``."""
+        """Publish what this process is doing now, with no other phase open. ``follows`` is that of ``write_span``."""
         write_span(
             self.memory,
             next(self._versions),
@@ -212,12 +212,12 @@ class RingWriter:
         )
 
     def mute(self) -> None:
-        """Write nowhere from now on: a forked child holds the same memory, and the ring has one writer."""
+        """Stop writing to the ring, in a forked child: it holds the same memory, and a ring has one writer."""
         self.memory = bytearray(HEADER_BYTES + self.capacity * SLOT_BYTES)
         self.words = words_of(self.memory)
 
     def close(self) -> None:
-        """Unmap the file; it stays for the reader."""
+        """Unmap the file, which stays for the reader."""
         if isinstance(self.memory, mmap.mmap):
             self.words.release()
             self.memory.close()
@@ -225,7 +225,7 @@ class RingWriter:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What one read of a ring gave."""
+    """The records that one read of a ring gave."""
 
     records: dict[RecordKind, list[tuple[int, ...]]]  # fields in the order of RECORD_FIELDS
     cursor: int  # number of the last record read or passed over
@@ -261,9 +261,9 @@ class RingReader:
     def drain(self, cursor: int, *, final: bool = False, limit: int = 100_000) -> Drained:
         """Read the records after number ``cursor``, at most ``limit`` of them.
 
-        A record that is still being written ends the read; with ``final`` (the writer is gone) it is counted as
-        lost instead. So are those that the writer came round to while they were read: ``pack_into`` clears its place in
-        an order of its own, so that both numbers of a slot may still be there while its middle is not.
+        A record that is still being written ends the read; with ``final`` (the writer is gone) it counts as lost.
+        Records whose slots the writer reused during the read count as lost, too: ``pack_into`` clears a slot in no fixed
+        order, so both sequence numbers may still be there when the middle is not.
         """
         taken: list[tuple[int, RecordKind, tuple[int, ...]]] = []
         lost = 0
@@ -292,7 +292,7 @@ class RingReader:
             else:
                 break
             number += 1
-        gone = self._cursor() - self._capacity + 1  # with the one that may just be written
+        gone = self._cursor() - self._capacity + 1  # the writer may be filling this slot now
         records: dict[RecordKind, list[tuple[int, ...]]] = {}
         for at, kind, row in taken:
             if at > gone:
@@ -306,7 +306,7 @@ class RingReader:
         return max(0, self._cursor() - cursor)
 
     def span(self) -> OpenSpan | None:
-        """What the writer is doing now; None if it has said nothing yet or was killed while saying it."""
+        """Return what the writer is doing now; None if it published nothing yet or was killed while it did."""
         return read_span(self._map)
 
     def status(self) -> RingStatus:

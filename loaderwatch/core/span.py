@@ -1,9 +1,9 @@
-"""The open span in a ring's header: what a process is doing now, as words that are stored one at a time.
+"""The open span in a ring's header: what a process is doing now, as 64-bit words.
 
-There is one word for each phase, the time at which it began (``UNKNOWN``: it is not open). Spans of a process are nested, so
-the innermost is the one that began last, and a phase begins and ends with the store of one word. Beside these times lies
-the *place*: loader, epoch, batch, counters. ``write_span`` writes all of it, framed by a version number at both ends that
-agree only when it is whole; the hot path then stores single words, and the reader lets the counters follow the batch.
+Each phase has one word, the time at which it began (``UNKNOWN`` while it is not open). The phases of a process are nested, so
+the innermost is the one that began last, and a phase begins and ends with the store of one word. Further words hold
+the *place*: loader, epoch, batch, counters. ``write_span`` writes all words and puts a version number at both ends; the two
+agree only when the span is whole. The hot path then stores single words, and the reader computes the counters from the batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from loaderwatch.core.records import UNKNOWN, Phase
 
 WORDS_AT: Final = 128
-"""The words of the open span. Those that every batch touches come first, in one line of the processor's cache."""
+"""Where the words of the open span begin. The words that every batch changes come first, in one cache line."""
 _PHASES: Final = tuple(Phase)
 CURSOR_WORD: Final = 0
 BATCH_WORD: Final = 2  # 1: the version
@@ -38,7 +38,10 @@ _UNDELIVERED: Final = frozenset({Phase.ITER, Phase.WAIT, Phase.TEARDOWN})
 """Phases in which the batch of the span has not been delivered."""
 STEP_FOLLOWS: Final = 1
 STEPS_FOLLOW: Final = 2
-"""The span's step, and its steps: one more with each batch. Else the step goes with the steps, and these are stored."""
+"""Flags of ``write_span``: the span's ``step`` (its ``steps``) grows by one with each batch, so that nobody stores it.
+
+Without STEP_FOLLOWS, ``step`` grows with ``steps``; without STEPS_FOLLOW, the writer stores ``steps`` as they change.
+"""
 SAMPLE_AT: Final = WORDS_AT + 8 * _SAMPLE_WORD
 pack_sample: Final = _SAMPLE.pack_into
 
@@ -63,7 +66,7 @@ class OpenSpan:
 
 
 def words_of(memory: mmap.mmap | bytearray) -> memoryview[int]:
-    """The header's words, to be stored one at a time."""
+    """Return a view of the header's words, for storing one at a time."""
     return memoryview(memory)[WORDS_AT : WORDS_AT + 8 * _WORDS].cast("q")
 
 
@@ -85,13 +88,14 @@ def write_span(
     samples: int,
     phase_name: int,
 ) -> None:
-    """Write all of it; no other phase is open.
+    """Write the whole open span, with no other phase open.
 
     Args:
-        memory: of the ring.
-        version: another one than that of the writing before; not 0.
-        follows: ``STEP_FOLLOWS``, ``STEPS_FOLLOW``: what the storing of a later batch alone counts on. ``batches`` always do.
-        phase: and so on, see ``OpenSpan``.
+        memory: the ring's memory.
+        version: a number other than 0 and other than that of the last call.
+        follows: ``STEP_FOLLOWS`` and ``STEPS_FOLLOW``, the counters that grow with each stored batch number (``batches``
+            always does).
+        phase: this and the other fields are those of ``OpenSpan``.
     """
     known = batch != UNKNOWN
     delivered = batch + (phase not in _UNDELIVERED) if known else 0
@@ -123,7 +127,7 @@ def write_span(
 
 
 def read_span(memory: mmap.mmap) -> OpenSpan | None:
-    """What is said now; None if nothing was yet, or the writer was killed in the middle of it."""
+    """Return the open span; None if there is none yet, or the writer was killed while it wrote it."""
     for _ in range(8):
         words = _SPAN.unpack_from(memory, _SPAN_AT)
         if words[0] == words[-1] and words == _SPAN.unpack_from(memory, _SPAN_AT):
@@ -132,7 +136,7 @@ def read_span(memory: mmap.mmap) -> OpenSpan | None:
 
 
 def _open_span(words: tuple[int, ...]) -> OpenSpan:
-    """What the words from the version on say."""
+    """Decode the words from the version on."""
     _, batch, awaited, *since = words[: 3 + len(_PHASES)]
     loader, epoch, follows, step, batches, steps, samples, name, index, sample_since, _ = words[
         3 + len(_PHASES) :

@@ -1,4 +1,4 @@
-"""What this system offers. Linux offers all of it, other systems parts: asked here by what is there, never by a name."""
+"""Which facilities this operating system has: Linux has all of them. We test for each one, never for the system's name."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ except ImportError:  # Windows, which does not limit the descriptors of a proces
     resource = None  # type: ignore[assignment]
 
 PROC: Final = Path("/proc")
-"""What the kernel tells of processes and of the host. A directory on Linux alone."""
+"""The kernel's files on processes and on the host, which only Linux has."""
 SHM: Final = Path("/dev/shm")
-"""Files that lie in memory."""
+"""The folder whose files lie in memory."""
 
 HAS_OWNERS: Final = hasattr(os, "geteuid")
-"""Files have owners and modes. Windows has access lists, and a user's own folders are closed to others from the start."""
+"""Whether files have owners and modes. Windows has access lists instead, and closes a user's folders to others by default."""
 HAS_FORK: Final = hasattr(os, "fork")
-"""A shell can start a process and leave; what it inherits are descriptors by their numbers."""
+"""Whether processes can fork: then a shell can start a process and leave, and descriptors are inherited by number."""
 
 DETACHED: Final[int] = getattr(subprocess, "DETACHED_PROCESS", 0)
-"""For ``creationflags`` on Windows: without the console of whoever starts it, whose closing would end it."""
+"""The ``creationflags`` (Windows) that keep a process off its parent's console, whose closing would end it."""
 OWN_GROUP: Final[int] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-"""The same: the Ctrl-C at that console is not for it."""
+"""The ``creationflags`` (Windows) that keep a Ctrl-C at that console away from a process."""
 
 _UNLIMITED: Final = 2**20
 """Descriptors; more than any process of ours needs."""
 
 
 def own_user() -> int:
-    """The number under which files of this user's are found."""
+    """Return this user's id, 0 where the system has none."""
     return os.geteuid() if HAS_OWNERS else 0
 
 
 def has_proc() -> bool:
-    """Whether processes can be looked at from outside by their files."""
+    """Whether the system tells of processes by files in /proc."""
     return PROC.is_dir()
 
 

@@ -1,8 +1,8 @@
 """Which servers are trusted, and how one shows that it knows a token before anybody sends it one.
 
-On a machine that several people use, another may listen where our server was, and would be given token, stacks and
-paths. So whoever is about to send asks first: a random challenge, to which the server answers with its HMAC under
-each token it knows. Neither side says a token, and an answer is worth nothing for another challenge.
+On a shared machine another user may listen where our server was, and would receive token, stacks and paths. So
+whoever is about to send first sends a random challenge, and the server answers with its HMAC under each token that it
+knows. Neither side sends a token, and an answer fits no other challenge.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def new_challenge() -> str:
 
 
 def proofs(tokens: Iterable[str], challenge: str) -> Identity:
-    """The server's side."""
+    """Answer a challenge on the server's side, with one proof for each token."""
     return Identity([_proof(token, challenge) for token in tokens])
 
 
 def check_proof(token: str, challenge: str, answer: bytes) -> None:
-    """The asking side.
+    """Check a server's answer on the asking side.
 
     Raises:
         NotProven: the answer is not one of a server that knows this token.

@@ -25,7 +25,7 @@ MAX_ROWS: Final = 200_000
 MAX_TEXT: Final = 64 * 1024
 MAX_NAME: Final = 500
 MAX_WORDS: Final = 256 * 1024
-"""Of a process: its name, folder and arguments; streamers send 100,000 of those at the most."""
+"""Most characters of one process's name, folder and arguments together; streamers send 100,000 at the most."""
 MAX_ITEMS: Final = 100_000
 """Processes, loaders, spans, arguments and the like in one envelope: each is two bytes at the least in MessagePack, and
 sixty and more in memory. 64 ranks with 16 workers each make some 2,000."""
@@ -34,7 +34,7 @@ RUN_ID_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
-"""Fits the store's integers, also when two are added."""
+"""An integer so small that the sum of two still fits the store's integers."""
 Rank = Annotated[int, msgspec.Meta(ge=-1, lt=MAX_RANKS)]
 HostName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 Table = Annotated[dict[str, bytes], msgspec.Meta(max_length=200)]
@@ -87,7 +87,7 @@ class FlightGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a framework is, as it counts itself; told as a stage or an epoch begins."""
+    """How far a framework is by its own count, published as a stage or an epoch begins."""
 
     framework: str
     framework_version: str
@@ -139,8 +139,8 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     backend: str | None = None  # of the default process group: "gloo", "nccl"; None: there is no group
     collective_timeout_s: float | None = None  # after which that group gives a collective up
     flight_dump: str | None = None  # where PyTorch's flight recorder writes when a collective times out
-    flight: list[FlightGroup] = []  # what it wrote there
-    terminal: bool = False  # its standard input is one
+    flight: list[FlightGroup] = []  # the collectives in that dump
+    terminal: bool = False  # its standard input is a terminal
     redact: bool = (
         False  # the streamer replaces paths, messages and arguments before anything leaves the host
     )
@@ -295,15 +295,15 @@ def encode(envelope: Envelope) -> bytes:
 
 
 def join(payloads: Sequence[bytes]) -> bytes:
-    """The body of one request: an envelope as it is, or several as an array of binaries."""
+    """Make the body of one request: a single envelope as it is, several as an array of binaries."""
     return payloads[0] if len(payloads) == 1 else _encoder.encode(payloads)
 
 
 def split(body: bytes) -> list[bytes]:
-    """The envelopes of a request, not looked at yet.
+    """Split the body of a request into its envelopes, without decoding them.
 
     Raises:
-        WireError: it is an array, and not one of 1 to ``MAX_TOGETHER`` binaries.
+        WireError: the body is an array of something else than 1 to ``MAX_TOGETHER`` binaries.
     """
     if not body or not (body[0] & 0xF0 == 0x90 or body[0] in (0xDC, 0xDD)):  # MessagePack's arrays
         return [body]
@@ -319,10 +319,10 @@ def split(body: bytes) -> list[bytes]:
 
 
 def decode(payload: bytes, unknown: set[str] | None = None) -> Envelope:
-    """The envelope, checked. Tables and columns of a newer version are left out; ``unknown`` takes their names.
+    """Decode and check an envelope. Tables and columns of a newer version are left out, their names put into ``unknown``.
 
     Raises:
-        WireError: naming the field, when it is not one this version can store.
+        WireError: this version cannot store the envelope; the error names the field.
     """
     if len(payload) > MAX_ENVELOPE_BYTES:
         raise WireError("(body)", f"{len(payload)} bytes; at most {MAX_ENVELOPE_BYTES} are accepted")
@@ -389,7 +389,7 @@ def item_count(envelope: Envelope) -> int:
 
 
 def _leave_out_unknown(tables: dict[str, dict[str, bytes]], unknown: set[str]) -> None:
-    """A newer streamer must not lose what this version does know."""
+    """Delete tables and columns of a newer streamer that this version does not know, and keep the rest."""
     for name, table in list(tables.items()):
         known = _COLUMN_NAMES.get(name)
         if known is None:
@@ -408,7 +408,7 @@ def _check_table(name: str, table: dict[str, bytes]) -> None:
     for column in columns:
         data = table.get(column.name)
         if data is None and column.name in later and table:
-            # An older streamer, or an outbox that one left.
+            # The envelope is of a streamer older than this column, or lay in its outbox.
             rows = len(next(iter(table.values()))) // 8
             data = table[column.name] = pack_column(column, [None] * rows)
         if data is None:
