@@ -1,1 +1,1 @@
-"""The training process: hooks that time the loader and write what they see into shared memory. Nothing else."""
+"""What runs in the training process: hooks that time loader, model and optimizer and write records into shared memory."""

@@ -1,4 +1,4 @@
-"""Checks of what people hand to ``attach``: a wrong argument raises at once and is named."""
+"""Checks the arguments of ``attach``: a wrong one raises at once and is named."""
 
 from __future__ import annotations
 

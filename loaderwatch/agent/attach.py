@@ -1,4 +1,4 @@
-"""``attach``, ``detach``, ``url``: what ``import loaderwatch`` offers, once it is called."""
+"""``attach``, ``detach`` and ``url``, which ``import loaderwatch`` imports only when they are called."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from loaderwatch.core.wire import LoaderInfo
 URL_WAIT_S: Final = 5.0
 
 _wrappers: Final[list[Any]] = []
-_everywhere: Final[list[StepHooks | None]] = []  # what attach() without a loader was given
+_everywhere: Final[list[StepHooks | None]] = []  # the hooks of each attach() without a loader
 _hooks: StepHooks | None = None
-_scout: Scout | None = None  # finds what _hooks was not given
+_scout: Scout | None = None  # finds models and optimizers that attach() was not given
 _server: str | None = None  # attach(server=)
 
 
@@ -70,7 +70,7 @@ def _settings(server: str | None) -> Settings:
 
 
 def is_being_spawned() -> bool:
-    """Whether this process is just importing the main script again, before it knows what it is for."""
+    """Whether this spawned process is importing the main script and has not begun its own work yet."""
     return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
@@ -99,7 +99,7 @@ def _step_hooks(session: Session, model: Any, optimizer: Any, trains: bool) -> S
     global _hooks, _scout
     given = model is not None or optimizer is not None
     if not given and (not trains or (_hooks is not None and _hooks.given)):
-        return None  # what was given with another loader is of that one
+        return None  # the model and optimizer belong to the loader that they were given with
     if _hooks is None:
         _hooks = StepHooks(session.recorder)
     if model is not None:
@@ -179,7 +179,7 @@ def _watch(
 
 
 def _trains_after_all(session: Session, watch: Watch, hooks: StepHooks | None) -> None:
-    """It was taken for a loader that evaluates; its next pass has what those that train have."""
+    """Correct the role of a loader that was taken for an evaluation's; from its next pass on it has the step's phases."""
     watch.role, watch.phases = "train", hooks
     session.change_loader(watch.loader, role="train")
 
@@ -187,7 +187,7 @@ def _trains_after_all(session: Session, watch: Watch, hooks: StepHooks | None) -
 def _taken_up(
     session: Session, loader: Any, info: LoaderInfo, made: construction.Made | None
 ) -> Watch | None:
-    """The watch of the loader that this one was made anew for."""
+    """Return the watch of an earlier loader that this one continues, None if it continues none."""
     found = session.lineage.taken_up(loader, info, made)
     if found is None:
         return None
@@ -200,7 +200,7 @@ def _taken_up(
 
 
 def _describe_anew(session: Session, loader: Any, watch: Watch) -> None:
-    """It is iterated in place of the loader that was attached, and may have another sampler or batch size."""
+    """Describe a loader that takes the place of an attached one: it may have another sampler or batch size."""
     info = describe_loader(loader, watch.loader, watch.name, watch.role, type(loader).__name__)
     session.change_loader(watch.loader, **msgspec.structs.asdict(info))
     _check_epochs(session, loader, watch)
@@ -229,9 +229,9 @@ def detach(loader: Any) -> Any:
         dataloader.unwatch_iterators(watch)
         substitutes.forget(watch)
         for one in dataloader.watched_loaders():
-            if dataloader.watch_of(one) is watch:  # itself, and what was iterated in its place
+            if dataloader.watch_of(one) is watch:  # the loader itself, and loaders that took its place
                 dataloader.unwatch_loader(one)
-    dataloader.unwatch_loader(watched)  # also one that was made of a watched one's class, and never iterated
+    dataloader.unwatch_loader(watched)  # a copy of a watched loader may have our class without a watch
     return loader
 
 

@@ -1,6 +1,6 @@
-"""Keeps our frames out of the tracebacks of the user's errors.
+"""Removes our frames from the tracebacks of the user's errors.
 
-People compare that text with and without us, and tools match on it.
+People compare that text with and without loaderwatch, and tools match on it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ _OURS: Final = str(Path(__file__).parent)
 
 
 def leave_out_ours(error: BaseException) -> None:
-    """Take the frames of this package out of an error's traceback, in place.
+    """Remove the frames of this package from an error's traceback, in place.
 
-    For the frame that catches it, too: a ``raise`` without arguments adds none. Before Python 3.11 that brings back
-    the traceback as it was caught, so there this one frame stays.
+    That includes the frame that catches the error, since a ``raise`` without arguments adds none. Before Python 3.11
+    such a ``raise`` restores the traceback as it was caught, so there this one frame stays.
     """
     trace = error.__traceback__
     while trace is not None and is_ours(trace.tb_frame.f_code):
@@ -26,7 +26,7 @@ def leave_out_ours(error: BaseException) -> None:
 
 
 def trim_frames(traceback: TracebackType | None) -> None:
-    """Take the frames of this package out of a traceback behind its first, in place."""
+    """Remove the frames of this package from a traceback, except its first, in place."""
     while traceback is not None:
         inner = traceback.tb_next
         while inner is not None and is_ours(inner.tb_frame.f_code):

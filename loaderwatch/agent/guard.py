@@ -1,6 +1,6 @@
-"""The seam between our lines and the user's: a fault of ours never reaches training, the user's errors are their own.
+"""The guard between our code and the user's: a fault of ours never reaches training, and the user's errors pass untouched.
 
-This is the only module that catches ``Exception``, but for the hot path, which spells the same out in one frame.
+Only this module catches ``Exception``, and the hot path, which does the same in a single frame.
 """
 
 # ruff: noqa: BLE001 - catching everything of ours is what this module is for; the user's calls stand outside
@@ -32,10 +32,10 @@ class Guard:
         self._last: deque[Exception] = deque(maxlen=16)
 
     def note(self, fault: Exception) -> None:
-        """Remember a fault; at the limit, say so once and step aside.
+        """Count a fault; at the limit, say so once and take the hooks out.
 
         Raises:
-            Exception: the fault itself, where a signal handler of the user's raised it in the middle of our lines.
+            Exception: the fault itself, if a signal handler of the user's raised it in the middle of our lines.
         """
         if _of_signal_handler(fault):
             raise fault
@@ -62,14 +62,14 @@ class Guard:
         return repr(self._last[-1]) if self._last else ""
 
     def reset(self) -> list[Exception]:
-        """Forget everything; returns the last faults."""
+        """Start afresh; return the last faults."""
         last = list(self._last)
         self.__init__()  # type: ignore[misc]
         return last
 
 
 def _of_signal_handler(fault: Exception) -> bool:
-    """Whether it was raised by a handler: an alarm, or PyTorch's own SIGCHLD handler when a worker dies."""
+    """Whether a signal handler raised this: that of an alarm, or PyTorch's for SIGCHLD when a worker dies."""
     trace = fault.__traceback__
     if trace is None or trace.tb_next is None:
         return False
@@ -88,7 +88,7 @@ def _of_signal_handler(fault: Exception) -> bool:
 
 
 def _let_go(fault: Exception) -> Exception:
-    """The fault without its frames: they hold the batch and the iterator, and so its workers."""
+    """Return the fault without its frames, which would keep the batch and the iterator with its workers alive."""
     if hasattr(fault, "add_note"):  # Python >= 3.11
         fault.add_note("".join(traceback.format_exception(type(fault), fault, fault.__traceback__)))
     fault.__traceback__ = fault.__context__ = fault.__cause__ = None
@@ -99,7 +99,7 @@ guard: Final = Guard()
 
 
 def say(line: str) -> None:
-    """One line on the job's stderr."""
+    """Write one line to the job's stderr."""
     try:
         sys.stderr.write(f"loaderwatch: {line}\n")
         sys.stderr.flush()
@@ -113,7 +113,7 @@ def has_stderr() -> bool:
 
 
 def shield(function: Callable[P, T], *, passing: type[Exception] | tuple[()] = ()) -> Callable[P, T | None]:
-    """The function, returning None instead of raising anything but ``passing``: what the user has to hear."""
+    """Wrap a function so that it returns None instead of raising, except for ``passing``, errors that the user has to see."""
 
     def shielded(*args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
@@ -128,7 +128,7 @@ def shield(function: Callable[P, T], *, passing: type[Exception] | tuple[()] = (
 
 
 def ask(question: Callable[[], T]) -> T | None:
-    """The answer of an object that is not ours; None when it raises, which is no fault of ours."""
+    """Ask an object that is not ours; return None when it raises, which does not count as our fault."""
     try:
         return question()
     except Exception:

@@ -1,4 +1,4 @@
-"""The recorder: what this training process has counted so far, and what it is doing now."""
+"""The recorder: the ring of this training process, its counters over all loaders, and what it is doing now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _USER: Final = SINCE_WORDS[Phase.USER]
 
 
 class OpenStep(Protocol):
-    """A pass over a loader: its batch was delivered, and the step has not ended."""
+    """A pass over a loader whose batch was delivered and whose step has not ended."""
 
     delivered_ns: int
     batch: int
@@ -27,19 +27,19 @@ class OpenStep(Protocol):
 
     @property
     def trains(self) -> bool:
-        """Whether its batches are steps of the training; an evaluation's are not."""
+        """Whether this pass's batches are steps of the training; those of an evaluation are not."""
 
     def step(self) -> int:
-        """The step's number."""
+        """Return the step's number."""
 
     def work(self, ns: int, phases: PhaseClock | None) -> None:
-        """The loop worked for so long with the batch that this pass delivered, during which ``phases`` counted."""
+        """Add ``ns`` of the loop's work with this pass's batch, and the phases that the clock counted in that time."""
 
     def publish(self, phase: Phase, since_ns: int, batch: int) -> None:
-        """Say that this is what goes on."""
+        """Publish this pass as what the process is doing now."""
 
     def settle(self) -> None:
-        """Bring the recorder's totals up to date."""
+        """Add this pass's new batches and steps to the recorder's totals."""
 
     def cool(self) -> None:
         """Leave the hot path."""
@@ -55,10 +55,10 @@ class OpenPhase(Protocol):
 class Recorder:
     """The ring of a training process and the totals over all its loaders.
 
-    Written by the training thread; iterators that run in other threads write too, under the GIL.
+    The training thread writes; iterators that run in other threads write too, under the GIL.
 
-    At most one pass is *live*: it published the place of the open span last, and while nothing special goes on it is on
-    the hot path, where the totals wait until somebody asks (``settle``) or publishes something else (``cool``).
+    At most one pass is *live*: it was the last to publish the open span's place. In the usual case it is on the hot path,
+    and then the totals wait until somebody asks for them (``settle``) or publishes something else (``cool``).
     """
 
     __slots__ = (
@@ -79,66 +79,66 @@ class Recorder:
     def __init__(self, ring: RingWriter) -> None:
         self.ring = ring
         self.thread = threading.get_ident()
-        self.batches = 0  # delivered, all loaders
-        self._steps = 0  # that ended, up to when an optimizer was watched
+        self.batches = 0  # batches delivered by all loaders
+        self._steps = 0  # training steps that ended before an optimizer was watched
         self._optimizer: PhaseClock | None = None
-        self.depth = 0  # next() calls of watched loaders that the training thread is inside of
+        self.depth = 0  # how many next() calls of watched loaders are on the training thread's stack
         self.live: OpenStep | None = None
-        self.open_steps: list[OpenStep] = []  # in the order of their newest batches
-        self.together: list[OpenStep] = []  # whose newest batches the loop took for one step
-        self.since_ns = 0  # no step has anything of the time before
-        self.steps_taken = 0  # of the optimizer, that some record holds or will
+        self.open_steps: list[OpenStep] = []  # passes in the order of their newest batches
+        self.together: list[OpenStep] = []  # passes whose newest batches belong to the present step
+        self.since_ns = 0  # the time before this is given to steps already
+        self.steps_taken = 0  # optimizer steps that records hold or will hold
         self.open_phases: list[OpenPhase] = []
 
     @property
     def steps(self) -> int:
-        """Training steps: the optimizer's if one is watched, else those with batches of training loaders that ended.
+        """Training steps so far: the optimizer's if one is watched, else ended steps with batches of training loaders.
 
-        They count on when that changes.
+        The count continues when an optimizer is found.
         """
         return self._steps if self._optimizer is None else self._optimizer.steps
 
     @property
     def counts_optimizer(self) -> bool:
-        """Whether the steps are the optimizer's."""
+        """Whether ``steps`` counts the optimizer's steps."""
         return self._optimizer is not None
 
     def count_steps(self, ended: int) -> None:
-        """So many steps with batches of training loaders ended."""
+        """Add ended steps with batches of training loaders."""
         self._steps += ended
 
     def count_optimizer(self, clock: PhaseClock | None) -> None:
-        """From now on ``steps`` are those of this clock; None: those that end."""
+        """Count the optimizer steps of this clock as ``steps`` from now on; with None, count ended steps."""
         self._steps = self.steps
         self._optimizer = clock
         if clock is not None:
             clock.steps = self._steps
 
     def outer_waits(self, own: int) -> int:
-        """``depth`` for the training thread, before a call of ``next`` counts itself.
+        """Return ``depth`` for the training thread, before a call of ``next`` counts itself.
 
-        An interrupt in the middle of our lines may have left it too high, and then nothing would be published any more. So
-        where there seem to be outer ones, the stack is asked.
+        An interrupt in the middle of our lines may have left ``depth`` too high, and then nothing would be published any
+        more. So where there seem to be outer calls, we count those on the stack.
 
         Args:
-            own: how many of the calls on the stack are the one that asks.
+            own: how many of the calls on the stack belong to the caller itself.
         """
         if self.depth and threading.get_ident() == self.thread:
             self.depth = nexts_on_the_stack() - own
         return self.depth
 
     def mute(self) -> None:
-        """Write nowhere from now on: this is a forked child, and the ring is the parent's."""
+        """Write nothing from now on: this is a forked child, and the ring is the parent's."""
         self.cool()
         self.ring.mute()
 
     def settle(self) -> None:
-        """Bring the totals up to date."""
+        """Add what the live pass has counted to the totals."""
         if self.live is not None:
             self.live.settle()
 
     def cool(self) -> None:
-        """Something else than the live pass is about to publish, or to ask what goes on."""
+        """Take the live pass off the hot path, because something else is about to publish or to read the totals."""
         live, self.live = self.live, None
         if live is not None:
             live.cool()
@@ -156,9 +156,9 @@ class Recorder:
         step_follows: bool = True,
         steps_follow: bool = True,
     ) -> None:
-        """Say what goes on since when.
+        """Publish what the process is doing, and since when.
 
-        ``step_follows``: the step is a number of batches; ``steps_follow``: the batches are steps of the training.
+        ``step_follows`` means that the step is a number of batches, ``steps_follow`` that batches are training steps.
         """
         self.ring.set_span(
             phase,
@@ -175,24 +175,24 @@ class Recorder:
 
     @property
     def latest(self) -> OpenStep | None:
-        """The pass whose batch came last, of those whose step is open: the one that the loop works with."""
+        """The open step whose batch was delivered last, which is the batch that the loop works with."""
         for one in reversed(self.open_steps):
             if one.delivered_ns and one.in_loop:
                 return one
         return None
 
     def pause(self, now: int, asking: OpenStep | None) -> int | None:
-        """The loop stands still from ``now`` on, as it waits or asks for an iterator.
+        """Give the loop's work until ``now`` to a step, because the loop waits or asks for an iterator from now on.
 
-        Where it takes batches from several loaders, a moment belongs to the step of the one that delivered last; then the steps
-        of all of them add up to the time that there was.
+        Where the loop takes batches from several loaders, each moment belongs to the step of the loader that delivered
+        last; so the steps of all loaders add up to the time that passed.
 
         Args:
             now: monotonic nanoseconds.
-            asking: the pass whose step ends by that; None: no step ends.
+            asking: the pass whose step ends now; None if no step ends.
 
         Returns:
-            how long the loop worked with the batch of ``asking`` until now; None: it did not.
+            how long the loop has just worked with the batch of ``asking``; None if it worked with another batch.
         """
         latest = self.latest
         since_ns = self.since_ns
@@ -211,10 +211,10 @@ class Recorder:
         return None
 
     def goes_on_with(self, one: OpenStep) -> bool:
-        """The loop has a batch of this pass; whether it takes it for the step that it has begun with another's.
+        """Note a batch for the loop; return whether it belongs to the step that another pass's batch has begun.
 
-        A step has one batch of each pass at most, so each in a ``zip`` of three begins every third of them. What an
-        evaluation takes is part of no step.
+        A step has at most one batch of each pass, so in a ``zip`` of three the first of each three begins a step. Batches
+        of an evaluation are part of no step.
         """
         steps, together = self.open_steps, self.together
         if not steps or steps[-1] is not one:
@@ -230,7 +230,7 @@ class Recorder:
         return one.trains and begun
 
     def publish_outer(self, now: int) -> None:
-        """Something inside ended: say what goes on around it since when."""
+        """Publish what is going on outside of the span that has just ended, and since when."""
         self.cool()
         outer = self.latest
         if outer is None:
@@ -241,12 +241,12 @@ class Recorder:
             self._show(self.open_phases[-1])
 
     def enter_phase(self, phase: OpenPhase) -> None:
-        """A user's phase began."""
+        """Note that a phase of the user's began."""
         self.open_phases.append(phase)
         self._show(phase)
 
     def leave_phase(self, phase: OpenPhase, now: int) -> None:
-        """It ended: the one around it goes on, or what began before them."""
+        """Note that a phase of the user's ended, and publish the phase around it, or what began before it."""
         if phase not in self.open_phases:
             return
         self.open_phases.remove(phase)

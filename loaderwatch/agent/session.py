@@ -1,4 +1,4 @@
-"""The session: this process's ring, its description for the streamer, and its end."""
+"""The session of a training process: its ring, its description for the streamer, and its end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MAX_PHASE_NAMES: Final = 256
 
 
 class Session:
-    """What one training process keeps while it is watched.
+    """The ring, the description and the recorder of one training process while it is watched.
 
     Raises:
         OSError: its files cannot be made.
@@ -81,7 +81,7 @@ class Session:
             try:
                 return RingWriter(self._file("ring"), identity, MAIN_CAPACITY)
             except FileNotFoundError:
-                # A run under the same name ended just now, and its streamer took the folder away.
+                # An earlier run of this name has just ended, and its streamer removed the folder.
                 attempts_left -= 1
                 if not attempts_left:
                     raise
@@ -111,7 +111,7 @@ class Session:
         )
 
     def add_loader(self, info: LoaderInfo) -> LoaderInfo:
-        """Describe one more loader; returns the description with the number and the unique name that it got."""
+        """Describe one more loader; return the description with the loader's number and unique name."""
         with self._changing:
             known = self.info.loaders
             info = msgspec.structs.replace(info, loader=len(known), name=unique(info.name, known))
@@ -128,7 +128,7 @@ class Session:
             self.change(loaders=loaders)
 
     def phase_name(self, name: str) -> int:
-        """The number of a user phase's name; a run with endless names gets the last one for the rest."""
+        """Return the number of a user phase's name; when there are too many names, the rest share the last number."""
         with self._changing:
             names = self.info.phase_names
             try:
@@ -140,7 +140,7 @@ class Session:
                 return len(names)
 
     def refresh(self) -> None:
-        """Look again who we are: ``init_process_group`` and CUDA often come after ``attach``. And who watches us."""
+        """Look up rank, process group and GPU again, which are often set up after ``attach``, and check the streamer."""
         self.watched_ns = keep_streamer(self.settings, self.run, self.watched_ns)
         ranks = find_ranks()
         cuda = sys.modules.get("torch.cuda")
@@ -171,15 +171,15 @@ class Session:
         )
 
     def make_probe(self, loader: int, init: Callable[[int], None] | None) -> WorkerProbe:
-        """The ``worker_init_fn`` for workers of this loader."""
+        """Return the ``worker_init_fn`` for workers of this loader."""
         return WorkerProbe(str(self.folder), self.pid, loader, self.stack_signal, init)
 
     def make_fetch(self, loader: int) -> FetchClock:
-        """The clock of fetches on the training thread."""
+        """Return the clock of this loader's fetches on the training thread."""
         return FetchClock(self.recorder.ring, loader, -1)
 
     def discard(self) -> None:
-        """Remove its files: nobody will read them."""
+        """Remove the session's files, which nobody will read."""
         self.recorder.ring.close()
         for ending in ("ring", "json", "stack"):
             with suppress(OSError):
@@ -188,7 +188,7 @@ class Session:
             self.folder.rmdir()
 
     def finish(self) -> None:
-        """The process ends; say how, if it was told."""
+        """Publish that the process ends, and how it ends if it was given an error."""
         if os.getpid() != self.pid or self._finished:
             return
         failure = sys.exc_info()[1] or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
@@ -204,7 +204,8 @@ class Session:
         else:
             self._finished = True
             self.publish_status()
-        keep_streamer(self.settings, self.run, self.watched_ns)  # or the last records would lie unread
+        # without a streamer nobody reads the last records
+        keep_streamer(self.settings, self.run, self.watched_ns)
 
 
 def _working_directory() -> str:
@@ -215,7 +216,7 @@ def _working_directory() -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """An error in one line. Of a worker's, whose message holds its whole traceback, the first line and the last."""
+    """Describe an error in one line. A worker's error holds its whole traceback; its first and its last line are used."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1:
         lines = [lines[0], lines[-1]]
@@ -227,12 +228,12 @@ _exit_registered = False
 
 
 def current_session() -> Session | None:
-    """The open session of this process."""
+    """Return the open session of this process."""
     return _session
 
 
 def open_session(settings: Settings, run: str | None) -> Session | None:
-    """The session of this process, opened and with a streamer started if there was none.
+    """Return the session of this process; if there is none, open one and start a streamer.
 
     None, with one line on stderr, when its files cannot be made: training goes on unwatched.
 
@@ -257,7 +258,7 @@ def open_session(settings: Settings, run: str | None) -> Session | None:
     try:
         start_streamer(settings, name.run_id, name.name)
     except OSError as error:
-        session.discard()  # or it would lie in shared memory for nobody
+        session.discard()  # nobody would read its ring in shared memory
         say(
             f"cannot start the streamer ({error}); training goes on unwatched."
             " Set LOADERWATCH_DIR to a writable directory"

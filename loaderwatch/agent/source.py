@@ -1,4 +1,4 @@
-"""What the script's own source says, and where in it something happens: its files, as against those of libraries."""
+"""The script's own source: which files and stack frames belong to it, not to libraries, and what its text contains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Final
 
 PASSING: Final = ("tqdm", "rich", "alive_progress", "fastprogress")
-"""Packages that only pass an iteration on: who iterates through them is the script."""
+"""Packages that only pass an iteration on, so that the script counts as the one that iterates."""
 MOST_BYTES: Final = 2_000_000  # of one file
 _ELSEWHERE: Final = (
     "<",  # no file
@@ -50,14 +50,14 @@ def is_script(file: str) -> bool:
 
 
 def line_outside() -> str | None:
-    """File and line of the script that stands innermost; of a library where no script is on the stack."""
+    """Return file and line of the script's innermost frame; a library's where no script is on the stack."""
     frames = list(frames_outside())
     frame = next((one for one in frames if is_script(one.f_code.co_filename)), frames[0] if frames else None)
     return None if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
 def iterates_itself() -> bool:
-    """Whether the script's own code, not a framework's, is what iterates now."""
+    """Whether the script's own code, not a framework's, iterates now."""
     for frame in frames_outside():
         if is_script(frame.f_code.co_filename):
             return True
@@ -73,7 +73,7 @@ def source_names(script: str, word: str) -> bool:
 
 
 def has_main_guard(script: str) -> bool | None:
-    """Whether it has ``if __name__ == "__main__":``; None when it cannot be read."""
+    """Whether the script has ``if __name__ == "__main__":``; None when it cannot be read."""
     try:
         tree = ast.parse(Path(script).read_text("utf-8"))
     except (OSError, SyntaxError, ValueError):

@@ -1,1 +1,1 @@
-"""What ``loaderwatch doctor`` does inside the script's process: run it up to its first batch, and read a few samples."""
+"""The part of ``loaderwatch doctor`` in the script's process: it runs the script up to its first batch and reads samples."""

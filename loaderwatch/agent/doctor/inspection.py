@@ -1,4 +1,4 @@
-"""Runs a script up to the first batch of its training: what loaders it makes, and how. For ``loaderwatch doctor``."""
+"""Inspection of a script for ``loaderwatch doctor``: it runs to its first training batch and reports its loaders."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 
 MOST_LOADERS: Final = 32
 UNLEASHED_S: Final = 60.0
-"""A process that the script started waits so long to be killed: by then the doctor has what it wants, or is dead."""
+"""How long a process that the script started waits to be killed: by then the doctor has its report, or is dead."""
 
 
 class Inspection:
     """The loaders of this process, from construction to the first training pass."""
 
     def __init__(self, script: str, folder: Path, leash: int | None) -> None:
-        """``folder`` takes the report; ``leash`` is a file that ends when nobody waits for this process any more.
+        """Make an inspection that writes its report to ``folder``; ``leash`` is a file that ends when the doctor is gone.
 
         A process that the script started has no leash.
         """
@@ -48,7 +48,7 @@ class Inspection:
         self._folder = folder
         self._leash = leash
         self._pid = os.getpid()
-        self._loaders: list[tuple[weakref.ref[Any], str | None]] = []  # with the line that made it
+        self._loaders: list[tuple[weakref.ref[Any], str | None]] = []  # each with the line that made it
         self._passed_over: Any = None  # the loader of the last validation before training
         self._reported = False
 
@@ -71,7 +71,7 @@ class Inspection:
             return own_iter(self)
 
         def begin(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-            inspection.begins(loader)  # a subclass with an __iter__ of its own
+            inspection.begins(loader)  # reached by subclasses with an __iter__ of their own, too
             own_begin(self, loader, *args, **kwargs)
 
         DataLoader.__init__ = __init__  # type: ignore[method-assign]
@@ -80,40 +80,38 @@ class Inspection:
         register_optimizer_step_pre_hook(self.steps)
 
     def _is_here(self) -> bool:
-        """In the script or a rank that it forked; not in a worker, nor in the child that reads samples."""
+        """Whether this is the script or a rank that it forked, not a worker or the child that reads samples."""
         return get_worker_info() is None and not self._reported
 
     def made(self, loader: Any) -> None:
-        """A loader was constructed."""
+        """Note a loader that was just constructed."""
         if self._is_here():
             self._loaders.append((weakref.ref(loader), line_outside()))
 
     def refused(self, error: Exception) -> None:
-        """DataLoader raised in its constructor: that is the answer."""
+        """Report the error that DataLoader's constructor raised."""
         if self._is_here():
             text = f"{type(error).__name__}: {error}"
             self._leave(ScriptReport(process=self._process([]), refusal=text, refused_line=line_outside()))
 
     def begins(self, loader: Any) -> None:
-        """A loader is about to be iterated: if it trains, everything is known."""
+        """Report when a training loader is about to be iterated: then all loaders are known."""
         if not self._is_here():
             return
         if all(ref() is not loader for ref, _ in self._loaders):
-            self._loaders.append(
-                (weakref.ref(loader), None)
-            )  # a subclass that makes itself without our __init__
+            self._loaders.append((weakref.ref(loader), None))  # a subclass may not call DataLoader's __init__
         if not torch.is_grad_enabled() or (not is_shuffled(loader) and names_evaluation(name_of(loader))):
             self._passed_over = loader
             return  # a validation before training begins
         self._leave(self._report(loader))
 
     def steps(self, *_: Any) -> None:
-        """An optimizer is about to step: what was passed over trains, whatever it is called."""
+        """Report when an optimizer is about to step: then the loader that was passed over trains, whatever its name."""
         if self._passed_over is not None and self._is_here():
             self._leave(self._report(self._passed_over))
 
     def ended(self, how: str) -> None:
-        """The script came to its end without a training pass."""
+        """Report that the script ended without a training pass."""
         if self._is_here() and os.getpid() == self._pid:
             self._write(msgspec.structs.replace(self._report(None), ended=how))
 
@@ -168,14 +166,14 @@ class Inspection:
         write_atomically(self._folder / f"{report.process.rank}.json", msgspec.json.encode(report))
 
     def _leave(self, report: ScriptReport) -> NoReturn:
-        """Tell, and stop here: nothing of the training may happen, whatever the script would catch."""
+        """Write the report and end the process: the training must not begin, even if the script catches exceptions."""
         self._write(report)
         sys.stdout.flush()
         sys.stderr.flush()
         if self._leash is None:
             time.sleep(UNLEASHED_S)
         else:
-            os.read(self._leash, 1)  # other ranks may still need this one to get where we are
+            os.read(self._leash, 1)  # other ranks may still need this one to reach their first batch
         for child in multiprocessing.active_children():
             child.terminate()
         os._exit(0)

@@ -23,9 +23,9 @@ from loaderwatch.agent.loaders.describe import is_iterable_dataset
 from loaderwatch.core.probe import LoaderProbe
 
 READ_S: Final = 2.0
-"""How long samples are read; enough for a batch of ordinary images."""
+"""How many seconds samples are read for, which is enough for a batch of ordinary images."""
 GIVE_UP_S: Final = 20.0
-"""One sample, or pickling the dataset, that takes longer is left alone."""
+"""How many seconds one sample, or the pickling of the dataset, may take before it is given up."""
 MOST_SAMPLES: Final = 256
 
 
@@ -99,7 +99,7 @@ def _pickle_error(value: Any, sink: io.RawIOBase) -> str | None:
 
 
 def _culprit(name: str, value: Any, error: str) -> str:
-    """The error with the attribute that raises it, one level into the object."""
+    """Name the attribute of an object that cannot be pickled, with its error."""
     for attribute, inner in list(getattr(value, "__dict__", {}).items()):
         if (said := _pickle_error(inner, _Counter())) is not None:
             return f"{name}.{attribute}: {said}"
@@ -107,7 +107,7 @@ def _culprit(name: str, value: Any, error: str) -> str:
 
 
 class _Counter(io.RawIOBase):
-    """Counts what is written."""
+    """Counts the bytes that are written to it."""
 
     size = 0
 
@@ -121,7 +121,7 @@ def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
     if loader.num_workers:
         _become_worker(loader)
     source = _samples(loader, max(1, probe.batch))
-    next(source, None)  # what is imported and opened once
+    next(source, None)  # this read pays for what is imported and opened once
     samples: list[Any] = []
     threads = _threads()
     began, cpu_began, runnable_began = time.perf_counter(), time.process_time(), _runnable_s()
@@ -153,7 +153,7 @@ def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
 
 
 def _become_worker(loader: Any) -> None:
-    """What PyTorch's worker loop does before its first sample."""
+    """Do what PyTorch's worker loop does before its first sample."""
     torch.set_num_threads(1)
     info = _utils.worker.WorkerInfo
     _utils.worker._worker_info = info(id=0, num_workers=loader.num_workers, seed=0, dataset=loader.dataset)
@@ -162,7 +162,7 @@ def _become_worker(loader: Any) -> None:
 
 
 def _samples(loader: Any, batch: int) -> Iterator[Any]:
-    """The first sample twice, then the rest of the first batch."""
+    """Yield the first sample twice, then the rest of the first batch."""
     dataset = loader.dataset
     if is_iterable_dataset(loader):
         yield from islice(iter(dataset), batch + 1)
@@ -197,7 +197,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _runnable_s() -> float:
-    """The main thread's CPU time plus its time in the run queue (Documentation/scheduler/sched-stats.rst of Linux)."""
+    """Return the main thread's CPU time plus its time in the run queue (Documentation/scheduler/sched-stats.rst of Linux)."""
     try:
         delay_ns = int(Path("/proc/self/schedstat").read_text("ascii").split()[1])
     except (OSError, ValueError, IndexError):

@@ -42,7 +42,7 @@ if not os.environ.get("LOADERWATCH_PLAIN"):
     except ImportError:
         pass
     else:
-        # Left of an older checkout, it was compiled for another layout of the ring or has other names.
+        # A library left by an older checkout has another layout of the ring or other names; then it is not used.
         if (
             _hot.LAYOUT == LAYOUT
             and vars(in_python).keys() <= {*dir(_hot)}
@@ -81,12 +81,12 @@ def timed_fetch(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def nexts_on_the_stack() -> int:
-    """How many calls of ``__next__`` of ours this thread is inside of."""
+    """Return how many calls of our ``__next__`` are on this thread's stack."""
     return _chosen.nexts_on_the_stack()  # type: ignore[no-any-return]
 
 
 def _failed(epoch: Any, error: BaseException) -> None:
-    """The user's own ``__next__`` raised, if only StopIteration."""
+    """Note what the iterator's own ``__next__`` raised, which may be StopIteration."""
     try:
         epoch.fail(error)
         leave_out_ours(error)
@@ -95,10 +95,10 @@ def _failed(epoch: Any, error: BaseException) -> None:
 
 
 def _caught(epoch: Any, error: BaseException) -> None:
-    """The guard's seam: a fault of ours must not reach training. An interrupt must; then the wait it fell into is over.
+    """Hand a fault in our part of ``__next__`` to the guard. An interrupt must reach training, and ends the open wait.
 
     Raises:
-        BaseException: what a signal handler raised in the middle of our lines.
+        BaseException: a signal handler raised it in the middle of our lines.
     """
     try:
         if not isinstance(error, Exception):
@@ -110,10 +110,10 @@ def _caught(epoch: Any, error: BaseException) -> None:
 
 
 def _swallowed(clock: Any, error: BaseException) -> None:
-    """The guard's seam of a fetch.
+    """Hand a fault in our part of a fetch to the guard.
 
     Raises:
-        BaseException: what a signal handler raised in the middle of our lines.
+        BaseException: a signal handler raised it in the middle of our lines.
     """
     if not isinstance(error, Exception):
         raise error

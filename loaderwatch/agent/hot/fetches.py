@@ -1,4 +1,4 @@
-"""``fetch`` and ``collate_fn`` of a watched fetcher."""
+"""``fetch`` and ``collate_fn`` of a watched fetcher, in Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from loaderwatch.agent.hot.nexts import Seam
 
 
 class Tripwire(Protocol):
-    """The guard, so far as it is asked here."""
+    """The part of the guard that a fetch asks."""
 
     tripped: bool
 
@@ -19,9 +19,9 @@ def timed_fetch(call: Callable[..., Any], guard: Tripwire, caught: Seam) -> Call
     """``fetch`` that tells the clock in ``self._loaderwatch`` about each call of the fetcher's own ``fetch``.
 
     Args:
-        call: the fetcher's own.
-        guard: while it has tripped, nothing is told.
-        caught: takes the clock and what was raised in our lines; what it does not raise again is over.
+        call: the fetcher's own ``fetch``.
+        guard: while it has tripped, the clock is told nothing.
+        caught: receives the clock and an error of our lines; an error that it does not raise again is swallowed.
     """
 
     def fetch(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -51,7 +51,7 @@ def timed_fetch(call: Callable[..., Any], guard: Tripwire, caught: Seam) -> Call
 
 
 class noted_collate:
-    """``collate_fn`` is looked up right before it is called: that is when collating begins."""
+    """Notes when collating begins: PyTorch looks ``collate_fn`` up right before it calls it."""
 
     def __get__(self, fetcher: Any, owner: Any = None) -> Any:
         if fetcher is None:

@@ -1,4 +1,4 @@
-"""Where the hot path writes, and when it looks closely."""
+"""Layout of the hot path: the words of the ring that it writes, and its thresholds."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from loaderwatch.core.span import (
 )
 
 ENDING: Final = -2
-"""As the awaited worker: there is no batch left, so this ``next`` will tear the iterator down."""
+"""The awaited worker when no batch is left, so that this ``next`` will tear the iterator down."""
 
 CPU_CLOCK_ABOVE_NS: Final = 100_000
 """A wait longer than this makes the next one read the thread's CPU clock at its beginning too.
 
-The clock is a system call (about 400 ns, a tenth of what a hook may cost), and below this wait nobody asks where it
-went. So it is skipped while batches are ready and the wait before was short, and the CPU time is unknown then.
+The clock is a system call (about 400 ns, a tenth of what a hook may cost), and shorter waits need no explanation. So we do
+not read it while batches are ready and the wait before was short, and the CPU time is unknown then.
 """
 
 LOOK_EVERY: Final = 8
-"""Steps of which one is looked at closely: where its input lies, and when the first gradient reaches the model's output.
+"""One of so many steps is looked at closely: where its input lies, and when the first gradient reaches the model's output.
 
-The hook that tells the latter has to be set anew in every step, about 7 µs in all.
+The hook for that gradient has to be set anew in each such step and costs about 7 µs in all.
 """
 
 Reader = Callable[[Any], tuple[int, int, int]]
@@ -46,7 +46,7 @@ def nothing_to_read(iterator: Any) -> tuple[int, int, int]:
 
 
 STEP_KIND: Final = int(RecordKind.STEP)
-# words of the open span that say since when:
+# the words of the open span that hold when each phase began:
 WAIT: Final = SINCE_WORDS[Phase.WAIT]
 STEP: Final = SINCE_WORDS[Phase.STEP]
 FORWARD: Final = SINCE_WORDS[Phase.FORWARD]
@@ -113,7 +113,7 @@ class InSpan:
 
     @property
     def memory(self) -> Memory | None:
-        """Of the ring whose open span it is; None: nowhere."""
+        """The memory of the ring that holds the open span; None if the words go nowhere."""
         return self._memory
 
     @memory.setter

@@ -1,4 +1,4 @@
-"""``__next__`` of a watched iterator."""
+"""``__next__`` of a watched iterator, in Python."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from types import FrameType
 from typing import Any, Final
 
 Seam = Callable[[Any, BaseException], None]
-"""Takes the epoch and what was raised."""
+"""A function that receives the epoch and an error."""
 
 
 def timed_next(call: Callable[[Any], Any], caught: Seam, failed: Seam) -> Callable[[Any], Any]:
     """``__next__`` that tells the epoch in ``self._loaderwatch`` about each call of the iterator's own ``__next__``.
 
     Args:
-        call: the iterator's own.
-        caught: what was raised in our lines; what it does not raise again is over.
-        failed: what the iterator's own raised, if only StopIteration; it is raised again.
+        call: the iterator's own ``__next__``.
+        caught: receives an error of our lines; an error that it does not raise again is swallowed.
+        failed: receives what the iterator's own ``__next__`` raised, StopIteration included; that is raised again.
     """
 
     def __next__(self: Any) -> Any:
@@ -45,11 +45,11 @@ def timed_next(call: Callable[[Any], Any], caught: Seam, failed: Seam) -> Callab
     return __next__
 
 
-_next_code: Final = timed_next(next, print, print).__code__  # the same for all of them
+_next_code: Final = timed_next(next, print, print).__code__  # all functions that timed_next makes share it
 
 
 def nexts_on_the_stack() -> int:
-    """How many calls of ``__next__`` of ours this thread is inside of."""
+    """Return how many calls of our ``__next__`` are on this thread's stack."""
     frame: FrameType | None = sys._getframe(1)
     count = 0
     while frame is not None:

@@ -1,4 +1,4 @@
-"""One pass over a loader."""
+"""The hot path's part of a pass over a loader, in Python."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from loaderwatch.core.span import AWAITED_WORD, BATCH_WORD, CURSOR_WORD
 
 
 class Pass(InSpan):
-    """What the hot path keeps of one pass over a loader; ``Epoch`` is the whole of it.
+    """The state of one pass over a loader that the hot path needs; its subclass ``Epoch`` has the rest.
 
     Args:
         recorder: of the process; kept for ``Epoch``.
         phases: the clock of the model and the optimizer, None when they are not watched.
-        numbers: of the ring's records.
-        read: reads the iterator.
-        loader: its number.
-        number: the epoch's.
+        numbers: the numbers of the ring's records.
+        read: reads how the iterator stands.
+        loader: the loader's number.
+        number: the epoch's number.
     """
 
     __slots__ = (
@@ -78,11 +78,12 @@ class Pass(InSpan):
         self.phases = phases
         self.numbers = numbers
         self.read = read
-        self.free: Callable[[], int] | None = None  # of the usual iterator, which is read right here
+        # counts the free places in its queue, for an iterator that is read right here
+        self.free: Callable[[], int] | None = None
         self.limit = 0
         self.loader = loader
         self.number = number
-        # the batch at hand, and the wait for it:
+        # the current batch, and the wait for it:
         self.batch = -1
         self.delivered_ns = 0  # 0: no step is open
         self.wait_since_ns = 0
@@ -92,20 +93,20 @@ class Pass(InSpan):
         self.ready = self.cached = self.awaited = UNKNOWN  # when the wait began
         self.armed = True  # the next wait is to read the CPU clock
         # while live:
-        self.thread = 0  # the one that may take the hot path; 0: nobody, something special is going on
-        self.memory = None  # set while it is on the hot path
-        self.step_ahead = 0  # the step's number, less the batch's
+        self.thread = 0  # the thread that may take the hot path; 0: none may, something special is going on
+        self.memory = None  # the ring's memory while this pass is on the hot path
+        self.step_ahead = 0  # the step's number minus the batch's
 
     def request(self, iterator: Any, now: int) -> None:
-        """``next(loader)`` was entered, not on the hot path."""
+        """Note that ``next(loader)`` was entered, off the hot path."""
         raise NotImplementedError
 
     def deliver(self) -> None:
-        """The batch is there, not on the hot path."""
+        """Note that the batch was delivered, off the hot path."""
         raise NotImplementedError
 
     def enter(self, iterator: Any) -> bool:
-        """``next(loader)`` was entered; whether on the hot path (another thread may not be, on the same iterator)."""
+        """Note that ``next(loader)`` was entered; return whether on the hot path, which only one thread may take."""
         now = monotonic_ns()
         memory = self._memory
         if memory is None or self.thread != get_ident():
@@ -164,7 +165,7 @@ class Pass(InSpan):
             )
         self._words[CURSOR_WORD] = number
         self.wait_since_ns = now
-        self.delivered_ns = 0  # before anything can fail: the step is recorded
+        self.delivered_ns = 0  # set before anything can fail, since the step is recorded now
         free = self.free
         if free is None:
             ready, cached, awaited = self.read(iterator)
@@ -185,7 +186,7 @@ class Pass(InSpan):
         return True
 
     def leave(self) -> None:
-        """The batch is there, after an ``enter`` on the hot path."""
+        """Note that the batch was delivered, after an ``enter`` on the hot path."""
         if not self.thread:
             self.deliver()
             return

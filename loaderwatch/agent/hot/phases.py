@@ -1,4 +1,4 @@
-"""The phases of a step."""
+"""The clock of a step's phases (forward, backward, optimizer), in Python."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def add_phases(one: Phases, other: Phases) -> Phases:
 
 
 class PhaseClock(InSpan):
-    """The phases of a step as public hooks tell them, added up until ``take``. Times are nanoseconds, monotonic.
+    """Adds up the phases of a step, as hooks report them, until ``take``. Times are monotonic nanoseconds.
 
     Args:
-        memory: of the ring, or None.
+        memory: the ring's memory, or None.
         tensor: the class of plain tensors.
-        is_grad_enabled: PyTorch's.
-        queue_callback: of the autograd engine; what DDP and FSDP use to act at the end of a backward pass.
-        note: takes a fault of ours, and raises it again if it is not.
+        is_grad_enabled: PyTorch's function of that name.
+        queue_callback: the autograd engine's function by which DDP and FSDP act at the end of a backward pass.
+        note: receives an error in our lines, and raises it again if it is no fault of ours.
     """
 
     def __init__(
@@ -55,35 +55,35 @@ class PhaseClock(InSpan):
         self.has_model = False
         self.has_optimizer = False
         self.steps_finished = 0
-        self.steps = 0  # and those before it was watched
-        self.saw_forward = False  # never, when the model runs compiled: hooks are not traced
-        self.exchanges = False  # the model is DDP's
+        self.steps = 0  # steps_finished plus the steps before the optimizer was watched
+        self.saw_forward = False  # stays False for a compiled model, in which hooks do not run
+        self.exchanges = False  # the model is DDP's and exchanges gradients
         self.h2d_ns = UNKNOWN
         self.forward_ns = self.backward_ns = self.optimizer_ns = self.optimizer_steps = self.collective_ns = 0
         self.forward_depth = self.forward_since = self.backward_since = self.optimizer_since = 0
         self.computed_at = 0
         self.model_ns_before = 0
-        self.blind_backward = False  # an output without a tensor that could tell of backward
-        self.until_look = 0  # steps; 0: this one
-        self.on_host = False  # the input lay there when it was looked at last
-        self.parameter_tells = False  # of backward: it got a gradient when that was looked at last
-        self.model_ended_at = 0  # the last pass through it, forward or backward
-        # from the first gradient at the model's output to that of the last parameter:
+        self.blind_backward = False  # no tensor of the output tells when backward begins
+        self.until_look = 0  # steps until one is looked at closely; 0: this one
+        self.on_host = False  # the input lay in the host's memory at the last close look
+        self.parameter_tells = False  # the last parameter got a gradient at the last close look
+        self.model_ended_at = 0  # end of the last pass through the model, forward or backward
+        # the head: the time from the first gradient at the model's output to that of the last parameter
         self._in_head = False
-        self.head_ns = 0  # the lesser of the last two
+        self.head_ns = 0  # the shorter of the last two heads
         self._last_head_ns: float = inf
 
     def moved(self, inputs: tuple[Any, ...]) -> None:
-        """The step's first forward pass began, and its first input is no plain tensor in the host's memory."""
+        """Look where the input lies, as the first forward pass begins and its input is no plain tensor on the host."""
 
     def look_at_output(self, module: Any, output: Any) -> None:
-        """A forward pass ended in a step that is looked at."""
+        """Hook the model's output, as a forward pass ends in a step that is looked at closely."""
 
     def take(self) -> Phases:
         """What was timed since the last call."""
         forward, backward, optimizer = self.forward_ns, self.backward_ns, self.optimizer_ns
         if self.parameter_tells and self.until_look and forward and not backward:
-            self.parameter_tells, self.blind_backward = False, True  # it had no part in this step
+            self.parameter_tells, self.blind_backward = False, True  # the parameter had no part in this step
         optimizer_steps = self.optimizer_steps
         if not self.has_optimizer:
             optimizer = optimizer_steps = UNKNOWN
@@ -98,7 +98,7 @@ class PhaseClock(InSpan):
         h2d = self.h2d_ns
         self.h2d_ns = UNKNOWN
         self.forward_ns = self.backward_ns = self.optimizer_ns = self.optimizer_steps = self.collective_ns = 0
-        # what an exception in the user's code left open
+        # close what an exception in the user's code left open
         self.forward_depth = self.forward_since = self.backward_since = self.optimizer_since = 0
         self.computed_at = 0
         self._in_head = False
@@ -108,7 +108,7 @@ class PhaseClock(InSpan):
         return h2d, forward, backward, optimizer, optimizer_steps, collective
 
     def forward_began(self, module: Any, inputs: Any) -> None:
-        """The outermost module was called with these positional arguments."""
+        """Note that the outermost module was called with these positional arguments."""
         try:
             self.forward_depth = depth = self.forward_depth + 1
             if depth != 1 or not self._is_grad_enabled() or self.backward_since:
@@ -125,7 +125,7 @@ class PhaseClock(InSpan):
             self._note(fault)
 
     def forward_ended(self, module: Any, inputs: Any, output: Any) -> None:
-        """It returned."""
+        """Note that the outermost module returned."""
         try:
             depth = self.forward_depth
             if depth > 0:
@@ -143,7 +143,7 @@ class PhaseClock(InSpan):
             self._note(fault)
 
     def gradient_came(self, *_: Any) -> None:
-        """A gradient reached the model's output: the first begins the backward pass."""
+        """Note that a gradient reached the model's output: the first one begins the backward pass."""
         try:
             if not self.backward_since:
                 self._queue_callback(self.backward_ended)
@@ -154,7 +154,7 @@ class PhaseClock(InSpan):
             self._note(fault)
 
     def parameter_came(self, *_: Any) -> None:
-        """The last parameter got its gradient; without a hook on the output, the backward pass began ``head_ns`` ago."""
+        """Note the last parameter's gradient; without a hook on the output, backward began ``head_ns`` before it."""
         try:
             since = self.backward_since
             if not since:
@@ -163,7 +163,8 @@ class PhaseClock(InSpan):
                 self._words[BACKWARD] = self.backward_since = since
             elif self._in_head:
                 head = monotonic_ns() - since
-                self.parameter_tells = self._last_head_ns != inf  # the first is that of a first step
+                # the head of the very first step does not count
+                self.parameter_tells = self._last_head_ns != inf
                 self.head_ns = int(min(head, self._last_head_ns))
                 self._last_head_ns = head
                 self._in_head = False
@@ -171,7 +172,7 @@ class PhaseClock(InSpan):
             self._note(fault)
 
     def backward_ended(self) -> None:
-        """The engine calls back."""
+        """Note the end of a backward pass, as the autograd engine calls back."""
         try:
             since = self.backward_since
             if not since:
@@ -191,20 +192,20 @@ class PhaseClock(InSpan):
             if 0 < self.optimizer_since < self.model_ended_at:
                 self.model_ns_before -= (
                     since - self.model_ended_at
-                )  # the closure's: the loss, between the passes
+                )  # the closure computes the loss between the two passes
             self.model_ended_at = now
             self._words[BACKWARD] = UNKNOWN
         except Exception as fault:  # noqa: BLE001 - the guard's seam
             self._note(fault)
 
     def optimizer_began(self, *_: Any) -> None:
-        """``optimizer.step()`` was called."""
+        """Note that ``optimizer.step()`` was called."""
         if not self.optimizer_since:
             self.model_ns_before = self.forward_ns + self.backward_ns
             self._words[OPTIMIZER] = self.optimizer_since = monotonic_ns()
 
     def optimizer_ended(self, *_: Any) -> None:
-        """It returned."""
+        """Note that ``optimizer.step()`` returned."""
         if self._optimizer_over():
             self.optimizer_steps += 1
             self.steps_finished += 1
@@ -213,7 +214,7 @@ class PhaseClock(InSpan):
             words[OPTIMIZER] = UNKNOWN
 
     def other_optimizer_ended(self, *_: Any) -> None:
-        """The ``step`` of one returned whose steps are not the training's: a second optimizer of the same loop."""
+        """Note that the ``step`` of a second optimizer of the same loop returned; it is no step of the training."""
         if self._optimizer_over():
             self._words[OPTIMIZER] = UNKNOWN
 
@@ -221,7 +222,8 @@ class PhaseClock(InSpan):
         since = self.optimizer_since
         if not since:
             return False
-        inside = self.forward_ns + self.backward_ns - self.model_ns_before  # a closure's
+        # what a closure spent in the model
+        inside = self.forward_ns + self.backward_ns - self.model_ns_before
         self.optimizer_ns += monotonic_ns() - since - inside
         self.optimizer_since = 0
         return True

@@ -1,4 +1,4 @@
-"""The fetches of one process, and the samples of each."""
+"""The clock of a process's fetches and their samples, in Python."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _MAX_INDEX: Final = 2**62
 
 
 class SampleClock:
-    """The clock of one fetching process. Times are nanoseconds, monotonic.
+    """The clock of one fetching process. Times are monotonic nanoseconds.
 
-    The open span of a worker is told by single words, and the reader takes the phase that began last: so each is stored
-    before what ends with it is.
+    A worker's open span is stored word by word, and the reader takes the phase that began last. So the word of a new
+    phase is stored before that of the phase that ends.
 
     Args:
-        ring: of this process.
-        loader: its number.
-        worker: -1 for the training thread, which keeps its own open span.
-        weigh: gives the bytes of a batch.
+        ring: the ring of this process.
+        loader: the loader's number.
+        worker: the worker's number, -1 for the training thread, which keeps its own open span.
+        weigh: returns the bytes of a batch.
     """
 
     def __init__(self, ring: RingWriter, loader: int, worker: int, weigh: Callable[[Any], int]) -> None:
@@ -42,9 +42,9 @@ class SampleClock:
         self._weigh = weigh
         self.loader = loader
         self.worker = worker
-        self.ordinal = 0  # fetches before
-        self.samples = 0  # of all fetches before
-        self.count = 0  # read in this fetch
+        self.ordinal = 0  # fetches before this one
+        self.samples = 0  # samples of all fetches before this one
+        self.count = 0  # samples read in this fetch
         self.slow_index = UNKNOWN
         self.slow_ns = UNKNOWN
         self.sample_since_ns = 0
@@ -55,7 +55,7 @@ class SampleClock:
         self._began_cpu_ns = 0
 
     def begin(self, reads: int, indices: Any) -> Any:
-        """A fetch begins, of a fetcher that reads so; returns what to hand to it instead of ``indices``."""
+        """Note that a fetch begins, of a fetcher that reads in the way ``reads``; return what to give it for ``indices``."""
         self._began_ns = now = monotonic_ns()
         self.slow_index = self.slow_ns = self._collate_since_ns = index = UNKNOWN
         self.count = self.sample_since_ns = 0
@@ -75,17 +75,17 @@ class SampleClock:
             self._ring.set_sample(index, now)
         if self.worker >= 0:
             self._ring.words[FETCH] = now
-        # a system call, and nobody asks where the time of a short fetch on the training thread went
+        # reading it is a system call, and a short fetch on the training thread needs no explanation
         self._began_cpu_ns = thread_time_ns() if self.worker >= 0 or self._armed else 0
         return handed
 
     def walk(self, indices: Iterator[Any], counted: bool) -> Iterator[Any]:
-        """The indices, noting when each sample's reading begins; ``counted``: samples are named by their number."""
+        """Yield the indices and note when each sample's reading begins; ``counted`` names samples by their number."""
         slow_ns = UNKNOWN
         since = monotonic_ns()
         for count, index in enumerate(indices, 1):
             named = self.samples + count - 1 if counted else plain_index(index)
-            if self._fetching:  # else its fetch is over
+            if self._fetching:  # false when the generator is read after its fetch
                 self._ring.set_sample(named, since)
             self.sample_since_ns = since
             yield index
@@ -97,7 +97,7 @@ class SampleClock:
             self.count = count
 
     def collate(self) -> None:
-        """The samples are read; joining them begins."""
+        """Note that the samples are read and joining them begins."""
         now = monotonic_ns()
         if self.sample_since_ns and self.slow_ns == UNKNOWN:  # one sample without a list
             self.slow_ns = now - self.sample_since_ns
@@ -111,7 +111,7 @@ class SampleClock:
         self._ring.set_sample(UNKNOWN, UNKNOWN)
 
     def end(self, batch: Any) -> None:
-        """The fetch ended with a batch."""
+        """Note that the fetch ended with a batch."""
         now = monotonic_ns()
         cpu = thread_time_ns() - self._began_cpu_ns if self._began_cpu_ns else UNKNOWN
         self._armed = now - self._began_ns > CPU_CLOCK_ABOVE_NS
@@ -134,7 +134,7 @@ class SampleClock:
         self.idle()
 
     def idle(self) -> None:
-        """Nothing is being fetched: between fetches, after one that failed, or after a dataset was exhausted."""
+        """Note that nothing is fetched: between fetches, after a failed one, or when the dataset is exhausted."""
         self._ended_ns = now = monotonic_ns()
         self.samples += self.count
         self.count = 0
@@ -149,7 +149,7 @@ class SampleClock:
 
 
 class TimedIndices(list[Any]):
-    """A batch's indices; going through them notes when each sample's reading begins. Copies and pickles of it are lists."""
+    """A batch's indices as a list that notes when each sample's reading begins. Copies and pickles are plain lists."""
 
     __slots__ = ("clock", "counted")
 
@@ -166,5 +166,5 @@ class TimedIndices(list[Any]):
 
 
 def plain_index(index: Any) -> int:
-    """The index as a number; ``UNKNOWN`` for keys of another kind."""
+    """Return the index as a number, ``UNKNOWN`` for keys of another kind."""
     return index if type(index) is int and -_MAX_INDEX < index < _MAX_INDEX else UNKNOWN

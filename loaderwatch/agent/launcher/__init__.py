@@ -1,1 +1,1 @@
-"""Watching a script whose code says nothing of loaderwatch: how it is started, and what is put on its path."""
+"""Watches scripts that do not name loaderwatch: a ``sitecustomize`` on their path attaches, or reports to the doctor."""

@@ -1,4 +1,4 @@
-"""``python -m loaderwatch.agent.launcher.bootstrap [-m] SCRIPT ARGS``: runs somebody's script for the doctor.
+"""The process that runs a script for the doctor: ``python -m loaderwatch.agent.launcher.bootstrap [-m] SCRIPT ARGS``.
 
 LOADERWATCH_DOCTOR in the environment is ``FOLDER:FD``. The script runs up to the first batch of its training, and a report of
 its loaders goes to the folder.
@@ -29,14 +29,14 @@ except ImportError:  # Windows, which writes no core files
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run the script; its exceptions and its exit are its own."""
+    """Run the script; its exceptions and its exit pass untouched."""
     as_module = argv[0] == "-m"
     target, arguments = (argv[1], argv[2:]) if as_module else (argv[0], argv[1:])
     sys.argv = [target, *arguments]
     folder, _, leash = os.environ.pop(DOCTOR).rpartition(":")
     inspection = Inspection(target, Path(folder), int(leash))
     inspection.install()
-    faulthandler.enable()  # where it stands, when it is stopped for taking too long
+    faulthandler.enable()  # prints the stack when the doctor stops the script for taking too long
     if resource is not None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     try:
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _print_from_script(error: BaseException) -> None:
-    """The traceback without what ran the script."""
+    """Print the traceback without the frames that ran the script."""
     trace = error.__traceback__
     while trace is not None and (
         trace.tb_frame.f_code.co_filename == __file__ or trace.tb_frame.f_globals.get("__name__") == "runpy"
@@ -74,7 +74,7 @@ def _run(target: str, as_module: bool) -> None:
 
 
 def _run_source(target: str) -> None:
-    """As Python runs a script: ``__file__`` absolute, links kept, and ``sys.argv[0]`` as given, of which runpy makes one thing."""
+    """Run a file as Python does: ``__file__`` is absolute with links kept, ``sys.argv[0]`` as given; runpy makes both the same."""
     path = os.path.abspath(target)  # noqa: PTH100 - the same
     loader = SourceFileLoader("__main__", path)
     code = loader.source_to_code(loader.get_data(path), path)
@@ -85,12 +85,12 @@ def _run_source(target: str) -> None:
 
 
 def _check_module(name: str) -> None:
-    """Say what ``python -m`` says of a module that there is not, and leave as it does."""
+    """Print what ``python -m`` prints for a module that does not exist, and exit as it does."""
     try:
         found = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # its package was found, and lacks something itself
+            raise  # its package exists and lacks another module
         what = f"Error while finding module specification for {name!r} ({type(error).__name__}: {error})"
         sys.stderr.write(f"{sys.executable}: {what}\n")
         raise SystemExit(1) from None

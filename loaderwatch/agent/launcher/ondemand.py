@@ -1,6 +1,6 @@
-"""``attach()`` at the first iteration of any DataLoader: for scripts that do not name loaderwatch themselves.
+"""Attaching on demand, at the first iteration of any DataLoader, for scripts that do not name loaderwatch.
 
-Nothing happens before: a launcher, or a script without a loader, is not watched and does not even import torch for us.
+Before that nothing happens: a launcher, or a script without a loader, is not watched and does not import torch for us.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from loaderwatch.agent.loaders.class_hook import EveryIter
 
 MODULE: Final = "torch.utils.data.dataloader"
 DOCTOR: Final = "LOADERWATCH_DOCTOR"
-"""``FOLDER:FD``, for the process that ``loaderwatch doctor`` starts: where its report goes, and the leash."""
+"""Variable for the process that the doctor starts, ``FOLDER:FD``: where its report goes, and the leash's descriptor."""
 DOCTOR_FOLDER: Final = "LOADERWATCH_DOCTOR_FOLDER"
-"""The folder alone, for whatever that process starts: ranks of ``torch.multiprocessing.spawn``, launchers, daemons."""
+"""Variable with the folder alone, for processes that the script starts: spawned ranks, launchers, daemons."""
 SITE: Final = Path(__file__).parent / "site"
-"""On PYTHONPATH it makes every Python call ``start``."""
+"""The folder that, on PYTHONPATH, makes every Python call ``start``."""
 
 Hook = Callable[[Any], None]
 
 
 def python_path(now: str | None) -> str:
-    """A PYTHONPATH whose Pythons call ``start``."""
+    """Return a PYTHONPATH with which every Python calls ``start``."""
     return os.pathsep.join(part for part in (str(SITE), now) if part)
 
 
 def start() -> None:
-    """What a Python does that was started by one of ours: attach at the first iteration, or report to the doctor."""
+    """Prepare a Python that ``loaderwatch run`` or the doctor's script started: attach on demand, or report to the doctor."""
     folder = os.environ.get(DOCTOR_FOLDER)
     if folder is None:
         install()
         await_end()
-    elif DOCTOR not in os.environ:  # else it is the bootstrap, which sees to itself
+    elif DOCTOR not in os.environ:  # the bootstrap, which has that variable, inspects by itself
         install(_inspecting(folder))
 
 
@@ -57,7 +57,7 @@ def install(hook: Hook | None = None) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Lets the other finders find the module, and hooks into it once it is loaded."""
+    """An import finder that lets the others find the module, and hooks into it once it is loaded."""
 
     def __init__(self, hook: Hook) -> None:
         self._hook = hook

@@ -1,7 +1,7 @@
-"""A script under ``loaderwatch run`` of which no batch was watched says so as it ends.
+"""The last line of an unwatched script: under ``loaderwatch run`` it says that no DataLoader was iterated.
 
-Whatever it starts that is watched, such as the ranks that it spawns, leaves a mark in shared memory: else the process that
-started them would say so of itself.
+A watched process that the script started, such as a spawned rank, leaves a mark in shared memory, so that the script does not
+say this of itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from loaderwatch.agent.guard import has_stderr, shield
 
 SCRIPT: Final = "LOADERWATCH_SCRIPT"
-"""``PID:NAME`` of what ``loaderwatch run`` became, for itself and for all that it starts."""
+"""Variable with ``PID:NAME`` of the script that ``loaderwatch run`` became, which the processes it starts inherit."""
 
 _found = False
 
@@ -28,7 +28,7 @@ def hand_on(name: str) -> None:
 
 
 def await_end() -> None:
-    """Speak up at the end of the script if nothing was found until then; nowhere else."""
+    """Write the line at the end of the script, if nothing was found until then. In other processes do nothing."""
     if _is_script():
         atexit.register(shield(_end))
 
@@ -44,7 +44,7 @@ def found() -> None:
 
 
 def _is_script() -> bool:
-    """Whether this process is what ``loaderwatch run`` became, and none that was started or forked by it."""
+    """Whether this process is the script itself, not one that it started or forked."""
     return _script()[0] == str(os.getpid())
 
 
@@ -54,7 +54,7 @@ def _script() -> tuple[str, str]:
 
 
 def _end() -> None:
-    """Run after what the script has registered with ``atexit`` itself."""
+    """Arrange for the line. This runs after the functions that the script itself registered with ``atexit``."""
     failed = getattr(sys, "last_value", None) is not None
     if not _is_script() or _found or failed or not has_stderr():
         return
@@ -72,7 +72,7 @@ def _end() -> None:
 
 
 def _speaker() -> Callable[[bytes], object]:
-    """By then a process's C library alone knows the exit code, and not on every system; elsewhere it is said with any."""
+    """Return what writes the line for exit code 0 only: glibc knows the code by then; elsewhere the line comes with any."""
     try:
         from loaderwatch.agent.hot._hot import say_after_success
     except ImportError:
@@ -90,8 +90,8 @@ def _leave_mark() -> None:
 
 
 def _mark() -> Path | None:
-    """The mark's place; None where nothing is to be watched, and nothing to be said of that."""
-    # Here, because every Python that a script starts imports this module, and few get to this line.
+    """Return the mark's path; None where loaderwatch is disabled, so that nothing need be said."""
+    # Imported here, because every Python that a script starts imports this module, and few get to this line.
     from loaderwatch.core.config import load_settings
     from loaderwatch.core.errors import ConfigError
 

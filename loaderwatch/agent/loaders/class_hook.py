@@ -1,7 +1,7 @@
-"""A function in front of ``__iter__`` of a class and of all its subclasses, also those that are defined later.
+"""A hook on ``__iter__`` of a class and of all its subclasses, also those that are defined later.
 
-A subclass may have an ``__iter__`` of its own that never comes to DataLoader's, as torchdata's StatefulDataLoader does.
-Imports no torch: it is used while torch is being imported, too.
+A subclass may have an ``__iter__`` of its own that never calls DataLoader's, as torchdata's StatefulDataLoader has.
+This module does not import torch, because it is also used while torch is being imported.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import shield
 
 Call = Callable[[Any, Callable[[Any], Any]], Any]
-"""Is handed the object and the ``__iter__`` it stands in front of; returns the iterator."""
+"""The hook's function: it receives the object and the ``__iter__`` that is hooked, and returns the iterator."""
 
 
 class EveryIter:
-    """The hook; ``install`` puts it in, ``remove`` takes it out again.
+    """The hook on ``__iter__`` of a class and its subclasses.
 
-    Hooks may stand in front of each other. One that is removed from underneath stays where it is and does nothing.
+    Hooks may be stacked. One that is removed while another is on top of it stays where it is and does nothing.
     """
 
     def __init__(self, kind: type, call: Call) -> None:
         self._kind: Any = kind
         self._call = call
         self._active = False
-        self._subclassed: tuple[Any, Any] = (None, None)  # the same for ``__init_subclass__``
+        self._subclassed: tuple[Any, Any] = (None, None)  # our ``__init_subclass__``, and the one before it
 
     def install(self) -> None:
-        """Hook the class, the subclasses there are, and those to come."""
+        """Hook the class, its present subclasses and its future ones."""
         kind = self._kind
         self._active = True
         put = shield(self._put)  # a class statement of the user's must not fail for us
@@ -63,7 +63,7 @@ class EveryIter:
         own = kind.__iter__
         leave_out = shield(leave_out_ours)
         if _is_swap(kind) or self._is_ours(own):
-            return  # its parent's, which has the hook
+            return  # it inherits ``__iter__`` of its parent, which has the hook
 
         @functools.wraps(own)
         def __iter__(loader: Any) -> Any:
@@ -74,19 +74,19 @@ class EveryIter:
                 raise
 
         __iter__._torchdynamo_disable = True  # type: ignore[attr-defined]  # never inlined into a compiled loop
-        # Nothing here holds the class: frameworks make one for each loader.
+        # Nothing here keeps the class alive: frameworks make one for each loader.
         __iter__._loaderwatch = (self, vars(kind).get("__iter__"), __iter__)  # type: ignore[attr-defined]
         kind.__iter__ = __iter__
 
     def _is_ours(self, function: Any) -> bool:
-        """Whether it is a function that this hook put in; not one that another made in its image."""
+        """Whether this hook made the function; another wrapper may have copied its attributes."""
         put = getattr(function, "_loaderwatch", None)
         return put is not None and put[0] is self and put[2] is function
 
 
 def _restore(kind: Any, name: str, ours: Any, before: Any) -> None:
     if vars(kind).get(name) is not ours:
-        return  # another hook stands in front of it
+        return  # another hook is on top of ours
     if before is None:
         delattr(kind, name)
     else:
@@ -94,7 +94,7 @@ def _restore(kind: Any, name: str, ours: Any, before: Any) -> None:
 
 
 def _is_swap(kind: Any) -> bool:
-    """Whether it is one of the classes that ``attach`` puts in the place of a loader's own."""
+    """Whether this is one of the classes that ``attach`` swaps in for a loader's own."""
     base = kind.__bases__[0]
     return (kind.__module__, kind.__qualname__) == (base.__module__, base.__qualname__)
 

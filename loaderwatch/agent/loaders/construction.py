@@ -1,7 +1,7 @@
-"""Where in the script a DataLoader was made, noted as its constructor returns.
+"""The place in the script where each DataLoader was made, noted as its constructor returns.
 
-What makes a loader anew is told by it from what makes another one, and so is what the script calls it. Imports no torch: it
-is used while torch is being imported, too.
+It tells whether a loader was made anew by the same line, and what the script calls it. This module does not import torch,
+because it is also used while torch is being imported.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from loaderwatch.agent.source import frames_outside, is_script
 from loaderwatch.core.clock import monotonic_ns
 
 MOST_CALLS: Final = 4
-"""Functions of the script, one called by the other, of which the innermost makes the loader: so many are looked at."""
+"""How many of the script's functions on the stack are noted, from the one that makes the loader outwards."""
 
 
 class Made(NamedTuple):
-    """Of a loader, how it was made; of frames only what holds none of their variables."""
+    """How a loader was made. It keeps code and positions, not frames, whose variables would stay alive."""
 
     at_ns: int
-    line: tuple[str, int] | None  # of the script, the innermost; of a library where there is none
+    line: tuple[str, int] | None  # the script's innermost line; a library's where no script is on the stack
     calls: tuple[
         tuple[CodeType, int], ...
-    ] = ()  # the script's call, and those around it; none: a library made it
+    ] = ()  # the script's call and those around it; empty if a library made the loader
 
 
 _made: Final[dict[int, tuple[weakref.ref[Any], Made]]] = {}
@@ -65,18 +65,18 @@ def remove() -> None:
     kind, own, ours = _hooked
     _hooked = None
     _made.clear()
-    if vars(kind).get("__init__") is ours:  # else another hook stands in front of it, and ours does nothing
+    if vars(kind).get("__init__") is ours:  # with another hook on top, ours stays and does nothing
         kind.__init__ = own
 
 
 def made(loader: Any) -> Made | None:
-    """How it was made; None where that was not seen."""
+    """Return how a loader was made; None where the hook did not see it."""
     entry = _made.get(id(loader))
     return entry[1] if entry is not None and entry[0]() is loader else None
 
 
 def here() -> Made:
-    """The same of an object that is handed over now."""
+    """Return the present place, for an object that is handed over now and whose construction was not seen."""
     return Made(monotonic_ns(), _line(frames_outside()))
 
 

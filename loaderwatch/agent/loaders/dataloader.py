@@ -29,22 +29,22 @@ from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import EndedBy, IterKind
 
 _classes: Final[weakref.WeakValueDictionary[type, type]] = weakref.WeakValueDictionary()
-"""By the loader's own class: not longer than somebody has a loader of it, as frameworks make a class for each."""
+"""Our subclass for each class of loader, kept only while such a loader lives: frameworks make a class for each loader."""
 _watches: Final[dict[int, tuple[weakref.ref[Any], Watch]]] = {}
 _iterators: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 adopt: Callable[[Any], None] | None = None
-"""Set by the session: watches a loader that appears without ``attach``, e.g. one that a framework rebuilt."""
+"""Set by ``attach``: watches a loader that appears without it, for example one that a framework rebuilt."""
 
 
 def watch_of(loader: object) -> Watch | None:
-    """The watch of this loader, None if it has none."""
+    """Return this loader's watch, None if it has none."""
     entry = _watches.get(id(loader))
     return entry[1] if entry is not None and entry[0]() is loader else None
 
 
 def is_swapped(loader: object) -> bool:
-    """Whether its class is one of ours."""
+    """Whether this loader's class is one of ours."""
     return type(loader) in _classes.values()
 
 
@@ -64,7 +64,7 @@ def watch_loader(loader: Any, watch: Watch) -> None:
 
 
 def release(watch: Watch) -> None:
-    """Another loader goes on with this watch: whoever iterates one of those before it, has a loader of its own."""
+    """Detach a watch from its earlier loaders, because another loader continues it; they count as other loaders then."""
     for key, (_, one) in list(_watches.items()):
         if one is watch:
             del _watches[key]
@@ -88,7 +88,7 @@ def unwatch_iterators(watch: Watch) -> None:
 
 
 def watched_class(base: type) -> type:
-    """The subclass that times; one for each class of loader."""
+    """Return the subclass that times a class of loader, one for each such class."""
     watched = _classes.get(base)
     if watched is None:
         namespace: dict[str, Any] = {
@@ -147,13 +147,13 @@ def _begun(loader: Any, started: Any, iterator: Any) -> Any:
     if is_torch_iterator(iterator):
         _watch_as(iterator, watch, epoch)
     elif iterator is loader and built and is_torch_iterator(built[-1]):
-        _watch_as(built.pop(), watch, epoch)  # next(loader) asks that one
+        _watch_as(built.pop(), watch, epoch)  # the loader is its own iterator, and reads from this one
     else:
         watched = WrappedIterator(iterator, epoch)
         if ask(lambda: hasattr(iterator, "_workers") or hasattr(iterator, "_dataset_fetcher")):
             _note_kind(watch, epoch, iterator)  # PyTorch's own, whose base has another name in this version
         else:
-            # Of a subclass, e.g. a generator: PyTorch's iterator is made in here, inside the first next(), or lives on.
+            # A subclass's iterator, e.g. a generator. PyTorch's was made in here, is made in the first next(), or was kept.
             if epoch.kind is IterKind.WRAPPED and epoch.workers:
                 epoch.kind = IterKind.RESET
             watch.outers.append(epoch)
@@ -177,9 +177,9 @@ def _watch_as(iterator: Any, watch: Watch, epoch: Epoch) -> None:
 
 
 def _watch_kept(loader: Any, watch: Watch, outer: Epoch | None = None) -> None:
-    """Watch the iterators that a subclass keeps as its own, made before it was watched or without being asked for.
+    """Watch PyTorch's iterators that a subclass keeps in attributes of its own, made before it was watched.
 
-    Not the one that PyTorch keeps for persistent workers, which begins anew with each pass.
+    The iterator that PyTorch keeps for persistent workers is left out, since it begins anew with each pass.
     """
     for name, one in list(object.__getattribute__(loader, "__dict__").items()):
         if name == "_iterator" or not is_torch_iterator(one):
@@ -246,7 +246,7 @@ def _built(watch: Watch, started: Any, iterator: Any) -> None:
     _, epoch = started
     pass_begun(epoch)
     for outer in watch.outers:
-        if outer.waits:  # a generator's, inside whose next() we are
+        if outer.waits:  # we are inside next() of this generator's pass
             _note_made(watch, outer, iterator)
             outer.read_from(iterator)
     if is_torch_iterator(iterator):
@@ -330,7 +330,7 @@ class TimedSampler:
 
 
 def _plain_reduce(base: Any) -> Callable[[Any, Any], Any]:
-    """Pickles and copies are of the user's own class: a watch belongs to one object in one process."""
+    """Make pickles and copies have the user's own class: a watch belongs to one object in one process."""
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
         reduced = base.__reduce_ex__(self, protocol)
@@ -352,14 +352,14 @@ def _plain_reduce(base: Any) -> Callable[[Any, Any], Any]:
 
 
 def is_dataloader(loader: object) -> bool:
-    """Whether its class can be swapped: an object may say of itself that it is a DataLoader without being one."""
+    """Whether this object's class can be swapped: it may pass ``isinstance`` for DataLoader without being one."""
     return issubclass(type(loader), DataLoader)
 
 
 def held_by(loader: Any) -> Any:
-    """The DataLoader that one of accelerate's (and so of transformers') goes through; None if it is none of those.
+    """Return the DataLoader inside one of accelerate's loaders (which transformers uses); None for any other loader.
 
-    Those answer to ``isinstance`` with the class of what they hold.
+    accelerate's loaders answer to ``isinstance`` with the class of the loader that they hold.
     """
     if is_dataloader(loader) or not isinstance(loader, DataLoader):
         return None

@@ -1,4 +1,4 @@
-"""Reads how a loader is configured, without changing it and without running more of the user's code than needed."""
+"""Description of a loader's configuration, read without changing the loader and with as little of the user's code as possible."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from loaderwatch.core.wire import LoaderInfo
 
 
 def describe_loader(loader: Any, number: int, name: str, role: str, class_name: str) -> LoaderInfo:
-    """The loader's configuration; None where it has no such notion.
+    """Return the loader's configuration, with None for each setting that it does not have.
 
-    ``class_name`` is that of what people iterate: a framework's loader may hold the one that is described.
+    ``class_name`` is the class of the object that people iterate, which may be a framework's loader around this one.
     """
     dataset = getattr(loader, "dataset", None)
     iterable = is_iterable_dataset(loader)
@@ -50,7 +50,7 @@ def is_iterable_dataset(loader: Any) -> bool | None:
 
 
 def is_shuffled(loader: Any) -> bool:
-    """Whether its samples come in random order, as far as its sampler tells."""
+    """Whether a loader's samples come in random order, as far as its sampler tells."""
     sampler = getattr(loader, "sampler", None)
     inner = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
     return any(
@@ -61,7 +61,7 @@ def is_shuffled(loader: Any) -> bool:
 
 
 def synced_buffers(model: Any) -> int | None:
-    """How many buffers a DDP model sends around in each forward; None when it is no DDP model.
+    """Return how many buffers a DDP model sends around in each forward; None for other models.
 
     The switch is ``forward_sync_buffers`` since torch 2.13, which deprecates ``broadcast_buffers``.
     """
@@ -77,7 +77,7 @@ def is_distributed(sampler: object) -> bool:
 
 
 def shuffles_by_epoch(sampler: object) -> bool:
-    """Whether its order depends on an epoch that somebody must set, as PyTorch's DistributedSampler has it."""
+    """Whether a sampler's order depends on an epoch that the script must set, as for PyTorch's DistributedSampler."""
     return (
         is_distributed(sampler)
         and hasattr(sampler, "set_epoch")
@@ -87,11 +87,11 @@ def shuffles_by_epoch(sampler: object) -> bool:
 
 
 def shards_of(dataset: object) -> int | None:
-    """Into how many parts an iterable dataset can be divided among its workers, if it says so; None where it does not.
+    """Return into how many parts an iterable dataset can be divided among its workers; None if it does not say.
 
-    A number called ``num_shards`` may as well be that of files, of which any worker reads any part: mosaicml-streaming deals
-    out samples. It is the number of parts where the dataset itself divides by it, as ``shard(num_shards, index)`` of Hugging
-    Face datasets does (before they had that method, their streams had a number only, and gave each worker whole shards).
+    ``num_shards`` may also be a number of files of which any worker reads any part, as in mosaicml-streaming. It is the
+    number of parts where the dataset divides itself by it, as Hugging Face's do with ``shard(num_shards, index)``. (Before
+    they had that method, their streams had only the number, and gave each worker whole shards.)
     """
     if not callable(ask(lambda: getattr(dataset, "shard", None))) and not _is_hugging_face(dataset):
         return None
@@ -112,9 +112,9 @@ def _class_name(value: object) -> str | None:
 
 def _batches(loader: Any, iterable: bool | None) -> int | None:
     if iterable:
-        return None  # len() of such a loader switches on PyTorch's warnings about lengths
+        return None  # len() of an iterable loader switches on PyTorch's warnings about lengths
     if not _is_known(getattr(type(loader), "__len__", None)):
-        return None  # a subclass's own may count by drawing, or want what its constructor is still to make
+        return None  # a subclass's __len__ may draw batches, or need what its constructor has not made yet
     sampler = getattr(loader, "_index_sampler", None)
     if sampler is not None and not type(sampler).__module__.startswith("torch."):
         return None  # some batch samplers draw random numbers to count their batches

@@ -1,7 +1,7 @@
-"""One pass over a loader: what ``iter``, each ``next`` and the end tell the recorder.
+"""An epoch: one pass over a loader, with what ``iter``, each ``next`` and the end write to the recorder.
 
-``request`` and ``deliver`` tell the whole of it. While nothing special goes on, ``Pass.enter`` and ``Pass.leave`` do the same
-faster, and leave the totals to ``settle``.
+``request`` and ``deliver`` handle every case. In the usual case ``Pass.enter`` and ``Pass.leave`` do the same faster, and leave
+the totals to ``settle``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Epoch(Pass):
     """One pass over one watched loader.
 
-    It gets its number with the first ``next``: an iterator that is made and never asked is no epoch. What a subclass of
-    DataLoader reads inside its own iterator is told by that one alone: the iterator inside is silent meanwhile.
+    It gets its number with the first ``next``, because an iterator that is never asked is no epoch. Where a subclass of
+    DataLoader reads PyTorch's iterator inside its own, only the outer pass records; the inner one is silent meanwhile.
     """
 
     __slots__ = (
@@ -73,24 +73,24 @@ class Epoch(Pass):
         self.workers = 0
         self.drained = 0
         self.gap_ns = UNKNOWN
-        # the batch at hand, beside what the hot path keeps of it:
+        # about the current batch, beside what the hot path keeps:
         self.off_main_thread = 0
         self.ended: EndedBy | None = None
         self._begun = False
         self.in_loop = False
-        self._added = False  # the loop took the batch for the step that it had begun with another loader's
-        self.work_ns = 0  # of its step, so far as it is known
-        self._counted: Phases | None = None  # by the clock, so far as it was taken
-        self._settled = (0, 0)  # batches and steps that the totals hold
+        self._added = False  # the batch belongs to a step that began with another loader's batch
+        self.work_ns = 0  # the loop's work with the batch, as far as it was measured
+        self._counted: Phases | None = None  # the step's phases, as far as they were taken from the clock
+        self._settled = (0, 0)  # the batches and steps of this pass that are in the totals
         self._depth = 0  # recorder.depth at the request
 
     def step(self) -> int:
-        """The step's number: optimizer steps so far if an optimizer is watched, else batches of this loader."""
+        """Return the step's number: optimizer steps so far if an optimizer is watched, else batches of this loader."""
         phases = self.phases
         return phases.steps_finished if phases is not None and phases.has_optimizer else self.watch.batches
 
     def settle(self) -> None:
-        """Bring the totals up to date."""
+        """Add this pass's new batches and steps to the totals."""
         now = self.batch + 1, self.batch + (not self.delivered_ns)
         if now == self._settled:
             return
@@ -104,7 +104,7 @@ class Epoch(Pass):
 
     @property
     def trains(self) -> bool:
-        """Whether its batches are steps of the training; an evaluation's are not."""
+        """Whether this pass's batches are steps of the training; those of an evaluation are not."""
         return self.watch.role == "train"
 
     def cool(self) -> None:
@@ -114,10 +114,10 @@ class Epoch(Pass):
             self.thread = 0
             self.memory = None
             if not self.delivered_ns:
-                self.recorder.depth = 1  # it is inside next()
+                self.recorder.depth = 1  # this pass is inside next()
 
     def publish(self, phase: Phase, since_ns: int, batch: int, awaited: int = UNKNOWN) -> None:
-        """Say that this pass is what goes on."""
+        """Publish this pass as what the process is doing now."""
         self.recorder.publish(
             phase,
             since_ns,
@@ -132,11 +132,11 @@ class Epoch(Pass):
 
     @property
     def waits(self) -> bool:
-        """Whether somebody is inside its ``next``."""
+        """Whether somebody is inside ``next`` of this pass."""
         return self.opened and self.ended is None and not self.delivered_ns
 
     def open(self) -> None:
-        """It is asked for the first time, or failed before: an epoch."""
+        """Give the pass its number, at its first ``next``."""
         watch = self.watch
         self.opened = True
         self.number = watch.epochs
@@ -145,7 +145,7 @@ class Epoch(Pass):
             watch.note_pass()
 
     def read_from(self, inner: Any) -> None:
-        """Tell from now on how PyTorch's own iterator stands that this pass gets its batches from."""
+        """Read batches ready and the like from PyTorch's iterator from now on, from which this pass gets its batches."""
         if self.inner is not None and self.inner() is inner:
             return
         self.inner = self.watch.inner = found = weakref.ref(inner)
@@ -160,14 +160,14 @@ class Epoch(Pass):
             if outer is self or outer.ended is not None:
                 continue
             if not on_main:
-                return True  # read ahead in a thread: the loop is given what the outer one gives
+                return True  # a thread reads ahead; the outer pass hands the batches to the loop
             if outer.waits:
                 outer.read_from(iterator)
                 return True
         return False
 
     def request(self, iterator: Any, now: int) -> None:
-        """``next(loader)`` was entered at ``now``: the step before ends, a wait begins."""
+        """Note that ``next(loader)`` was entered at ``now``: the step before ends and a wait begins."""
         if self.watch.outers and self._is_told_by_another(iterator):
             self.silent = True
             return
@@ -182,7 +182,7 @@ class Epoch(Pass):
             self._end_step(now, worked_ns)
         if self.ended is not None:
             if self.ended is not EndedBy.ERROR:
-                return  # exhausted: asking again tells nothing new
+                return  # an exhausted pass that is asked again has nothing new to record
             self.ended = None
         self.ready, self.cached, self.awaited = self.read(iterator)
         self.wait_since_ns = now
@@ -201,10 +201,10 @@ class Epoch(Pass):
         self.cpu_ns = thread_time_ns() if self.armed or self.ready == 0 else 0
 
     def deliver(self) -> None:
-        """The batch is there: the wait ends, a step begins."""
+        """Note that the batch was delivered: the wait ends and a step begins."""
         if self.silent or self.ended is not None or not self.opened:
             self.silent = False
-            return  # told by another, or detached while it waited
+            return  # another pass records this batch, or this one was detached while it waited
         cpu = thread_time_ns() if self.cpu_ns else 0
         now = monotonic_ns()
         recorder = self.recorder
@@ -234,7 +234,7 @@ class Epoch(Pass):
         if self._gpu is not None:
             self._gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)
         elif len(recorder.open_steps) == 1:
-            self._go_live()  # alone: no step of another loader that this one's waits are part of
+            self._go_live()  # no step of another loader is open that this one's waits would be part of
 
     def _go_live(self) -> None:
         recorder = self.recorder
@@ -245,7 +245,7 @@ class Epoch(Pass):
         self.thread = recorder.thread
 
     def fail(self, error: BaseException) -> None:
-        """``next`` raised: the epoch is exhausted, or the user's code failed."""
+        """Note that ``next`` raised: the epoch is exhausted, or the user's code failed."""
         if self.silent or self.ended is not None or not self.opened:
             self.silent = False
             return
@@ -259,12 +259,12 @@ class Epoch(Pass):
         self.end(EndedBy.EXHAUSTED if exhausted else EndedBy.ERROR, self.wait_since_ns, took)
 
     def end(self, ended_by: EndedBy, request_ns: int, teardown_ns: int) -> None:
-        """The epoch is over.
+        """Record the end of the epoch.
 
         Args:
-            ended_by: how.
-            request_ns: when its end began.
-            teardown_ns: how long that took; ``UNKNOWN`` when nobody saw it.
+            ended_by: how it ended.
+            request_ns: when the end began.
+            teardown_ns: how long the end took; ``UNKNOWN`` when nobody saw it.
         """
         if self.ended is not None:
             return
@@ -307,11 +307,11 @@ class Epoch(Pass):
         recorder.publish_outer(now)
 
     def work(self, ns: int, phases: PhaseClock | None) -> None:
-        """The loop worked for so long with the batch that this pass delivered, during which ``phases`` counted."""
+        """Add ``ns`` of the loop's work with this pass's batch, and the phases that the clock counted in that time."""
         self.work_ns += ns
         if phases is None:
             return
-        # Only if there is anything: each taking is a step to the clock.
+        # Only if the clock counted something, since each ``take`` ends a step of the clock.
         if phases.forward_ns or phases.backward_ns or phases.steps_finished != self.recorder.steps_taken:
             self._take(phases)
 
@@ -320,12 +320,12 @@ class Epoch(Pass):
         self.recorder.steps_taken = phases.steps_finished
 
     def _end_step(self, now: int, worked_ns: int | None) -> None:
-        """Write its record.
+        """Write the record of the step that ends.
 
         Args:
-            now: when it ended; ``UNKNOWN`` when nobody saw it.
-            worked_ns: how long the loop has worked with this batch until then, so that what the clock has counted is of this
-                step; None: it worked with another one.
+            now: when the step ended; ``UNKNOWN`` when nobody saw it.
+            worked_ns: how long the loop has just worked with this batch; the phases that the clock counted are then this
+                step's. None if the loop worked with another batch.
         """
         recorder = self.recorder
         whole = now - self.delivered_ns
@@ -340,7 +340,7 @@ class Epoch(Pass):
             counted = NO_STEP if no_step else NOT_TIMED
         h2d, forward, backward, optimizer, optimizer_steps, collective = counted
         if self._added and not recorder.counts_optimizer:
-            optimizer_steps = 0  # the clock has none to count, and the step is another's
+            optimizer_steps = 0  # no optimizer is watched, and the step counts for the batch that began it
         self.work_ns, self._counted = 0, None
         recorder.ring.append(
             RecordKind.STEP,

@@ -20,16 +20,16 @@ from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase
 
 _classes: Final[dict[type, type]] = {}
 _TORCH: Final[type | tuple[()]] = getattr(dataloader, "_BaseDataLoaderIter", ())
-"""PyTorch's own iterators; none where they have another base, and theirs are timed as anybody's."""
+"""The base class of PyTorch's own iterators; empty where it has another name, and then they are wrapped like any other."""
 
 
 def is_torch_iterator(iterator: object) -> bool:
-    """Whether its class can be swapped."""
+    """Whether this is an iterator of PyTorch's own, whose class can be swapped."""
     return isinstance(iterator, _TORCH)
 
 
 def watch_iterator(iterator: Any, epoch: Epoch) -> None:
-    """Swap the iterator's class, or hand the new epoch to an iterator that was reset, or is given out once more."""
+    """Swap the iterator's class, or give the new epoch to an iterator that was reset or is handed out once more."""
     earlier = vars(iterator).get("_loaderwatch")
     if earlier is not None and earlier.ended is None:
         earlier.end(EndedBy.BREAK, epoch.request_ns, UNKNOWN)
@@ -42,9 +42,9 @@ def watch_iterator(iterator: Any, epoch: Epoch) -> None:
 
 
 def _read_in_one_frame(iterator: Any, epoch: Epoch) -> None:
-    """Let the hot path read the usual iterator itself: worker processes, a map-style dataset, batches in order.
+    """Let the hot path itself read the usual iterator: one with worker processes, a map-style dataset, batches in order.
 
-    Not with pinned memory: there a GPU is timed too, which is no matter of the hot path.
+    An iterator with pinned memory is left out, because there a GPU is timed too, which the hot path does not do.
     """
     if epoch.read is nothing_to_read or _awaited_reader(iterator) is not _awaited_in_order:
         return
@@ -154,7 +154,7 @@ def pass_failed(epoch: Epoch) -> None:
 
 
 class WrappedIterator:
-    """Any other iterator, timed. Everything but ``next`` is its own."""
+    """Wraps an iterator that is not PyTorch's and times its ``next``. Everything else is passed on."""
 
     def __init__(self, iterator: Any, epoch: Epoch) -> None:
         self._iterator = iterator
@@ -175,10 +175,10 @@ class WrappedIterator:
 
 
 def reader_of(iterator: Any) -> Reader:
-    """How to read this iterator; decided once, so that the hot path never fails.
+    """Return the function that reads this iterator; it is chosen once, so that the hot path never fails.
 
-    What another version of PyTorch (or another system) does not offer reads as unknown. A reader is handed the
-    iterator and never keeps it: a reference cycle would keep worker processes alive after a break.
+    What another version of PyTorch (or another system) does not offer reads as unknown. A reader receives the
+    iterator with each call and never keeps it: a reference cycle would keep worker processes alive after a break.
     """
     if not hasattr(iterator, "_task_info"):
         return nothing_to_read
@@ -201,7 +201,7 @@ def _multiprocess_reader(iterator: Any) -> Reader:
 
 
 def _queue_of(iterator: Any) -> tuple[int, Callable[[], int], Sized]:
-    """The capacity of the workers' result queue, what is free of it, and the batches in pinned memory."""
+    """Return the capacity of the workers' result queue, a function for its free places, and the batches in pinned memory."""
     results = iterator._worker_result_queue
     pinned = getattr(iterator, "_data_queue", results)
     # qsize() of a multiprocessing queue is this difference, read from a semaphore without a lock. Not on macOS.
@@ -219,11 +219,11 @@ def _without_qsize(iterator: Any) -> Reader:
 
 
 def _awaited_reader(iterator: Any) -> Callable[[Any], tuple[int, int]]:
-    """Reads the batches cached out of order, and the worker whose batch must come next.
+    """Return the function that reads the batches cached out of order and the worker whose batch must come next.
 
-    ``_task_info`` maps tasks to ``(worker,)`` while outstanding and ``(worker, batch)`` once received, so what is
-    beyond ``_tasks_outstanding`` is cached. Of an iterable dataset some tasks went to workers that have ended: they
-    are neither, so the count is unknown from then on, and those tasks are passed over as PyTorch passes over them.
+    ``_task_info`` maps tasks to ``(worker,)`` while outstanding and ``(worker, batch)`` once received, so the tasks
+    beyond ``_tasks_outstanding`` are cached. With an iterable dataset some tasks went to workers that have ended and are
+    neither; from then on the count is unknown, and those tasks are skipped as PyTorch skips them.
     """
     if iterator._dataset_kind == 1:  # _DatasetKind.Iterable
         return _awaited_of_iterable

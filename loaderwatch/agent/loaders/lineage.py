@@ -1,7 +1,7 @@
-"""A loader that is made anew again and again is one loader: which of those that were watched a new one goes on with.
+"""The lineage of loaders: which earlier loader a new one continues, where a script makes its loader anew again and again.
 
-Two that can be iterated at the same time are two, whatever they have in common: the one before must be gone, or its pass
-must have ended before the new one was made.
+Two loaders that can be iterated at the same time are two, whatever they have in common: the earlier one must be gone, or its
+pass must have ended before the new one was made.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.core.wire import LoaderInfo
 
 MOST_VARIANTS: Final = 8
-"""Of loaders that one line makes for one purpose, each of other data or options; further ones go on with one of them."""
+"""How many loaders with different data or options one line may make for one role; further ones continue one of these."""
 MOST_LOADERS: Final = 256
-"""In all; then a new one goes on with any that is free."""
+"""How many loaders a session has at most; after that, a new one continues any that is free."""
 
 
 @dataclass
 class Line:
-    """A loader that is watched, or was: the newest of those that followed each other."""
+    """The newest of the loaders that continued each other."""
 
     watch: Watch
     info: LoaderInfo
@@ -38,7 +38,7 @@ class Line:
 
 
 class Lineage:
-    """All that a session watched, under the names that were asked for."""
+    """The loaders that a session has watched."""
 
     def __init__(self) -> None:
         self._lines: list[Line] = []
@@ -46,7 +46,7 @@ class Lineage:
         self._given: dict[int, tuple[weakref.ref[Any], str, str]] = {}
 
     def taken_up(self, loader: Any, info: LoaderInfo, made: Made | None) -> tuple[Watch, bool] | None:
-        """The watch that a new loader goes on with, and whether it is described otherwise; None: it is another one."""
+        """Return the watch that a new loader continues, and whether its description differs; None for another loader."""
         with self._choosing:
             line = self._found(loader, info, made)
             if line is None:
@@ -61,19 +61,19 @@ class Lineage:
         return line.watch, changed
 
     def add(self, loader: Any, info: LoaderInfo, made: Made | None, watch: Watch) -> None:
-        """It is another one."""
+        """Add a loader that continues no earlier one."""
         dataset = ask(lambda: loader.dataset)
         self._lines = [line for line in self._lines if not line.watch.closed]
         self._lines.append(Line(watch, info, made, _weakly(loader), _weakly(dataset)))
 
     def hold(self, watch: Watch, holder: Any) -> None:
-        """What stands for the loader, if that is not the loader itself."""
+        """Name the wrapper that stands for a loader; while it lives, the loader can be iterated."""
         for line in self._lines:
             if line.watch is watch:
                 line.loader = _weakly(holder)
 
     def given(self, loader: Any) -> tuple[str, str] | None:
-        """The name and the role under which it was watched before another one went on in its place."""
+        """Return the name and the role under which this loader was watched before another one continued it."""
         entry = self._given.get(id(loader))
         return (entry[1], entry[2]) if entry is not None and entry[0]() is loader else None
 
@@ -102,7 +102,7 @@ class Lineage:
 
 
 def _likeness(info: LoaderInfo) -> LoaderInfo:
-    """What it is described by, without what changes as it is used."""
+    """Return the description without the facts that change as the loader is used."""
     return msgspec.structs.replace(info, loader=0, same_epoch_passes=None, shards=None)
 
 
@@ -119,7 +119,7 @@ def _comes_from_the_same(line: Line, info: LoaderInfo, made: Made | None) -> boo
 
 
 def _is_free(line: Line, made: Made | None) -> bool:
-    """Whether nobody can iterate it at the same time as a loader that was made like this."""
+    """Whether nobody can iterate this line's loader at the same time as a new one that was made like this."""
     watch = line.watch
     if line.loader() is None:
         return not watch.passes
@@ -129,5 +129,5 @@ def _is_free(line: Line, made: Made | None) -> bool:
 
 
 def _weakly(one: Any) -> Callable[[], Any]:
-    """Asks for an object that may be gone, or that nobody can ask for."""
+    """Return a function that gives the object while it lives; it gives None if the object allows no weak reference."""
     return ask(lambda: weakref.ref(one)) or (lambda: None)

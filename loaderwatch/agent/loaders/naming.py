@@ -1,4 +1,4 @@
-"""What to call a loader that nobody named."""
+"""Names for loaders that nobody named: the variable in the script, else the dataset's class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from loaderwatch.agent.source import frames_outside, is_script
 from loaderwatch.core.wire import LoaderInfo
 
 MOST_ENTRIES: Final = 64
-"""A larger dictionary holds data, not loaders."""
+"""The largest dictionary that is searched for loaders; a larger one holds data."""
 MOST_LETTERS: Final = 60
 MOST_CODE: Final = 100_000
 """Bytes of one function, or of a script outside its functions, that are looked through for a name."""
@@ -23,10 +23,10 @@ _EVALUATES: Final = re.compile(r"val(?!ue)|test|eval|dev(?!ic)")
 
 
 def name_of(loader: Any) -> str:
-    """What the script calls it, else the class of its dataset.
+    """Return the variable that holds the loader in the script, else the class of its dataset.
 
-    Of several variables (and attributes of self) that hold it, the outermost: not some function's parameter.
-    Not for a process that goes on to train: up to Python 3.12 a frame keeps alive what was asked of its variables.
+    Of several variables (and attributes of self) the outermost counts, not some function's parameter. Use this only in
+    a process that does not train afterwards: up to Python 3.12, looking at a frame's variables keeps them alive.
     """
     found = None
     for frame in frames_outside():
@@ -47,9 +47,9 @@ def name_of(loader: Any) -> str:
 
 
 def name_made(made: Made | None, loader: Any, role: str) -> str:
-    """What the script calls what it made, as far as the code that made it tells; else what it is for, and its dataset.
+    """Return the name that the code stores the new loader under; else a name made of its role and its dataset.
 
-    Nobody's variables are looked at.
+    No variables are looked at.
     """
     returned_by = None
     for code, at in made.calls if made is not None else ():
@@ -68,7 +68,7 @@ def name_made(made: Made | None, loader: Any, role: str) -> str:
 
 @functools.lru_cache(256)
 def _stored_as(code: CodeType, at: int) -> str | None:
-    """Where the answer of the call at this instruction goes: a name, "" where it is returned, None: elsewhere."""
+    """Return the name that the result of the call at this instruction is stored under, "" if it is returned, else None."""
     if len(code.co_code) > MOST_CODE:
         return None
     around, key = "", None
@@ -96,13 +96,13 @@ def _stored_as(code: CodeType, at: int) -> str | None:
 
 
 def names_evaluation(name: str) -> bool:
-    """Whether a word of the name begins as those for evaluation do: val_loader, testloader, loaders['dev']."""
+    """Whether a word of the name begins like a word for evaluation: val_loader, testloader, loaders['dev']."""
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
     return any(_EVALUATES.match(word.lower()) for word in words)
 
 
 def unique(name: str, known: list[LoaderInfo]) -> str:
-    """The name with a number behind it, if another loader has it already."""
+    """Return the name, with a number behind it if another loader has it already."""
     names = {info.name for info in known}
     candidate, count = name, 1
     while candidate in names:

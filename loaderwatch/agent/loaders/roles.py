@@ -1,8 +1,7 @@
-"""Roles that were guessed: what shows later that a guess was wrong.
+"""Correction of guessed roles: an optimizer that steps with the batches of an "eval" loader shows that it trains.
 
-A second loader that is not shuffled most often evaluates, also where gradients are enabled as it is iterated (a Trainer switches
-them off for each batch). But it may as well train: unlabelled data in a ``zip``, a curriculum, another phase. An optimizer
-that steps with its batches tells: then it trains, and is described so from there on.
+A second loader that is not shuffled most often evaluates, even where gradients are enabled when its pass begins (a Trainer
+switches them off for each batch). But it may also train: unlabelled data in a ``zip``, a curriculum, another phase.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.agent.recorder import Recorder
 
 FEW_BATCHES: Final = 3
-"""Batches of one pass with which an optimizer must have stepped: one may have been left over from an evaluation."""
+"""With how many batches of one pass an optimizer must step: a single one may be left over from an evaluation."""
 PATIENCE: Final = 1000
-"""Steps of optimizers after which a guess stands, if none was with its batches; then nothing is hooked any more."""
+"""After how many optimizer steps without this loader's batches a guess stands and the hook is taken out."""
 MOST_DOUBTS: Final = 8
 
 
@@ -39,7 +38,7 @@ _handle: Any = None
 
 
 def doubt(watch: Watch, recorder: Recorder, correct: Callable[[], None]) -> None:
-    """Call ``correct`` once if an optimizer steps with the batches of this loader, which was taken for one that evaluates."""
+    """Call ``correct`` once if an optimizer steps with the batches of this loader, whose role was guessed as "eval"."""
     global _handle
     _doubts.append(_Doubt(watch, recorder, correct))
     del _doubts[:-MOST_DOUBTS]
@@ -48,7 +47,7 @@ def doubt(watch: Watch, recorder: Recorder, correct: Callable[[], None]) -> None
 
 
 def forget() -> None:
-    """Take the hook out."""
+    """Drop all doubts and take the hook out."""
     global _handle
     _doubts.clear()
     if _handle is not None:

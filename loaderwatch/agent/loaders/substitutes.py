@@ -1,8 +1,8 @@
-"""Loaders that nobody handed to ``attach``: of frameworks, in place of one that was, or all of them.
+"""Substitutes: loaders that nobody gave to ``attach`` but that frameworks make in place of an attached one.
 
-Every DataLoader comes by here as it is iterated. ``attach()`` without a loader watches each from then on. Frameworks make a
-new loader out of the one they are given (accelerate, and so transformers; Lightning for several ranks): that one is watched
-as the attached one would have been.
+A hook sees every DataLoader as it is iterated. Frameworks make a new loader out of the one they are given (accelerate, and so
+transformers; Lightning for several ranks), and the new one is watched as the attached one would have been. ``attach()``
+without a loader watches every DataLoader in this way.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.core.wire import LoaderInfo
 
 MAX_WRAPPERS: Final = 4
-"""What a framework puts around a batch sampler or a dataset, one in the other, that is looked into."""
+"""How many nested wrappers of a framework around a batch sampler or a dataset are looked into."""
 
 _hook: EveryIter | None = None
 _all = False
 
 
 class Attached(NamedTuple):
-    """What is known of a loader that was attached by itself, and may be gone; ``source`` is what it gets its batches from."""
+    """An attached loader, which may be gone by now; ``source`` is the batch sampler or stream that it reads."""
 
     source: Callable[[], Any]
     dataset: Callable[[], Any]
@@ -48,8 +48,8 @@ def watch_everything() -> None:
 
 
 def watch_substitutes(loader: Any, watch: Watch) -> None:
-    """Watch what is iterated in place of this loader, which may be gone by then."""
-    # Of loaders that are gone nothing is kept: people attach anew in every epoch.
+    """Watch loaders that are iterated in place of this one, which may be gone by then."""
+    # Nothing is kept of loaders that are gone, because people attach anew in every epoch.
     _attached[:] = [one for one in _attached if one.watch is not watch and one.source() is not None]
     source = next(iter(_sources(loader)), None)
     _attached.append(Attached(_weakly(source), _weakly(_dataset_of(loader)), watch))
@@ -57,14 +57,14 @@ def watch_substitutes(loader: Any, watch: Watch) -> None:
 
 
 def forget(watch: Watch) -> None:
-    """The loader was detached."""
+    """Forget a loader that was detached."""
     _attached[:] = [one for one in _attached if one.watch is not watch]
     if not _attached and not _all:
         unwatch_everything()
 
 
 def unwatch_everything() -> None:
-    """Take all of that out again."""
+    """Take the hooks on DataLoader out."""
     global _hook, _all
     _all = False
     _attached.clear()
@@ -83,10 +83,10 @@ def _install() -> None:
 
 
 def arriving(loader: Any, own: Callable[[Any], Any]) -> Any:
-    """The iterator of a loader that is iterated; it is watched from here on if it is to be.
+    """Return the iterator of a loader that is being iterated, and watch the loader from here on if it is a substitute.
 
-    Whoever asks for a parent's (``super().__iter__()`` in whatever place of a subclass) gets the parent's. Only of what
-    ``iter(loader)`` itself runs is the rest of the way gone again, through the class that times.
+    A subclass that calls ``super().__iter__()`` gets its parent's iterator. Only where this is the ``__iter__`` that
+    ``iter(loader)`` itself runs is the call repeated through the class that times.
     """
     if dataloader.watch_of(loader) is not None:
         return own(loader)
@@ -107,10 +107,10 @@ _take = shield(_arrived)
 
 
 def original_of(loader: Any) -> Watch | None:
-    """The watch of the attached loader in whose place this one is iterated.
+    """Return the watch of the attached loader that this one replaces, None if it replaces none.
 
-    It draws from the very batch sampler, or reads the very stream that was attached and nobody has read yet; or it was made
-    by calling the class that we put in the place of the attached one's own, for the same dataset (Lightning).
+    A substitute draws from the same batch sampler, reads the same stream that nobody has read yet, or was made for the
+    same dataset by calling the class that we swapped in for the attached loader (Lightning).
     """
     sources, dataset = _sources(loader), _dataset_of(loader)
     streams, remade = isinstance(dataset, IterableDataset), dataloader.is_swapped(loader)
@@ -124,7 +124,7 @@ def original_of(loader: Any) -> Watch | None:
 
 
 def _weakly(one: Any) -> Callable[[], Any]:
-    """Asks for an object that may be gone; there are no such references to a list, to name one."""
+    """Return a function that gives the object while it lives; a list, for example, allows no weak reference."""
     return ask(lambda: weakref.ref(one)) or (lambda: None)
 
 
@@ -133,7 +133,7 @@ def _dataset_of(loader: Any) -> Any:
 
 
 def _sources(loader: Any) -> list[Any]:
-    """What a loader gets its batches from, and what that stands around."""
+    """Return what a loader gets its batches from, and the objects that this wraps."""
     inside = "dataset" if isinstance(_dataset_of(loader), IterableDataset) else "batch_sampler"
     found = [loader]
     while len(found) <= MAX_WRAPPERS:
@@ -145,10 +145,10 @@ def _sources(loader: Any) -> list[Any]:
 
 
 def guess_role(loader: Any, known: list[LoaderInfo]) -> str:
-    """Train or eval, for a loader that nobody attached by hand.
+    """Guess "train" or "eval" for a loader that nobody attached by hand.
 
-    One that is iterated without gradients evaluates, shuffled or not; of the others a shuffled one trains, and the first,
-    also where it is built anew for every epoch. What is left evaluates, until an optimizer steps with its batches (``roles``).
+    A loader that is iterated without gradients evaluates, shuffled or not. Of the others, a shuffled one trains, and so does
+    the first, also where it is built anew for every epoch. The rest evaluate, until an optimizer steps with their batches.
     """
     if not torch.is_grad_enabled():
         return "eval"
@@ -159,6 +159,6 @@ def guess_role(loader: Any, known: list[LoaderInfo]) -> str:
 
 
 def _built_alike(loader: Any, known: LoaderInfo) -> bool:
-    """Whether a loader is what the line that built a known one would build again."""
+    """Whether a loader looks as if the line that built a known one had built it again."""
     info = describe_loader(loader, known.loader, known.name, known.role, type(loader).__name__)
     return info == msgspec.structs.replace(known, same_epoch_passes=info.same_epoch_passes)

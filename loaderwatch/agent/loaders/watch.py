@@ -31,10 +31,10 @@ def _reads_nothing(iterator: Any) -> Reader:
 
 
 class WorkerProbeMaker(Protocol):
-    """Makes the ``worker_init_fn`` that watches a worker."""
+    """A function that makes the ``worker_init_fn`` which watches a worker."""
 
     def __call__(self, loader: int, init: Callable[[int], None] | None) -> Callable[[int], None]:
-        """A picklable probe for workers of this loader; it calls ``init`` as the user's own."""
+        """Return a picklable probe for workers of this loader; it calls ``init``, the user's own ``worker_init_fn``."""
 
 
 class WatchedPass(Protocol):
@@ -74,7 +74,7 @@ class Watch:
         self.make_probe = make_probe
         self._make_fetch = make_fetch
         self._fetch: FetchClock | None = None
-        self.closed = False  # detached
+        self.closed = False  # the loader was detached
         self.epochs = 0
         self.batches = 0
         self.ended_ns = UNKNOWN  # end of the epoch before
@@ -87,7 +87,7 @@ class Watch:
         self.made_anew = False  # the loader, and its workers are still to be started
         self.built: list[weakref.ref[Any]] = []  # PyTorch's iterators, made inside iter(loader)
         self.inner: Callable[[], Any] = (
-            _nobody  # the one that such a pass was seen to read from, while it lives
+            _nobody  # PyTorch's iterator that a pass of ``outers`` reads from, while it lives
         )
         self.reader_of: Callable[[Any], Reader] = _reads_nothing  # how to read one of those
         self.began_cpu_ns = 0  # the CPU clock as iter(loader) was entered
@@ -95,7 +95,7 @@ class Watch:
         self.note_pass: Callable[[], None] | None = None  # looks at the sampler as a pass begins
 
     def in_process_fetch(self) -> FetchClock:
-        """The clock of fetches on the training thread; its ordinals count on over the epochs."""
+        """Return the clock of fetches on the training thread, which counts them over all epochs."""
         if self._fetch is None:
             self._fetch = self._make_fetch(self.loader)
         return self._fetch

@@ -1,4 +1,4 @@
-"""Loaders that are not PyTorch's: a thin wrapper that is told apart only by ``type()``."""
+"""The wrapper of loaders that are not PyTorch's; only ``type()`` tells it from the loader."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _classes: Final[dict[type, type]] = {}
 
 
 class WrappedLoader:
-    """Any iterable, its ``iter`` and ``next`` timed; everything else is its own."""
+    """Wraps any iterable and times its ``iter`` and ``next``; everything else is passed on."""
 
     def __init__(self, target: Any, watch: Watch) -> None:
         object.__setattr__(self, "_target", target)
@@ -43,7 +43,7 @@ class WrappedLoader:
     def __iter__(self) -> Any:
         under_way = self._loaderwatch
         if guard.tripped or self._watch.closed or (under_way is not None and under_way.ended is None):
-            # An iterator that somebody has begun to read goes on: iter() of it begins nothing.
+            # iter() of an iterator that somebody has begun to read continues it, and begins no pass.
             iterator = iter(self._target)
             return self if iterator is self._target else iterator
         epoch = _begin(self._watch)
@@ -87,7 +87,7 @@ _leave_out_ours = shield(leave_out_ours)
 
 
 def wrap_loader(target: Any, watch: Watch) -> Any:
-    """The wrapper of this loader."""
+    """Return a wrapper of this loader."""
     base = type(target)
     wrapper = _classes.get(base)
     if wrapper is None:
@@ -104,12 +104,12 @@ def wrap_loader(target: Any, watch: Watch) -> Any:
 
 
 def is_wrapped(loader: object) -> bool:
-    """Whether it is one of our wrappers."""
+    """Whether this is one of our wrappers."""
     return issubclass(type(loader), WrappedLoader)
 
 
 def unwrapped(loader: Any) -> Any:
-    """The loader inside a wrapper; from now on the wrapper times nothing."""
+    """Return the loader inside a wrapper, which from now on times nothing."""
     return object.__getattribute__(loader, "_target")
 
 
@@ -125,7 +125,7 @@ _timed = timed_next(lambda self: next(self._target))
 
 
 def _next(self: Any) -> Any:
-    """``next`` on a loader that is its own iterator: it may begin, or begin again, without ``iter``."""
+    """Time ``next`` on a loader that is its own iterator, and so may begin a pass without ``iter``."""
     epoch = self._loaderwatch
     if not guard.tripped and not self._watch.closed and (epoch is None or epoch.ended is not None):
         epoch = _begin(self._watch)

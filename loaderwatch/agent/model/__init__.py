@@ -1,1 +1,1 @@
-"""The model's side of a step: phases from PyTorch's public hooks, and how long the GPU starved."""
+"""Watching model and optimizer: the phases of a step from PyTorch's public hooks, and how long the GPU starved."""

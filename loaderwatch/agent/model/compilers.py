@@ -1,4 +1,4 @@
-"""What compilers of PyTorch must not see of us.
+"""Hides our hooks and frames from PyTorch's compilers, torch.compile and TorchScript.
 
 To torch.compile the hooks on the model are empty (``Hook.func``), and our other frames are none of its business: compiled, they
 would cost seconds, and warn the user of calls that he never made. TorchScript compiles a module's hooks as well, and
@@ -51,7 +51,7 @@ def _nothing(*_: object) -> None:
 
 
 def hide_from_compile() -> None:
-    """Have torch.compile run our frames as they are. What is loaded later needs another call."""
+    """Make torch.compile run our frames as they are. Modules of ours that are loaded later need another call."""
     skip = ask(_skipper)
     if skip is None:
         return  # this version has another name for it
@@ -63,7 +63,7 @@ def hide_from_compile() -> None:
 
 
 def _skipper() -> Callable[[CodeType], None]:
-    """What torch.compile uses itself, without importing the rest of it."""
+    """Return the function by which torch.compile itself skips code, without importing the rest of torch.compile."""
     compiled: Any = torch._C._dynamo.eval_frame
     if hasattr(compiled, "skip_code"):  # older versions
         skip: Callable[[CodeType], None] = compiled.skip_code
@@ -90,7 +90,7 @@ def _codes_of(module: Any) -> Iterator[CodeType]:
 def hide_from_script() -> None:
     """Take our hooks off while TorchScript compiles a module."""
     global _own_create
-    # private: torch.jit.script itself may be bound to other names already
+    # a private function, because torch.jit.script itself may be bound to other names already
     recursive: Any = getattr(torch.jit, "_recursive", None)
     own = getattr(recursive, "create_script_module", None)
     if _own_create is not None or own is None:
@@ -105,7 +105,7 @@ def hide_from_script() -> None:
 
 
 def show_to_script() -> None:
-    """PyTorch's own function back in its place."""
+    """Put PyTorch's own function back in its place."""
     global _own_create
     if _own_create is not None:
         recursive: Any = torch.jit._recursive

@@ -1,4 +1,4 @@
-"""How long the GPU itself starved for each batch: CUDA events around the wait, read later, never waited for.
+"""CUDA events around each wait, which tell how long the GPU itself starved. They are read later and never waited for.
 
 An event recorded at the request completes when the GPU has finished what was queued before; one recorded at delivery
 completes at once if the GPU is idle by then. The time between the two is the GPU's own idle time for this batch.
@@ -18,11 +18,11 @@ from loaderwatch.core.records import UNKNOWN, RecordKind
 from loaderwatch.core.ring import RingWriter
 
 MAX_PENDING: Final = 256
-"""Batches whose events the GPU has not reached yet; beyond that the oldest is given up."""
+"""How many batches may have events that the GPU has not reached yet; beyond that the oldest is given up."""
 
 
 class Event(Protocol):
-    """What we use of ``torch.cuda.Event``."""
+    """The part of ``torch.cuda.Event`` that we use."""
 
     def record(self) -> None:
         """Put the event on the current stream."""
@@ -36,7 +36,7 @@ class Event(Protocol):
 
 @dataclass(slots=True)
 class Batch:
-    """A batch between its request and the GPU's answer."""
+    """The events of a batch that the GPU has not reached yet."""
 
     requested: Event
     delivered: Event | None = None
@@ -48,7 +48,7 @@ class Batch:
 
 
 class CudaClock:
-    """Events of one loader's batches."""
+    """Records and reads the events of one loader's batches."""
 
     def __init__(
         self, ring: RingWriter, make_event: Callable[[], Event], is_capturing: Callable[[], bool]
@@ -61,7 +61,7 @@ class CudaClock:
         self._current: Batch | None = None
 
     def request(self) -> None:
-        """``next(loader)`` was entered."""
+        """Note that ``next(loader)`` was entered."""
         if self._is_capturing():  # an event would become part of the user's CUDA graph
             self._current = None
             return
@@ -71,12 +71,12 @@ class CudaClock:
             before.left = event
             self._pending.append(before)
             if len(self._pending) > MAX_PENDING:
-                self._pending.popleft()  # its events may still be ahead of the GPU: they are not used again
+                self._pending.popleft()  # the GPU may still reach its events, so they are not used again
         self._current = Batch(event)
         self._collect()
 
     def deliver(self, loader: int, epoch: int, batch: int, request_ns: int) -> None:
-        """A batch was delivered."""
+        """Note that a batch was delivered."""
         current = self._current
         if current is None or self._is_capturing():
             return
@@ -106,11 +106,11 @@ class CudaClock:
                 int(batch.requested.elapsed_time(delivered) * 1e6),
                 int(delivered.elapsed_time(left) * 1e6),
             )
-            self._pool += (batch.requested, delivered)  # ``left`` is the next batch's own
+            self._pool += (batch.requested, delivered)  # ``left`` belongs to the next batch
 
 
 class _ElsewhereClock(CudaClock):
-    """Of a device that is not the current one: there an event would open a context, and time a stream that does nothing."""
+    """A clock for a device that is not the current one: events on the current one would open a context and time nothing."""
 
     def __init__(self, ring: RingWriter, cuda: Any, device: int) -> None:
         super().__init__(ring, lambda: cuda.Event(enable_timing=True), cuda.is_current_stream_capturing)
@@ -126,7 +126,7 @@ class _ElsewhereClock(CudaClock):
 
 
 def cuda_clock(ring: RingWriter) -> CudaClock | None:
-    """A clock for the device that computes; None while CUDA is not in use by this process, or nobody can say which that is."""
+    """Return a clock for the device that computes; None while this process does not use CUDA or the device is not known."""
     cuda: Any = sys.modules.get("torch.cuda")
     if cuda is None or not cuda.is_initialized():
         return None
@@ -139,14 +139,14 @@ def cuda_clock(ring: RingWriter) -> CudaClock | None:
 
 
 def computing_device(cuda: Any, environ: Mapping[str, str]) -> int | None:
-    """The CUDA device that holds this process's tensors, else the one it chose: ``.to(rank)`` leaves the current one at 0.
+    """Return the CUDA device that holds this process's tensors, else the one it chose; None in doubt.
 
-    ``cuda`` is ``torch.cuda``, initialized. None in doubt.
+    The current device does not tell: ``.to(rank)`` leaves it at 0. ``cuda`` is ``torch.cuda``, initialized.
     """
     count: int = cuda.device_count()
     current: int = cuda.current_device()
     held: dict[int, int] = {}
-    if cuda.get_allocator_backend() == "native":  # of others, asking may open a context on each device
+    if cuda.get_allocator_backend() == "native":  # asking another allocator may open a context on each device
         held = {device: cuda.memory_reserved(device) for device in range(count)}
     if any(held.values()) and not (current and held[current]):
         return max(held, key=lambda device: (held[device], device == current))

@@ -1,14 +1,14 @@
-"""Finds the models and optimizers that train, where ``attach`` was not given them.
+"""Discovery of the models and optimizers that train, where ``attach`` was not given them.
 
-Optimizers tell of themselves: PyTorch calls its global hooks around each ``step``. The first that steps while a training
-loader's batch is worked on leads, and its steps are the training's; of others (a GAN's second) the time is known. What
-holds the parameters of an optimizer are its models, and the outermost that is *called* is the one to time: a wrapper may
-hold a model that others call (Lightning's ``training_step``, one module for encoder and head). So for some steps the
-outermost ones have a hook each, and where one is not called, those inside it have too. Whoever is called first, with gradients
-and not from inside another, is hooked directly, and when nothing is left to find, all others are left alone again.
+PyTorch calls its global hooks around each optimizer's ``step``. The first optimizer that steps while a training loader's batch
+is worked on leads, and its steps are the training's; of other optimizers (a GAN's second) only the time is recorded. An
+optimizer's models are the modules that hold its parameters, and the outermost module that is *called* is the one to time: a
+wrapper may hold a model that others call (Lightning's ``training_step``, one module for encoder and head). So the outermost
+modules get a hook for some steps, and where one is not called, the modules inside it get one, too. A module that is called
+with gradients, and not from inside another, is then timed. When nothing is left to find, all other hooks are taken out.
 
-PyTorch's global hooks on modules would find them sooner. But they warn whoever calls a compiled module, and what was compiled
-while they were there is compiled anew when they are gone.
+PyTorch's global hooks on modules would find the models sooner. But they warn whoever calls a compiled module, and what was
+compiled while they were there is compiled anew when they are gone.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ from loaderwatch.agent.model.hooks import StepHooks
 from loaderwatch.agent.model.modules import Modules, computing_children, inside
 
 NO_OPTIMIZER: Final = "optimizer"
-"""None of PyTorch's optimizers has stepped while a batch was worked on."""
+"""Why phases are missing: none of PyTorch's optimizers has stepped while a batch was worked on."""
 NO_MODEL: Final = "model"
-"""They step, but no module that holds their parameters is called where a hook is run: inside a compiled function none is."""
+"""Why phases are missing: no module with the optimizer's parameters was called where hooks run (compiled functions run none)."""
 MANY: Final = "many"
-"""So many modules are called one beside the other that hooks on all would cost too much."""
+"""Why phases are missing: so many modules are called side by side that hooks on all would cost too much."""
 
 MAX_LEVELS: Final = 6
-"""How deep inside a module that is not called others are looked for."""
+"""How deep inside a module that is not called its parts are searched."""
 MAX_HOOKED: Final = 20_000
-"""Modules that have a hook for some steps."""
+"""How many modules may have a hook for some steps."""
 MAX_MODELS: Final = 12
-"""Modules that are called side by side and timed: each costs about 3 µs."""
+"""How many modules that are called side by side are timed: each costs about 3 µs."""
 PATIENCE: Final = 4
-"""Steps that those which were not called are given when there is nothing further inside."""
+"""How many steps an uncalled module keeps its hook when there is nothing further inside it."""
 MAX_ROUNDS: Final = 6
-"""Times that modules are hooked for some steps."""
+"""How many times modules are hooked for some steps."""
 MISSED: Final = 3
-"""Steps without a call of a model that is known, after which the models are looked for anew; each time it takes twice as many."""
+"""After how many steps without a call of a known model the search begins anew; each time it takes twice as many."""
 MAX_OPTIMIZERS: Final = 100
-"""Whose models are looked for as they step first."""
+"""For how many optimizers the models are searched as they first step."""
 TAKES_OVER: Final = 8
-"""Steps in a row after which another optimizer leads."""
+"""After how many steps in a row another optimizer leads."""
 
 _task: Final[Callable[[], int] | None] = getattr(torch._C, "_current_graph_task_id", None)
-"""-1 outside a backward pass, in which checkpointing calls modules again."""
+"""Gives -1 outside a backward pass. Inside one, activation checkpointing calls modules again."""
 
 
 class Scout:
-    """Looks for what ``hooks`` was not given.
+    """Searches for the model and the optimizer that ``hooks`` was not given.
 
     Args:
-        hooks: of the session.
+        hooks: the session's hooks.
         change: sets facts of the process's description.
     """
 
@@ -70,10 +70,10 @@ class Scout:
         self._modules = Modules()
         self._from_the_first = not hooks.recorder.batches
         self._lead: Callable[[], Any] = _nobody
-        self._others = 0  # steps of others since it stepped last
+        self._others = 0  # steps of other optimizers since the leading one last stepped
         self._explored: weakref.WeakSet[Any] = weakref.WeakSet()
         self._frontier: weakref.WeakSet[Any] | None = None  # modules that have a hook for now
-        self._age = 0  # of the frontier, in steps
+        self._age = 0  # the frontier's age in steps
         self._rounds = 0
         self._missed = 0
         self._patience = MISSED
@@ -89,7 +89,7 @@ class Scout:
         change(phases_missing=None if hooks.given_optimizer else NO_OPTIMIZER)
 
     def remove(self) -> None:
-        """Take everything out again."""
+        """Take all hooks of the search out."""
         self._rest()
         for handle in self._handles:
             handle.remove()
@@ -119,7 +119,7 @@ class Scout:
         self._look(optimizer)
 
     def _meet(self, optimizer: Any) -> bool:
-        """Another one than the leading one has stepped; whether that is of any interest."""
+        """Take note of an optimizer that steps and does not lead; return whether to search for its models."""
         hooks = self._hooks
         counting = not hooks.given_optimizer
         if not self._in_step():
@@ -151,7 +151,7 @@ class Scout:
         return any(one.phases is hooks and one.delivered_ns for one in hooks.recorder.open_steps)
 
     def _look(self, optimizer: Any) -> None:
-        """A step ended in which no known model was called, or others are looked for."""
+        """Go on with the search, after a step in which no known model was called or a search was under way."""
         if self._frontier is not None:
             if optimizer is self._lead():
                 self._go_on()
@@ -168,7 +168,7 @@ class Scout:
             self._scout(self._modules.roots(optimizer))
 
     def _scout(self, outermost: list[Any]) -> None:
-        """Hook these for some steps."""
+        """Hook these modules for some steps."""
         new = [one for one in outermost if one not in self._hooks.models]
         if not new:
             return
@@ -188,11 +188,11 @@ class Scout:
             if one not in frontier and len(frontier) < MAX_HOOKED:
                 frontier.add(one)
                 handle = ask(lambda one=one: one.register_forward_pre_hook(self._called))  # type: ignore[misc]
-                if handle is not None:  # TorchScript's refuse
+                if handle is not None:  # TorchScript's modules refuse hooks
                     self._scouting.append(handle)
 
     def _was_called(self, module: Any, inputs: Any) -> None:
-        """A module of the frontier was called."""
+        """Time a module of the frontier from now on, as it is called."""
         hooks = self._hooks
         if (
             hooks.forward_depth  # from inside one that is known
@@ -214,13 +214,13 @@ class Scout:
         self._change(has_model=True, synced_buffers=synced_buffers(module), phases_missing=None)
 
     def _go_on(self) -> None:
-        """A whole step has gone by: look inside those that were not called in it, or come to an end."""
+        """After a whole step, search inside the modules that were not called in it, or end the search."""
         frontier = self._frontier
         if frontier is None or not self._age:
             return
         found = [
             one for one in self._hooks.models if one not in self._hooks.given_models
-        ]  # those were not called
+        ]  # the modules that were not called
         timed = set[int]().union(*(inside(one) for one in found))
         known: dict[int, bool] = {}
         left = [one for one in frontier if not _covered(one, timed, known)]
@@ -233,7 +233,7 @@ class Scout:
             self._hook([child for one in left for child in computing_children(one) if id(child) not in timed])
 
     def _rest(self) -> None:
-        """Leave those alone that have a hook for some steps only."""
+        """Take the hooks out that were set for some steps only."""
         self._called.silence()
         for handle in self._scouting:
             handle.remove()
@@ -242,11 +242,11 @@ class Scout:
 
 
 def _covered(module: Any, timed: set[int], known: dict[int, bool]) -> bool:
-    """Whether all that it computes is timed."""
+    """Whether everything that a module computes is timed."""
     if id(module) in timed:
         return True
     if id(module) not in known:
-        known[id(module)] = False  # should it hold itself
+        known[id(module)] = False  # a module may contain itself
         children = computing_children(module)
         known[id(module)] = bool(children) and all(_covered(one, timed, known) for one in children)
     return known[id(module)]

@@ -1,4 +1,4 @@
-"""Phases of a step, by PyTorch's public hooks on the model and the optimizer that ``attach`` was given.
+"""PyTorch's public hooks on the model and the optimizer, which tell the phases of a step.
 
 H2D is the time from a batch's delivery to the model's first call in that step, when the model is handed tensors that do
 not lie in the host's memory: the copy to the device, and whatever else the loop does before that call. PyTorch has no
@@ -6,14 +6,14 @@ public hook on copies. Forward is the outermost module's call with gradients ena
 gradient reaches the model's output (the loss's own part lies before that) and ends when the autograd engine calls back.
 Optimizer is ``optimizer.step()`` less what a closure spends in the model, and between its forward and its backward.
 
-A hook on the output has to be set anew in every step, which costs more than all others together. So one step of
-``LOOK_EVERY`` has it and tells how long the gradients take from there to the last parameter, whose hook stays; in the
-others backward began that long before that parameter's gradient, but not before the model was left. Where that hook does
-not tell (the parameter has no part in the loss, or lies in shards), every step has the one on the output.
+The hook on the output has to be set anew in every step, which costs more than all others together. So only one step of
+``LOOK_EVERY`` has it. That step measures how long the gradients take from the output to the last parameter, whose hook stays.
+In the other steps, backward began that long before the last parameter's gradient, but not before the model was left. Where
+the parameter's hook does not run (it has no part in the loss, or lies in shards), every step has the hook on the output.
 
-In a DDP model two stretches of these are its own collectives, and there a rank waits for the others (with gloo; with NCCL
-the GPU waits, not the thread): from DDP's call to that of the module inside it, where buffers are sent around, and from the
-end of the backward pass to what the engine calls after DDP's own callback, which waits for the gradients.
+In a DDP model two parts of these phases are DDP's own collectives, in which a rank waits for the others (with gloo; with NCCL
+the GPU waits, not the thread). The first part reaches from DDP's call to that of the module inside it, while buffers are sent
+around; the second from the end of the backward pass to an engine callback after DDP's own, which waits for the gradients.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from loaderwatch.core.clock import monotonic_ns
 _engine_calls_back: Final[Callable[[Callable[[], None]], None] | None] = ask(
     lambda: Variable._execution_engine.queue_callback
 )
-"""At the end of the backward pass. A private name of PyTorch's; None where it has another, and backward is unknown there."""
+"""Registers a callback for the end of the backward pass. The name is private to PyTorch; where it is None, backward is unknown."""
 MAX_PARTS: Final = 32
-"""Parts of a model's output that are looked through for a tensor with a gradient."""
+"""How many parts of a model's output are searched for a tensor with a gradient."""
 MAX_WRAPPERS: Final = 4
-"""Wrappers around an optimizer, one in the other, that are looked into."""
+"""How many nested wrappers around an optimizer are looked into."""
 
 
 class StepHooks(PhaseClock):
-    """The hooks on a model and its optimizer, and what they have timed."""
+    """The hooks on a model and its optimizer, and the clock that they write to."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(
@@ -59,7 +59,7 @@ class StepHooks(PhaseClock):
         self.models: weakref.WeakSet[Any] = weakref.WeakSet()
         self.given_models: weakref.WeakSet[Any] = (
             weakref.WeakSet()
-        )  # by ``attach``; others are not looked for then
+        )  # given to ``attach``; then no others are searched
         self.given_optimizer = False
         self.given = False  # either
         self._handles: list[Any] = []
@@ -70,7 +70,7 @@ class StepHooks(PhaseClock):
         self._hooks = [self._gradient_hook]
 
     def give_model(self, model: Any) -> None:
-        """Somebody named this model: it is watched, and none that was found."""
+        """Watch the model that ``attach`` was given, and none that was found."""
         if not self.given_models:
             self.forget_models()
         self.given = True
@@ -78,12 +78,12 @@ class StepHooks(PhaseClock):
         self.watch_model(model)
 
     def give_optimizer(self, optimizer: Any) -> None:
-        """Somebody named this optimizer: its steps are the training's."""
+        """Watch the optimizer that ``attach`` was given: its steps are the training's."""
         self.given = self.given_optimizer = True
         self.watch_optimizer(optimizer)
 
     def watch_model(self, model: Any) -> None:
-        """Hook the outermost module; a second time is a no-op."""
+        """Hook the outermost module; hooking it twice is a no-op."""
         if model in self.models:
             return
         self.models.add(model)
@@ -95,15 +95,15 @@ class StepHooks(PhaseClock):
         buffers = synced_buffers(model)
         if buffers is not None:
             self.exchanges = True
-        if buffers and not hasattr(model, "_orig_mod"):  # of a compiled one it would be in the graph
+        if buffers and not hasattr(model, "_orig_mod"):  # in a compiled model it would be in the graph
             came = self._hook(shield(self.buffers_came))
             self._handles.append(model.module.register_forward_pre_hook(came))
         self.has_model = True
 
     def watch_optimizer(self, optimizer: Any) -> None:
-        """Hook ``step`` of the optimizer, or of the one inside frameworks' wrappers; a second time is a no-op."""
+        """Hook ``step`` of the optimizer, or of the one inside frameworks' wrappers; hooking it twice is a no-op."""
         one, inner = optimizer, None
-        # A wrapper may be an Optimizer by name only (accelerate's): the innermost is the one that steps.
+        # A wrapper may be an Optimizer by name only (accelerate's); the innermost one makes the steps.
         for _ in range(MAX_WRAPPERS):
             if hasattr(one, "register_step_pre_hook"):
                 inner = one
@@ -120,10 +120,10 @@ class StepHooks(PhaseClock):
         self.recorder.count_optimizer(self)
 
     def count_steps(self, from_the_first: bool) -> None:
-        """An optimizer was found in the middle of a step: from now on its steps are the training's.
+        """Count the steps of an optimizer that was found in the middle of a step as the training's.
 
         Args:
-            from_the_first: none has stepped before it; else they count on from the steps so far.
+            from_the_first: no optimizer has stepped before, so the count begins at 0; else it continues the steps so far.
         """
         recorder = self.recorder
         recorder.cool()
@@ -162,7 +162,7 @@ class StepHooks(PhaseClock):
         self.recorder.count_optimizer(None)
 
     def moved(self, inputs: tuple[Any, ...]) -> None:
-        """The step's first forward pass began: if its input lies on a device, the copy was before."""
+        """Note a step's first forward pass: if its input lies on a device, the copy has ended by now."""
         if _on_device(inputs):
             steps = self.recorder.open_steps
             if steps and steps[-1].delivered_ns:
@@ -171,19 +171,19 @@ class StepHooks(PhaseClock):
     def look_at_output(self, module: Any, output: Any) -> None:
         """Time backward from the moment the first gradient reaches the model's output."""
         if _engine_calls_back is None:
-            self.blind_backward = True  # nobody would say when it ended
+            self.blind_backward = True  # nothing would tell when backward ended
             return
         tensor = output if type(output) is torch.Tensor else _first_tensor(output)
         node = tensor.grad_fn if tensor is not None else None
         if node is not None:
-            node.register_prehook(self._gradient_hook)  # half the price of a hook on the tensor
+            node.register_prehook(self._gradient_hook)  # costs half as much as a hook on the tensor
         elif tensor is not None and tensor.requires_grad:
             tensor.register_hook(self._gradient_hook)
         elif module.training and any(one.requires_grad for one in module.parameters()):
             self.blind_backward = True
 
     def buffers_came(self, *_: Any) -> None:
-        """DDP calls the module inside it: until now it sent buffers around."""
+        """Note that DDP calls the module inside it: until now it sent buffers around."""
         if self.forward_since and self.forward_depth == 1:
             self.collective_ns += monotonic_ns() - self.forward_since
 
@@ -206,7 +206,7 @@ def _on_device(inputs: tuple[Any, ...]) -> bool:
 
 
 def _first_tensor(output: Any) -> Any:
-    """The first tensor with a gradient in a model's output; None if a bounded look finds none."""
+    """Return the first tensor with a gradient in a model's output; None if a bounded search finds none."""
     parts = [output]
     for _ in range(MAX_PARTS):
         if not parts:

@@ -1,8 +1,8 @@
-"""Which modules hold the parameters that an optimizer trains, and which of those stand outermost.
+"""A search for the modules that hold the parameters of an optimizer, and the outermost of those.
 
-An optimizer knows its parameters and a parameter knows no module, so the modules of the process are looked for among the
-objects of the garbage collector: once, some 0.1 s where half a million objects live, and again only for parameters
-that none of those holds.
+An optimizer knows its parameters, but a parameter knows no module. So the modules of the process are searched among the
+objects of the garbage collector: once, in some 0.1 s where half a million objects live, and again only for parameters
+that no known module holds.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from torch.nn import Module
 from loaderwatch.agent.guard import ask
 
 MAX_SEARCHES: Final = 4
-"""Of one process, through all its objects."""
+"""How many times a process searches through all its objects."""
 
 
 class Modules:
-    """The modules of this process, as far as they were found; none is kept alive."""
+    """The modules of this process that were found so far; none is kept alive."""
 
     def __init__(self) -> None:
         self._found: list[weakref.ref[Any]] = []
         self._searches = 0
 
     def roots(self, optimizer: Any) -> list[Any]:
-        """The outermost modules that hold parameters which this optimizer trains."""
+        """Return the outermost modules that hold parameters which this optimizer trains."""
         wanted = {
             id(parameter)
             for group in ask(lambda: list(optimizer.param_groups)) or ()
@@ -52,7 +52,7 @@ def _search() -> list[Any]:
         more = [kind for kind in type.__subclasses__(new.pop()) if kind not in kinds]
         kinds.update(more)
         new.extend(more)
-    known = {id(kind) for kind in kinds}  # by number: a metaclass may compare as it likes
+    known = {id(kind) for kind in kinds}  # by id, because a metaclass may define equality
     return [one for one in gc.get_objects() if id(type(one)) in known and "_parameters" in one.__dict__]
 
 
@@ -76,17 +76,17 @@ def _outermost(owners: list[Any], found: Iterable[Any]) -> list[Any]:
 
 
 def children_of(module: Any) -> list[Any]:
-    """The modules right inside one."""
+    """Return the modules directly inside a module."""
     return [one for one in (ask(lambda: list(module._modules.values())) or ()) if one is not None]
 
 
 def computing_children(module: Any) -> list[Any]:
-    """Those of them that have parameters, trained or frozen: a loss or an activation is no model."""
+    """Return the modules directly inside a module that have parameters, trained or frozen; a loss or an activation has none."""
     return [one for one in children_of(module) if _computes(one)]
 
 
 def inside(module: Any) -> set[int]:
-    """The numbers of a module and of all inside it."""
+    """Return the ids of a module and of all modules inside it."""
     return {id(one) for one in ask(lambda: list(module.modules())) or (module,)}
 
 

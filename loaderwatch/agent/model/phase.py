@@ -1,4 +1,4 @@
-"""``loaderwatch.phase``: the user's own name for a part of the loop."""
+"""``loaderwatch.phase``, by which the user names a part of the loop."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def current_session() -> Session | None:
-    """The session of this process; None, and torch not imported, when nothing was ever attached."""
+    """Return the session of this process; None, without importing torch, when nothing was ever attached."""
     module = sys.modules.get("loaderwatch.agent.session")
     session: Session | None = module.current_session() if module is not None else None
     return session
 
 
 class UserPhase(ContextDecorator):
-    """One named part; a context manager, or a decorator of a function. May be nested and entered again."""
+    """A named part of the loop, as a context manager or a decorator. It may be nested and entered again."""
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
@@ -69,7 +69,7 @@ def _enter(session: Session, name: str) -> OpenPhase:
 @shield
 def _leave(opened: OpenPhase) -> None:
     if opened.session is not current_session():
-        return  # detached, or forked, inside it
+        return  # the process was detached, or forked, inside the phase
     now = monotonic_ns()
     recorder = opened.session.recorder
     recorder.settle()

@@ -1,4 +1,4 @@
-"""Pauses of Python's garbage collector: it stops every thread of the process, wherever it strikes.
+"""Records pauses of Python's garbage collector, which stop every thread of the process.
 
 ``gc.callbacks`` tells begin and end exactly. What the callback does while the collector runs is a clock reading and, for
 a pause long enough to notice, one record.
@@ -16,7 +16,7 @@ from loaderwatch.core.records import RecordKind
 from loaderwatch.core.ring import RingWriter
 
 NOTABLE_NS: Final = 1_000_000
-"""Shorter pauses are not recorded: young generations are collected hundreds of times a second, in microseconds."""
+"""The shortest pause that is recorded: young generations are collected hundreds of times a second, in microseconds."""
 
 Callback = Callable[[str, Mapping[str, int]], object]
 
@@ -25,7 +25,7 @@ def watch_collections(ring: RingWriter, worker: int) -> Callable[[], None]:
     """Record this process's notable pauses from now on; returns what ends it.
 
     Args:
-        ring: of this process; a forked child that mutes it writes nowhere.
+        ring: the ring of this process; a forked child that mutes it writes nowhere.
         worker: -1 in the training process.
     """
     began = 0

@@ -34,7 +34,7 @@ THREAD_VARIABLES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Place in the run, as torchrun defines the words."""
+    """The ranks of this process, as torchrun defines the words."""
 
     rank: int = 0
     local_rank: int = 0
@@ -43,14 +43,14 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class RunName:
-    """The run: what machines and people call it."""
+    """The run's id, for machines, and its name, for people."""
 
     run_id: str
     name: str
 
 
 def find_ranks(environ: Mapping[str, str] | None = None) -> Ranks:
-    """The place of this process: ``torch.distributed`` if initialized, else torchrun's, Slurm's or Lightning's environment."""
+    """Return this process's ranks: by ``torch.distributed`` if initialized, else by torchrun's, Slurm's or Lightning's variables."""
     env = os.environ if environ is None else environ
     local = _number(env, "LOCAL_RANK")
     distributed = sys.modules.get("torch.distributed")
@@ -67,7 +67,7 @@ def find_ranks(environ: Mapping[str, str] | None = None) -> Ranks:
         world = _number(env, "SLURM_STEP_NUM_TASKS") or _number(env, "SLURM_NTASKS")
         if rank is not None and world is not None:
             return Ranks(rank, _number(env, "SLURM_LOCALID") or 0, world)
-    # Lightning's, of which only the first node's local ranks are ranks.
+    # Lightning's variables; only on the first node is its local rank the rank.
     if local is not None and world is not None and _number(env, "NODE_RANK") == 0:
         return Ranks(local, local, world)
     return Ranks()
@@ -99,17 +99,17 @@ def _timeout_s(distributed: Any, backend: str) -> float | None:
 
 
 def is_srun(env: Mapping[str, str]) -> bool:
-    """Whether srun started this process; inside a batch script alone SLURM_PROCID says nothing."""
+    """Whether srun started this process; in a batch script itself, SLURM_PROCID says nothing."""
     return "SLURM_JOB_ID" in env and "SLURM_STEP_ID" in env and "SLURM_PROCID" in env
 
 
 def find_run(name: str | None, environ: Mapping[str, str] | None = None, *, redact: bool = False) -> RunName:
-    """The run of this process.
+    """Return the run of this process.
 
     Args:
-        name: the name that the user gave it; None derives one from what all ranks share and two runs do not.
+        name: the name that the user gave; None derives one from facts that all ranks share and two runs do not.
         environ: the environment to look into.
-        redact: leave the script's name out of a derived one.
+        redact: leave the script's name out of a derived name.
 
     Raises:
         ConfigError: the name has no letter or digit.
@@ -128,10 +128,10 @@ def find_run(name: str | None, environ: Mapping[str, str] | None = None, *, reda
 
 
 def shared_facts(env: Mapping[str, str]) -> list[str]:
-    """What every rank of this run sees alike, and the next run sees differently, as far as the environment tells.
+    """Return variables that are equal on every rank of this run and differ in the next run, as far as there are any.
 
     A multi-node torchrun with a fixed ``--rdzv-id`` and endpoint looks the same every time, and so do nodes that are started
-    by hand to meet at one address: name such runs with LOADERWATCH_RUN.
+    by hand to meet at one address. People have to name such runs with LOADERWATCH_RUN.
     """
     if "RANK" in env and "WORLD_SIZE" in env and "MASTER_ADDR" in env:
         facts = [
@@ -156,16 +156,16 @@ def shared_facts(env: Mapping[str, str]) -> list[str]:
         return ["spawn", *parent_facts()]
     first = first_rank(env)
     given = launched_with(first)
-    # By hand, on each node. A cluster may set the rest for scripts that are no rank of anything, too.
+    # Nodes started by hand. A cluster may set the other variables for scripts that are no rank, too.
     if "NODE_RANK" in given and "MASTER_ADDR" in given and (_number(given, "WORLD_SIZE") or 1) > 1:
         return ["nodes", given["MASTER_ADDR"], given.get("MASTER_PORT", "")]
     return ["single", *process_facts(first)]
 
 
 def first_rank(env: Mapping[str, str]) -> int:
-    """The process that was started first on this host: this one, or its parent, where that is Lightning's first rank.
+    """Return the pid of the run's first process on this host: its parent if that is Lightning's first rank, else this one.
 
-    Lightning runs the script again for each other rank, long after the first rank was attached.
+    Lightning runs the script again for each further rank, long after the first rank was attached.
     """
     local = _number(env, "LOCAL_RANK")
     again = (
@@ -178,7 +178,7 @@ def first_rank(env: Mapping[str, str]) -> int:
 
 
 def launched_with(pid: int) -> dict[str, str]:
-    """The environment that a process was started with, whatever it has set since; empty where the system does not say."""
+    """Return the environment that a process was started with, without later changes; empty where the system does not say."""
     try:
         words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -188,18 +188,18 @@ def launched_with(pid: int) -> dict[str, str]:
 
 
 def parent_facts() -> list[str]:
-    """The launcher on this host."""
+    """Return what identifies the launcher on this host."""
     parent = multiprocessing.parent_process()
     return process_facts(parent.pid if parent is not None and parent.pid is not None else os.getppid())
 
 
 def process_facts(pid: int) -> list[str]:
-    """A process of this host, told apart from another one that once had its pid."""
+    """Return what identifies a process of this host, also from another one that once had its pid."""
     return [socket.gethostname(), str(pid), start_time(pid)]
 
 
 def start_time(pid: int) -> str:
-    """When a process started, in clock ticks since boot; "" where the system does not say."""
+    """Return when a process started, in clock ticks since boot; "" where the system does not say."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -209,7 +209,7 @@ def start_time(pid: int) -> str:
 
 
 def script_name() -> str:
-    """What is being run, for people: the script's or module's name."""
+    """Return the script's or module's name, for people."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name not in ("__main__", "__mp_main__"):
@@ -222,14 +222,14 @@ def script_name() -> str:
 
 
 def slugged(name: str) -> str:
-    """A run id made of a name: a-z 0-9 _ - beginning with a letter or digit, at most 64."""
+    """Make a run id of a name: at most 64 of a-z 0-9 _ - beginning with a letter or digit."""
     return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:64]
 
 
 def find_gpu_uuid(
     environ: Mapping[str, str] | None = None, driver: Path = Path("/proc/driver/nvidia")
 ) -> str | None:
-    """UUID of this process's GPU: what CUDA says once it is in use here, before that the environment; None in doubt."""
+    """Return the UUID of this process's GPU, from CUDA once it is in use here, before that from the environment; None in doubt."""
     env = os.environ if environ is None else environ
     cuda: Any = sys.modules.get("torch.cuda")
     if cuda is not None and cuda.is_initialized():
@@ -241,29 +241,31 @@ def find_gpu_uuid(
     if len(visible) == 1:
         chosen = visible[0]
     elif local is not None and 0 <= local < len(visible):
-        chosen = visible[local]  # by convention; whoever computes elsewhere corrects it when CUDA is in use
+        # the convention; a process that computes elsewhere corrects this once it uses CUDA
+        chosen = visible[local]
     else:
         return None
     if chosen.isdecimal():
-        # CUDA counts what a container or cgroup leaves it, in an order of its own: of several GPUs, a number names none.
+        # CUDA counts the GPUs that a container or cgroup leaves it, in an order of its own, so a number names one only if
+        # there is a single GPU.
         return _only_gpu(driver) if int(chosen) == 0 else None
     return chosen
 
 
 def _visible_gpus(env: Mapping[str, str]) -> list[str]:
-    """The entries of CUDA_VISIBLE_DEVICES; what CUDA does not understand hides all that follows."""
+    """Return the entries of CUDA_VISIBLE_DEVICES; an entry that CUDA does not understand hides all that follow."""
     entries = (entry.strip() for entry in env.get("CUDA_VISIBLE_DEVICES", "").split(","))
     return [*takewhile(lambda entry: entry.isdecimal() or entry.startswith(("GPU-", "MIG-")), entries)]
 
 
 def _only_gpu(driver: Path) -> str | None:
-    """UUID of this machine's GPU, if it has a single one."""
+    """Return the UUID of this machine's GPU, if it has a single one."""
     try:
         (information,) = driver.glob("gpus/*/information")
         found = re.search(r"^GPU UUID:\s*(GPU-[0-9a-fA-F-]+)\s*$", information.read_text(), re.MULTILINE)
     except (OSError, ValueError):
         return None
-    return None if found is None else found[1]  # there are question marks before the GPU's first use
+    return None if found is None else found[1]  # before the GPU's first use the file has question marks
 
 
 def thread_limits(environ: Mapping[str, str] | None = None) -> dict[str, str]:

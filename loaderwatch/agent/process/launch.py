@@ -24,13 +24,13 @@ except ImportError:  # Windows: the streamer writes to our own descriptor there
     fcntl = None  # type: ignore[assignment]
 
 NO_STREAMER: Final = "LOADERWATCH_NO_STREAMER"
-"""Internal: set by tests that read the rings themselves."""
+"""An internal variable, set by tests that read the rings themselves: no streamer is started."""
 
 JOB_STDERR: Final = "--job-stderr"
-"""The streamer's option: a descriptor that is the job's stderr."""
+"""The streamer's option for a descriptor that is the job's stderr."""
 
 LOOK_AGAIN_NS: Final = 10_000_000_000
-"""Time for a streamer to start and take its lock, before it is missed."""
+"""How long a streamer has to start and take its lock before another is started."""
 
 
 def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
@@ -39,7 +39,7 @@ def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
     Where a process's stderr cannot be opened from outside, the streamer is handed ours.
 
     Raises:
-        OSError: the log or the process cannot be made.
+        OSError: the log cannot be written or the process cannot be started.
     """
     if os.environ.get(NO_STREAMER) or not sys.executable:
         return
@@ -52,13 +52,13 @@ def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
 
 @contextmanager
 def _stderr_to_hand_on() -> Iterator[int | None]:
-    """A second descriptor of our stderr; None where the streamer opens it by itself, and where there is none."""
+    """Yield a second descriptor of our stderr; None where the streamer can open it by itself, or there is none."""
     if has_proc() or not has_stderr():
         yield None
         return
     try:
         stderr = os.dup(2)
-    except OSError:  # somebody closed it since
+    except OSError:  # the script has closed it
         yield None
         return
     try:
@@ -85,16 +85,17 @@ def share_stderr(fd: int = 2) -> None:
 
 
 def keep_streamer(settings: Settings, run: RunName, looked_ns: int) -> int:
-    """Start a streamer if there is none any more; returns when that was last looked at, given when it was before.
+    """Start a streamer if none lives; return when that was last checked, given in ``looked_ns`` the time of the check before.
 
-    A streamer that dies is replaced by its standby; when both were killed nobody else would notice. Called between
-    epochs and as the process ends: there is time for asking a file lock, and for starting a process.
+    A streamer that dies is replaced by its standby; when both were killed nobody else would notice. This is called between
+    epochs and as the process ends, when there is time to ask a file lock and to start a process.
     """
     now = monotonic_ns()
     if now - looked_ns < LOOK_AGAIN_NS:
         return looked_ns
     if not is_held(settings.rings_dir / run.run_id / STREAMER_LOCK):
-        with suppress(OSError):  # a full disk, too many processes: tried again with another epoch
+        # the disk is full or there are too many processes; the next epoch tries again
+        with suppress(OSError):
             start_streamer(settings, run.run_id, run.name)
     return now
 

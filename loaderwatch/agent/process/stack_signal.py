@@ -1,4 +1,4 @@
-"""Stacks on demand: ``faulthandler`` on a real-time signal that nobody else uses."""
+"""The stack signal: a free real-time signal on which ``faulthandler`` writes the stacks."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from loaderwatch.core.files import opener
 
 _FIRST: Final = 7
 _LAST: Final = 20
-"""Offsets from SIGRTMIN that are tried: the lowest ones are what other libraries pick first."""
+"""The highest offset from SIGRTMIN that is tried; other libraries pick the lowest ones first."""
 
 _registered: Final[dict[int, IO[bytes]]] = {}
-"""By signal: the file that faulthandler writes to, open for as long as it does."""
+"""The open file that faulthandler writes to, for each signal."""
 
 
 def free_signal() -> int:
-    """A real-time signal without a handler in this process; 0 where there are none.
+    """Return a real-time signal without a handler in this process; 0 where there is none.
 
-    What C code handles shows in the mask of caught signals, not in Python's own table.
+    A handler of C code shows in the mask of caught signals, not in Python's own table.
     """
     first = getattr(signal, "SIGRTMIN", None)
     last = getattr(signal, "SIGRTMAX", None)
@@ -44,7 +44,7 @@ def _taken_signals() -> set[int]:
 
 
 def register_stacks(path: Path, number: int) -> bool:
-    """On this signal, append the stacks of all threads to the file; false when there is no signal or no file."""
+    """Append the stacks of all threads to the file on this signal; return False when there is no signal or no file."""
     if not number:
         return False
     try:

@@ -1,1 +1,1 @@
-"""Inside a DataLoader worker: the probe that watches it, and the timing of each fetch."""
+"""Watching DataLoader workers from inside: the probe that starts it, and the timing of each fetch."""

@@ -1,7 +1,7 @@
-"""Times one fetch: each sample, collating, CPU time, bytes. In a worker, or on the training thread with no workers.
+"""Times each fetch: its samples, collating, CPU time, bytes. It runs in workers, or on the training thread without workers.
 
-The fetcher object's class is swapped. The dataset stays untouched, and while ``dataset[index]`` runs, at most one frame of
-ours is on the stack (none where the hot path is compiled): samples are noted by the list of indices, between its items.
+The fetcher object's class is swapped, and the dataset stays untouched. While ``dataset[index]`` runs, at most one frame of
+ours is on the stack (none where the hot path is compiled): the list of indices notes each sample as it is iterated.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import RingWriter
 
 MAX_PARTS: Final = 64
-"""Parts of a batch that are measured; what is beyond is not counted."""
+"""How many parts of a batch are measured; further ones are not counted."""
 MAX_DEPTH: Final = 4
 _classes: Final[dict[Any, Any]] = {}
-_array_bytes: Any = numpy.ndarray.nbytes  # not that of a subclass
+_array_bytes: Any = numpy.ndarray.nbytes  # a subclass's own would run the user's code
 _Tensor: Final = torch.Tensor
 _strided: Final = torch.strided
 
@@ -36,9 +36,9 @@ class FetchClock(SampleClock):
 
 
 def batch_bytes(batch: Any) -> int:
-    """Bytes of the tensors and arrays in a batch, as far as a bounded look finds them; ``UNKNOWN`` if it finds none.
+    """Return the bytes of the tensors and arrays that a bounded search finds in a batch; ``UNKNOWN`` if it finds none.
 
-    No code of the user's runs: a batch may load on access, count what is asked of it, or refuse.
+    No code of the user's runs, because a batch may load its parts on access, count accesses, or refuse them.
     """
     if type(batch) is _Tensor and batch.layout is _strided:
         return batch.nbytes
@@ -70,7 +70,7 @@ def _nbytes(part: Any) -> int | None:
         return part.nbytes
     if isinstance(part, numpy.ndarray):
         return int(_array_bytes.__get__(part))
-    return ask(lambda: _tensor_bytes(part))  # e.g. a nested tensor, which does not say
+    return ask(lambda: _tensor_bytes(part))  # some tensors, such as nested ones, do not say
 
 
 def _tensor_bytes(tensor: torch.Tensor) -> int:
@@ -79,7 +79,7 @@ def _tensor_bytes(tensor: torch.Tensor) -> int:
 
 
 def watch_fetcher(fetcher: Any, clock: FetchClock) -> None:
-    """Swap the fetcher's class."""
+    """Swap the fetcher's class for one that times."""
     base = type(fetcher)
     fetcher._loaderwatch_reads = _how_it_reads(fetcher)
     fetcher._loaderwatch = clock
@@ -94,7 +94,8 @@ def watch_fetcher(fetcher: Any, clock: FetchClock) -> None:
 
 
 def _how_it_reads(fetcher: Any) -> int:
-    counted = hasattr(fetcher, "dataset_iter")  # an iterable dataset has no indices: samples are counted
+    # an iterable dataset has no indices, so its samples are counted
+    counted = hasattr(fetcher, "dataset_iter")
     if not fetcher.auto_collation:
         return ONE_COUNTED if counted else ONE
     if counted:

@@ -1,7 +1,7 @@
 """The worker probe: a ``worker_init_fn`` that watches its DataLoader worker from inside.
 
-Pickled to spawned workers, so it carries plain values only. It runs the user's own ``worker_init_fn`` as the last
-thing it does, so that whatever that raises is raised as before.
+It is pickled to spawned workers and so carries plain values only. It runs the user's own ``worker_init_fn`` last, so that
+an error of that function is raised as before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import WORKER_CAPACITY, RingIdentity, RingStatus, RingWriter
 
 MAX_WORKER_RINGS: Final = 1024
-"""Worker rings in a run's folder (94 kB each) beyond which new workers go unwatched."""
+"""How many worker rings a run's folder may hold (94 kB each); beyond that, new workers are not watched."""
 
 
 class WorkerProbe:
@@ -48,7 +48,7 @@ class WorkerProbe:
 
 
 def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
-    """Open this worker's ring and time every fetch from now on."""
+    """Open the worker's ring and time every fetch from now on."""
     folder = Path(probe.folder)
     pid = os.getpid()
     name = f"worker-{probe.parent_pid}-{probe.loader}-{worker_id}-{pid}"
@@ -72,10 +72,10 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
     ring.set_span(Phase.STARTING, monotonic_ns(), probe.loader)
     registered = register_stacks(folder / f"{name}.stack", probe.stack_signal)
     stack_signal = probe.stack_signal if registered else 0
-    guard.reset()  # a forked worker has the training process's count
+    guard.reset()  # a forked worker inherits the training process's count of faults
     guard.on_fault = lambda: _publish(ring, stack_signal, finished=False)
     guard.on_fault()
-    # A worker leaves without atexit.
+    # A worker ends without running atexit.
     Finalize(None, _publish, args=(ring, stack_signal), kwargs={"finished": True}, exitpriority=-100)
     watch_collections(ring, worker_id)
     time_fetchers(FetchClock(ring, probe.loader, worker_id))
@@ -83,7 +83,7 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
 
 
 def _is_first(mark: Path) -> bool:
-    """Whether no worker of this training process has said it before: every epoch may start new ones."""
+    """Whether this worker is the first of its training process to say so: every epoch may start new workers."""
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
@@ -94,7 +94,7 @@ def _is_first(mark: Path) -> bool:
 
 
 def _publish(ring: RingWriter, stack_signal: int, *, finished: bool) -> None:
-    """Say what became of us; ``finished``: the worker was told to end and ends."""
+    """Publish the worker's status; ``finished`` means that it was told to end and ends."""
     ring.set_status(RingStatus(finished, stack_signal, guard.faults, guard.tripped))
 
 
@@ -103,7 +103,7 @@ def time_fetchers(clock: FetchClock) -> None:
     kind: Any = getattr(torch_data, "_DatasetKind", None)
     create = getattr(kind, "create_fetcher", None)
     if create is None:
-        return  # another version's: its fetches are unknown
+        return  # this version of PyTorch makes fetchers elsewhere, so fetches are unknown
     watch = shield(watch_fetcher)
     idle = shield(clock.idle)
 
@@ -117,7 +117,7 @@ def time_fetchers(clock: FetchClock) -> None:
 
 
 def trim_tracebacks() -> None:
-    """Keep our frames out of what the training process is told of an error in this worker."""
+    """Remove our frames from the traceback that the training process receives of an error in this worker."""
     torch_worker: Any = getattr(getattr(torch_data, "_utils", None), "worker", None)
     wrap = getattr(torch_worker, "ExceptionWrapper", None)
     if wrap is None:

@@ -1,6 +1,6 @@
-"""Read by every Python that ``loaderwatch run`` or a script under the doctor starts, because its folder is on PYTHONPATH.
+"""The ``sitecustomize`` of every Python that ``loaderwatch run``, or a script under the doctor, starts.
 
-Gives way to the environment's own ``sitecustomize``, then hooks into DataLoader.
+Its folder is on PYTHONPATH. It runs the environment's own ``sitecustomize``, then hooks into DataLoader.
 """
 
 import importlib
