@@ -1,1 +1,1 @@
-"""The helper process: one per host and run. Drains rings, samples hardware, uploads envelopes."""
+"""The streamer, a helper process for each host and run: it drains rings, samples hardware and uploads envelopes."""

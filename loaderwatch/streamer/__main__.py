@@ -20,11 +20,11 @@ from loaderwatch.streamer.job_stderr import JobStderr
 from loaderwatch.streamer.outbox.files import host_folder_name, ring_folder
 
 MAX_FILES = 65_536
-"""Descriptors: a host with 64 ranks and 128 workers needs 1,400."""
+"""How many descriptors the streamer asks for: a host with 64 ranks and 128 workers needs 1,400."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code: 0 when done or not needed, 2 for wrong arguments or settings."""
+    """Run a streamer; return 0 when it is done or not needed, 2 for wrong arguments or settings."""
     parser = argparse.ArgumentParser(prog="python -m loaderwatch.streamer", description=__doc__)
     parser.add_argument("--run-id", required=True)
     parser.add_argument("--run-name", default="")
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether nobody else can put files there: its name in /dev/shm can be guessed, and pids in rings get signals."""
+    """Whether nobody else can put files there: the name in /dev/shm can be guessed, and we signal the pids in rings."""
     return is_own(folder.lstat())
 
 

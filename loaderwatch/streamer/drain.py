@@ -11,13 +11,13 @@ from loaderwatch.streamer.roster import Member, Roster
 from loaderwatch.streamer.samplers.process import Reading
 
 MAX_ROWS_PER_ENVELOPE: Final = 20_000
-"""About 3 MB of columns: a backlog (after a takeover) goes out in several envelopes, each well under the size limit."""
+"""About 3 MB of columns, so that a backlog (after a takeover) goes out in several envelopes well under the size limit."""
 
 LOOK_CLOSER_NS: Final = 1_500_000_000
 """An open span of this age gets fresh facts of its process with every envelope; before, those of the last second."""
 
 NAMELESS_NS: Final = 5_000_000_000
-MAX_STAMP: Final = 2**62  # a century of nanoseconds: what is beyond is no time
+MAX_STAMP: Final = 2**62  # a century of nanoseconds; a larger stamp is no time
 
 _TIME_AT: Final = {kind: fields.index("request_ns") for kind, fields in RECORD_FIELDS.items()}
 _STEP_FIELDS: Final = RECORD_FIELDS[RecordKind.STEP]
@@ -28,7 +28,7 @@ Row = tuple[int, ...]
 
 
 class Drain:
-    """Rows that were read and are not in an envelope yet."""
+    """Reads the rings and keeps the rows that are not in an envelope yet."""
 
     def __init__(self, wall_offset_ns: int) -> None:
         self.wall_offset_ns = wall_offset_ns
@@ -53,17 +53,17 @@ class Drain:
             if rank is not None:
                 self._read(member, rank)
             elif not member.alive and now_ns - member.died_ns > NAMELESS_NS:
-                # It died before it said its rank: nobody could place its records.
+                # The process died before it published its rank, so its records belong to none.
                 self.lose("ring", -1, member.ring.reader.pending(member.ring.cursor))
                 member.final_cursor = member.ring.cursor
 
     def lose(self, what: str, rank: int, count: int) -> None:
-        """Count records that fell out."""
+        """Count records that were lost."""
         if count > 0:
             self._losses[what, rank] += count
 
     def take(self, now_utc_ns: int) -> tuple[dict[str, dict[str, bytes]], list[Loss]]:
-        """Everything read so far, as columns, and start anew."""
+        """Return everything read so far as columns, and start anew."""
         tables = {name: pack_table(name, rows) for name, rows in self.rows.items() if rows}
         losses = [
             Loss(what=what, rank=rank, count=n, t_ns=now_utc_ns) for (what, rank), n in self._losses.items()
@@ -74,7 +74,7 @@ class Drain:
 
     def _read(self, member: Member, rank: int) -> None:
         ring = member.ring
-        final = not member.alive  # seen dead before this read, so nothing can follow it
+        final = not member.alive  # it was dead before this read, so it writes nothing more
         drained = ring.reader.drain(ring.cursor, final=final, limit=MAX_ROWS_PER_ENVELOPE - self.count)
         ring.cursor = drained.cursor
         self.lose("torn" if final else "ring", rank, drained.lost)
@@ -101,7 +101,7 @@ class Drain:
 
 
 def _toward(usual: float, value: int) -> float:
-    """A smoothed value that one stall cannot move far."""
+    """Move the smoothed value towards a new one, but not far for a single stall."""
     return usual + 0.2 * (min(value, 2 * usual + 5e8) - usual)
 
 

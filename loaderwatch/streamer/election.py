@@ -1,6 +1,6 @@
-"""Who streams: one active streamer per host and run, one standby that takes over when it dies.
+"""The election of one active streamer per host and run, and of one standby that takes over when it dies.
 
-Both places are OS file locks, so they are given up by the kernel when their holder dies, however it dies.
+Both places are file locks, which the kernel frees when their holder dies, however it dies.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ STANDBY_NAME: Final = "standby.lock"
 class FileLock:
     """A lock on a file, held until ``release`` or the death of this process.
 
-    The file may be unlinked and made anew by others (the end of a run does), so a lock only counts while the path still
-    leads to the file that is locked.
+    Others may unlink the file and make it anew (the end of a run does), so a lock only counts while the path still leads to
+    the locked file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,7 +82,7 @@ def _same_file(fd: int, path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """What the active streamer holds. ``inherited``: it stood by until another one died or had done everything."""
+    """The place of the active streamer. ``inherited``: it was the standby until another one died or was done."""
 
     lock: FileLock
     inherited: bool
@@ -115,7 +115,7 @@ def elect(folder: Path, stand_by: Callable[[], None] = lambda: None) -> Office |
 
 
 def _try_patiently(lock: FileLock) -> bool:
-    """Try a few times: the active streamer takes this lock for a moment to see whether anybody holds it."""
+    """Try a few times, because the active streamer takes this lock for a moment to see whether anybody holds it."""
     for _ in range(4):
         if lock.try_acquire():
             return True
@@ -129,10 +129,11 @@ def standby_missing(folder: Path) -> bool:
 
 
 def clear_away(folder: Path) -> None:
-    """Remove what the end of a run left of its folder: the lock files, where they cannot go while they are held."""
+    """Remove the rest of a run's folder: the lock files, where those cannot be removed while they are held."""
     if not HELD_FILES_STAY:
         return
-    with contextlib.suppress(OSError):  # somebody holds one, or settles in: the last to leave clears away
+    # another process holds a lock or begins there; the last to leave clears away
+    with contextlib.suppress(OSError):
         files = list(folder.iterdir())
         if all(path.suffix == ".lock" for path in files):
             for path in files:

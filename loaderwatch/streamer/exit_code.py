@@ -1,4 +1,4 @@
-"""How a training process ended, asked of the kernel: the streamer is not its parent, and a killed process says nothing itself."""
+"""The exit code of a training process, asked of the kernel: the streamer is not its parent, and a killed process says nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXIT: Final = 1 << 3
 
 
 class Handle:
-    """Names one process for good. Opened while it lives, it knows how it ended even after its parent has collected it."""
+    """A handle of one process (a pidfd). Opened while the process lives, it gives the exit code even after its parent's wait."""
 
     def __init__(self, pid: int, proc_root: Path = PROC) -> None:
         self._stat = proc_root / str(pid) / "stat"
@@ -30,12 +30,12 @@ class Handle:
             try:
                 self._descriptor = os.pidfd_open(pid)
             except OSError:
-                return  # it is gone, or a sandbox forbids it
+                return  # the process is gone, or a sandbox forbids this
 
     def exit_code(self) -> int | None:
-        """As ``subprocess`` has it: 3 is exit code 3, -9 is SIGKILL. None when the kernel does not tell.
+        """Return the exit code as in ``subprocess``: 3 is exit code 3, -9 is SIGKILL. None when the kernel does not tell.
 
-        Linux tells since 6.15, and before that while the parent has not collected the process.
+        Linux tells since 6.15; before that, only while the parent has not waited for the process.
         """
         if self._descriptor is None:
             return None
@@ -43,11 +43,11 @@ class Handle:
         if status is None:
             status = self._uncollected()
         if status is None:
-            status = self._collected()  # it was collected just now
+            status = self._collected()  # its parent has just waited for it
         return None if status is None else os.waitstatus_to_exitcode(status)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the handle."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -64,7 +64,7 @@ class Handle:
         return status if mask & _EXIT else None
 
     def _uncollected(self) -> int | None:
-        """The last field of a zombie's ``stat``; 0 also stands there for those who may not know."""
+        """Return the last field of a zombie's ``stat``, which is also 0 for those who may not read it."""
         try:
             fields = self._stat.read_text().rpartition(")")[2].split()
         except OSError:

@@ -1,4 +1,4 @@
-"""What PyTorch's flight recorder wrote of a rank's collectives when one of them timed out.
+"""Reads the dump that PyTorch's flight recorder wrote of a rank's collectives when one of them timed out.
 
 The dump is a pickle that another process of this user wrote; only plain containers, numbers and text are read from it.
 """
@@ -22,11 +22,11 @@ log = logging.getLogger(__name__)
 MAX_BYTES: Final = 64 * 2**20
 MOST_GROUPS: Final = 16
 MOST_ENTRIES: Final = 32
-"""Of the newest collectives of a group: what diverged lies among them, since nothing goes on after it."""
+"""How many of a group's newest collectives are read: the ones that diverged are among them, since the group then stops."""
 
 
 class _Plain(pickle.Unpickler):
-    """Makes no object of any class and calls nothing: the pickle may say what it likes."""
+    """An unpickler that makes no object of any class and calls nothing, whatever the pickle says."""
 
     def find_class(self, module_name: str, global_name: str, /) -> NoReturn:
         raise pickle.UnpicklingError(
@@ -44,7 +44,7 @@ class FlightReader:
         self._read: dict[str, tuple[int, list[FlightGroup]]] = {}  # by path: when written, and what it says
 
     def annotate(self, processes: list[ProcessInfo]) -> list[ProcessInfo]:
-        """The same, with what their dumps say."""
+        """Return the processes with the collectives of their dumps."""
         return [
             msgspec.structs.replace(process, flight=groups)
             if process.flight_dump and (groups := self._groups(process.flight_dump, process.started_ns))
@@ -56,12 +56,12 @@ class FlightReader:
         try:
             found = Path(path).stat()
         except OSError:
-            return []  # the usual case: no collective has timed out
+            return []  # usually no collective has timed out
         known = self._read.get(path)
         if known is not None and known[0] == found.st_mtime_ns:
             return known[1]
         if found.st_mtime_ns < since_ns or (HAS_OWNERS and found.st_uid != own_user()):
-            return []  # an earlier job's, or somebody else's
+            return []  # the dump is an earlier job's, or somebody else's
         groups: list[FlightGroup] = []
         if found.st_size > MAX_BYTES:
             log.warning("%s has %d bytes; at most %d are read", path, found.st_size, MAX_BYTES)
@@ -70,16 +70,16 @@ class FlightReader:
                 groups = read_dump(Path(path).read_bytes(), found.st_mtime_ns)
             except (OSError, ValueError) as error:
                 log.warning("%s could not be read: %s", path, error)
-                return []  # perhaps half written: it is looked at again
+                return []  # it may be half written, and is read again later
         self._read[path] = (found.st_mtime_ns, groups)
         return groups
 
 
 def read_dump(data: bytes, written_ns: int) -> list[FlightGroup]:
-    """What a dump says of each process group.
+    """Return the newest collectives of each process group in a dump.
 
     Raises:
-        ValueError: it is no such dump.
+        ValueError: the data is no such dump.
     """
     try:
         dump = _Plain(io.BytesIO(data)).load()
@@ -125,7 +125,7 @@ def _entries(dump: Any) -> Iterator[tuple[str, FlightEntry]]:
 
 
 def _own_frame(frames: list[Any]) -> str | None:
-    """The innermost frame outside of installed packages, as "train.py:33 in step"."""
+    """Return the innermost frame outside of installed packages, as "train.py:33 in step"."""
     for frame in frames:
         file = str(frame["filename"])
         if "site-packages" not in file and "dist-packages" not in file and "/lib/python" not in file:

@@ -1,4 +1,4 @@
-"""Lines on the training job's own stderr, written from outside, so that training never waits for them."""
+"""The training job's stderr, to which the streamer writes lines from outside, so that training never waits for them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 
 MAX_NOTICE: Final = 2000
 MOST_WAITING: Final = 100
-"""Lines that wait for a stderr that takes nothing at the moment."""
+"""How many lines may wait for a stderr that is blocked."""
 
 
 class JobStderr:
-    """The stderr of the process that started this one, handed on: where there is no /proc to open another's by.
+    """The inherited stderr of the process that started this one, for systems without /proc to open another's stderr.
 
-    Lines are written by a thread, because such a descriptor can neither be asked whether it takes one nor be told not to
-    wait: its settings are the job's, too.
+    A thread writes the lines, because writing may block: the descriptor's settings are the job's, too, so we cannot
+    make it non-blocking.
     """
 
     def __init__(self, fd: int) -> None:
@@ -35,10 +35,10 @@ class JobStderr:
         self._lines: queue.Queue[bytes] = queue.Queue(MOST_WAITING)
         self._writer: threading.Thread | None = None
         with contextlib.suppress(OSError):
-            os.set_inheritable(fd, False)  # not for the server that we start
+            os.set_inheritable(fd, False)  # the server that we start must not inherit it
 
     def write(self, text: str) -> bool:
-        """Have a line written; False if it was let go of, or too many wait."""
+        """Queue a line; return False if this stderr was closed or too many lines wait."""
         line = one_line(text[:MAX_NOTICE])
         if not self._closing:
             if self._writer is None:
@@ -54,7 +54,7 @@ class JobStderr:
         return False
 
     def stand_by(self) -> None:
-        """Let go of it if it is a pipe or a socket: its reader waits for its end, and standing by may take longer."""
+        """Close a pipe or a socket before this process stands by: its reader waits for its end, which may come earlier."""
         try:
             mode = os.fstat(self._fd).st_mode
         except OSError:
@@ -63,7 +63,7 @@ class JobStderr:
             self.close()
 
     def close(self) -> None:
-        """The job has ended: whoever reads its stderr to the end must not wait for us."""
+        """Close the descriptor as the job has ended: whoever reads its stderr to the end must not wait for us."""
         if self._closing:
             return
         self._closing = True
@@ -71,7 +71,7 @@ class JobStderr:
             self._let_go()
         else:
             with contextlib.suppress(queue.Full):
-                self._lines.put_nowait(b"")  # or it would wait for a line
+                self._lines.put_nowait(b"")  # wakes the thread, which waits for a line
 
     def _write(self) -> None:
         while not (self._closing and self._lines.empty()):
@@ -88,11 +88,11 @@ class JobStderr:
 
 
 def write_stderr(pid: int, text: str, proc_root: Path = PROC) -> bool:
-    """Write a line to a process's stderr; False if that cannot be done without waiting.
+    """Write a line to a process's stderr; return False if that cannot be done without waiting.
 
-    The text may come from the network: it stays on one line, without what moves a terminal's cursor.
+    The text may come from the network, so it is put on one line without control characters.
 
-    The file is opened anew for the write and closed at once: a pipe that we held would never end for its reader.
+    The file is opened anew and closed at once, because a pipe that we held would never end for its reader.
     """
     line = one_line(text[:MAX_NOTICE])
     if not is_open_for_writing(pid, proc_root):
@@ -104,7 +104,7 @@ def write_stderr(pid: int, text: str, proc_root: Path = PROC) -> bool:
     try:
         fd = os.open(f"{proc_root}/{pid}/fd/2", flags)
     except OSError as error:
-        # ENXIO: a socket, which cannot be opened this way.
+        # ENXIO means a socket, which cannot be opened this way.
         level = logging.INFO if error.errno in (errno.ENXIO, errno.ENOENT) else logging.WARNING
         log.log(level, "stderr of process %d cannot be opened (%s); not written: %s", pid, error, line)
         return False
@@ -119,9 +119,9 @@ def write_stderr(pid: int, text: str, proc_root: Path = PROC) -> bool:
 
 
 def is_open_for_writing(pid: int, proc_root: Path = PROC) -> bool:
-    """Whether descriptor 2 of a process is one that it can write to itself.
+    """Whether a process's descriptor 2 is open for writing.
 
-    Opening it anew does not ask that: where stderr was closed, 2 may be the reading end of a pipe or a data file, and
+    Opening the file anew would not tell: where stderr was closed, 2 may be the reading end of a pipe or a data file, and
     our line would go into it.
     """
     try:

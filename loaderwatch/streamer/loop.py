@@ -1,4 +1,4 @@
-"""The streamer's loop: drain, look, assemble an envelope, put it into the outbox."""
+"""The streamer's loop: it drains rings, samples, assembles an envelope and puts it into the outbox."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ENVELOPE_NS: Final = SECOND // 2
 SAMPLE_NS: Final = SECOND
 CHECK_NS: Final = 5 * SECOND
 SETTLED_NS: Final = 2 * SECOND
-"""Nothing new for this long after the last training process died: the run has ended on this host."""
+"""The run has ended on this host when its last training process is dead and nothing new came for this long."""
 FIRST_RING_NS: Final = 60 * SECOND
 LINGER_S: Final = 600.0
 CLOCK_JUMP_NS: Final = 2 * SECOND
@@ -64,7 +64,7 @@ class Streamer:
         self._settings = settings
         self._run_id = run_id
         self._adopting = adopting
-        self._rings_are_there = adopting or inherited  # if there are none, none will come
+        self._rings_are_there = adopting or inherited  # all rings exist already; no new run begins
         self._job_stderr = job_stderr
         host = host or host_folder_name()
         fresh = StreamState(
@@ -83,7 +83,8 @@ class Streamer:
         self._drain = Drain(self._state.wall_offset_ns)
         self._processes = ProcessSampler()
         self._host = HostSampler()
-        self._sampled_pid: int | None = None  # the training process that the host was last looked at for
+        # the training process for whose groups the host was last sampled
+        self._sampled_pid: int | None = None
         self._gpus = GpuSampler()
         self._stacks = StackCollector()
         self._flights = FlightReader()
@@ -96,8 +97,8 @@ class Streamer:
         self._redaction: Redaction | None = None
         self._succession = Succession(settings, run_id, self._state.run_name)
         self._next_check_ns = monotonic_ns() + CHECK_NS // 2
-        self._clock_error_ns = 0  # of the wall clock against this run's times, as last said
-        self._final_due = False  # the last envelope could not be put anywhere yet
+        self._clock_error_ns = 0  # the wall clock minus this run's clock, as last logged
+        self._final_due = False  # the final envelope could not be put into the outbox yet
 
     def run(self) -> int:
         """Stream until the run has ended on this host and everything is sent."""
@@ -117,7 +118,7 @@ class Streamer:
             self._gpus.stop()
             self._uploader.stop()
         self._roster.close()
-        self._outbox.close()  # first: a part of it may lie among the rings
+        self._outbox.close()  # before the rings' folder is removed, in which a part of it may lie
         self._rings.remove()
         log.info("run %s has ended on this host", self._run_id)
         return 0
@@ -135,7 +136,7 @@ class Streamer:
             deadline += TICK_NS
             late = monotonic_ns() - deadline
             if late > SECOND:
-                deadline += late  # suspended or starved: do not run to catch up
+                deadline += late  # after a suspend or starvation, do not run faster to catch up
             elif late < 0:
                 time.sleep(-late / 1e9)
 
@@ -218,7 +219,7 @@ class Streamer:
         self._sample_host(next((m.pid for m in mains if m.alive), None), now)
 
     def _sample_host(self, training_pid: int | None, now: int) -> None:
-        """One row of the host; one more when nobody trains any longer, for what killed the last shows in its counters."""
+        """Sample the host; once more after the last training process died, because its counters may show what killed it."""
         pid = self._sampled_pid if training_pid is None else training_pid
         self._sampled_pid = training_pid
         if pid is not None:
@@ -276,14 +277,14 @@ class Streamer:
         return True
 
     def _redacted(self, envelope: Envelope) -> Envelope:
-        """As it may leave this host. The run says whether that matters: a streamer may send what another run left."""
+        """Redact the envelope if its run asks for that; a streamer may also send what another run left."""
         if self._redaction is None and (
             self._settings.redact or any(process.redact for process in envelope.processes)
         ):
             self._redaction = Redaction(load_key(self._settings.redact_key_path))
         return envelope if self._redaction is None else self._redaction.envelope(envelope)
 
-    # -- what the server and people hear and say
+    # -- messages to and from the server and people
 
     def _hear(self) -> None:
         while self._uploader.receipts:
@@ -312,7 +313,7 @@ class Streamer:
                 self._outbox.remember(announced=True)
 
     def _voice(self) -> int | None:
-        """The rank whose stderr people read: 0; on a host without it, only where the page is this host's own, its lowest."""
+        """Return the rank whose stderr people read: 0, or this host's lowest if it has no rank 0 but the local page."""
         ranks = [rank for rank, member in self._roster.newest_by_rank().items() if member.alive]
         if 0 in ranks:
             return 0
@@ -331,10 +332,10 @@ class Streamer:
     # -- time
 
     def _check_clock(self) -> None:
-        """After a suspend the monotonic clock lies behind by the time slept.
+        """Add the time in which the host slept to the run's times, because the monotonic clock does not count it.
 
-        Somebody who sets the wall clock changes nothing here: a run whose times jumped would have holes or overlap itself,
-        and ranks of two hosts would drift apart.
+        A wall clock that is set changes nothing here: a run whose times jumped would have holes or overlap itself, and
+        ranks of two hosts would drift apart.
         """
         slept = slept_ns()
         before = slept if self._state.slept_ns is None else self._state.slept_ns
@@ -354,7 +355,7 @@ class Streamer:
     # -- after the run
 
     def _linger(self) -> bool:
-        """Wait until everything is sent; False if the run goes on here after all (an elastic restart)."""
+        """Wait until everything is sent; return False if the run goes on here after all (an elastic restart)."""
         self._roster.drop_workers()
         deadline = time.monotonic() + LINGER_S
         while (
@@ -364,7 +365,7 @@ class Streamer:
             if not self._roster.all_dead():
                 return False
             self._hear()
-            # What the last envelopes pushed out is told when there is room again.
+            # Losses that the last envelopes caused are reported when there is room again.
             if self._final_due or (self._outbox.unreported and not len(self._outbox)):
                 self._final_due = not self._send_envelope(final=True)
             time.sleep(0.1)
@@ -377,7 +378,7 @@ class Streamer:
 
 
 def outbox_limit() -> int:
-    """LOADERWATCH_OUTBOX_BYTES, else 256 MB; a value that is not a number is named in the log and not used."""
+    """Return LOADERWATCH_OUTBOX_BYTES, else 256 MB; a value that is not a number is logged and ignored."""
     text = os.environ.get("LOADERWATCH_OUTBOX_BYTES", "")
     try:
         return max(int(text), 1) if text else DEFAULT_MAX_BYTES

@@ -1,4 +1,4 @@
-"""The ring folder of a run: which rings there are, how far each was read, and what to do with broken ones."""
+"""The ring folder of a run: its rings, how far each was read, and what happens to broken ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RING: Final = ".ring"
 INFO: Final = ".json"
 STACK: Final = ".stack"
 STRAY_S: Final = 60.0
-"""A file this old without a ring belongs to a process that died while it made its files."""
+"""A file without a ring that is older than this belongs to a process that died while it made its files."""
 
 
 @dataclass(slots=True)
@@ -45,21 +45,21 @@ class TrackedRing:
 
     @property
     def key(self) -> str:
-        """Its name in the cursors: a pid, and with it a file name, may come again."""
+        """The ring's name in the cursors. It is not the file name, since a pid may be used again."""
         return f"{self.path.stem}@{self.identity.created_ns}"
 
     @property
     def stack_path(self) -> Path:
-        """Where faulthandler writes for this process."""
+        """The file that faulthandler of this process writes to."""
         return self.path.with_suffix(STACK)
 
     @property
     def info_path(self) -> Path:
-        """The training process's ProcessInfo."""
+        """The file with the training process's ProcessInfo."""
         return self.path.with_suffix(INFO)
 
     def span(self) -> OpenSpan | None:
-        """What the writer is doing; the last one known while it is in the middle of saying it."""
+        """Return what the writer is doing; while it is just writing that, the last known span."""
         span = self.reader.span()
         if span is not None:
             self.last_span = span
@@ -67,27 +67,27 @@ class TrackedRing:
 
 
 class RingFolder:
-    """Finds rings as they come. ``cursors`` is where an earlier streamer had read to.
+    """Finds rings as they come. ``cursors`` say how far an earlier streamer has read.
 
-    ``aside`` is where broken files go: shared memory must not fill with them.
+    Broken files are moved to ``aside``, because shared memory must not fill with them.
     """
 
     def __init__(self, folder: Path, cursors: dict[str, int], aside: Path) -> None:
         self.folder = folder
         self.aside = aside
         self.rings: dict[Path, TrackedRing] = {}
-        self.overwritten = 0  # unread records of rings whose file was replaced
+        self.overwritten = 0  # how many records were unread in rings whose file was replaced
         self._cursors = cursors
         self._seen_mtime_ns = -1
         self._scanned_ns = 0
 
     def refresh(self, now_ns: int) -> bool:
-        """Look for new rings; True if the folder was looked through. Costs one stat while nothing changed."""
+        """Look for new rings; return True if the folder was listed. While nothing changes this costs one stat."""
         try:
             mtime_ns = os.stat(self.folder).st_mtime_ns  # noqa: PTH116 - four times a second
         except OSError:
             return False
-        # A file made within the clock tick of the last look leaves the time unchanged, so look again now and then.
+        # A file made within the same clock tick leaves the folder's time unchanged, so list it now and then.
         if mtime_ns == self._seen_mtime_ns and now_ns - self._scanned_ns < 2_000_000_000:
             return False
         self._seen_mtime_ns, self._scanned_ns = mtime_ns, now_ns
@@ -127,10 +127,10 @@ class RingFolder:
             files = list(self.folder.iterdir())
             strays = [path for path in files if path.suffix != ".lock"]
             if any(path.suffix == SUFFIX or path.stat().st_mtime > long_ago for path in strays):
-                return  # an envelope waits here for the server, or somebody settles in
+                return  # an envelope waits here for the server, or a new process of the run begins
             for path in files:
                 path.unlink(missing_ok=True)
-            self.folder.rmdir()  # fails, rightly, if something came meanwhile
+            self.folder.rmdir()  # fails if a file came meanwhile, as it should
         except OSError as error:
             log.info("%s stays: %s", self.folder, error)
 

@@ -1,4 +1,4 @@
-"""The training processes and workers of the run on this host: who they are, and whether they live."""
+"""The roster: the training processes and workers of the run on this host, and whether they live."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ DEAD_WORKER_HELD_NS = 3_000_000_000
 
 @dataclass(slots=True)
 class Member:
-    """One process that writes a ring."""
+    """One process that writes a ring, and what is known of it."""
 
     ring: TrackedRing
     files: ProcessFiles
     alive: bool = True
     died_ns: int = 0  # monotonic, when we noticed
     start_ticks: int | None = None
-    began_s: float | None = None  # the same where there is no /proc
+    began_s: float | None = None  # start time where there is no /proc
     stat: Stat | None = None
     drained: bool = False  # dead, and its last records are in an envelope on disk
     handle: Handle | None = None  # training processes only, while they live
     exit_code: int | None = None  # dead: as ``subprocess`` has it, None when nobody could say
-    final_cursor: int | None = None  # dead and read to the end: what the envelope must cover
+    final_cursor: int | None = None  # dead and read to the end: the cursor that an envelope must cover
     info: ProcessInfo | None = None  # training processes only, as the process wrote it
     info_mark: tuple[int, int] = field(default=(0, 0))
 
@@ -55,7 +55,7 @@ class Member:
         return self.ring.identity.worker
 
     def let_go(self) -> None:
-        """Close what is open of it."""
+        """Close this process's handle and files."""
         self.files.close()
         if self.handle is not None:
             self.handle.close()
@@ -63,7 +63,7 @@ class Member:
 
 
 class Roster:
-    """Follows the rings of a folder."""
+    """Follows the processes that write the rings of a folder."""
 
     def __init__(self, folder: RingFolder, proc_root: Path = PROC) -> None:
         self.folder = folder
@@ -75,7 +75,7 @@ class Roster:
         self.last_new_main_ns = 0
 
     def refresh(self, now_ns: int) -> None:
-        """Take in new rings and changed descriptions."""
+        """Add processes of new rings and read changed descriptions."""
         if not self.folder.refresh(now_ns):
             return
         known = {id(member.ring) for member in self.members()}
@@ -86,27 +86,27 @@ class Roster:
             self._read_info(member)
 
     def members(self) -> list[Member]:
-        """Everybody, training processes first."""
+        """Return all processes, training processes first."""
         return [*self.mains.values(), *self.workers]
 
     def main_of(self, member: Member) -> Member | None:
-        """The training process that a worker belongs to, or itself."""
+        """Return the training process that a worker belongs to, or the training process itself."""
         return member if member.worker < 0 else self.mains.get(member.ring.identity.parent_pid)
 
     def rank_of(self, member: Member) -> int | None:
-        """The rank; None until its training process has said it."""
+        """Return a process's rank; None until its training process has published it."""
         main = self.main_of(member)
         return main.info.rank if main is not None and main.info is not None else None
 
     def of_rank(self, rank: int) -> list[Member]:
-        """The newest training process of a rank, and its workers."""
+        """Return the newest training process of a rank, and its workers."""
         main = self.newest_by_rank().get(rank)
         if main is None:
             return []
         return [main, *(w for w in self.workers if w.ring.identity.parent_pid == main.pid)]
 
     def newest_by_rank(self) -> dict[int, Member]:
-        """Per rank the training process that came last: an elastic restart leaves dead ones behind."""
+        """Return the newest training process of each rank; an elastic restart leaves dead ones behind."""
         newest: dict[int, Member] = {}
         for member in self.mains.values():
             if member.info is None:
@@ -117,13 +117,13 @@ class Roster:
         return newest
 
     def check_alive(self, now_ns: int) -> None:
-        """See who has died."""
+        """Check which processes have died."""
         for member in self.members():
             if member.alive and not self._look(member):
                 self._note_end(member, now_ns)
 
     def describe(self) -> list[ProcessInfo]:
-        """The training processes as the envelope tells of them."""
+        """Return the training processes as the envelope describes them."""
         in_workers = self._faults_of_gone_workers.copy()
         for worker in self.workers:
             in_workers[worker.ring.identity.parent_pid] += worker.ring.reader.status().faults
@@ -153,7 +153,7 @@ class Roster:
         return not any(member.alive for member in self.mains.values())
 
     def retire(self, now_ns: int) -> None:
-        """Let go of rings whose writer is gone and whose records are safe."""
+        """Drop rings whose writer is dead and whose records are in the outbox."""
         newest = {id(member) for member in self.newest_by_rank().values()}
         for worker in [w for w in self.workers if w.drained and not self._still_awaited(w, now_ns)]:
             self._faults_of_gone_workers[worker.ring.identity.parent_pid] += (
@@ -167,7 +167,7 @@ class Roster:
                 del self.mains[pid]
 
     def drop_workers(self) -> None:
-        """Let go of all workers: every training process has ended."""
+        """Drop all workers, when every training process has ended."""
         for worker in self.workers:
             self._drop(worker)
         self.workers.clear()
@@ -182,7 +182,7 @@ class Roster:
         self.folder.forget(member.ring)
 
     def _still_awaited(self, worker: Member, now_ns: int) -> bool:
-        """A worker that died without a word is kept while its training process may be waiting for it."""
+        """Whether a worker that died without a word is kept, because its training process may be waiting for it."""
         if worker.ring.reader.status().finished:
             return False
         main = self.main_of(worker)
@@ -199,7 +199,7 @@ class Roster:
             return False
         if now_ns - worker.died_ns < DEAD_WORKER_HELD_NS:
             return True
-        # What it had read ahead may last for minutes of slow steps before the loop waits for the dead.
+        # The batches that it had read ahead may last for minutes of slow steps before the loop waits for it.
         span: OpenSpan | None = main.ring.span()
         return (
             span is not None
@@ -257,7 +257,7 @@ class Roster:
                 return
             data = path.read_bytes()
         except OSError:
-            return  # not written yet; it will be
+            return  # the description is not written yet
         member.info_mark = mark
         try:
             member.info = msgspec.json.decode(data, type=ProcessInfo)

@@ -1,4 +1,4 @@
-"""Which server to send to: the configured one, else this machine's, started when there is none."""
+"""Finds the server to send to: the configured one, else this machine's, which is started when there is none."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class ServerFinder:
         self._may_start = may_start
         self._started_at = -START_AGAIN_AFTER_S
         self._failure_said = self._plain_said = False
-        self.troubles: deque[Trouble] = deque(maxlen=10)  # what a person must hear about
+        self.troubles: deque[Trouble] = deque(maxlen=10)  # faults that a person must be told of
 
     def find(self) -> Target | None:
-        """The server to send to, or None for now. Blocks while a local server starts."""
+        """Return the server to send to, or None for now. This blocks while a local server starts."""
         if self._settings.server:
             self._warn_of_plain_http(self._settings.server)
             return self._configured(self._settings.server)
@@ -96,7 +96,7 @@ class ServerFinder:
 
     def _launch(self) -> Target | None:
         log_path = self._settings.logs_dir / "server.log"
-        # --resume: one that was killed meanwhile comes back with its limits and the addresses it notifies.
+        # With --resume, a server that was killed comes back with its limits and the addresses that it notifies.
         serve = ("-m", "loaderwatch", "serve", "--data-dir", str(self._settings.data_dir))
         arguments = (*serve, "--resume", "--started-by", "run")
         environ = {k: v for k, v in os.environ.items() if k != "LOADERWATCH_SERVER"}
@@ -128,7 +128,7 @@ class ServerFinder:
 
 
 def last_line(path: Path) -> str:
-    """What a process said last in its log."""
+    """Return the last line of a process's log."""
     try:
         text = path.read_bytes()[-4096:].decode("utf-8", "replace")
     except OSError:

@@ -1,8 +1,8 @@
-"""Stacks of the training process and its workers: a signal, on which faulthandler writes to a file. No ptrace.
+"""Takes stacks of the training process and its workers by a signal, on which faulthandler writes to a file. No ptrace.
 
-A real-time signal without a handler ends the process that gets it, so one is only ever sent to a process that said it
-listens, that the kernel says listens, and that is certainly still the same process. The waiting is spread over the
-ticks of the drain loop.
+A real-time signal ends a process that has no handler for it. So it is sent only to a process that published its handler,
+whose handler the kernel confirms, and which is certainly still the same process. The answers are read in later ticks of
+the streamer's loop.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ OLD_SPAN_NS: Final = 5 * SECOND
 OLD_ELSEWHERE_NS: Final = 30 * SECOND
 OLD_TIMES_USUAL: Final = 3.0
 AGAIN_AFTER: Final = (1, 2, 6, 12)
-"""The span's ages at which stacks are taken, in units of the first: 5, 10, 30, 60 s; then every 60 s."""
+"""The ages of a span at which stacks are taken, in units of the first: 5, 10, 30, 60 s; then every 60 s."""
 ELSEWHERE: Final = frozenset({Phase.OUTSIDE, Phase.USER})
-"""Between loops and in a phase of the user's own time may pass: stacks at 30 s, 1, 3 and 6 min, then every 6 min."""
+"""Phases that may be long, between loops and in the user's own: stacks come at 30 s, 1, 3 and 6 min, then every 6 min."""
 WORKER_AGAIN_NS: Final = 10 * SECOND
 ANSWER_NS: Final = SECOND
 MAX_FILE_BYTES: Final = 2**20
@@ -68,12 +68,12 @@ class StackCollector:
 
     def __init__(self) -> None:
         self._pending: dict[int, _Pending] = {}
-        self._done: list[tuple[int, StackDump]] = []  # with the monotonic time
+        self._done: list[tuple[int, StackDump]] = []  # each with its monotonic time
         self._levels: dict[int, _Level] = {}  # by pid of the training process
         self._worker_asked_ns: dict[int, int] = {}  # by rank
         self._samples_seen: dict[
             int, int
-        ] = {}  # by pid of the worker: the begin of the sample that was dumped
+        ] = {}  # by pid of the worker: when the sample began whose stack was taken
 
     @property
     def busy(self) -> bool:
@@ -88,7 +88,7 @@ class StackCollector:
                 self._ask(self._pending[member.pid], now_ns)
 
     def poll(self, roster: Roster, usual_ns: dict[int, tuple[float, float]], now_ns: int) -> None:
-        """One tick: look for old spans and for answers. ``usual_ns`` is the usual (wait, step) of each rank."""
+        """Look for old spans and for answers, in each tick. ``usual_ns`` is the usual (wait, step) of each rank."""
         for pending in list(self._pending.values()):
             if pending.signalled:
                 self._read(pending, now_ns)
@@ -101,7 +101,7 @@ class StackCollector:
             self._look_at_worker(worker, roster, now_ns)
 
     def take(self, wall_offset_ns: int) -> list[StackDump]:
-        """The stacks that have come, as many as one envelope holds."""
+        """Return the stacks that have come, as many as one envelope holds."""
         taken, size = [], 0
         while self._done and size <= MAX_TEXT_PER_ENVELOPE:
             at_ns, dump = self._done.pop(0)
@@ -168,7 +168,7 @@ class StackCollector:
         elif stat.state in ("T", "t"):
             self._give_up(pending, now_ns, f"process is stopped (state {stat.state}): it cannot answer")
         elif stat.state == "D":
-            # Often over in a moment; only a lasting one is the fact that people need.
+            # The obstacle is often over in a moment, so people are told only of a lasting one.
             if now_ns - pending.asked_ns > ANSWER_NS:
                 wchan = member.files.wchan() or "unknown"
                 self._give_up(
@@ -224,9 +224,9 @@ class StackCollector:
 
 
 def cut_at_worker_loop(text: str) -> str:
-    """The stacks of a DataLoader worker without what lies below its loop.
+    """Return the stacks of a DataLoader worker without the frames below its loop.
 
-    In a forked worker those frames are the parent's, as they were when it forked: they say nothing of the worker.
+    In a forked worker those frames are the parent's at the fork, and say nothing of the worker.
     """
     kept = []
     inherited = False
@@ -252,12 +252,12 @@ def _is_traced(member: Member) -> bool:
 
 
 def send_signal(member: Member, number: int) -> bool:
-    """Send a signal to exactly this process; False if it is gone or the pid is another's by now."""
+    """Send a signal to exactly this process; return False if it is gone or another process has its pid by now."""
     if member.start_ticks is None:
         return False
     handle = None
     try:
-        # The handle names one process for good; what is checked after it was opened holds for what it names.
+        # The pidfd names one process for good, so a check after it was opened holds for that process.
         if hasattr(os, "pidfd_open"):
             handle = _open_pid(member.pid)
         stat = member.files.stat()

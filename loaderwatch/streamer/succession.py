@@ -1,4 +1,4 @@
-"""Other streamers that the active one starts: its standby, and one for each run that was left behind."""
+"""Starts other streamers: a standby of the active one, and one for each run that was left behind."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from loaderwatch.streamer.samplers.process import pid_alive
 log = logging.getLogger(__name__)
 
 RESPAWN_NS: Final = 30_000_000_000
-"""At most one standby in this time: one that cannot live must not be started in a loop."""
+"""At most one standby is started in this time, because one that cannot live must not be started in a loop."""
 
 FIRST_STREAMER_S: Final = 60.0
 ADOPT_NS: Final = 60_000_000_000
 UNATTENDED_S: Final = 1200.0
-"""An outbox of another host in which nothing was written for so long, twice what a streamer waits for a server after its run,
-has no streamer: the host is gone, or was a container that came back under another name."""
+"""After this time without a write, another host's outbox has no streamer: the host is gone, or was a container that came back
+under another name. It is twice as long as a streamer waits for a server after its run."""
 
 
 class Succession:
-    """Sees to it that somebody goes on when this process dies."""
+    """Keeps a standby for when this process dies, and starts streamers for runs that have none."""
 
     def __init__(self, settings: Settings, run_id: str, run_name: str) -> None:
         self._settings = settings
@@ -40,7 +40,7 @@ class Succession:
         self._adopted_ns = -ADOPT_NS
 
     def keep_standby(self, now_ns: int) -> None:
-        """Start a standby if nobody stands by."""
+        """Start a standby if there is none."""
         if self._standby is not None and self._standby.poll() is not None:
             self._standby = None
         folder = self._settings.rings_dir / self._run_id
@@ -49,7 +49,7 @@ class Succession:
             self._standby = self._spawn(self._run_id, self._run_name, "--standby")
 
     def adopt_orphans(self, now_ns: int) -> None:
-        """Now and then: start a streamer for what others left whose streamers died with the host or were all killed."""
+        """Start, now and then, a streamer for each run whose streamers died with the host or were all killed."""
         if now_ns - self._adopted_ns < ADOPT_NS:
             return
         self._adopted_ns = now_ns
@@ -79,7 +79,7 @@ class Succession:
 
 
 def is_orphan(folder: Path) -> bool:
-    """Whether a ring folder has no active streamer. One that a living process made just now will have its first in a moment."""
+    """Whether a ring folder has no active streamer. A folder that a living process has just made will have one in a moment."""
     lock = folder / STREAMER_LOCK
     if is_held(lock):
         return False
@@ -93,9 +93,9 @@ def is_orphan(folder: Path) -> bool:
 
 
 def is_unattended(outbox: Path) -> bool:
-    """Whether nobody has written into another host's outbox for long. Two that send it do no harm: a server takes each once."""
+    """Whether nobody has written into another host's outbox for long. Two senders do no harm: a server takes each envelope once."""
     try:
         newest = max(path.stat().st_mtime for path in outbox.iterdir())
-    except (OSError, ValueError):  # removed, or emptied, at this moment
+    except (OSError, ValueError):  # the folder was removed or emptied at this moment
         return False
     return time.time() - newest > UNATTENDED_S

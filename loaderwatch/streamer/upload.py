@@ -1,7 +1,7 @@
-"""Sending envelopes, in order, in a thread of its own: the drain loop never waits for the network.
+"""The upload thread, which sends envelopes in order, so that the drain loop never waits for the network.
 
-What gathered while the server was away goes several to a request: one by one, a host with 16 ranks would get some ten a second
-acknowledged, and ten minutes of outage would take minutes to catch up on.
+Envelopes that gathered while the server was away go several to a request. One by one, a host with 16 ranks would get some ten a
+second acknowledged, and would take minutes to catch up after ten minutes of outage.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ FIRST_BACKOFF_S: Final = 0.25
 MAX_BACKOFF_S: Final = 10.0
 REFUSED_BACKOFF_S: Final = 30.0
 UNREACHED_S: Final = 5.0
-"""A server that never answered for this long is said on the job's stderr: one that comes up with the job is not."""
+"""After this time without any answer the job's stderr is told; a server that starts together with the job answers sooner."""
 UNPROVEN_BACKOFF_S: Final = 5.0
-"""Token and server do not fit: one of them may be about to change."""
+"""How long to wait when token and server do not fit: one of them may be about to change."""
 REJECTED_STATUSES: Final = frozenset({400, 413, 415, 422})
-"""Answers about this very envelope. A 404 or 405 is not one: the address leads to something else, and a wrong address
-must not cost the data."""
+"""Answers that reject this envelope for good. A 404 or 405 does not: the address leads to something else, and a wrong
+address must not cost the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +45,19 @@ class Target:
 
     url: str
     token: str | None
-    viewer_url: str | None = None  # what a person opens
-    certificate: str | None = None  # of our own server, when it speaks TLS
+    viewer_url: str | None = None  # the address that a person opens
+    certificate: str | None = None  # our own server's certificate, when it speaks TLS
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something a person must hear about once."""
+    """A fault that a person must be told of once."""
 
     text: str
 
 
 class Uploader(threading.Thread):
-    """Takes envelopes from the outbox until stopped. ``find_target`` may block and returns None while there is no server."""
+    """Sends envelopes of the outbox until stopped. ``find_target`` may block and returns None while there is no server."""
 
     def __init__(self, outbox: Outbox, find_target: Callable[[], Target | None]) -> None:
         super().__init__(name="upload", daemon=True)
@@ -66,7 +66,7 @@ class Uploader(threading.Thread):
         self._stop_asked = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
         self._refused = self._refusal_said = False
-        self._alone = 0  # so many envelopes go one by one
+        self._alone = 0  # how many envelopes are still sent one by one
         self._away_said = False
         self._unreached_said = self._rejection_said = False
         self._began = time.monotonic()
@@ -102,7 +102,7 @@ class Uploader(threading.Thread):
         self._close()
 
     def _send(self, waiting: list[tuple[int, bytes]]) -> float | None:
-        """Send envelopes; None when they are done with, else the seconds to wait before trying again."""
+        """Send envelopes; return None when they are settled, else the seconds to wait before the next try."""
         try:
             status, retry_after_s, body = self._post(join([payload for _, payload in waiting]))
         except NotProven as error:
@@ -118,7 +118,7 @@ class Uploader(threading.Thread):
         if status == 200:
             return self._received(waiting, body)
         if status in REJECTED_STATUSES and len(waiting) > 1:
-            self._alone = len(waiting)  # to learn which of them it is
+            self._alone = len(waiting)  # send them one by one to learn which is refused
             return None
         if status in REJECTED_STATUSES:
             ((seq, payload),) = waiting
@@ -140,7 +140,7 @@ class Uploader(threading.Thread):
         return self._leave(REFUSED_BACKOFF_S)
 
     def _leave(self, pause_s: float) -> float:
-        """Give this connection up; the server may have moved, and its token may be new."""
+        """Close this connection, since the server may have moved or its token may be new; return the pause."""
         self._close()
         self.target = None
         return pause_s
@@ -183,7 +183,7 @@ class Uploader(threading.Thread):
             self._away_said = True
             log.warning("%s %s; envelopes wait on disk", self.target.url, how)
         if self.target is None or self.reached or self._unreached_said:
-            return  # a server that was there comes back, and the gap fills
+            return  # a server that answered before will come back and take what gathered
         if time.monotonic() - self._began > UNREACHED_S:
             self._unreached_said = True
             text = f"{self.target.url} {how}; check LOADERWATCH_SERVER. This run's data waits on disk until it is reached."
@@ -233,12 +233,12 @@ class Uploader(threading.Thread):
 
 
 def jittered(seconds: float) -> float:
-    """Between half and all of it, so that streamers do not come back in step."""
+    """Return between half and all of the seconds, so that streamers do not come back in step."""
     return seconds * random.uniform(0.5, 1.0)
 
 
 def parse_retry_after(value: str | None) -> float:
-    """Seconds to wait; 0 when the server named none. Dates are not used by our server."""
+    """Parse the seconds to wait; 0 when the server named none. Our server uses no dates there."""
     try:
         return min(max(float(value), 0.0), 60.0) if value else 0.0
     except ValueError:

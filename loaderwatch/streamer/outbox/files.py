@@ -28,10 +28,10 @@ SAY_AGAIN_S: Final = 600.0
 
 
 class StreamState(msgspec.Struct, kw_only=True):
-    """Written next to the envelopes, replaced as a whole.
+    """The state, which is written next to the envelopes and replaced as a whole.
 
     ``settled_seq`` and ``cursors`` belong together: every envelope up to that number is stored by the server, or was
-    given up and counted, and it covered the rings up to those cursors.
+    given up and counted, and these envelopes cover the rings up to those cursors.
     """
 
     stream: str
@@ -47,24 +47,24 @@ class StreamState(msgspec.Struct, kw_only=True):
 
 
 def new_stream_name(host: str) -> str:
-    """A name that no other host or run has; fits the wire's pattern."""
+    """Make a stream's name that no other host or run has and that fits the wire's pattern."""
     label = re.sub(r"[^a-z0-9]+", "-", host.lower()).strip("-")[:40] or "host"
     return f"{label}-{uuid.uuid4().hex[:12]}"
 
 
 def host_folder_name() -> str:
-    """This host's name as a folder: a data directory may be shared by several hosts."""
+    """Return this host's name as a folder name, because several hosts may share a data directory."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip(".-") or "host"
 
 
 def ring_folder(settings: Settings, run_id: str, host: str) -> Path:
-    """Where the rings of a run lie, with its streamer's lock; for another host's outbox a folder for the lock alone."""
+    """Return the folder of a run's rings and of its streamer's lock; for another host's outbox, one for the lock alone."""
     name = run_id if host == host_folder_name() else f"{run_id}@{host}"
     return settings.rings_dir / name
 
 
 def boot_id() -> str | None:
-    """Tells one boot of the host from another; monotonic stamps mean nothing across them."""
+    """Return the id of this boot of the host; monotonic stamps of another boot mean nothing."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
@@ -72,9 +72,9 @@ def boot_id() -> str | None:
 
 
 def set_aside(path: Path, suffix: str = ".corrupt", folder: Path | None = None) -> None:
-    """Rename a file that cannot be used, so that a person can look at it; into ``folder``, if one is named.
+    """Rename a file that cannot be used, so that a person can look at it, and move it to ``folder`` if one is given.
 
-    What was set aside before under the same name stays: the second gets a number.
+    A file that was set aside before under the same name stays; the new one gets a number.
     """
     try:
         if folder is not None:
@@ -89,7 +89,7 @@ def set_aside(path: Path, suffix: str = ".corrupt", folder: Path | None = None) 
 
 
 def load_state(folder: Path) -> StreamState | None:
-    """The state, or None if there is none that can be used (a broken one is set aside)."""
+    """Return the state, or None if there is none that can be used (a broken one is set aside)."""
     path = folder / STATE_NAME
     try:
         data = path.read_bytes()

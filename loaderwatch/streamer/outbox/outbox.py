@@ -1,8 +1,8 @@
-"""Envelopes that wait for the server: files on disk, bounded, each with the ring cursors it covers.
+"""The outbox: envelopes that wait for the server as files on disk, up to a limit, each with the ring cursors it covers.
 
-An envelope is in a file before it is sent, and is removed after the state file says that the server has it. So whichever
-streamer takes over finds the first unsent record of every ring, and the numbers of a stream never go back. A dropped or
-rejected envelope leaves a gap in them: a server needs them to grow, not to be dense.
+An envelope is in a file before it is sent, and its file is removed after the state file says that the server has it. So a
+streamer that takes over finds the first unsent record of every ring, and the numbers of a stream never go back. A dropped
+or rejected envelope leaves a gap: a server needs numbers that grow, not dense ones.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class Outbox:
         self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
         self._bytes = 0
         self._lost: Counter[int] = Counter()
-        self._taken: Counter[int] | None = None  # losses that the envelope ``next_seq`` reports
+        self._taken: Counter[int] | None = None  # the losses that envelope ``next_seq`` reports
         self._highest_seen = 0
         self._drop_said_at = -SAY_AGAIN_S
         self.state = self._recover(fresh_state, current_boot)
-        # The server may have these: they are not dropped before that is known.
+        # The server may have these envelopes, so they are not dropped before that is known.
         self._maybe_sent = max((entry.seq for entry in self._of_one_request()), default=0)
         newest = next(reversed(self._waiting.values()), None)
         self._next_seq = max(self.state.settled_seq, self._highest_seen) + 1
@@ -81,7 +81,7 @@ class Outbox:
         return self._next_seq
 
     def put(self, payload: bytes, cursors: dict[str, int]) -> bool:
-        """Take the envelope numbered ``next_seq``; False if it can lie nowhere, so that its rows are counted as lost."""
+        """Store the envelope numbered ``next_seq``; return False if there is no place, and its rows count as lost."""
         covered = Covered(self.state.stream, self.state.wall_offset_ns, cursors)
         data = pack_file(covered, payload)
         with self._lock:
@@ -90,7 +90,7 @@ class Outbox:
                 pass
             path = self._files.write(seq, data)
             if path is None:
-                self._taken = None  # they are in the payload, and counted with it
+                self._taken = None  # the losses are in the payload, and counted with it
                 self._lost.update(count_rows(payload))
                 return False
             self._waiting[seq] = _Waiting(seq, len(data), covered, path)
@@ -103,7 +103,7 @@ class Outbox:
         return True
 
     def take_losses(self) -> Counter[int]:
-        """Rows given up since the last call, by rank, for the envelope ``next_seq`` to report."""
+        """Return the rows given up since the last call, by rank, which envelope ``next_seq`` is to report."""
         with self._lock:
             lost, self._lost = self._lost, Counter()
             self._taken = (self._taken or Counter()) + lost
@@ -111,7 +111,7 @@ class Outbox:
 
     @property
     def unreported(self) -> bool:
-        """Whether rows were given up that no envelope tells of yet."""
+        """Whether rows were given up that no envelope has reported yet."""
         with self._lock:
             return bool(self._lost)
 
@@ -135,15 +135,15 @@ class Outbox:
             return len(self._waiting)
 
     def wait(self, timeout_s: float) -> None:
-        """Return when something is waiting, at the latest after ``timeout_s``."""
+        """Wait until there is an envelope, at most for ``timeout_s``."""
         with self._arrived:
             if not self._waiting:
                 self._arrived.wait(timeout_s)
 
     def together(self) -> list[tuple[int, bytes]]:
-        """The next envelopes to send, in order, as many as go into one request; empty when nothing waits.
+        """Return the next envelopes to send, in order, as many as go into one request; empty when nothing waits.
 
-        One whose file is broken is set aside and passed over.
+        An envelope whose file is broken is set aside and skipped.
         """
         with self._lock:
             found: list[tuple[int, bytes]] = []
@@ -162,13 +162,13 @@ class Outbox:
             return found
 
     def settle(self, seq: int) -> None:
-        """The server has this envelope and those before it."""
+        """Remove this envelope and those before it, which the server has stored."""
         with self._lock:
             while self._waiting and next(iter(self._waiting)) <= seq:
                 self._settle(next(iter(self._waiting.values())))
 
     def reject(self, seq: int, payload: bytes) -> None:
-        """The server will never take this envelope: keep its file for a person, count its rows, go on."""
+        """Give up an envelope that the server will never take: keep its file for a person and count its rows as lost."""
         with self._lock:
             entry = self._waiting.get(seq)
             if entry is None:
@@ -180,15 +180,18 @@ class Outbox:
             self._settle(entry)
 
     def close(self) -> None:
-        """Remove what is empty: the state goes only when nothing waits, so that a later streamer can go on."""
+        """Remove state and folder if nothing waits; else they stay, so that a later streamer can continue."""
         with self._lock:
             if not self._waiting:
                 self._files.remove()
 
-    # -- within the lock
+    # -- called with the lock held
 
     def _of_one_request(self) -> list[_Waiting]:
-        """The oldest, and what may go with it: a small outbox keeps most of its envelopes free to be dropped."""
+        """Return the oldest envelope and those that may go with it, at most an eighth of a small outbox.
+
+        What may have been sent cannot be dropped, so most envelopes must stay out of a request.
+        """
         entries: list[_Waiting] = []
         room = min(TOGETHER_BYTES, self._max_bytes // 8)
         for entry in islice(self._waiting.values(), MAX_TOGETHER):
@@ -211,7 +214,7 @@ class Outbox:
         return whole[1]
 
     def _drop_oldest(self) -> bool:
-        """Make room; False if there is nothing that may go."""
+        """Drop the oldest envelope that may be dropped; return False if there is none."""
         entry = next((w for w in self._waiting.values() if w.seq > self._maybe_sent), None)
         if entry is None:
             return False
@@ -230,7 +233,7 @@ class Outbox:
         return True
 
     def _settle(self, entry: _Waiting) -> None:
-        """Be done with an envelope. What lies before it and may have been sent is still open."""
+        """Remove an envelope. Older ones that may have been sent stay."""
         oldest = next(iter(self._waiting))
         del self._waiting[entry.seq]
         self._bytes -= entry.size
@@ -274,7 +277,8 @@ class Outbox:
             if seq <= state.settled_seq:
                 self._files.discard(path)  # stored, but its streamer died before it could remove it
                 continue
-            if damaged:  # what was read between its neighbours, and is in neither, was in it
+            # the damaged envelope held the records between its neighbours' cursors that neither holds
+            if damaged:
                 self._lost[-1] += max(1, _read_between(cursors, covered.cursors) - count_ring_rows(payload))
                 damaged = False
             cursors = covered.cursors
@@ -283,7 +287,7 @@ class Outbox:
             self._bytes += size
         state = state or fresh
         for number, lost in state.losses.items():
-            if int(number) > max(state.settled_seq, self._highest_seen):  # else an envelope has reported them
+            if int(number) > max(state.settled_seq, self._highest_seen):  # no envelope has reported these
                 self._lost.update({int(rank): count for rank, count in lost.items()})
         if state.boot_id != current_boot:  # the host was restarted: its monotonic clock began again
             state.boot_id, state.wall_offset_ns = fresh.boot_id, fresh.wall_offset_ns
@@ -292,7 +296,7 @@ class Outbox:
 
 
 def _read_between(before: dict[str, int], after: dict[str, int]) -> int:
-    """Records that were read from the rings between two cursors."""
+    """Count the records that were read from the rings between two sets of cursors."""
     return sum(max(0, cursor - before.get(ring, 0)) for ring, cursor in after.items())
 
 

@@ -16,21 +16,21 @@ NO_LIMIT: Final = 2**60
 
 @dataclass(frozen=True, slots=True)
 class CpuLimit:
-    """The tightest CPU quota over a process."""
+    """The tightest CPU quota that holds for a process."""
 
     quota_cpus: float
-    periods: int | None  # so far
+    periods: int | None  # count so far
     throttled_periods: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """The tightest memory limit over a process. None where the kernel does not say."""
+    """The tightest memory limit that holds for a process. Fields are None where the kernel does not say."""
 
     limit_bytes: int
     used_bytes: int | None  # without page cache that can be dropped at once
-    oom_kills: int | None  # so far
-    hits: int | None = None  # so far: how often it was reached and memory had to be reclaimed
+    oom_kills: int | None  # count so far
+    hits: int | None = None  # how often so far it was reached and memory had to be reclaimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class _Mount:
 
 
 def find_cpu_groups(pid: int, proc_root: Path, fs_root: Path) -> list[Path]:
-    """The folders of the control groups that may limit a process's CPU, innermost first."""
+    """Return the folders of the control groups that may limit a process's CPU, innermost first."""
     return find_groups(pid, "cpu", proc_root, fs_root)
 
 
 def find_groups(pid: int, controller: str, proc_root: Path, fs_root: Path) -> list[Path]:
-    """The folders of the control groups of a process that a controller ("cpu", "memory") acts on, innermost first.
+    """Return the folders of a process's control groups for a controller ("cpu", "memory"), innermost first.
 
-    Each ancestor's quota holds too. ``fs_root`` is where mount points are looked up, "/" but in tests.
+    The ancestors are included, because their limits hold too. Mount points lie below ``fs_root``, which tests change.
     """
     try:
         memberships = (proc_root / str(pid) / "cgroup").read_text("utf-8", "replace")
@@ -72,7 +72,7 @@ def find_groups(pid: int, controller: str, proc_root: Path, fs_root: Path) -> li
 
 
 def read_cpu_limit(folders: list[Path]) -> CpuLimit | None:
-    """The tightest quota of the folders; None where none sets one."""
+    """Return the tightest quota of the folders; None where none sets one."""
     tightest: tuple[float, Path] | None = None
     for folder in folders:
         quota = _quota(folder)
@@ -85,7 +85,7 @@ def read_cpu_limit(folders: list[Path]) -> CpuLimit | None:
 
 
 def read_memory_limit(folders: list[Path]) -> MemoryLimit | None:
-    """The tightest memory limit of the folders; None where none sets one."""
+    """Return the tightest memory limit of the folders; None where none sets one."""
     tightest: tuple[int, Path] | None = None
     for folder in folders:
         limit = _first_number(folder, "memory.max", "memory.limit_in_bytes")
@@ -105,7 +105,7 @@ def read_memory_limit(folders: list[Path]) -> MemoryLimit | None:
 
 
 def read_oom_kills(folders: list[Path]) -> int | None:
-    """How often the kernel killed a process of the innermost group for its memory; None where it does not say."""
+    """Return how often the kernel killed a process of the innermost group for memory; None where it does not say."""
     for folder in folders[:1]:
         for name in ("memory.events", "memory.oom_control"):
             kills = _counts(folder, name).get("oom_kill")
@@ -144,13 +144,13 @@ def _unescape(text: str) -> str:
 
 
 def _levels(mount: _Mount, path: str) -> list[Path]:
-    """The group and its ancestors, as far as they are mounted here."""
+    """Return the folders of the group and its ancestors, as far as they are mounted here."""
     root = mount.root.rstrip("/")
     if root and (path == root or path.startswith(root + "/")):
         path = path[len(root) :]
     folder = mount.point.joinpath(*[part for part in path.split("/") if part not in ("", "..", ".")])
     if not folder.is_dir():
-        folder = mount.point  # a container whose own group is all that is mounted
+        folder = mount.point  # in a container only its own group may be mounted
     levels = [folder]
     while levels[-1] != mount.point:
         levels.append(levels[-1].parent)

@@ -1,6 +1,6 @@
-"""GPUs through NVML, ten times a second, in a thread of their own: a driver that hangs never stops the draining.
+"""The GPU sampler: it reads NVML ten times a second in a thread of its own, so that a hanging driver never stops the drain.
 
-Every field degrades by itself: what one GPU or driver cannot tell is None there, and the rest goes on.
+Each field fails by itself: what a GPU or driver cannot tell is None, and the other fields are read all the same.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ class GpuSampler:
         self._thread.start()
 
     def stop(self) -> None:
-        """End soon; a call that hangs in the driver is not waited for."""
+        """Ask the thread to end, without waiting for a call that hangs in the driver."""
         self._stop_asked.set()
 
     def follow(self, processes: Mapping[int, tuple[int, str | None]]) -> None:
-        """The training processes now: rank to (pid, UUID of its GPU if it said so)."""
+        """Set the training processes to follow: rank to (pid, UUID of its GPU if the process named one)."""
         with self._lock:
             self._followed = dict(processes)
 
     def infos(self) -> list[GpuInfo]:
-        """The GPUs; a row's ``gpu`` is the index into this list. Behind them, each further rank of a shared GPU has an entry."""
+        """Return the GPUs, into which a row's ``gpu`` is the index; then one entry for each further rank of a shared GPU."""
         with self._lock:
             return list(self._infos)
 
     def take_rows(self, wall_offset_ns: int) -> list[Row]:
-        """The rows since the last call."""
+        """Return the rows since the last call."""
         with self._lock:
             taken = list(self._rows)
             self._rows.clear()
@@ -110,12 +110,12 @@ class GpuSampler:
             deadline += PERIOD_S
             late_s = time.monotonic() - deadline
             if late_s > 1.0:
-                deadline += late_s  # suspended, or the driver took its time: no running to catch up
+                deadline += late_s  # after a suspend or a slow driver call, do not run faster to catch up
             elif late_s < 0:
                 self._stop_asked.wait(-late_s)
 
     def _resolve(self) -> None:
-        """Find the GPUs and whose they are."""
+        """Find the GPUs and the ranks that use them."""
         devices = list_devices(self._devices)
         with self._lock:
             followed = dict(self._followed)
@@ -148,7 +148,7 @@ class GpuSampler:
         devices = self._devices
         used = [index for index in range(len(devices)) if index in self._ranks]
         if used:
-            # One call a tick: each takes the driver 20 ms of counting.
+            # One call in each tick, because the driver counts for 20 ms in each.
             calls = max(len(used) * 2, int(1.0 / PERIOD_S))
             self._pcie_turn = (self._pcie_turn + 1) % calls
             if self._pcie_turn < len(used) * 2:
@@ -176,9 +176,9 @@ def _info(index: int, device: Device, rank: int | None) -> GpuInfo:
 
 
 def find_device(devices: list[Device], pid: int, uuid: str | None) -> int | None:
-    """The device of a process: the one it named, unless NVML lists the process on others and not there.
+    """Return the index of a process's device: the one it named, unless NVML lists the process only on others.
 
-    A process that named none, or the wrong one, computes where it holds the most memory; None where that is not known.
+    A process that named none, or the wrong one, computes where it holds the most memory. None where that is not known.
     """
     named = _named(devices, uuid)
     listed = [index for index, device in enumerate(devices) if _lists(device, pid)]
@@ -196,18 +196,18 @@ def _named(devices: list[Device], uuid: str | None) -> int | None:
     index = next((i for i, device in enumerate(devices) if same_uuid(device.uuid, uuid)), None)
     if index is None or not devices[index].slices:
         return index
-    slices = devices[index].slices  # nothing computes on a GPU that is cut but on its slices
+    slices = devices[index].slices  # on a GPU that is cut, only the slices compute
     return devices.index(slices[0]) if len(slices) == 1 else None
 
 
 def _lists(device: Device, pid: int) -> bool:
-    """Whether NVML says that the process runs there. A list with a pid that is none here is of another pid namespace."""
+    """Whether NVML lists the process on the device. A list with an unknown pid is of another pid namespace and not used."""
     return pid in device.pids and not device.slices and all(map(_exists, device.pids))
 
 
 def _exists(pid: int) -> bool:
     if not HAS_OWNERS:
-        return True  # Windows: it has no pid namespaces, and the signal would be a Ctrl-C
+        return True  # Windows has no pid namespaces, and the signal would be a Ctrl-C
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -28,12 +28,12 @@ VIRTUAL_DISKS: Final = ("loop", "ram", "zram", "dm-", "md", "nbd", "fd", "sr")
 
 @dataclass(slots=True)
 class _Rates:
-    """Growing counters and when they were last read."""
+    """The rates of growing counters, from their last values and when those were read."""
 
     past: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def per_s(self, name: str, value: float | None, now_ns: int) -> float | None:
-        """Growth per second since the last call; None at first, and when a counter began anew."""
+        """Return the growth per second since the last call; None at first, and when a counter began anew."""
         old = self.past.pop(name, None)
         if value is None:
             return None
@@ -44,9 +44,9 @@ class _Rates:
 
 
 class HostSampler:
-    """Reads the host as the training process sees it: its control group, affinity and network.
+    """Reads the host as the training process sees it, with that process's control group, affinity and network.
 
-    ``proc_root`` and ``fs_root`` are other folders in tests.
+    Tests give other folders for ``proc_root`` and ``fs_root``.
     """
 
     def __init__(self, proc_root: Path = PROC, fs_root: Path = Path("/")) -> None:
@@ -55,7 +55,7 @@ class HostSampler:
         self._root = fs_root
         self._rates = _Rates()
         self._own = ProcessFiles(os.getpid(), proc_root)
-        self._groups: tuple[int, list[Path]] = (0, [])  # of which pid
+        self._groups: tuple[int, list[Path]] = (0, [])  # a pid and its control groups
         self._memory_groups: list[Path] = []
         self._disks: frozenset[str] = frozenset()
         self._looked_ns: int | None = None
@@ -70,7 +70,7 @@ class HostSampler:
         )
 
     def info(self, gpu_status: str) -> HostInfo:
-        """What does not change about the host."""
+        """Return the facts of the host that do not change."""
         static = self._static
         return HostInfo(
             name=static.name,
@@ -94,7 +94,8 @@ class HostSampler:
             groups = find_cpu_groups(training_pid, self._proc, self._root)
             memory_groups = find_groups(training_pid, "memory", self._proc, self._root)
             self._groups = (training_pid, groups or self._groups[1])
-            self._memory_groups = memory_groups or self._memory_groups  # it has just ended: look where it was
+            # if the process has just ended, use its last groups
+            self._memory_groups = memory_groups or self._memory_groups
         quota, throttled_ratio = self._quota()
         affinity = affinity_count(training_pid)
         limits = [float(value) for value in (affinity, quota) if value is not None]
@@ -155,7 +156,7 @@ class HostSampler:
         return min(busy_per_s / all_per_s, 1.0)
 
     def _quota(self) -> tuple[float | None, float | None]:
-        """The quota in CPUs, and the share of periods since the last look in which it stopped us."""
+        """Return the quota in CPUs, and the share of periods since the last sample in which it stopped the process."""
         limit = read_cpu_limit(self._groups[1])
         if limit is None:
             self._throttled = None
@@ -166,7 +167,7 @@ class HostSampler:
         if old is None or limit.periods < old[0]:
             return limit.quota_cpus, None
         periods = limit.periods - old[0]
-        # No period passed: nothing ran that could have been stopped.
+        # Without a period in between, nothing ran that could have been stopped.
         return limit.quota_cpus, min((limit.throttled_periods - old[1]) / periods, 1.0) if periods else 0.0
 
     def _load1(self) -> float | None:
@@ -177,7 +178,7 @@ class HostSampler:
             return None
 
     def _memory(self) -> tuple[int | None, int | None]:
-        """Available and total bytes."""
+        """Return available and total bytes of memory."""
         found: dict[str, int] = {}
         for line in (self._text("meminfo") or "").splitlines():
             name, _, rest = line.partition(":")
@@ -188,7 +189,7 @@ class HostSampler:
         return found.get("MemAvailable"), found.get("MemTotal")
 
     def _refaulted(self) -> int | None:
-        """Bytes of files read again so soon after their eviction that a larger page cache would have held them."""
+        """Return the bytes of files that were read again so soon after eviction that a larger page cache would hold them."""
         for line in (self._text("vmstat") or "").splitlines():
             name, _, pages = line.partition(" ")
             if name == "workingset_refault_file" and pages.isdecimal():
@@ -196,7 +197,7 @@ class HostSampler:
         return None
 
     def _pressure(self, kind: str, which: str, now_ns: int) -> float | None:
-        """Share of the time since the last sample; from the totals, since avg10 lags by seconds."""
+        """Return PSI's share of the time since the last sample, from its totals, because avg10 lags by seconds."""
         for line in (self._text(f"pressure/{kind}") or "").splitlines():
             if line.startswith(which + " "):
                 total = line.rpartition("total=")[2]
@@ -206,7 +207,7 @@ class HostSampler:
         return None
 
     def _shm(self) -> tuple[int | None, int | None]:
-        """Total and used bytes of /dev/shm."""
+        """Return total and used bytes of /dev/shm."""
         try:
             space = os.statvfs(self._root / "dev/shm")
         except (OSError, AttributeError):
@@ -221,7 +222,7 @@ class HostSampler:
         return frozenset(name for name in names if not name.startswith(VIRTUAL_DISKS))
 
     def _disk(self) -> tuple[int | None, int | None]:
-        """Bytes read from and written to the host's disks so far."""
+        """Return the bytes read from and written to the host's disks so far."""
         if not self._disks:
             return None, None
         read = written = 0
@@ -238,7 +239,7 @@ class HostSampler:
         return read, written
 
     def _network(self, training_pid: int) -> int | None:
-        """Bytes received so far by the interfaces the training process sees, loopback excluded."""
+        """Return the bytes received so far by the interfaces that the training process sees, except loopback."""
         text = self._text(f"{training_pid}/net/dev")
         if text is None:
             return None
@@ -272,7 +273,7 @@ class HostSampler:
 
 
 def _memory_elsewhere() -> tuple[int, int]:
-    """Available and total bytes."""
+    """Return available and total bytes of memory."""
     import psutil  # Linux does not need it
 
     memory = psutil.virtual_memory()

@@ -1,4 +1,4 @@
-"""One GPU through pynvml, field by field. The only module that knows NVML's calls and units."""
+"""Reads GPUs through pynvml, field by field. Only this module knows NVML's calls and units."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 
 SIMULATED_PREFIX: Final = "loaderwatch simulated"
 TRY_AGAIN_S: Final = 60.0
-"""How long a field that this GPU or driver does not support is left alone."""
+"""After how long a field that this GPU or driver does not support is tried again."""
 KEEP_S: Final = 2.0
-"""How long a process's utilization holds: the driver has a new sample of a process that runs at least once a second."""
+"""How long a process's utilization is valid: the driver samples a running process at least once a second."""
 UNSUPPORTED: Final = frozenset(
     {
         pynvml.NVML_ERROR_NOT_SUPPORTED,
@@ -30,7 +30,7 @@ GONE: Final = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_
 
 
 class NvmlMissing(Exception):
-    """NVML cannot be used; the text says why. ``forever``: nothing will change while this process lives."""
+    """NVML cannot be used; the text says why. ``forever`` means that this will not change while this process lives."""
 
     def __init__(self, why: str, *, forever: bool) -> None:
         super().__init__(why)
@@ -52,7 +52,7 @@ def open_nvml() -> None:
 
 
 def same_uuid(nvml_uuid: str, other: str) -> bool:
-    """Whether two spellings name one GPU: CUDA and torch leave out the prefix GPU- or MIG-."""
+    """Whether two UUIDs name one GPU: CUDA and torch leave out the prefix GPU- or MIG-."""
     return _bare(nvml_uuid) == _bare(other)
 
 
@@ -64,7 +64,7 @@ def _bare(uuid: str) -> str:
 
 
 def list_devices(known: list[Device]) -> list[Device]:
-    """The GPUs in NVML's order, then the MIG slices of those that are cut; devices already known are kept."""
+    """Return the GPUs in NVML's order, then MIG slices; devices that are already known are kept."""
     by_uuid = {device.uuid: device for device in known}
     whole: list[Device] = []
     slices: list[Device] = []
@@ -73,7 +73,7 @@ def list_devices(known: list[Device]) -> list[Device]:
         uuid = _ask(pynvml.nvmlDeviceGetUUID, handle) if handle is not None else None
         if uuid is None:
             if index < len(known):
-                whole.append(known[index])  # it fell off the bus: keep its place, and say so
+                whole.append(known[index])  # the GPU fell off the bus; it keeps its place in the list
                 known[index].lost = True
             continue
         whole.append(by_uuid.get(uuid) or Device(handle, handle, uuid))
@@ -107,7 +107,7 @@ def _ask(call: Callable[..., Any], *arguments: Any) -> Any:
 class Device:
     """One GPU, or one MIG slice: memory and processes are the slice's own, power and clocks its GPU's.
 
-    NVML tells no utilization of slices, nor of a GPU that is cut into them.
+    NVML gives no utilization of slices, nor of a GPU that is cut into slices.
     """
 
     def __init__(self, handle: Any, own: Any, uuid: str) -> None:
@@ -118,7 +118,8 @@ class Device:
             _ask(pynvml.nvmlDeviceGetName, own) or _ask(pynvml.nvmlDeviceGetName, handle) or "GPU"
         )
         self.slices: list[Device] = []
-        self.pids: dict[int, float | None] = {}  # that run on it: bytes of its memory that they hold
+        # the processes on it, with the bytes of its memory that they hold
+        self.pids: dict[int, float | None] = {}
         self.lost = False
         self.trouble = ""
         self._retry_at: dict[str, float] = {}
@@ -139,7 +140,7 @@ class Device:
         self._sm: dict[int, tuple[float, float]] = {}  # pid: its SM utilization and when it was read
 
     def read_fast(self) -> None:
-        """Utilization, power and SM clock."""
+        """Read utilization, power and SM clock."""
         rates = self._field("utilization", pynvml.nvmlDeviceGetUtilizationRates, self.own)
         self._utilization = None if rates is None else rates.gpu / 100
         self._memory_utilization = None if rates is None else rates.memory / 100
@@ -148,7 +149,7 @@ class Device:
         self._sm_clock_hz = _scaled(clock, 1e6)
 
     def read_slow(self) -> None:
-        """Memory, memory clock, temperature and throttle reasons."""
+        """Read memory, memory clock, temperature and throttle reasons."""
         memory = self._field("memory", pynvml.nvmlDeviceGetMemoryInfo, self.own)
         self._memory_used = None if memory is None else float(memory.used)
         self._memory_total = None if memory is None else float(memory.total)
@@ -159,12 +160,12 @@ class Device:
             self._field("temperature", pynvml.nvmlDeviceGetTemperature, self.handle, sensor), 1.0
         )
         reasons = self._field("event reasons", pynvml.nvmlDeviceGetCurrentClocksEventReasons, self.handle)
-        if reasons is None:  # the name before driver 535
+        if reasons is None:  # drivers before 535 have another name for it
             reasons = self._field("reasons", pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, self.handle)
         self._throttle_reasons = None if reasons is None else int(reasons)
 
     def read_pcie(self, *, receive: bool) -> None:
-        """One direction's throughput; the driver counts for 20 ms."""
+        """Read one direction's throughput, for which the driver counts for 20 ms."""
         name, counter = (
             ("PCIe receive", pynvml.NVML_PCIE_UTIL_RX_BYTES)
             if receive
@@ -177,7 +178,7 @@ class Device:
             self._pcie_tx = rate
 
     def read_processes(self) -> None:
-        """SM utilization of each process."""
+        """Read the SM utilization of each process."""
         since_us = self._sampled_us or 0
         samples = self._field(
             "process utilization", pynvml.nvmlDeviceGetProcessUtilization, self.own, since_us
@@ -193,14 +194,14 @@ class Device:
         self._sampled_us = max(since_us, *(int(sample.timeStamp) for sample in samples))
 
     def read_rarely(self) -> None:
-        """Power limit and the processes that use it."""
+        """Read the power limit and the processes that use the device."""
         limit = self._field("power limit", pynvml.nvmlDeviceGetEnforcedPowerLimit, self.handle)
         self._power_limit_w = _scaled(limit, 1e-3)
         running = self._field("processes", pynvml.nvmlDeviceGetComputeRunningProcesses, self.own)
         self.pids = {int(p.pid): _scaled(p.usedGpuMemory, 1.0) for p in running or ()}
 
     def count_others(self, ours: set[int]) -> None:
-        """Processes that are not of this run; unknown where NVML names none of ours (another pid namespace)."""
+        """Count processes that are not of this run; unknown where NVML lists none of ours (another pid namespace)."""
         self._others = len(self.pids.keys() - ours) if self.pids.keys() & ours else None
 
     def values(self, pid: int | None = None) -> Values:

@@ -15,21 +15,21 @@ from loaderwatch.streamer.samplers.threads import ThreadTimes
 
 FDS_EVERY: Final = 5  # samples: listing descriptors costs as much as everything else together
 LETTERS: Final = {"stopped": "T", "zombie": "Z"}
-"""What other systems than Linux say of a process, as /proc would. Not "running": macOS and Windows say it of sleepers, too."""
+"""The states that psutil gives, as letters of /proc. "running" is missing, because macOS and Windows say it of sleepers, too."""
 PSS_EVERY_NS: Final = 10_000_000_000
 PSS_REST: Final = 500
-"""After reading a PSS, none is read for so many times what that cost: 0.2 % of a core, however many processes."""
+"""After reading a PSS, none is read for so many times as long as it took: 0.2 % of a core, however many processes there are."""
 
 
 def pid_alive(pid: int) -> bool:
-    """Whether a pid is in use; for systems without /proc."""
+    """Whether a pid is in use, on systems without /proc."""
     import psutil  # not at import: Linux does not need it, and it costs two megabytes
 
     return bool(psutil.pid_exists(pid))
 
 
 def process_began_s(pid: int) -> float | None:
-    """When the process that has this pid began, which tells it from another; None: it has ended. Without /proc, too."""
+    """Return when the process with this pid began, which tells it from another; None if it has ended. This needs no /proc."""
     import psutil  # see pid_alive
 
     try:
@@ -67,7 +67,7 @@ class Reading:
 
 
 class ProcessSampler:
-    """Reads processes one by one; keeps what rates need."""
+    """Reads processes one by one, and keeps the last values for rates."""
 
     def __init__(self, proc_root: Path = PROC) -> None:
         self._proc_root = proc_root
@@ -81,12 +81,15 @@ class ProcessSampler:
     def sample(
         self, files: ProcessFiles, now_ns: int, *, training: bool = False, pins: bool = False
     ) -> Reading | None:
-        """None if the process has ended. ``training``: it is no worker; ``pins``: it may have threads that pin memory."""
+        """Read a process; return None if it has ended.
+
+        ``training`` means that it is no worker, ``pins`` that it may have threads that pin memory.
+        """
         if not self._has_proc:
             return self._sample_elsewhere(files.pid, now_ns)
         stat = files.stat()
         if stat is None or not stat.rss_bytes:
-            return None  # without memory: about to be a zombie
+            return None  # a process without memory is about to be a zombie
         status = files.status()
         read_chars, read_bytes = files.io()
         key = (files.pid, stat.start_ticks)
@@ -135,7 +138,7 @@ class ProcessSampler:
         )
 
     def _pss(self, files: ProcessFiles, past: _Past, now_ns: int) -> int | None:
-        """The PSS if it is this process's turn: the one not asked for longest."""
+        """Return the PSS if it is this process's turn; the turn is that of the process not read for longest."""
         if now_ns < self._next_pss_ns or now_ns - past.pss_at_ns < PSS_EVERY_NS:
             return None
         if past.pss_at_ns > min(other.pss_at_ns for other in self._past.values()):
@@ -147,7 +150,7 @@ class ProcessSampler:
         return value
 
     def look(self, files: ProcessFiles) -> Reading | None:
-        """What the open span tells, without touching the rates; its row is not for the table."""
+        """Read the facts that the open span carries, without changing the rates; the row is not for the table."""
         stat = files.stat()
         if stat is None:
             return None
@@ -156,14 +159,14 @@ class ProcessSampler:
         return Reading(stat.state, files.io()[0], None if tracer is None else tracer != 0, files.wchan(), {})
 
     def forget_dead(self, living: set[int]) -> None:
-        """Drop what is kept of processes that are gone."""
+        """Drop the last values of processes that are gone."""
         for key in [key for key in self._past if key[0] not in living]:
             del self._past[key]
         for pid in self._elsewhere.keys() - living:
             del self._elsewhere[pid]
 
     def _sample_elsewhere(self, pid: int, now_ns: int) -> Reading | None:
-        """What psutil tells on every system; where it does not, or the process may not be asked, None."""
+        """Read a process with psutil, on systems without /proc; return None if it has ended or may not be read."""
         import psutil  # see pid_alive
 
         try:
@@ -175,7 +178,7 @@ class ProcessSampler:
                 began_s, times = process.create_time(), process.cpu_times()
                 rss_bytes, threads = process.memory_info().rss, process.num_threads()
                 if not rss_bytes:
-                    return None  # it ended while it was asked: a zombie has no memory
+                    return None  # it ended during this reading: a zombie has no memory
         except psutil.NoSuchProcess:
             return None
         except psutil.Error:
@@ -190,7 +193,7 @@ class ProcessSampler:
 
 
 def affinity_count(pid: int) -> int | None:
-    """CPUs the process may run on."""
+    """Return how many CPUs the process may run on."""
     try:
         return len(os.sched_getaffinity(pid))
     except (OSError, AttributeError):
@@ -198,5 +201,5 @@ def affinity_count(pid: int) -> int | None:
 
 
 def state_code(state: str | None) -> int:
-    """The state letter as the table holds it."""
+    """Return the state letter as the table's number."""
     return ord(state) if state else UNKNOWN

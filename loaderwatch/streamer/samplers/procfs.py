@@ -1,4 +1,4 @@
-"""Reading /proc/<pid>: parsed once here. Everything is None where there is no /proc or the kernel says no."""
+"""Reads and parses /proc/<pid>. Everything is None where there is no /proc or the kernel refuses."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Stat:
 
     @property
     def cpu_ns(self) -> int:
-        """CPU time so far, all threads."""
+        """CPU time of all threads so far."""
         return self.cpu_ticks * 1_000_000_000 // CLOCK_TICKS
 
     @property
     def alive(self) -> bool:
-        """A zombie has ended: only its parent has not asked yet."""
+        """Whether the process lives. A zombie has ended, and only its parent has not waited for it."""
         return self.state not in ("Z", "X", "x")
 
 
@@ -75,12 +75,12 @@ def parse_status(text: bytes) -> Status:
 
 
 def parse_io(text: bytes) -> tuple[int | None, int | None]:
-    """``(rchar, read_bytes)`` of /proc/<pid>/io."""
+    """Parse ``(rchar, read_bytes)`` of /proc/<pid>/io."""
     return _line_value(b"\n" + text, b"\nrchar:", 10), _line_value(text, b"\nread_bytes:", 10)
 
 
 def parse_fd_limit(text: bytes) -> int | None:
-    """The soft limit of open files in /proc/<pid>/limits; None when unlimited or not there."""
+    """Parse the soft limit of open files in /proc/<pid>/limits; None when unlimited or missing."""
     for line in text.splitlines():
         if line.startswith(b"Max open files"):
             soft = line[len(b"Max open files") :].split()[0]
@@ -89,7 +89,7 @@ def parse_fd_limit(text: bytes) -> int | None:
 
 
 def parse_pss(text: bytes) -> int | None:
-    """Proportional set size in bytes, of /proc/<pid>/smaps_rollup."""
+    """Parse the proportional set size of /proc/<pid>/smaps_rollup, in bytes."""
     return _kilobytes(text, b"\nPss:")
 
 
@@ -111,20 +111,20 @@ def _line_value(text: bytes, mark: bytes, base: int) -> int | None:
 
 
 def descriptors_to_keep() -> int:
-    """How many files of /proc may stay open at once: half of what this process may have, the rings need theirs, too.
+    """Return how many files of /proc may stay open: half of the descriptors that this process may have, since rings need some.
 
-    Seven for each process of a host make a thousand with some 140 workers, and a thousand is what many systems allow.
+    Seven files for each process make a thousand with some 140 workers, and many systems allow a thousand.
     """
     return descriptor_limit() // 2
 
 
 class ProcessFiles:
-    """Files of one /proc/<pid>, read again and again, and therefore kept open while there are descriptors to spare.
+    """The files of one /proc/<pid>, which stay open between readings while there are descriptors to spare.
 
-    An open file stays with *its* process: when the pid is used again by another, reading says "no such process".
+    An open file belongs to *its* process: when another process gets the pid, reading fails with "no such process".
     """
 
-    _kept = 0  # by all of them together
+    _kept = 0  # open files of all instances together
     _may_keep: int | None = None
 
     def __init__(self, pid: int, proc_root: Path = PROC) -> None:
@@ -133,7 +133,7 @@ class ProcessFiles:
         self._fds: dict[str, int] = {}
 
     def read(self, name: str) -> bytes | None:
-        """The text of a file of the process; None if it has ended or may not be read."""
+        """Read a file of the process; return None if the process has ended or the file may not be read."""
         try:
             fd = self._fds.get(name)
             if fd is not None:
@@ -158,44 +158,44 @@ class ProcessFiles:
         return cls._kept < cls._may_keep
 
     def stat(self) -> Stat | None:
-        """None if the process has ended."""
+        """Read ``stat``; return None if the process has ended."""
         text = self.read("stat")
         return parse_stat(text) if text else None
 
     def status(self) -> Status | None:
-        """None if the process has ended."""
+        """Read ``status``; return None if the process has ended."""
         text = self.read("status")
         return parse_status(text) if text else None
 
     def wchan(self) -> str | None:
-        """The kernel function it sleeps in; None while it runs or where the kernel does not tell."""
+        """Return the kernel function that the process sleeps in; None while it runs or where the kernel does not tell."""
         text = self.read("wchan")
         return text.decode("ascii", "replace") if text and text != b"0" else None
 
     def io(self) -> tuple[int | None, int | None]:
-        """``(rchar, read_bytes)``: characters read by any means, bytes read from storage."""
+        """Return ``(rchar, read_bytes)``: characters read by any means, bytes read from storage."""
         text = self.read("io")
         return parse_io(text) if text else (None, None)
 
     def run_delay_ns(self) -> int | None:
-        """Time so far that its main thread was ready to run and waited for a CPU; None where the kernel does not count it."""
+        """Return how long the main thread was ready but had no CPU so far; None where the kernel does not count it."""
         fields = (self.read("schedstat") or b"").split()
         return int(fields[1]) if len(fields) == 3 and fields[1].isdigit() else None
 
     def count_fds(self) -> int | None:
-        """Open file descriptors."""
+        """Count the open file descriptors."""
         try:
             return len(os.listdir(self._folder + "fd"))  # noqa: PTH208 - no Path per descriptor
         except OSError:
             return None
 
     def fd_limit(self) -> int | None:
-        """How many descriptors it may have open."""
+        """Return how many descriptors the process may have open."""
         text = self.read("limits")
         return parse_fd_limit(text) if text else None
 
     def pss_bytes(self) -> int | None:
-        """Its proportional share of memory. The kernel walks all of its pages for this: ask rarely."""
+        """Return the proportional set size. The kernel walks all pages of the process for this, so call it rarely."""
         text = self.read("smaps_rollup")
         return parse_pss(text) if text else None
 
@@ -208,9 +208,9 @@ class ProcessFiles:
 
 
 def started_after(stat: Stat, monotonic_ns: int, slack_ns: int = 1_000_000_000) -> bool:
-    """Whether a process began after a monotonic instant: then its pid was used before by another.
+    """Whether a process began after a monotonic instant; then another process had its pid before.
 
-    Start times count from boot and include suspends, CLOCK_MONOTONIC does not.
+    Start times count from boot and include suspends, which CLOCK_MONOTONIC does not.
     """
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return False

@@ -1,4 +1,4 @@
-"""What the main thread of a training process computes, and the busiest of those that pin memory."""
+"""CPU time of a training process's main thread, and of the busiest thread that pins memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from loaderwatch.core.system import PROC
 from loaderwatch.streamer.samplers.procfs import parse_stat
 
 PIN_NAME: Final = "pt_data_pin"
-"""One per iterator, named so by PyTorch (pytorch#128448)."""
+"""The name that PyTorch gives the thread of each iterator that pins memory (pytorch#128448)."""
 
 
 class ThreadTimes:
-    """Looks at some threads of one process now and again. Asks each for its name twice: it has none when it starts."""
+    """Reads some threads of one process. It reads each thread's name twice, because a new thread is not named yet."""
 
     def __init__(self, pid: int, proc_root: Path = PROC) -> None:
         self._folder = proc_root / str(pid) / "task"
@@ -26,9 +26,9 @@ class ThreadTimes:
         self._at_ns = 0
 
     def look(self, now_ns: int, *, pins: bool) -> tuple[float | None, float | None]:
-        """CPU time per second since the last look: main thread, busiest pin thread. None without one, or when it is new.
+        """Return CPU time per second since the last call, of the main thread and of the busiest pin thread.
 
-        ``pins``: there may be threads that pin memory.
+        A value is None without such a thread, or when it is new. ``pins``: there may be threads that pin memory.
         """
         if pins:
             self._find_pinning()
