@@ -1,1 +1,1 @@
-"""The server: ingest, store, live windows, queries, alerts and the page. Never imported by the agent."""
+"""The server: ingest, store, live runs, alerts, recordings, HTTP API and the page. The agent never imports it."""

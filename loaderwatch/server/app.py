@@ -1,4 +1,4 @@
-"""The FastAPI application: its parts, their life cycle, and the errors in one shape."""
+"""The FastAPI application: its parts, their life cycle, and one shape for errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 _RETAIN_INTERVAL_S: Final = 3600.0
 _FIRST_RETAIN_S: Final = 600.0
-"""After a start; the clock of a machine that was just switched on may be wrong until the network has told it the time."""
+"""How long after a start retention begins: the clock of a machine that was just switched on may be wrong at first."""
 
 
 def create_app(
@@ -59,17 +59,17 @@ def create_app(
     make_live_run: MakeLiveRun = LiveRun,
     hosts: AllowedHosts | None = None,
 ) -> FastAPI:
-    """The server as an ASGI application.
+    """Make the server as an ASGI application.
 
     Args:
-        options: what was asked for.
-        tokens: who may come in, and what the server proves itself with; None lets everyone in.
-        url: the server's own address, without a slash at the end, as people reach it.
-        port: the port it listens on.
+        options: the options of ``loaderwatch serve``.
+        tokens: the tokens in force, with which the server also proves itself; None lets everyone in.
+        url: the server's own address as people reach it, without a slash at the end.
+        port: the port that the server listens on.
         open_to_all: lets everyone in; senders still ask the server to prove itself.
-        store: another store than DuckDB in ``options.runs_dir``.
-        make_live_run: makes the live runs; tests give them other detectors here.
-        hosts: names to answer to; default from ``options``.
+        store: a store to use instead of DuckDB in ``options.runs_dir``.
+        make_live_run: makes the live runs; tests give other detectors here.
+        hosts: the host names to answer to; by default from ``options``.
 
     Raises:
         ConfigError: an address to notify is not one Apprise knows.
@@ -150,7 +150,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         orphans.cancel()
         await asyncio.gather(
             retention, orphans, return_exceptions=True
-        )  # whatever ended it, the store is closed in order
+        )  # whatever ended the server, the store is closed in order
         parts.hub.close()
         await parts.ingest.stop()
         await parts.live.stop()
@@ -162,7 +162,7 @@ async def _retain(parts: Parts) -> None:
     days = parts.options.retain_days
     if days is None:
         return
-    clock = SteadyClock()  # one that is set a month ahead must not cost a month of runs
+    clock = SteadyClock()  # a clock that is set a month ahead must not cost a month of runs
     await asyncio.sleep(_FIRST_RETAIN_S)
     while True:
         try:
@@ -194,7 +194,7 @@ def _add_pages(app: FastAPI, parts: Parts) -> None:
 
 
 def _add_error_answers(app: FastAPI) -> None:
-    """Every error leaves as ``{"error", "field"}``."""
+    """Answer every error with ``{"error", "field"}``."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""From a payload to disk: decode, gather, commit in groups, acknowledge."""
+"""Ingest: it decodes envelopes, gathers them, commits them in groups to the store and acknowledges them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from loaderwatch.server.store.protocol import Store, StoreError
 _log: Final = logging.getLogger(__name__)
 
 DECODE_INLINE_BYTES: Final = 256 * 1024
-"""Below, decoding takes less than handing it to a thread and back would delay others. Above, one is decoded at a time: the
-worst 8 MiB take 400 MB while they are looked at."""
-_ITEM_BYTES: Final = 600  # a process, loader, span or the like in memory
+"""Smaller payloads are decoded on the event loop, because a thread would take longer. Larger ones are decoded in a thread, one at
+a time: the worst 8 MiB take 400 MB meanwhile."""
+_ITEM_BYTES: Final = 600  # what a process, loader, span or the like takes in memory
 
 TIDY_EVERY_S: Final = 1.0
 MAX_UNKNOWN_SAID: Final = 100
@@ -41,7 +41,7 @@ class IngestCounts:
 
 
 class Busy(LoaderwatchError):
-    """More envelopes wait for the disk than may; try again in ``retry_after_s``."""
+    """Too many envelopes wait for the disk; the sender may try again in ``retry_after_s``."""
 
     def __init__(self, waiting_bytes: int, retry_after_s: float) -> None:
         super().__init__(f"{waiting_bytes} bytes wait to be stored; try again in {retry_after_s:g} s")
@@ -58,8 +58,8 @@ class _Waiting:
 class Ingest:
     """Stores envelopes through a single writer thread.
 
-    What gathers while a commit runs, and for ``commit_interval_s`` after the commit before began, goes into the next one;
-    an envelope that comes alone is committed at once. Make, ``start`` and ``submit`` on the event loop's thread;
+    Envelopes that arrive while a commit runs, or within ``commit_interval_s`` of its beginning, go into the next commit; an
+    envelope that comes alone is committed at once. Make the object, ``start`` and ``submit`` on the event loop's thread;
     ``await stop()`` commits what is waiting.
     """
 
@@ -71,7 +71,7 @@ class Ingest:
         max_waiting_bytes: int = 64 * 2**20,
         admit: Callable[[Envelope, int], None] | None = None,
     ) -> None:
-        """``admit(envelope, bytes)`` raises for a sender that has had its share; what it says goes to the sender."""
+        """Make an ingest. ``admit(envelope, bytes)`` raises for a sender that has used its share; the sender gets that error."""
         self._store = store
         self._admit = admit
         self._commit_interval_s = commit_interval_s
@@ -83,11 +83,11 @@ class Ingest:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._unknown_said: set[str] = set()
-        self._decoding = asyncio.Semaphore(1)  # of large ones
+        self._decoding = asyncio.Semaphore(1)  # for large payloads
 
     @property
     def waiting_bytes(self) -> int:
-        """Memory that envelopes take that are not on disk yet, about."""
+        """About how much memory the envelopes take that are not on disk yet."""
         return self._waiting_bytes
 
     def start(self) -> None:
@@ -97,7 +97,10 @@ class Ingest:
         self._thread.start()
 
     def on_stored(self, callback: Callable[[Envelope, int], None]) -> None:
-        """Call ``callback(envelope, bytes of memory)`` on the event loop, once for each envelope that is newly on disk, before its sender is told."""
+        """Call ``callback(envelope, bytes of memory)`` for each envelope that is newly on disk, before its sender is told.
+
+        The callback runs on the event loop, and once for each envelope.
+        """
         self._callbacks.append(callback)
 
     def on_refused(self, callback: Callable[[str, str], None]) -> None:
@@ -105,9 +108,9 @@ class Ingest:
         self._on_refused.append(callback)
 
     async def submit_all(self, payloads: Sequence[bytes]) -> tuple[Envelope, int]:
-        """Store several of one stream in their order; returns the first, and the highest sequence stored after the last.
+        """Store several envelopes of one stream in order; return the first, and the stream's highest sequence number then.
 
-        Raises what it does for the first that is refused; those beside it are stored all the same.
+        Raises the error of the first that is refused; the others are stored all the same.
         """
         together = sum(map(len, payloads))
         stored: list[tuple[Envelope, int]] = []
@@ -120,7 +123,7 @@ class Ingest:
         return stored[0][0], stored[-1][1]
 
     async def submit(self, payload: bytes) -> tuple[Envelope, int]:
-        """Store one payload; returns the envelope and the highest sequence stored of its stream, once on disk.
+        """Store one payload; when it is on disk, return the envelope and the highest sequence number stored of its stream.
 
         Raises:
             WireError: the payload is malformed (400).
@@ -156,11 +159,11 @@ class Ingest:
         done: asyncio.Future[int] = self._loop.create_future()
         done.add_done_callback(_look_at)
         self._queue.put(_Waiting(envelope, size, done))
-        # A sender that hangs up does not undo what is being written, nor does it count less against the limit.
+        # If the sender hangs up, the envelope is written all the same and counts against the limit.
         return envelope, await asyncio.shield(done)
 
     async def _decode(self, payload: bytes, together: int, unknown: set[str]) -> Envelope:
-        """``together``: the bytes of its request. In a thread one after the other, so that they keep their order."""
+        """Decode a payload of a request that has ``together`` bytes. Those of a large request are decoded in a thread, in order."""
         if together <= DECODE_INLINE_BYTES:
             return wire.decode(payload, unknown)
         async with self._decoding:
@@ -172,13 +175,13 @@ class Ingest:
         if thread is not None:
             self._queue.put(None)
             await asyncio.to_thread(thread.join)
-            await asyncio.sleep(0)  # the last results were handed to the loop: let them arrive
+            await asyncio.sleep(0)  # let the loop take in the last results
 
     def _say_unknown(self, unknown: set[str], envelope: Envelope) -> None:
         fresh = unknown - self._unknown_said
         if (
             fresh and len(self._unknown_said) < MAX_UNKNOWN_SAID
-        ):  # names are the sender's: neither memory nor log for ever
+        ):  # the sender chooses the names, so they must not fill memory or log
             self._unknown_said |= fresh
             _log.warning(
                 "host %.80r of run %s sends what this version does not know, and it is not stored: %s. All else is. To have it,"
@@ -244,7 +247,7 @@ class Ingest:
             try:
                 self._loop.call_soon_threadsafe(self._resolve, members, stored, seqs, error)
             except RuntimeError:
-                return  # the loop is closed: nobody is left to tell, and what is stored is stored
+                return  # the loop is closed, so nobody is left to tell
 
     def _resolve(
         self,
@@ -282,6 +285,6 @@ class Ingest:
 
 
 def _look_at(done: asyncio.Future[int]) -> None:
-    """Takes note of an error nobody waits for any more, so that asyncio does not report it as forgotten."""
+    """Retrieve an error that nobody waits for any more, so that asyncio does not report it."""
     if not done.cancelled():
         done.exception()

@@ -1,4 +1,4 @@
-"""What ``loaderwatch serve`` was asked to do, and remembering it while it runs."""
+"""The options of ``loaderwatch serve``, and the file that remembers them while the server runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions(DataDir):
-    """One server's settings. ``port`` None: the default one if it is free, else any."""
+    """One server's options. With ``port`` None the server takes the default port if it is free, else any."""
 
     host: str = "127.0.0.1"
     port: int | None = None
@@ -29,13 +29,13 @@ class ServeOptions(DataDir):
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
     hang_after_s: float | None = None  # None: the detectors' own limit
-    idle_hours: float | None = None  # leave when nobody has reported or looked for so long; None: never
+    idle_hours: float | None = None  # leave after so long without a report or a look; None: never
     started_by: str = "hand"  # or "run", "demo"
-    resumed: bool = False  # goes on for one that was killed: at its port if that can be, else at any
+    resumed: bool = False  # continues a server that was killed, at its port if that is free, else at any
 
 
 def remember(options: ServeOptions) -> None:
-    """Keep the options for whoever starts this server again after it was killed.
+    """Write the options down for a server that continues this one after it was killed.
 
     Raises:
         OSError: the file cannot be written.

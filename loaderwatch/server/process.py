@@ -1,4 +1,4 @@
-"""The server process: lock, port, tokens, the file that says where it is, and a clean end."""
+"""The server process: lock, port, tokens, the file ``server.json`` that says where it is, and a clean end."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from loaderwatch.server.tls import read_certificate
 _log = logging.getLogger(__name__)
 
 _SWITCH_S: Final = 0.001
-"""The event loop waits so long for the GIL behind each of the threads that store, query and detect. With Python's 5 ms,
-taking in 1,024 ranks had its 95th percentile about 1.6 times higher."""
+"""The GIL's switch interval, for which the event loop waits behind each of the threads that store, query and detect. With
+Python's 5 ms, taking in 1,024 ranks had its 95th percentile about 1.6 times higher."""
 _COLLECT_EVERY: Final = 50_000
-"""Objects that came and stayed, between collections of cycles. With Python's 700 (2,000 since 3.13) the windows of 1,024
-ranks, which hold no cycle, were gone through a hundred times a second: 7 % of the time, with pauses of 80 ms."""
-_M_MMAP_THRESHOLD: Final = -3  # of malloc.h
+"""How many objects come and stay between two collections of cycles. With Python's 700 (2,000 since 3.13) the windows of 1,024
+ranks, which hold no cycle, were searched a hundred times a second: 7 % of the time, with pauses of 80 ms."""
+_M_MMAP_THRESHOLD: Final = -3  # a constant of malloc.h
 _GRACE_S: Final = 1  # for answers under way when the server is told to stop
 _LOOK_S: Final = 1  # between looks at server.json and token.json
 LEAVING_S: Final = 20.0
-"""A server that was told to end, or leaves, is gone by then; a streamer waits 30 s for the next one."""
+"""How long a server takes at most to end; a streamer waits 30 s for the next one."""
 _WILDCARDS: Final = ("0.0.0.0", "::", "")
 
 
@@ -50,7 +50,7 @@ class ServeError(LoaderwatchError):
 
 
 def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; ``say`` is told where, once, for the person at the terminal.
+    """Serve until SIGTERM or SIGINT; call ``say`` once with the address, for the person at the terminal.
 
     Raises:
         ConfigError: an option has a value that cannot be used.
@@ -76,7 +76,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, with a file that says where it is while it listens, and streams that end when it is told to."""
+    """uvicorn's server, which keeps ``server.json`` while it listens, and ends its streams when it is told to end."""
 
     def __init__(
         self, parts: Parts, app: Any, local_url: str, certificate: str | None, say: Callable[[str], None]
@@ -119,7 +119,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop without uvicorn's raising of the signal again at the end: asked to stop, we exit with 0."""
+        """Stop without raising the signal again at the end, as uvicorn does: a server that is asked to stop exits with 0."""
         if self.should_exit:
             self.force_exit = True
         self.should_exit = True
@@ -129,7 +129,7 @@ class _Server(uvicorn.Server):
 
     @property
     def _tokens(self) -> Tokens | None:
-        """Those people and trainers need; None when everyone is let in."""
+        """Return the tokens that people and trainers need; None when everyone is let in."""
         return None if self._parts.options.no_auth else self._parts.keys.tokens
 
     async def _look(self) -> None:
@@ -138,7 +138,7 @@ class _Server(uvicorn.Server):
         self._leave_if_idle()
 
     def _leave_if_idle(self) -> None:
-        """End when nobody has reported or looked for as long as was asked: the next run, or person, starts it again."""
+        """End when nobody has reported or looked for ``idle_hours``; the next run, or person, starts a server again."""
         parts = self._parts
         if parts.hub.clients or parts.ingest_counts.open:
             parts.stay.seen()
@@ -152,7 +152,7 @@ class _Server(uvicorn.Server):
             self._end()
 
     def _take_new_tokens(self) -> None:
-        """What the file held before opens nothing from now on, and streams that it opened end."""
+        """Use new tokens of the file from now on, and end the streams that the old ones opened."""
         parts = self._parts
         try:
             if parts.keys.reread(parts.options.token_path):
@@ -174,7 +174,7 @@ class _Server(uvicorn.Server):
         try:
             self._write_where()
         except OSError:
-            return  # the directory is gone or full; looked at again in a moment
+            return  # the directory is gone or full; the next look tries again
 
     def _write_where(self) -> None:
         suffix = f"/?token={self._tokens.owner}" if self._tokens else "/"
@@ -207,10 +207,10 @@ class _Server(uvicorn.Server):
 
 
 def _keep_memory_whole() -> None:
-    """Have glibc take every block of 64 KiB and more from the system and give it back when it is freed.
+    """Make glibc take every block of 64 KiB and more from the system, and return it when it is freed.
 
-    By itself it raises that limit to the largest block it has seen freed; the windows' arrays, which grow and are
-    replaced all the time, then leave holes: with 1,024 ranks the process held twice what was in use.
+    By itself glibc raises that limit to the largest block that was freed. The windows' arrays, which grow and are replaced
+    all the time, then leave holes: with 1,024 ranks the process held twice what was in use.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -234,7 +234,7 @@ def _prepare_directory(options: ServeOptions) -> None:
 
 @contextmanager
 def _lock(options: ServeOptions) -> Iterator[None]:
-    """One server per data directory: DuckDB files have one writer."""
+    """Hold the lock of the data directory, which has one server, because DuckDB files have one writer."""
     try:
         descriptor = os.open(options.lock_path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     except OSError as error:
@@ -245,7 +245,7 @@ def _lock(options: ServeOptions) -> Iterator[None]:
                 f"a server for {options.data_dir} is already running{_other_server(options, descriptor)}; use that page, or"
                 " end that server first to start one with other options"
             )
-        with suppress(OSError):  # a full disk; the lock holds all the same
+        with suppress(OSError):  # on a full disk the lock holds all the same
             os.ftruncate(descriptor, 0)
             os.lseek(descriptor, 0, os.SEEK_SET)
             os.write(descriptor, str(os.getpid()).encode())
@@ -255,7 +255,7 @@ def _lock(options: ServeOptions) -> Iterator[None]:
 
 
 def _take(descriptor: int, patience_s: float) -> bool:
-    """Take the lock; a server that a run starts may have to wait for one that leaves this very moment."""
+    """Take the lock; a server that a run starts may have to wait for one that is just leaving."""
     give_up_at = time.monotonic() + patience_s
     while not try_lock(descriptor):
         if time.monotonic() >= give_up_at:
@@ -265,9 +265,9 @@ def _take(descriptor: int, patience_s: float) -> bool:
 
 
 def _other_server(options: ServeOptions, lock: int) -> str:
-    """Where the holder of the lock is, as far as it has said so yet: it may have taken the lock this very moment."""
+    """Say where the holder of the lock is; "" if it has not written that yet, since it may just have taken the lock."""
     if HELD_FILES_STAY:
-        return ""  # Windows: neither can a locked file be read, nor a process asked whether it lives without ending it
+        return ""  # on Windows a locked file cannot be read, and asking whether a process lives would end it
     give_up_at = time.monotonic() + 1.0
     while True:
         os.lseek(lock, 0, os.SEEK_SET)
@@ -275,7 +275,7 @@ def _other_server(options: ServeOptions, lock: int) -> str:
         if _lives(holder):
             break
         if time.monotonic() > give_up_at:
-            return ""  # on another machine, or its disk is full
+            return ""  # the holder is on another machine, or its disk is full
         time.sleep(0.02)
     where = read_server_file(options.server_path)
     if where is not None and holder == str(where.pid):
@@ -291,12 +291,12 @@ def _lives(pid: str) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True  # somebody else's
+        return True  # the process is another user's
     return True
 
 
 def _tokens(options: ServeOptions) -> Tokens:
-    """With --no-auth too: the server proves itself with them."""
+    """Load the tokens, with --no-auth too, because the server proves itself with them."""
     try:
         return load_tokens(options.token_path, options.token)
     except OSError as error:
@@ -304,7 +304,7 @@ def _tokens(options: ServeOptions) -> Tokens:
 
 
 def _listen(options: ServeOptions) -> socket.socket:
-    """The listening socket: the port asked for, or the default one, or the last one, or any."""
+    """Open the listening socket: at the port asked for, or the default one, or the last one, or any."""
     if options.resumed or (options.port is None and options.started_by == "run"):
         candidates = [*_last_port(options), DEFAULT_PORT, 0]
     elif options.port is None:
@@ -336,7 +336,7 @@ def _bind(host: str, port: int) -> socket.socket:
         raise ConfigError(f"--host {host!r} is not an address of this machine: {error.strerror}") from error
     listener = socket.socket(family, kind, protocol)
     try:
-        # Windows, whose SO_REUSEADDR would let two servers have one port, has an option of its own against that.
+        # On Windows SO_REUSEADDR would let two servers share a port; SO_EXCLUSIVEADDRUSE forbids that.
         alone = getattr(socket, "SO_EXCLUSIVEADDRUSE", None)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR if alone is None else alone, 1)
         listener.bind(address)
@@ -349,7 +349,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _last_port(options: ServeOptions) -> list[int]:
-    """The port of the last time, so that open pages find a restarted server again."""
+    """Return the port of the last server, so that open pages find a restarted one again."""
     try:
         port = int((options.data_dir / "port").read_text())
     except (OSError, ValueError):

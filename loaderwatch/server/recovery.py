@@ -1,4 +1,4 @@
-"""Runs of this machine whose every process was killed: the server that knows them has what they left sent to it."""
+"""Recovery of this machine's runs whose processes were all killed: the server starts streamers that send what they left."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LOOK_S: Final = 10.0
 
 
 async def watch_orphans(options: ServeOptions, store: Store) -> None:
-    """Look now and then, for ever; a streamer is started for each orphan and ends when everything is sent.
+    """Look for such runs now and then, for ever; start a streamer for each, which ends when everything is sent.
 
-    Only runs that this server knows: what belongs to another server is sent there by the next streamer on this machine.
+    Only runs that this server knows are sent: the next streamer on this machine sends those of another server there.
     """
     started: dict[str, subprocess.Popen[bytes]] = {}
     while True:
@@ -40,7 +40,7 @@ async def watch_orphans(options: ServeOptions, store: Store) -> None:
 
 
 def _orphans(rings_dir: Path) -> set[str]:
-    """Runs that had a streamer and have none, and whose rings are still there."""
+    """Return the runs whose rings are still there and that had a streamer but have none now."""
     folders = {path.parent for path in rings_dir.glob("*/main-*.ring")}
     locks = [folder / STREAMER_LOCK for folder in folders]
     return {lock.parent.name for lock in locks if lock.exists() and not is_held(lock)}

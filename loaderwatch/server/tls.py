@@ -1,4 +1,4 @@
-"""The server's certificate and key, looked at before anything listens with them."""
+"""Checks the server's certificate and key before it listens with them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from loaderwatch.core.errors import ConfigError
 
 
 def read_certificate(certfile: Path | None, keyfile: Path | None) -> str | None:
-    """The server's own certificate as PEM; None when it speaks plain http.
+    """Return the server's own certificate as PEM; None when it speaks plain http.
 
     Raises:
-        ConfigError: one is missing, cannot be read, or they do not belong together.
+        ConfigError: certificate or key is missing or cannot be read, or they do not belong together.
     """
     if certfile is None and keyfile is None:
         return None
@@ -49,7 +49,7 @@ class _Encrypted(Exception):
 
 
 def _no_password() -> str:
-    raise _Encrypted  # OpenSSL would ask on the terminal
+    raise _Encrypted  # without this, OpenSSL would ask for the password on the terminal
 
 
 def _first_certificate(certfile: Path) -> str:

@@ -26,10 +26,10 @@ _STOPS: Final = (signal.SIGINT, signal.SIGTERM, 1)  # SIGHUP, which Windows has 
 _STOPPED: Final = re.compile(r"(?:uncaught )?KeyboardInterrupt\b|exit code ")
 _CONFIDENCE: Final = 0.3  # a detector that learns the reason later knows better
 _MEMORY_SHORT: Final = 0.05
-"""Share of the host's memory left at which the kernel's out-of-memory killer is the first thing to look for."""
+"""With less than this share of the host's memory left, the out-of-memory killer is the first suspect."""
 _EXIT_LENGTH: Final = 160
 _SAME_MOMENT_NS: Final = 3_000_000_000
-"""A hang that was closed this shortly before the last sign of life was not overcome."""
+"""A hang that was closed so shortly before the last sign of life was not over when the process died."""
 
 _DOING: Final = {
     "iter": "while its workers were started (inside iter(loader))",
@@ -43,7 +43,7 @@ _DOING: Final = {
 }
 
 _ERROR_IN: Final = {"iter": _DOING["iter"], "wait": _DOING["wait"]}
-"""Where an error came up that left its epoch; in the loop's body nothing needs to be added."""
+"""Where an error was raised that ended its epoch; for an error in the loop's body nothing need be said."""
 
 _NO_TRACE: Final = (
     "Look at the last lines of its stderr: a Python error leaves its traceback there. If there is none, it was killed "
@@ -105,7 +105,7 @@ def unexplained_death(
 def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:
     """For a run in which a process died: the detectors' word if they know why, else when and where it died.
 
-    A run that hung until it died was most likely killed for that: then the hang is what to know.
+    A run that hung until it died was most likely killed for that, so its verdict is the hang.
     """
     known = next((each for each in occurrences if each.finding.code == CODE), None)
     if known is not None:
@@ -204,7 +204,7 @@ def _title(rank: RankWindow, window: RunWindow, dead: Sequence[RankWindow]) -> s
 
 
 def _last_words(rank: RankWindow) -> str:
-    """One line of how it ended, as its agent wrote it down."""
+    """Return one line on how the process ended, as its agent wrote it down."""
     lines = (rank.process.exit or "").strip().splitlines()
     return _shortened(lines[-1].strip()) if lines else ""
 
@@ -232,7 +232,7 @@ def _where(rank: RankWindow) -> str:
 
 
 def _outside(rank: RankWindow, span: SpanInfo) -> str:
-    """Outside all loops: an error that came up in one has closed it on its way out."""
+    """Say where a process outside all loops died: an error inside a loop has ended that loop's epoch before."""
     step = f" in step {_steps(span)}"
     left = left_epoch(rank)
     if left is not None:
@@ -254,7 +254,7 @@ def _outside(rank: RankWindow, span: SpanInfo) -> str:
 
 
 def _steps(span: SpanInfo) -> int:
-    """Training steps of the process; only of an agent that said none, batches of the loader at hand."""
+    """Return the process's training steps; for an agent that sent none, the batches of the current loader."""
     return span.steps or span.step or 0
 
 
@@ -262,13 +262,13 @@ def _advice(rank: RankWindow, host: HostWindow | None) -> str:
     parts = []
     gone = [worker for worker in rank.workers if not worker.alive]
     living = [worker for worker in rank.workers if worker.alive]
-    if gone and living:  # one that died with its training process says nothing
+    if gone and living:  # workers that died together with their training process say nothing
         names = listing([f"{worker.worker} (pid {worker.pid})" for worker in gone])
         parts.append(
             f"{'Worker' if len(gone) == 1 else 'Workers'} {names} died before it: look for what ended them."
         )
     error = uncaught(rank.process)
-    if error is not None:  # it said itself what it died of: no kernel log and no memory figure tells more
+    if error is not None:  # the process itself said why it died; kernel log and memory tell no more
         return " ".join([*parts, f"Read the traceback in the job's log: {_shortened(error)}"])
     short, memory = _memory(rank, host)
     parts += [memory, _NO_TRACE] if short else [_NO_TRACE, memory]
@@ -276,7 +276,7 @@ def _advice(rank: RankWindow, host: HostWindow | None) -> str:
 
 
 def _memory(rank: RankWindow, host: HostWindow | None) -> tuple[bool, str]:
-    """Whether memory was short, and what is known of it; "" when nothing is."""
+    """Return whether memory was short, and a sentence on it; "" when nothing is known."""
     held = _last(rank.table("processes"), "rss_bytes", rank.process.pid)
     if host is None:
         return False, ""

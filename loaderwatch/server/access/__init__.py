@@ -1,1 +1,1 @@
-"""Who may come in, and how much they may ask for: tokens, limits, quotas, headers."""
+"""Access to the server: tokens, sign-in, the request gate, rate limits, quotas and security headers."""

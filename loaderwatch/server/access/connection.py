@@ -1,7 +1,7 @@
-"""A connection to a browser or a streamer, with a deadline for everything the other side has to do.
+"""HTTP connections with deadlines for everything that the client has to do.
 
 uvicorn itself waits for ever: for a request's first line, for the rest of a body, for a reader that does not read. Each
-of these holds a descriptor and memory, and takes nothing but an idle connection to bring about.
+such wait holds a descriptor and memory, and an idle connection is enough to cause it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SPARE_DESCRIPTORS: Final = 512  # for the store's files and our own
 
 
 class Connection(H11Protocol):
-    """One of uvicorn's, whose other side is not waited for for ever."""
+    """A connection of uvicorn's that hangs up on a client that is too slow."""
 
     headers_s = HEADERS_S
     body_s = BODY_S
@@ -39,7 +39,7 @@ class Connection(H11Protocol):
     _reader_look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Send the newcomer away when there are too many; else it has ``headers_s`` to ask for something."""
+        """Refuse the connection when there are too many; else give it ``headers_s`` for a request's headers."""
         super().connection_made(transport)
         if len(self.connections) > self.most:
             transport.abort()
@@ -47,13 +47,13 @@ class Connection(H11Protocol):
         self._expect(self.headers_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing to wait for any more."""
+        """Drop the deadlines of a closed connection."""
         self._expect(None)
         self.resume_writing()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Each byte is welcome; what counts is whether the headers, or the body, come to their end."""
+        """Set the deadline for the body once the headers are complete; single bytes do not extend a deadline."""
         before = self.cycle
         super().data_received(data)
         if self.cycle is None or self.cycle.response_complete:
@@ -64,21 +64,21 @@ class Connection(H11Protocol):
             self._expect(self.body_s)
 
     def on_response_complete(self) -> None:
-        """The next request may take its time; a body that nobody wanted may not."""
+        """Set the deadline for the next request; an unfinished body that nobody reads keeps its own."""
         super().on_response_complete()
         if self.conn.their_state is not h11.SEND_BODY and not self.transport.is_closing():
             cycle = self.cycle
             self._expect(self.timeout_keep_alive + self.headers_s)
-            if cycle is not self.cycle:  # a request that was waiting has begun
+            if cycle is not self.cycle:  # the next request was waiting and has begun
                 self._expect(None)
 
     def pause_writing(self) -> None:
-        """The other side does not read as fast as we write."""
+        """Begin to watch a client that does not read as fast as we write."""
         super().pause_writing()
         self._watch_reader(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        """It has read nearly all."""
+        """Stop watching a client that has read nearly everything."""
         if self._reader_look is not None:
             self._reader_look.cancel()
             self._reader_look = None
@@ -100,7 +100,7 @@ class Connection(H11Protocol):
         self._deadline = None if within_s is None else self.loop.call_later(within_s, self._late)
 
     def _late(self) -> None:
-        if self.transport.get_write_buffer_size():  # still reading our last answer
+        if self.transport.get_write_buffer_size():  # the client is still reading our last answer
             self._expect(self.headers_s)
         else:
             self._hang_up()
@@ -112,7 +112,7 @@ class Connection(H11Protocol):
 
 
 def uvicorn_options() -> dict[str, Any]:
-    """What makes uvicorn use these connections; the number of descriptors is raised to hold them."""
+    """Return uvicorn's options for these connections, after raising the limit of descriptors to hold them."""
     room = raise_descriptor_limit(MOST_CONNECTIONS + SPARE_DESCRIPTORS) - SPARE_DESCRIPTORS
     most = max(64, min(MOST_CONNECTIONS, room))
     return {

@@ -1,8 +1,8 @@
-"""What a browser may do with our page: headers that every answer carries.
+"""The Content-Security-Policy and the other security headers that every answer carries.
 
-Scripts come from files of ours alone, never from text (``eval``, handlers in markup, ``javascript:`` links), and with
-Trusted Types not even our own scripts can turn text into markup. Style attributes in markup do nothing, but for one known text;
-scripts set styles one by one, which no policy concerns. A style sheet is a file of ours or one of three known texts.
+Scripts come only from our own files, never from text (``eval``, handlers in markup, ``javascript:`` links), and with
+Trusted Types not even our own scripts can turn text into markup. Style attributes in markup have no effect, except for one
+known text; scripts may set styles one by one. A style sheet is a file of ours or one of three known texts.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from loaderwatch.server.access.sign_in import STYLE
 _SHEET: Final = re.compile(
     rb"""createElement\("style"\);\w+\.id="[0-9a-f]{64}",\w+\.textContent=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 )
-"""Style sheets that Plotly makes when it is loaded, for maps that we do not draw."""
+"""Matches the style sheets that Plotly makes when it is loaded, for maps that we do not draw."""
 
 _SHARP: Final = re.compile(rb"""CSS_DECLARATIONS=(\[(?:\["[a-z-]+","[A-Za-z-]+"\],?)+\])""")
-"""The style of a heat map with more cells than pixels, an image that must not be blurred; Plotly sets it as a text."""
+"""Matches the style that Plotly sets as a text on heat maps with more cells than pixels, whose image must not be blurred."""
 
 
 def headers(plotly: bytes = b"") -> tuple[tuple[str, str], ...]:
-    """The headers; ``plotly`` is the text of plotly.min.js, whose style sheets are let through as they are."""
-    # Plotly makes an empty sheet and fills it rule by rule.
+    """Return the headers; ``plotly`` is the text of plotly.min.js, whose style sheets are allowed by their hashes."""
+    # Plotly makes an empty style sheet, too, and fills it rule by rule.
     sheets = ["", STYLE, *(ast.literal_eval(found.decode()) for found in _SHEET.findall(plotly))]
     policy = (
         "default-src 'none'",
@@ -40,7 +40,7 @@ def headers(plotly: bytes = b"") -> tuple[tuple[str, str], ...]:
         "base-uri 'none'",
         "frame-ancestors 'none'",
         "require-trusted-types-for 'script'",
-        "trusted-types loaderwatch",  # of web/js/plotly.js: one address of one script
+        "trusted-types loaderwatch",  # the policy in web/js/plotly.js allows the address of one script
     )
     return (
         ("content-security-policy", "; ".join(policy)),

@@ -1,4 +1,4 @@
-"""How much a sender may store and have kept in memory: whoever has the agent token, or a job gone wild, must not fill either."""
+"""Quotas for senders: nobody with the agent token, and no job gone wild, may fill the disk or the memory."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ LIVE_RUNS: Final = 1000
 LIVE_RANKS: Final = 16_384  # of all live runs; each takes some 50 KB at the least
 HOSTS: Final = 4096  # of a run, and streams
 STRANGERS: Final = 256
-"""Ranks of a run that no process of it ever claimed. A streamer names its processes in each envelope, so there are none."""
+"""How many ranks without a process a run may speak of. There should be none: a streamer names its processes in each envelope."""
 LIVE_BYTES: Final = 4 * 2**30
-"""Of windows and envelopes in memory. A run of 1,024 ranks takes some 1 GB."""
+"""Most bytes of windows and envelopes in memory. A run of 1,024 ranks takes some 1 GB."""
 _AGAIN_S: Final = 10.0
 
 
 class Live(Protocol):
-    """What is in memory; ``live_runs.LiveRuns``."""
+    """The live runs in memory, of which ``live.runs.LiveRuns`` is the implementation."""
 
     held_bytes: int
 
     def __len__(self) -> int:
-        """How many runs."""
+        """Return how many runs there are."""
 
     def __contains__(self, run_id: object) -> bool:
-        """Whether the run is one of them."""
+        """Whether the run is live."""
 
     def held_by(self, run_id: str) -> int:
-        """Bytes that one of them holds."""
+        """Return the bytes that a run holds."""
 
     def knows(self, run_id: str) -> bool:
         """Whether anything of this run was ever stored."""
@@ -45,7 +45,7 @@ class Live(Protocol):
 
 @dataclass(slots=True)
 class _Crowd:
-    """Who spoke in a run."""
+    """The ranks, hosts and streams that have sent something in a run."""
 
     hosts: set[str] = field(default_factory=set)
     streams: set[str] = field(default_factory=set)
@@ -54,7 +54,7 @@ class _Crowd:
 
 
 class Admission:
-    """Limits by stream, by run and over all. Used from the event loop only."""
+    """Checks envelopes against the quotas of a stream, of a run and of all. Use it from the event loop only."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -64,11 +64,11 @@ class Admission:
         self._ranks = 0  # of all crowds
 
     def __call__(self, envelope: Envelope, size: int) -> None:
-        """Count it.
+        """Count an envelope against the quotas.
 
         Raises:
-            WireError: it speaks of ranks that no process of its run ever claimed.
-            TooMany: not now.
+            WireError: the envelope speaks of ranks that no process of its run ever claimed.
+            TooMany: a quota is used up for now.
         """
         new = not self._live.knows(envelope.run_id)
         if new:
@@ -90,14 +90,14 @@ class Admission:
         live = self._live
         if run_id not in live and len(live) >= LIVE_RUNS:
             raise TooMany(f"{LIVE_RUNS} runs are live here, and no more are taken in", _AGAIN_S)
-        # Whoever holds less than an equal share is not held up by those who hold more.
+        # A run that holds less than an equal share does not wait for those that hold more.
         if live.held_bytes > LIVE_BYTES and live.held_by(run_id) > LIVE_BYTES / len(live):
             raise TooMany(
                 f"this run holds {live.held_by(run_id) >> 20} MiB of this server's memory", _AGAIN_S
             )
 
     def _join(self, envelope: Envelope) -> None:
-        """Who speaks in the envelope joins the run's crowd, when there is room for all of them."""
+        """Add the envelope's ranks, host and stream to the run's crowd, if there is room for all of them."""
         crowd = self._crowds.get(envelope.run_id) or _Crowd()
         fresh = {process.rank for process in envelope.processes if process.rank >= 0} - crowd.ranks
         strangers = set(_named(envelope)).difference(crowd.ranks, crowd.strangers, fresh)
@@ -130,13 +130,13 @@ class Admission:
         crowd.streams.add(envelope.stream)
 
     def _forget(self) -> None:
-        """Crowds of runs that are no longer in memory."""
+        """Drop the crowds of runs that are no longer in memory."""
         self._crowds = {run_id: crowd for run_id, crowd in self._crowds.items() if run_id in self._live}
         self._ranks = sum(len(crowd.ranks) + len(crowd.strangers) for crowd in self._crowds.values())
 
 
 def _named(envelope: Envelope) -> Iterable[int]:
-    """Ranks that rows, spans and stacks are about."""
+    """Yield the ranks that rows, spans and stacks are about."""
     for table in envelope.tables.values():
         column = table.get("rank")
         if column:

@@ -1,4 +1,4 @@
-"""How much one caller may ask for: so much at once, and so much a second after that."""
+"""Rate limits for each caller: a burst at once, and a rate after that."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from typing import Final
 
 from loaderwatch.core.errors import LoaderwatchError
 
-_MOST_KEYS: Final = (
-    10_000  # the one not heard of for longest is forgotten: an attacker cannot fill our memory
-)
+_MOST_KEYS: Final = 10_000  # the oldest is dropped, so that an attacker cannot fill our memory
 
 
 class TooMany(LoaderwatchError):
-    """One caller asks for more than its share; try again in ``retry_after_s``."""
+    """A caller asks for more than its share, and may try again in ``retry_after_s``."""
 
     def __init__(self, what: str, retry_after_s: float) -> None:
         super().__init__(f"{what}; try again in {retry_after_s:.0f} s")
@@ -28,7 +26,7 @@ class TooMany(LoaderwatchError):
 
 
 class Allowance:
-    """``burst`` at once and ``per_s`` a second after that, for each key."""
+    """Allows each key a ``burst`` at once and ``per_s`` a second after that."""
 
     def __init__(self, burst: float, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._burst = burst
@@ -40,12 +38,12 @@ class Allowance:
         return len(self._left)
 
     def wait_s(self, key: str, cost: float = 1.0) -> float:
-        """How long until so much may be taken; 0 when now. What costs more than a burst may be taken when all is left."""
+        """Return how long until ``cost`` may be taken, 0 for now. More than a burst may be taken when nothing is used."""
         missing = min(cost, self._burst) - self._now(key)
         return max(0.0, missing / self._per_s)
 
     def take(self, key: str, cost: float = 1.0) -> None:
-        """Take it, allowed or not."""
+        """Take ``cost``, whether it is allowed or not."""
         left = self._now(key) - cost
         self._left[key] = (left, self._clock())
         self._left.move_to_end(key)
@@ -59,18 +57,18 @@ class Allowance:
 
 @dataclass(slots=True)
 class _Shown:
-    """Digests of what an address showed last."""
+    """Digests of the tokens that an address showed last."""
 
     wrong: deque[bytes] = field(default_factory=lambda: deque(maxlen=64))
     right: deque[bytes] = field(default_factory=lambda: deque(maxlen=64))
 
 
 class Guesses:
-    """Wrong tokens, by client address.
+    """Counts wrong tokens for each client address.
 
-    Who showed many different ones waits before another is looked at. The same wrong one again tells a guesser nothing
-    and counts once, so that a job that was left with an old token locks nobody out; and what was right before from the
-    same address is not held up, so that a guesser on a shared machine does not cut off those who are in.
+    An address that showed many different wrong tokens waits before another one is checked. The same wrong token again
+    tells a guesser nothing and counts once, so a job that was left with an old token locks nobody out. A token that was
+    right before from the same address never waits, so a guesser on a shared machine does not cut off those who are in.
     """
 
     BURST: Final = 20
@@ -81,14 +79,14 @@ class Guesses:
         self._shown: OrderedDict[str, _Shown] = OrderedDict()
 
     def wait_s(self, address: str, token: str) -> float:
-        """How long until this token is looked at; 0 when now."""
+        """Return how long until this token is checked, 0 for now."""
         shown = self._shown.get(address)
         if shown is not None and _digest(token) in (*shown.right, *shown.wrong):
             return 0.0
         return self._allowance.wait_s(address)
 
     def note(self, address: str, token: str, *, right: bool) -> None:
-        """What came of it."""
+        """Note whether a token that an address showed was right."""
         shown = self._shown.setdefault(address, _Shown())
         self._shown.move_to_end(address)
         if len(self._shown) > _MOST_KEYS:
@@ -102,7 +100,7 @@ class Guesses:
 
 
 class Turns:
-    """So many at once for each caller; more wait their turn, and many more are sent away."""
+    """Lets each caller do ``at_once`` requests at a time; ``waiting`` more wait for their turn, and further ones are refused."""
 
     def __init__(self, at_once: int, waiting: int) -> None:
         self._at_once = at_once
@@ -111,10 +109,10 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, caller: str) -> AsyncIterator[None]:
-        """Wait for a turn and have it.
+        """Wait for a turn and hold it.
 
         Raises:
-            TooMany: too many of this caller wait already.
+            TooMany: too many requests of this caller wait already.
         """
         semaphore, count = self._callers.get(caller) or (asyncio.Semaphore(self._at_once), 0)
         if count >= self._most:
@@ -132,7 +130,7 @@ class Turns:
 
 
 def caller_of(host: str | None) -> str:
-    """A client's address as limits count it: of IPv6 the network, because everybody has a whole one."""
+    """Return the client's address that limits count: for IPv6 the network, because each client has a whole one."""
     try:
         address = ip_address(host or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""The gate every request passes: Host, Origin, token or cookie, and the headers every answer carries."""
+"""The gate that every request passes. It checks Host, Origin, token or cookie, and adds the headers of every answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/login", IDENTITY_PATH})
 _COOKIE_SECONDS: Final = 30 * 86400
 _LOGIN_BYTES: Final = 4096
 ACCESS_KEY: Final = "loaderwatch.access"
-"""What the caller of a request may do, in its scope."""
+"""The key in a request's scope under which its caller's ``Access`` lies."""
 QUESTIONS_AT_ONCE: Final = (
     8  # of one address; a browser asks six things at once, and the server has 40 threads
 )
@@ -50,7 +50,11 @@ class Gate:
         headers: tuple[tuple[str, str], ...] | None = None,
         seen: Callable[[], None] = lambda: None,
     ) -> None:
-        """``headers`` go with every answer; ``seen`` is told of every request of somebody who may be here. ``open_to_all`` asks for no token; Host and Origin are checked all the same."""
+        """Put the gate in front of an application.
+
+        ``headers`` go with every answer, and ``seen`` is called for every request of somebody who has access.
+        ``open_to_all`` asks for no token; Host and Origin are checked all the same.
+        """
         self._app = app
         self._keys = keys
         self._open_to_all = open_to_all
@@ -113,7 +117,7 @@ class Gate:
                 "host",
             )
         if "transfer-encoding" in headers and "content-length" in headers:
-            # A proxy in front of us may read the one and we the other: whose request is what follows?
+            # A proxy in front of us may read one of them and we the other, and so disagree on where the next request begins.
             answer = error_answer(400, "a body has one length: Content-Length or Transfer-Encoding", "(body)")
             answer.headers["connection"] = "close"
             return answer
@@ -125,7 +129,7 @@ class Gate:
         return None
 
     def _is_secure(self, request: Request) -> bool:
-        """Whether the browser speaks TLS, with us or with the gate that ``--public-url`` names; headers are not asked."""
+        """Whether the browser speaks TLS, with us or with the proxy that ``--public-url`` names; headers do not count."""
         host = request.headers.get("host", "").strip().lower()
         return request.url.scheme == "https" or (self._https_host is not None and host == self._https_host)
 
@@ -172,10 +176,10 @@ class Gate:
         return Access.NOTHING if morsel is None else tokens.cookie_access(morsel.value)
 
     def _shown(self, request: Request, token: str) -> Access:
-        """What a token opens.
+        """Return what a token gives access to.
 
         Raises:
-            TooMany: this caller showed too many wrong ones.
+            TooMany: this caller showed too many wrong tokens.
         """
         tokens = self._keys.tokens
         if not token or tokens is None:
@@ -229,8 +233,8 @@ class Gate:
         if Access.VIEW not in access or tokens is None:
             return sign_in_page(problem)
         answer = RedirectResponse(where, status_code=303)
-        # Lax, so that a link in a chat message or e-mail finds the person still signed in. What changes anything is
-        # guarded by Origin and Sec-Fetch-Site, and a GET changes nothing.
+        # Lax, so that a person who follows a link in a chat message or e-mail is still signed in. Requests that change
+        # something are guarded by Origin and Sec-Fetch-Site, and a GET changes nothing.
         answer.set_cookie(
             self._cookie(request),
             tokens.cookie_for(token),
@@ -244,12 +248,12 @@ class Gate:
         return answer
 
     def _cookie(self, request: Request) -> str:
-        """The prefix makes browsers refuse a cookie of that name that another host's page or plain http would set."""
+        """Return the cookie's name. Its prefix makes browsers refuse such a cookie from another host's page or plain http."""
         return f"__Host-{self._cookie_name}" if self._is_secure(request) else self._cookie_name
 
 
 def too_many(many: TooMany) -> Response:
-    """The answer to a caller who asks for more than its share."""
+    """Make the answer to a caller who asks for more than its share."""
     answer = error_answer(429, str(many))
     answer.headers["retry-after"] = str(max(1, math.ceil(many.retry_after_s)))
     return answer

@@ -1,4 +1,4 @@
-"""The page for people who come without a token. It needs no script and no other file: those want a token, too."""
+"""The sign-in page, for people who come without a token. It uses no script and no other file, since those need a token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ code { overflow-wrap: anywhere; }
 
 
 def sign_in_page(problem: str = "", status: int = 401, *, here: bool = True) -> HTMLResponse:
-    """The form. ``here``: it is sent to the address it stands at, so that what follows the ``#`` is not lost."""
+    """Return the form. ``here`` sends it to the address that it was shown at, so that the part after ``#`` is not lost."""
     action = "" if here else ' action="/login"'
     said = f'<p class="problem" id="problem" role="alert">{html.escape(problem)}</p>\n' if problem else ""
     described = ' aria-describedby="problem"' if problem else ""

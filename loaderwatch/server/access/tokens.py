@@ -1,7 +1,7 @@
-"""Who may come in: tokens, the cookie, and the checks of Host and Origin.
+"""Tokens, cookies, and the checks of Host and Origin.
 
-Loopback is not private: other people share the machine, and any web page a person visits can send requests to it.
-So a token is asked for even there, the Host header must be one of ours (DNS rebinding), and what changes something
+Loopback is not private: other people share the machine, and any web page that a person visits can send requests to it.
+So even there we ask for a token, the Host header must be one of ours (DNS rebinding), and a request that changes something
 or streams must come from our own page (Origin, Sec-Fetch-Site).
 """
 
@@ -38,7 +38,7 @@ class Access(enum.Flag):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The data directory's three tokens, and the one given on the command line, which may do everything."""
+    """The data directory's three tokens, and the token given on the command line, which may do everything."""
 
     agent: str
     viewer: str
@@ -47,11 +47,11 @@ class Tokens:
 
     @property
     def page_token(self) -> str:
-        """The token to put into the printed address."""
+        """The token in the printed address."""
         return self.extra or self.owner
 
     def access(self, token: str) -> Access:
-        """What the bearer of this token may do, in constant time."""
+        """Return what the bearer of this token may do, in constant time."""
         granted = Access.NOTHING
         for known, access in self._known():
             if hmac_equal(token, known):
@@ -59,16 +59,16 @@ class Tokens:
         return granted
 
     def cookie_for(self, token: str) -> str:
-        """What a browser holds instead of a token it showed: good for the page, not for sending.
+        """Return the cookie that a browser keeps instead of its token: it opens the page, and cannot send envelopes.
 
-        The owner's token is in every cookie's key: however plain the token from the command line may be, its cookie
-        cannot be guessed.
+        The owner's token is part of every cookie's key. So the cookie cannot be guessed, even if the token from the
+        command line can.
         """
         key = f"{token}\n{self.owner}".encode("utf-8", "surrogateescape")
         return hmac.new(key, b"loaderwatch page cookie", hashlib.sha256).hexdigest()
 
     def cookie_access(self, cookie: str) -> Access:
-        """What a browser with this cookie may do, in constant time."""
+        """Return what a browser with this cookie may do, in constant time."""
         granted = Access.NOTHING
         for known, access in self._known():
             if hmac_equal(cookie, self.cookie_for(known)):
@@ -76,7 +76,7 @@ class Tokens:
         return granted
 
     def all(self) -> list[str]:
-        """Every token."""
+        """Return every token."""
         return [token for token, _ in self._known()]
 
     def _known(self) -> list[tuple[str, Access]]:
@@ -88,15 +88,15 @@ class Keys:
     """The tokens in force. They change while the server runs, when ``loaderwatch token rotate`` writes new ones."""
 
     def __init__(self, tokens: Tokens | None) -> None:
-        """None: everyone is let in."""
+        """Begin with these tokens; None lets everyone in."""
         self.tokens = tokens
 
     def reread(self, path: Path) -> bool:
-        """Take up what the file says now; whether that was something new. A file that cannot be used changes nothing.
+        """Read the file again; return whether its tokens are new. A file that cannot be used changes nothing.
 
         Raises:
-            ConfigError: it does not hold tokens.
-            OSError: it cannot be read.
+            ConfigError: the file does not hold tokens.
+            OSError: the file cannot be read.
         """
         if self.tokens is None:
             return False
@@ -107,11 +107,11 @@ class Keys:
 
 
 def load_tokens(path: Path, extra: str | None = None) -> Tokens:
-    """The tokens in ``path``, made on first use and readable by their owner only.
+    """Return the tokens in ``path``, which is made on first use and readable by its owner only.
 
     Raises:
-        ConfigError: the file is there and is not what this function writes.
-        OSError: it cannot be read or written.
+        ConfigError: the file exists and is not what this function writes.
+        OSError: the file cannot be read or written.
     """
     try:
         return _read_tokens(path, extra)
@@ -135,7 +135,7 @@ def _read_tokens(path: Path, extra: str | None) -> Tokens:
         found = json.loads(path.read_text())
         agent, viewer, owner = found["agent"], found["viewer"], found.get("owner")
         if owner is None:
-            # Before there were three, the viewer token could acknowledge. Who holds it still can.
+            # In files with two tokens the viewer token could acknowledge alerts, and whoever holds it still can.
             viewer, owner = secrets.token_urlsafe(24), viewer
         if not all(isinstance(token, str) and token for token in (agent, viewer, owner)):
             raise TypeError("not three texts")
@@ -154,10 +154,10 @@ def _write_tokens(path: Path, tokens: Tokens) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
-    """The names this server answers to."""
+    """The host names that this server answers to."""
 
     names: frozenset[str]
-    any_address: bool  # any IP literal: nobody can rebind a number
+    any_address: bool  # any IP address is allowed too, since DNS cannot rebind a number
 
     def allows(self, host_header: str) -> bool:
         """Whether a Host header names this server; the port does not matter."""
@@ -174,7 +174,7 @@ class AllowedHosts:
 
 
 def allowed_hosts(bound: str, extra: Iterable[str]) -> AllowedHosts:
-    """Loopback names, the bound host, and what the command line adds."""
+    """Return the loopback names, the bound host, and the names that the command line adds."""
     wildcard = bound in _WILDCARDS
     names = set(LOOPBACK_NAMES) | {host_name(name) for name in extra}
     if wildcard:
@@ -186,7 +186,7 @@ def allowed_hosts(bound: str, extra: Iterable[str]) -> AllowedHosts:
 
 
 def host_name(header: str) -> str:
-    """A Host header without its port, lower case."""
+    """Return a Host header without its port, in lower case."""
     text = header.strip().lower()
     if text.startswith("["):
         return text[1:].partition("]")[0]
@@ -200,7 +200,7 @@ def same_origin(
 ) -> bool:
     """Whether a request comes from our own page, or from a program (which sends neither header).
 
-    ``secure``: the request came over TLS, so that a page that came without is another site's.
+    ``secure`` means that the request came over TLS, so that a page loaded without TLS is another site's.
     """
     if fetch_site is not None and fetch_site not in ("same-origin", "none"):
         return False

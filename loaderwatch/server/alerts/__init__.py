@@ -1,1 +1,1 @@
-"""Findings as people are told of them, here and outside the page."""
+"""Alerts: the book of a run's alerts, and the messages that people get outside the page."""

@@ -1,4 +1,4 @@
-"""Findings as people are told of them: firing, acknowledged, silenced, resolved; one per cause and run."""
+"""The alert book of a run: one alert for each cause, which is firing, acknowledged, silenced or resolved."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from loaderwatch.server.store.protocol import StoredAlert
 
 State = Literal["firing", "acknowledged", "silenced", "resolved"]
 MAX_SILENCE_S: Final = 30 * 86400
-MAX_NS: Final = 2**62  # later than any time
-_ID_SEPARATOR: Final = "."  # run ids have none
+MAX_NS: Final = 2**62  # a time later than any other
+_ID_SEPARATOR: Final = "."  # run ids do not contain it
 _decode_finding: Final = msgspec.json.Decoder(Finding).decode
 
 
@@ -31,7 +31,7 @@ class UnknownAlert(LoaderwatchError):
 
 @dataclass(slots=True)
 class Alert:
-    """One incident of a run. ``told``: how grave it was when people outside the page heard of it last, None if never."""
+    """One incident of a run. ``told`` is its severity when people were last told outside the page, None if never."""
 
     id: str
     finding: Finding
@@ -44,11 +44,11 @@ class Alert:
 
     @property
     def pages(self) -> bool:
-        """Whether it is more than a remark."""
+        """Whether this alert is more than a remark."""
         return self.finding.severity != "info"
 
     def stored(self) -> StoredAlert:
-        """As the store keeps it."""
+        """Return the alert in the form that the store keeps."""
         return StoredAlert(
             id=self.id,
             finding=msgspec.json.encode(self.finding).decode(),
@@ -62,21 +62,21 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """Something to tell people outside the page, once."""
+    """A message that people outside the page get once."""
 
     alert: Alert
     resolved: bool
-    died: bool = False  # resolved, because the process died that it was about
+    died: bool = False  # resolved because the alert's process died
 
 
 class AlertBook:
-    """Every alert of one run. Not thread-safe."""
+    """All alerts of one run. It is not thread-safe."""
 
     def __init__(self, run_id: str, stored: Iterable[StoredAlert] = ()) -> None:
         self._run_id = run_id
         self._alerts: dict[str, Alert] = {}
-        self._open: dict[str, Alert] = {}  # those not resolved, by their ids
-        self._silenced: dict[str, int] = {}  # by the finding's key: until
+        self._open: dict[str, Alert] = {}  # the alerts that are not resolved, by id
+        self._silenced: dict[str, int] = {}  # by the finding's key: until when
         self._unsaved: dict[str, Alert] = {}
         self.urgent = False  # a state changed since the last save, not only numbers
         for alert in map(alert_of, stored):
@@ -90,23 +90,23 @@ class AlertBook:
         return len(self._alerts)
 
     def newest_first(self) -> list[Alert]:
-        """Every alert."""
+        """Return all alerts, newest first."""
         return sorted(self._alerts.values(), key=lambda alert: alert.opened_ns, reverse=True)
 
     def of_span(self, span: tuple[int, int]) -> list[Alert]:
-        """Alerts that were opened in [begin, end), the newest first: those of an attempt."""
+        """Return the alerts that were opened in [begin, end), such as an attempt, newest first."""
         return [alert for alert in self.newest_first() if span[0] <= alert.opened_ns < span[1]]
 
     def open_alerts(self) -> list[Alert]:
-        """Those not resolved."""
+        """Return the alerts that are not resolved."""
         return list(self._open.values())
 
     def by_key(self, key: str) -> Alert | None:
-        """The open alert of a cause."""
+        """Return the open alert of a cause."""
         return next((alert for alert in self._open.values() if alert.finding.key == key), None)
 
     def get(self, alert_id: str) -> Alert:
-        """One alert.
+        """Return one alert.
 
         Raises:
             UnknownAlert
@@ -117,9 +117,9 @@ class AlertBook:
             raise UnknownAlert(alert_id) from None
 
     def apply(self, changes: Changes, now_ns: int) -> list[Announcement]:
-        """Take in what the tracker says; returns what people should be told now.
+        """Apply the tracker's changes; return what people should be told now.
 
-        Incidents carry the time of their own host; ``now_ns`` is this server's and decides about silences.
+        Incidents carry the time of their own host; ``now_ns`` is this server's time and decides about silences.
         """
         for incident in (*changes.opened, *changes.updated):
             self._open_or_update(incident)
@@ -132,7 +132,7 @@ class AlertBook:
         return [announcement for announcement in told if announcement is not None]
 
     def incidents(self) -> list[Incident]:
-        """What an earlier server's tracker knew, for this one's to take up."""
+        """Return the open incidents of an earlier server, for this server's tracker to continue."""
         return [
             Incident(
                 id=alert.id.rpartition(_ID_SEPARATOR)[2],
@@ -146,7 +146,7 @@ class AlertBook:
         ]
 
     def acknowledge(self, alert_id: str, now_ns: int) -> Alert:
-        """Somebody is on it. A resolved alert stays resolved."""
+        """Mark an alert as acknowledged, which means that somebody works on it. A resolved alert stays resolved."""
         alert = self.get(alert_id)
         if alert.state != "resolved":
             alert.state, alert.silenced_until_ns, alert.updated_ns = "acknowledged", None, now_ns
@@ -156,7 +156,7 @@ class AlertBook:
         return alert
 
     def silence(self, alert_id: str, seconds: float, now_ns: int) -> Alert:
-        """Say nothing of this cause in this run for so long; on a resolved alert it holds for its return."""
+        """Silence this cause in this run for so long; if the alert is resolved, the silence holds for its return."""
         alert = self.get(alert_id)
         until_ns = now_ns + int(seconds * 1e9)
         alert.silenced_until_ns, alert.updated_ns = until_ns, now_ns
@@ -167,14 +167,14 @@ class AlertBook:
         return alert
 
     def take_unsaved(self) -> list[StoredAlert]:
-        """What changed since the last call, for the store."""
+        """Return the alerts that changed since the last call, for the store."""
         unsaved = [alert.stored() for alert in self._unsaved.values()]
         self._unsaved.clear()
         self.urgent = False
         return unsaved
 
     def put_back(self, unsaved: Sequence[StoredAlert]) -> None:
-        """The store refused these: offer them again next time."""
+        """Offer alerts again next time, which the store has refused."""
         for stored in unsaved:
             alert = self._alerts.get(stored.id)
             if alert is not None:
@@ -195,7 +195,10 @@ class AlertBook:
         self._unsaved[alert.id] = alert
 
     def _escalate(self, alert: Alert, finding: Finding) -> None:
-        """Another finding takes the alert over. Who took on a warning, or silenced it, did not mean what is critical now."""
+        """Let another finding take the alert over; if it is graver, people are told again.
+
+        Somebody who acknowledged or silenced a warning did not mean an alert that is critical now.
+        """
         self.urgent = True
         if finding.code == "crashed" or (finding.severity == "critical" and alert.told != "critical"):
             alert.told = None
@@ -207,7 +210,7 @@ class AlertBook:
 
     @staticmethod
     def _with_stacks(finding: Finding, alert: Alert) -> Finding:
-        """What was seen once stays."""
+        """Keep the alert's stacks if the new finding has none."""
         if finding.stacks or not alert.finding.stacks:
             return finding
         return msgspec.structs.replace(finding, stacks=alert.finding.stacks)
@@ -219,12 +222,13 @@ class AlertBook:
             alert.finding = msgspec.structs.replace(alert.finding, ended_ns=closed_ns)
         del self._open[alert.id]
         self._changed(alert)
-        if not alert.told or silenced or alert.finding.code == "crashed":  # nothing gets well by dying
+        # nobody is told that a crash is resolved
+        if not alert.told or silenced or alert.finding.code == "crashed":
             return None
         return Announcement(alert, resolved=True)
 
     def _announce(self, alert: Alert, now_ns: int) -> Announcement | None:
-        """Settle an open alert's silence; it is announced the first time it pages and is not silenced, and when it escalates."""
+        """Update an open alert's silence, and announce it when it pages for the first time, is not silenced, or escalates."""
         if self._is_silenced(alert.finding.key, now_ns):
             if alert.state == "firing":
                 alert.state, alert.silenced_until_ns = "silenced", self._silenced[alert.finding.key]
@@ -250,12 +254,12 @@ class AlertBook:
 
 
 def run_of(alert_id: str) -> str:
-    """The run an alert belongs to."""
+    """Return the id of the run that an alert belongs to."""
     return alert_id.partition(_ID_SEPARATOR)[0]
 
 
 def alert_of(stored: StoredAlert) -> Alert:
-    """An alert from the store. People were told of it before, if it was worth telling."""
+    """Make an alert of one from the store. People were told of it before, if it pages."""
     finding = _decode_finding(stored.finding)
     return Alert(
         id=stored.id,
@@ -270,7 +274,7 @@ def alert_of(stored: StoredAlert) -> Alert:
 
 
 def shape(alert: Alert, *, stack_texts: bool = True) -> dict[str, Any]:
-    """The alert as ``GET /runs/{run}/findings`` gives it."""
+    """Return the alert as ``GET /runs/{run}/findings`` gives it."""
     finding = alert.finding
     return {
         "id": alert.id,

@@ -1,4 +1,4 @@
-"""What people outside the page read: notices in the job's terminal, messages, and verdicts about silence."""
+"""Messages for people outside the page (in the job's terminal, in chat and e-mail), and verdicts about silent runs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _TELLING_LENGTH: Final = 80
 
 
 def run_link(base_url: str, run_id: str, rank: int | None = None) -> str:
-    """The page's address of a run, or of one rank of it."""
+    """Return the page's address for a run, or for one rank of it."""
     link = f"{base_url}/#/runs/{quote(run_id)}"
     return link if rank is None else f"{link}/ranks/{rank}"
 
 
 def notice(announcement: Announcement, run_id: str, base_url: str) -> str:
-    """One line for the job's stderr."""
+    """Return one line for the job's stderr."""
     alert = announcement.alert
     finding = alert.finding
     if announcement.died:
@@ -37,7 +37,7 @@ def notice(announcement: Announcement, run_id: str, base_url: str) -> str:
 
 
 def message(announcement: Announcement, run_id: str, run_name: str, base_url: str) -> Message:
-    """The same for chat and e-mail."""
+    """Return the message for chat and e-mail."""
     alert = announcement.alert
     finding = alert.finding
     link = run_link(base_url, run_id, finding.rank)
@@ -91,7 +91,7 @@ def _lasted(alert: Alert) -> str:
 
 
 def _stuck_at(finding: Finding) -> str:
-    """Of a hang the line of the user's own code: who reads the terminal has the script open."""
+    """Return the line of the user's own code at which a run hangs: who reads the terminal has the script open."""
     if finding.code != "hung":
         return ""
     frames = (user_frame(main_frames(stack)) for stack in finding.stacks)
@@ -100,7 +100,7 @@ def _stuck_at(finding: Finding) -> str:
 
 
 def _beginning(advice: str) -> str:
-    """As many sentences as say something: the first alone may be "Mend rank 1 on vm"."""
+    """Return the first sentences of an advice: as many as needed, since the first may be just "Mend rank 1 on vm"."""
     first, *others = advice.split(". ")
     for sentence in others:
         if len(first) >= _TELLING_LENGTH:

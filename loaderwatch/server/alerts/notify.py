@@ -1,7 +1,7 @@
-"""Messages to people outside the page, through Apprise: chat, e-mail, webhooks.
+"""Sends messages through Apprise to people outside the page: chat, e-mail, webhooks.
 
-Each address has its own thread and queue, so that a dead one neither delays the others nor makes a retry send to
-them twice.
+Each address has its own thread and queue, so that a dead one neither delays the others nor makes them receive a message
+twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Plain text for people."""
+    """A message of plain text."""
 
     kind: Kind
     title: str
@@ -45,7 +45,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class NotifyCounts:
-    """What became of the messages so far, over all addresses."""
+    """How many messages were sent, failed and so on, over all addresses."""
 
     sent: int = 0
     failed: int = 0
@@ -74,7 +74,7 @@ class Notifier:
             channel.post(message)
 
     def counts(self) -> NotifyCounts:
-        """What became of the messages so far."""
+        """Return the counts of messages so far."""
         return NotifyCounts(
             sent=sum(c.sent for c in self._channels),
             failed=sum(c.failed for c in self._channels),
@@ -83,7 +83,7 @@ class Notifier:
         )
 
     def close(self, timeout_s: float = 1.0) -> None:
-        """Give what is queued a moment to leave, then stop."""
+        """Give queued messages a moment to be sent, then stop."""
         for channel in self._channels:
             channel.stop()
         for channel in self._channels:
@@ -99,8 +99,8 @@ class _Channel:
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", DeprecationWarning
-            )  # of the plugins, which are loaded here: not ours to mend
-            with _silent(logging.getLogger("apprise")):  # what is wrong is said once, below
+            )  # warnings of Apprise's plugins, which are loaded here
+            with _silent(logging.getLogger("apprise")):  # we report a wrong address once, below
                 known = self._target.add(url)
         if not known:
             raise ConfigError(
@@ -131,7 +131,7 @@ class _Channel:
         self._stopping.set()
         with suppress(
             queue.Full
-        ):  # then the thread sees the event at its next failure or dies with the process
+        ):  # then the thread sees the event at its next failure or ends with the process
             self._queue.put_nowait(None)
 
     def join(self, timeout_s: float) -> None:
@@ -163,7 +163,7 @@ class _Channel:
             return bool(
                 self._target.notify(
                     body=printable(message.body),
-                    title=one_line(message.title),  # a second line of it would be a header in some plugins
+                    title=one_line(message.title),  # some plugins would turn a second line into a header
                     notify_type=_TYPES[message.kind],
                     body_format=apprise.NotifyFormat.TEXT,
                 )
@@ -183,6 +183,6 @@ def _silent(log: logging.Logger) -> Iterator[None]:
 
 
 def _without_secrets(url: str) -> str:
-    """The address's scheme: the rest holds keys and passwords in most of them."""
+    """Return the address's scheme alone, since the rest of most addresses holds keys and passwords."""
     scheme, separator, _ = url.partition("://")
     return f"{scheme}://…" if separator else url[:40]

@@ -1,4 +1,4 @@
-"""Alerts: acknowledge, silence; and the live events and Prometheus text."""
+"""The routes that acknowledge and silence alerts, and those of live events and Prometheus."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ router = APIRouter()
 
 @router.post("/api/v1/alerts/{id}/ack")
 async def acknowledge(request: Request, id: str) -> Response:
-    """Somebody is on it."""
+    """Acknowledge an alert: somebody works on it."""
     parts: Parts = request.app.state.parts
 
     def action(book: AlertBook) -> Alert:
@@ -39,7 +39,7 @@ async def acknowledge(request: Request, id: str) -> Response:
 
 @router.post("/api/v1/alerts/{id}/silence")
 async def silence(request: Request, id: str) -> Response:
-    """Say nothing of this cause for a while."""
+    """Silence the cause of an alert for a while."""
     parts: Parts = request.app.state.parts
     seconds = finite_number(await _json_body(request), "seconds", 1, MAX_SILENCE_S)
 
@@ -51,7 +51,7 @@ async def silence(request: Request, id: str) -> Response:
 
 @router.get("/api/v1/runs/{run}/events")
 async def events(request: Request, run: str) -> Response:
-    """Server-sent events: a snapshot, then changes."""
+    """Stream a run's server-sent events: a snapshot, then changes."""
     parts: Parts = request.app.state.parts
     caller = caller_of(request.client.host if request.client else None)
     if parts.hub.is_full(caller):
@@ -67,7 +67,7 @@ async def events(request: Request, run: str) -> Response:
 
 @router.get("/metrics")
 def prometheus(request: Request) -> Response:
-    """Prometheus text."""
+    """Return the metrics as Prometheus text."""
     parts: Parts = request.app.state.parts
     return Response(metrics.text(parts), media_type="text/plain; version=0.0.4; charset=utf-8")
 

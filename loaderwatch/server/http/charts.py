@@ -1,7 +1,7 @@
-"""Answers of the HTTP API that come from the store, in exactly the shapes of docs/http-api.md.
+"""Charts and other answers of the HTTP API from the store, in exactly the shapes of docs/http-api.md.
 
-Times in and out are UTC seconds. A value that cannot be used raises ValueError naming it; an unknown run UnknownRun.
-Blocking: call them in a thread.
+Times in and out are UTC seconds. A value that cannot be used raises a ValueError that names it; an unknown run raises
+UnknownRun. These functions block, so call them in a thread.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def series(
     end: float | None = None,
     points: int = DEFAULT_POINTS,
 ) -> dict[str, Any]:
-    """``GET /runs/{run}/series``: every bucket of the range is there, ``None`` where it is empty."""
+    """Answer ``GET /runs/{run}/series``: every bucket of the range has a value, ``None`` where it is empty."""
     return several_series(store, run_id, [metric], rank, start, end, points)[0]
 
 
@@ -51,7 +51,7 @@ def several_series(
     points: int = DEFAULT_POINTS,
     attempt: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The same of several metrics, in their order."""
+    """Answer ``GET /runs/{run}/series`` for several metrics, in their order."""
     _check_count("metric", len(metrics), 1, MAX_METRICS)
     for metric in metrics:
         _check_metric(metric)
@@ -89,7 +89,7 @@ def heatmap(
     points: int = DEFAULT_POINTS,
     attempt: int | None = None,
 ) -> dict[str, Any]:
-    """``GET /runs/{run}/heatmap``; with very many ranks there are fewer buckets than asked for."""
+    """Answer ``GET /runs/{run}/heatmap``; with very many ranks there are fewer buckets than asked for."""
     _check_metric(metric)
     _check_count("points", points, 2, MAX_POINTS)
     start_ns, end_ns = _range(store, run_id, start, end, attempt)
@@ -106,7 +106,7 @@ def heatmap(
 def epochs(
     store: Store, run_id: str, rank: int | None = None, attempt: int | None = None
 ) -> list[dict[str, Any]]:
-    """``GET /runs/{run}/epochs``."""
+    """Answer ``GET /runs/{run}/epochs``."""
     begin_ns, end_ns = store.run(run_id).span_of(attempt)
     return [
         {
@@ -139,7 +139,7 @@ def fetches(
     end: float | None = None,
     limit: int = 2000,
 ) -> dict[str, Any]:
-    """``GET /runs/{run}/fetches``."""
+    """Answer ``GET /runs/{run}/fetches``."""
     _check_count("limit", limit, 1, MAX_LIMIT)
     start_ns, end_ns = _range(store, run_id, start, end)
     rows = store.fetches(run_id, rank, start_ns, end_ns, limit)
@@ -158,7 +158,7 @@ def fetches(
 
 
 def slow_samples(store: Store, run_id: str, rank: int | None = None, limit: int = 20) -> list[dict[str, Any]]:
-    """``GET /runs/{run}/slow-samples``."""
+    """Answer ``GET /runs/{run}/slow-samples``."""
     _check_count("limit", limit, 1, MAX_LIMIT)
     return [
         {
@@ -181,7 +181,7 @@ def stored_summary(
     costs_s: Iterable[float | None] = (),
     attempt: int | None = None,
 ) -> dict[str, Any]:
-    """``GET /runs/{run}/summary`` of a run that is not live, or of an earlier attempt: its last half minute, rebuilt, and its totals."""
+    """Answer ``GET /runs/{run}/summary`` for a run that is not live or an earlier attempt, from its last half minute and totals."""
     run = store.run(run_id)
     builder = rebuild(store, run_id, attempt)
     window = builder.window()
@@ -213,7 +213,7 @@ def _check_count(name: str, value: int, least: int, most: int) -> None:
 def _range(
     store: Store, run_id: str, start: float | None, end: float | None, attempt: int | None = None
 ) -> tuple[int, int]:
-    """What is asked for; where that is open, the attempt begins or ends there."""
+    """Return the range asked for; a bound that is missing is the attempt's begin or end."""
     for name, value in (("start", start), ("end", end)):
         if value is not None and not (math.isfinite(value) and 0 <= value <= MAX_SECONDS):
             raise ValueError(f"{name} is {value}; use UTC seconds")
@@ -263,4 +263,4 @@ def _name(kind: type[IterKind] | type[EndedBy], value: int | None) -> str | None
     try:
         return kind(value).name.lower()
     except ValueError:
-        return None  # a newer agent's code
+        return None  # a newer agent sent a code that is unknown here

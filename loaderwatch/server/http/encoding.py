@@ -1,4 +1,4 @@
-"""JSON answers: unknown is null, and errors have one shape."""
+"""Encoding of JSON answers: unknown values are null, and errors have one shape."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from starlette.responses import Response
 
 
 def encode_json(value: Any) -> bytes:
-    """Any of our structures as JSON. NaN and infinity become null."""
+    """Encode any of our structures as JSON. NaN and infinity become null."""
     return _encoder.encode(value)
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
-    """An answer of the API."""
+    """Make an answer of the API."""
     return Response(encode_json(value), status_code=status, media_type="application/json")
 
 
 def error_answer(status: int, error: str, field: str | None = None) -> Response:
-    """An error of the API."""
+    """Make an error answer of the API."""
     return json_answer({"error": error, "field": field}, status)
 
 

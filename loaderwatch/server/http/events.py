@@ -1,8 +1,8 @@
-"""Live events to browsers (server-sent events).
+"""Live events for browsers (server-sent events).
 
-No queue per client: the hub keeps each run's newest state, and a client that is ready for more gets that. A slow one
-skips states and never holds up anything; it still learns of every change of the findings, because it remembers which
-version of them it was last given.
+There is no queue for each client: the hub keeps each run's newest state, and a client that is ready gets that. A slow client
+skips states and never delays others. It still learns of every change of the findings, because its stream remembers which
+version of them it last sent.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ HEARTBEAT_S: Final = 5.0
 MAX_CLIENTS: Final = 256
 MAX_CLIENTS_OF_ONE: Final = 64  # of one address
 MAX_UNFOLLOWED: Final = 64
-"""States kept for pages that may come back; the one published first goes first."""
+"""How many states are kept for pages that may come back; the oldest is dropped first."""
 _RETRY: Final = b"retry: 1000\n\n"
 _HEARTBEAT: Final = b": still here\n\n"
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """What a client is told about a run; texts are JSON already, encoded once for all clients."""
+    """The state of a run that clients receive; its texts are JSON already, encoded once for all clients."""
 
     summary: bytes
     findings: bytes
@@ -41,22 +41,22 @@ class _Latest:
 
 
 class Hub:
-    """The runs' newest states and who waits for them. Used from the event loop only."""
+    """The runs' newest states and the clients that wait for them. Use it from the event loop only."""
 
     def __init__(self) -> None:
         self._boot = secrets.token_hex(4)
         self._numbers = itertools.count(
             1
-        )  # over all runs: no state that was dropped has the number of a later one
+        )  # counted over all runs, so that a dropped state never shares its number with a later one
         self._latest: dict[str, _Latest] = {}
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._gone: set[str] = set()
         self._closing = False
-        self._generation = 0  # streams of an earlier one end
+        self._generation = 0  # streams of an earlier generation end
         self._followers: Counter[str] = Counter()
 
     def publish(self, run_id: str, state: RunState) -> None:
-        """Tell everyone who follows the run; nobody is told of a state equal to the last one."""
+        """Send a state to everyone who follows the run, unless it equals the last one."""
         latest = self._latest.get(run_id)
         self._gone.discard(run_id)
         if latest is None:
@@ -82,7 +82,7 @@ class Hub:
             self._latest.pop(run_id, None)
 
     def gone(self, run_id: str) -> None:
-        """The run was deleted: say so and end its streams."""
+        """Tell followers that the run was deleted, and end its streams."""
         self._latest.pop(run_id, None)
         if self.is_followed(run_id):
             self._gone.add(run_id)
@@ -94,24 +94,24 @@ class Hub:
         self.cut()
 
     def cut(self) -> None:
-        """End the streams that are open now; a page that may still follow comes back by itself."""
+        """End the streams that are open now; a page that still has access reconnects by itself."""
         self._generation += 1
         for run_id in list(self._waiting):
             self._wake(run_id)
 
     @property
     def clients(self) -> int:
-        """Open streams."""
+        """Return how many streams are open."""
         return self._followers.total()
 
     def is_full(self, caller: str) -> bool:
-        """Whether this caller may open no other stream now."""
+        """Whether this caller may open no further stream now."""
         return self.clients >= MAX_CLIENTS or self._followers[caller] >= MAX_CLIENTS_OF_ONE
 
     async def stream(
         self, run_id: str, last_event_id: str | None, *, caller: str = "", may_change: bool = True
     ) -> AsyncIterator[bytes]:
-        """The run's events, for one client. Something must have been published for the run before."""
+        """Stream the run's events to one client. A state of the run must have been published before."""
         changed = asyncio.Event()
         generation = self._generation
         self._waiting[run_id].add(changed)
@@ -127,7 +127,7 @@ class Hub:
                 latest = self._latest.get(run_id)
                 if latest is not None and latest.number != seen:
                     event = self._event(name, latest, findings_seen, may_change)
-                    # Before the yield: it lasts as long as the client is slow, and `latest` moves on meanwhile.
+                    # Set before the yield, which lasts as long as the client is slow, while `latest` may change.
                     seen, findings_seen, name = latest.number, latest.findings_number, "tick"
                     yield event
                     continue

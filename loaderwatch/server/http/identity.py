@@ -1,4 +1,4 @@
-"""``GET /api/v1/identity``: shows whoever is about to send a token that this server knows it. Needs none itself."""
+"""The route ``GET /api/v1/identity``, which proves to a sender that this server knows its token. It needs no token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ router = APIRouter()
 
 @router.get(IDENTITY_PATH)
 async def identity(request: Request, challenge: Annotated[str, Query(pattern=CHALLENGE_PATTERN)]) -> Response:
-    """The challenge's HMAC under each token that this server knows."""
+    """Return the challenge's HMAC under each token that this server knows."""
     parts: Parts = request.app.state.parts
     known = parts.keys.tokens.all() if parts.keys.tokens else ()
     return Response(msgspec.json.encode(proofs(known, challenge)), media_type="application/json")

@@ -1,4 +1,4 @@
-"""``POST /api/v1/ingest``: envelopes in, receipts out. Kept small: every host of every run calls it twice a second."""
+"""The route ``POST /api/v1/ingest``: envelopes in, receipts out. Every host of every run calls it twice a second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from loaderwatch.server.ingest import Busy, IngestCounts
 from loaderwatch.server.parts import Parts
 
 MAX_CONCURRENT: Final = 256
-"""Requests being read or stored at once; each may hold MAX_ENVELOPE_BYTES at most, most hold a few KiB."""
+"""How many requests are read or stored at once; each holds MAX_ENVELOPE_BYTES at most, and usually a few KiB."""
 MAX_READING_BYTES: Final = 128 * 2**20
 
 router = APIRouter()
@@ -43,7 +43,7 @@ async def ingest(request: Request) -> Response:
 async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Response:
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
-        # A few KiB could unpack to gigabytes, and envelopes that are worth it hold columns that do not shrink by much.
+        # A few KiB could unpack to gigabytes, and the columns of large envelopes hardly shrink.
         return error_answer(415, f"send the envelope as it is, not as {encoding[:40]!r}", "content-encoding")
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > MAX_ENVELOPE_BYTES:
@@ -60,7 +60,7 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
         payloads = wire.split(bytes(body))
         envelope, stored_seq = await parts.ingest.submit_all(payloads)
     except ClientDisconnect:
-        return Response(status_code=400)  # nobody reads it
+        return Response(status_code=400)  # the client is gone and does not read this
     except WireError:
         counts.rejected += 1
         raise
@@ -71,7 +71,7 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
         counts.reading_bytes -= len(body)
     counts.accepted += len(payloads)
     counts.bytes += len(body)
-    # By the first of several: it is the one that comes again when this answer is lost.
+    # The first of several envelopes counts, because it comes again when this answer is lost.
     live = parts.live.get(envelope.run_id)
     requests, notices = (
         live.receipt(envelope.host.name, envelope.stream, envelope.seq) if live is not None else ([], [])

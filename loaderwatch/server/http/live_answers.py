@@ -1,4 +1,4 @@
-"""How runs are now: from memory while they are live, else from the store."""
+"""Answers about the present state of runs: from memory while they are live, else from the store."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _LIST_S: Final = 0.3
 
 
 def runs(parts: Parts) -> list[dict[str, Any]]:
-    """As ``GET /runs``.
+    """Answer ``GET /runs``.
 
-    Where hundreds of files would have to be opened, past ``_LIST_S`` the older runs come without a verdict, and get
-    theirs when the list is next asked for.
+    If hundreds of files have to be opened, the older runs come without a verdict after ``_LIST_S``, and get theirs when
+    the list is asked for again.
     """
     now_ns = time.time_ns()
     deadline = time.monotonic() + _LIST_S
@@ -51,12 +51,12 @@ def _row(parts: Parts, run: StoredRun, now_ns: int, deadline: float) -> dict[str
         return _row_with(run, state_now(run, now_ns), parts.verdicts.of(run, now_ns, deadline), run.steps)
     state, verdict = live.state_of(run), live.summary.get("verdict")
     steps: int = live.summary["steps"]
-    seen = state == "live" or live.said_goodbye  # all of a row is of the same look
+    seen = state == "live" or live.said_goodbye  # a whole row must come from the same look
     return _row_with(run, live.summary["state"] if seen else state, verdict, steps)
 
 
 def stored_row(run: StoredRun, store: Store, now_ns: int) -> dict[str, Any]:
-    """A run as a row of ``GET /runs``, without a server."""
+    """Make a run's row of ``GET /runs``, without a server."""
     return _row_with(run, state_now(run, now_ns), Verdicts(store).of(run, now_ns, math.inf), run.steps)
 
 
@@ -77,7 +77,7 @@ def _row_with(run: StoredRun, state: str, verdict: Verdict | None, steps: int | 
 
 
 async def run_state(parts: Parts, run_id: str, attempt: int | None = None) -> RunState:
-    """Summary and findings of a run, live or not, or of an earlier attempt.
+    """Return summary and findings of a run, live or not, or of an earlier attempt.
 
     Raises:
         UnknownRun, UnknownAttempt
@@ -93,7 +93,7 @@ async def run_state(parts: Parts, run_id: str, attempt: int | None = None) -> Ru
 
 
 def findings(parts: Parts, run_id: str, attempt: int | None = None) -> list[dict[str, Any]]:
-    """As ``GET /runs/{run}/findings``."""
+    """Answer ``GET /runs/{run}/findings``."""
     run = parts.store.run(run_id)  # an unknown run is no empty list
     live = parts.live.get(run_id)
     if live is not None and attempt in (None, run.attempt):
@@ -103,7 +103,7 @@ def findings(parts: Parts, run_id: str, attempt: int | None = None) -> list[dict
 
 
 def change_alert(parts: Parts, alert_id: str, action: Callable[[AlertBook], Alert]) -> dict[str, Any]:
-    """Acknowledge or silence, and the alert as it is then.
+    """Acknowledge or silence an alert, and return the changed alert.
 
     Raises:
         UnknownAlert
@@ -122,18 +122,18 @@ def change_alert(parts: Parts, alert_id: str, action: Callable[[AlertBook], Aler
 
 
 def audit_of(parts: Parts, run_id: str) -> list[dict[str, Any]]:
-    """As ``GET /runs/{run}/audit``."""
+    """Answer ``GET /runs/{run}/audit``."""
     found: list[dict[str, Any]] = msgspec.to_builtins(audit(facts_of(_window(parts, run_id))))
     return found
 
 
 def coupling_now(parts: Parts, run_id: str) -> dict[str, Any]:
-    """As ``GET /runs/{run}/coupling``."""
+    """Answer ``GET /runs/{run}/coupling``."""
     return coupling_of(_window(parts, run_id), limits_of(parts.options.hang_after_s))
 
 
 def workers(parts: Parts, run_id: str, rank: int | None) -> list[dict[str, Any]]:
-    """As ``GET /runs/{run}/workers``."""
+    """Answer ``GET /runs/{run}/workers``."""
     window = _window(parts, run_id)
     rows: list[dict[str, Any]] = []
     for number in sorted(window.ranks):
@@ -143,7 +143,7 @@ def workers(parts: Parts, run_id: str, rank: int | None) -> list[dict[str, Any]]
 
 
 def stacks(parts: Parts, run_id: str, rank: int | None) -> list[dict[str, Any]]:
-    """As ``GET /runs/{run}/stacks``."""
+    """Answer ``GET /runs/{run}/stacks``."""
     window = _window(parts, run_id)
     return [
         {
@@ -215,7 +215,7 @@ def _row_of(span: SpanInfo, made_ns: int, sample: dict[str, float | None]) -> di
 
 
 def _newest_by_pid(processes: Columns) -> dict[int, dict[str, float | None]]:
-    """The last row of each process; rows are in order of time."""
+    """Return the last row of each process; rows are in order of time."""
     wanted = ("state", "cpu_ratio", "rss_bytes", "threads", "fds")
     newest = {int(pid): index for index, pid in enumerate(processes["pid"])}
     return {pid: {name: _known(processes[name][index]) for name in wanted} for pid, index in newest.items()}

@@ -34,7 +34,7 @@ _IMMUTABLE: Final = "private, max-age=31536000, immutable"
 
 
 class StaticError(LoaderwatchError):
-    """The page or Plotly is not where it should be."""
+    """The page's files or Plotly cannot be found."""
 
 
 @dataclass(slots=True)
@@ -47,10 +47,10 @@ class _File:
 
 
 def find_web() -> Path:
-    """The page's folder: inside the package in a wheel, beside it in an editable install.
+    """Return the page's folder: inside the package in a wheel, beside it in an editable install.
 
     Raises:
-        StaticError: in neither.
+        StaticError: the page is in neither.
     """
     package = Path(__file__).resolve().parents[2]
     for candidate in (package / "web", package.parent / "web"):
@@ -62,10 +62,10 @@ def find_web() -> Path:
 
 
 def find_plotly() -> Path:
-    """plotly.min.js of the installed plotly package, without importing the package.
+    """Return the path of plotly.min.js in the installed plotly package, without importing the package.
 
     Raises:
-        StaticError: it is not installed or came without the file.
+        StaticError: the package is not installed or has no such file.
     """
     spec = importlib.util.find_spec("plotly")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
@@ -76,7 +76,7 @@ def find_plotly() -> Path:
 
 
 class StaticFiles:
-    """The page's files, held in memory with their ETag and gzip, read again when they change on disk."""
+    """The page's files in memory with their ETag and gzip; a file is read again when it changes on disk."""
 
     def __init__(self, web: Path, plotly: Path) -> None:
         self._web = web.resolve()
@@ -84,7 +84,7 @@ class StaticFiles:
         self._files: dict[str, _File] = {}
 
     def plotly(self) -> bytes:
-        """The text of plotly.min.js.
+        """Return the text of plotly.min.js.
 
         Raises:
             StaticError: it cannot be read.
@@ -107,7 +107,7 @@ class StaticFiles:
         file.packed = gzip.compress(file.body, 6)
 
     def response(self, name: str, request: Request) -> Response | None:
-        """The file at this URL path (no leading slash; "" is the page), None if there is none."""
+        """Answer with the file at this URL path (no leading slash; "" is the page); None if there is none."""
         name = name or "index.html"
         path = self._path(name)
         if path is None:
@@ -164,6 +164,6 @@ class StaticFiles:
         return file
 
     def _with_version(self, page: bytes) -> bytes:
-        """Name plotly.min.js with its hash, so that a browser keeps it for good and an upgrade still arrives."""
+        """Put the hash of plotly.min.js into its address, so that a browser may keep it for good and still gets an upgrade."""
         version = self._read(PLOTLY_PATH, self._plotly).etag.strip('"').encode()
         return page.replace(b'"/plotly.min.js"', b'"/plotly.min.js?v=' + version + b'"')

@@ -1,4 +1,4 @@
-"""Values from outside, checked with a message that names them."""
+"""Checks of parameters in JSON bodies; an error names the parameter."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class ParameterError(ValueError):
 
 
 def finite_number(body: Any, name: str, low: float, high: float) -> float:
-    """A number of a JSON body.
+    """Return a number of a JSON body.
 
     Raises:
-        ParameterError: it is missing, no number, or outside the limits.
+        ParameterError: the value is missing, no number, or outside the limits.
     """
     value = body.get(name) if isinstance(body, dict) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Prometheus text: how the live runs and this server are doing."""
+"""The Prometheus text, with metrics of the live runs and of this server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Rows = list[tuple[Mapping[str, str], float | None]]
 
 
 def text(parts: Parts) -> str:
-    """Every metric in the text exposition format."""
+    """Return every metric in the text exposition format."""
     lines: list[str] = []
     for name, kind, what, rows in (*_of_runs(parts), *_of_server(parts)):
         known = [(labels, value) for labels, value in rows if value is not None]

@@ -1,4 +1,4 @@
-"""Who waits for whom, as ``GET /runs/{run}/coupling`` says it: per iteration while the ranks go on, by place when they stand."""
+"""Which ranks wait for which, for ``GET /runs/{run}/coupling``: by iteration while they run, by place when they stand still."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loaderwatch.detect.window import RunWindow
 
 
 def coupling_of(window: RunWindow, limits: Limits) -> dict[str, Any]:
-    """Both in one shape: ``waiting`` wait for ``waited_for``."""
+    """Return both in one shape: the ranks in ``waiting`` wait for those in ``waited_for``."""
     found = coupling(window, limits) or Coupling("unknown", "the run has a single rank")
     standing = places(window, limits)
     plain: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""``GET /api/v1/runs/{run}/recording``: the newest part of a run as a file."""
+"""The route ``GET /api/v1/runs/{run}/recording``, which gives the newest part of a run as a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loaderwatch.server.recordings.export import DEFAULT_LAST_S, export
 from loaderwatch.server.recordings.recording import SUFFIX, pack
 
 MOST_LAST_S = 3600.0
-"""A longer recording is made from the file of a run that is over: packing takes a core for a while."""
+"""The longest recording; longer ones are made from the file of an ended run, since packing takes a core for a while."""
 
 router = APIRouter(prefix="/api/v1/runs")
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/v1/runs")
 def recording(
     request: Request, run: str, last: Annotated[float, Query(gt=0, le=MOST_LAST_S)] = DEFAULT_LAST_S
 ) -> Response:
-    """The last so many seconds."""
+    """Return a recording of the last ``last`` seconds."""
     parts: Parts = request.app.state.parts
     packed = pack(export(parts.store, run, last))
     headers = {"content-disposition": f'attachment; filename="{run}{SUFFIX}"'}

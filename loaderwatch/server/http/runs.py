@@ -1,6 +1,6 @@
-"""What the page and scripts read: runs, summaries, charts' columns, findings, stacks.
+"""The routes that the page and scripts read: runs, summaries, charts' columns, findings, stacks.
 
-Routes are plain functions where they ask the store: FastAPI runs those in threads.
+Routes that ask the store are plain functions, because FastAPI runs those in threads.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ def _parts(request: Request) -> Parts:
 
 @router.get("")
 def runs(request: Request) -> Response:
-    """Every run, newest first."""
+    """Return every run, newest first."""
     return json_answer(live_answers.runs(_parts(request)))
 
 
 @router.get("/{run}/summary")
 async def summary(request: Request, run: str, attempt: Attempt = None) -> Response:
-    """How the run is now, or how an earlier attempt was when it ended."""
+    """Return the state of the run, or of an earlier attempt when it ended."""
     state = await live_answers.run_state(_parts(request), run, attempt)
     return Response(state.summary, media_type="application/json")
 
 
 @router.get("/{run}/findings")
 def findings(request: Request, run: str, attempt: Attempt = None) -> Response:
-    """What the detectors found, with stacks."""
+    """Return the detectors' findings, with stacks."""
     return json_answer(live_answers.findings(_parts(request), run, attempt))
 
 
@@ -59,7 +59,7 @@ def series(
     points: Points = 300,
     attempt: Attempt = None,
 ) -> Response:
-    """A metric in time; a list of them when ``metric`` repeats."""
+    """Return a metric over time; a list of them when ``metric`` repeats."""
     found = charts.several_series(_parts(request).store, run, metric, rank, start, end, points, attempt)
     return json_answer(found if len(metric) > 1 else found[0])
 
@@ -74,13 +74,13 @@ def heatmap(
     points: Points = 300,
     attempt: Attempt = None,
 ) -> Response:
-    """A metric in time, a row per rank."""
+    """Return a metric over time, a row per rank."""
     return json_answer(charts.heatmap(_parts(request).store, run, metric, start, end, points, attempt))
 
 
 @router.get("/{run}/epochs")
 def epochs(request: Request, run: str, rank: Rank = None, attempt: Attempt = None) -> Response:
-    """The epochs and what their boundaries cost."""
+    """Return the epochs and what their boundaries cost."""
     return json_answer(charts.epochs(_parts(request).store, run, rank, attempt))
 
 
@@ -93,7 +93,7 @@ def fetches(
     end: Time = None,
     limit: Annotated[int, Query(ge=1, le=20_000)] = 2000,
 ) -> Response:
-    """The worker lanes of a rank."""
+    """Return the fetches of a rank's workers."""
     if rank is None:
         raise ParameterError("rank", "say which rank's workers, e.g. ?rank=0")
     return json_answer(charts.fetches(_parts(request).store, run, rank, start, end, limit))
@@ -103,31 +103,31 @@ def fetches(
 def slow_samples(
     request: Request, run: str, rank: Rank = None, limit: Annotated[int, Query(ge=1, le=1000)] = 20
 ) -> Response:
-    """The slowest samples."""
+    """Return the slowest samples."""
     return json_answer(charts.slow_samples(_parts(request).store, run, rank, limit))
 
 
 @router.get("/{run}/audit")
 def audit(request: Request, run: str) -> Response:
-    """What to change about the configuration."""
+    """Return advice on the configuration."""
     return json_answer(live_answers.audit_of(_parts(request), run))
 
 
 @router.get("/{run}/coupling")
 def coupling(request: Request, run: str) -> Response:
-    """Who waits for whom."""
+    """Return which ranks wait for which."""
     return json_answer(live_answers.coupling_now(_parts(request), run))
 
 
 @router.get("/{run}/workers")
 def workers(request: Request, run: str, rank: Rank = None) -> Response:
-    """What each process is doing now."""
+    """Return what each process is doing now."""
     return json_answer(live_answers.workers(_parts(request), run, rank))
 
 
 @router.get("/{run}/stacks")
 def stacks(request: Request, run: str, rank: Rank = None) -> Response:
-    """The newest stacks of each process."""
+    """Return the newest stacks of each process."""
     return json_answer(live_answers.stacks(_parts(request), run, rank))
 
 
@@ -137,6 +137,6 @@ async def ask_for_stacks(request: Request, run: str, rank: Rank = None) -> Respo
     parts = _parts(request)
     live = parts.live.get(run)
     if live is None:
-        await run_in_threadpool(parts.store.run, run)  # 404 when it is not known at all
+        await run_in_threadpool(parts.store.run, run)  # 404 when the run is not known
         return json_answer({"requested": False})
     return json_answer({"requested": bool(live.want_stacks(rank))})

@@ -1,1 +1,1 @@
-"""Runs while they are live: windows in memory, verdict, commands to the streamers."""
+"""Live runs: their windows in memory, summary and verdict, and commands to their streamers."""

@@ -1,4 +1,4 @@
-"""What the streamers of a run are to do: stacks to take, lines to write. Each is handed out with a receipt."""
+"""Commands for the streamers of a run (stacks to take, lines to write), which go out with receipts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from loaderwatch.core.wire import Notice, StackRequest
 
 MAX_NOTICES: Final = 100
-"""Lines kept for a host that does not come back; the oldest fall out, and the page still shows what they told of."""
+"""How many lines are kept for a host that does not come back; the oldest are dropped, and the page still shows the alerts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,10 @@ class _HandedOut:
 
 
 class Errands:
-    """Thread-safe: detectors leave errands while receipts are written.
+    """The commands of one run. It is thread-safe: detectors add commands while receipts are written.
 
-    A streamer sends its next envelopes only when it has the receipt for those before. So an envelope that comes again, first
-    of its request, tells that its receipt was lost on the way, and what it carried is handed out again.
+    A streamer sends its next envelopes only when it has the receipt for those before. So when the first envelope of a
+    request comes again, its receipt was lost, and the commands of that receipt are handed out again.
     """
 
     def __init__(self) -> None:
@@ -40,14 +40,14 @@ class Errands:
             self._stacks.update(ranks)
 
     def leave(self, host: str, notice: Notice) -> None:
-        """Leave a line for a rank of this host."""
+        """Add a line for a rank of this host."""
         with self._lock:
             self._notices.setdefault(host, deque(maxlen=MAX_NOTICES)).append(notice)
 
     def hand_out(
         self, host: str, stream: str, seq: int, host_of: Callable[[int], str | None]
     ) -> tuple[list[StackRequest], list[Notice]]:
-        """What the streamer that sent this envelope is to do. ``host_of`` says where a rank runs, None if nobody knows."""
+        """Return the commands for the streamer that sent this envelope. ``host_of`` gives a rank's host, None if unknown."""
         with self._lock:
             mine = [rank for rank in self._stacks if host_of(rank) in (host, None)]
             self._stacks.difference_update(mine)

@@ -1,4 +1,4 @@
-"""Which hosts of a run have fallen silent: by this server's own clock, and beside the hosts that go on."""
+"""Heartbeats of a run's hosts: which host has fallen silent, by this server's clock, while others go on."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Final
 
 LOST_BEHIND_S: Final = 2.0
-"""Two ticks of a second, four envelopes. Ranks of a host that has been silent for so long while another host was heard are
-shown as lost; it is a word in a table, never an alert, and the next envelope takes it back."""
+"""The ranks of a host that has been silent for so long (two ticks of a second, four envelopes) while another host was heard are
+shown as lost. That is a word in a table, never an alert, and the next envelope takes it back."""
 
 
 class Hearing:
-    """When each host was last heard of. ``heard`` comes from the event loop, ``lost`` from any thread."""
+    """When each host was last heard. Call ``heard`` on the event loop, ``lost`` in any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -20,14 +20,14 @@ class Hearing:
         self._heard: dict[str, float] = {}
 
     def heard(self, host: str) -> None:
-        """An envelope of this host came."""
+        """Note that an envelope of this host came."""
         self._heard[host] = self._clock()
 
     def lost(self, host: str) -> bool:
-        """Whether others were heard of for so long without this one.
+        """Whether other hosts were heard for ``LOST_BEHIND_S`` without this one.
 
-        Measured up to what was heard last, not up to now: when this server or the network stands still, nobody is
-        lost. A host that was never heard of counts from the beginning, so that it has a chance to speak after a restart.
+        The time is measured up to the newest envelope of any host, not up to now: when this server or the network stands
+        still, no host is lost. A host that was never heard counts from the server's start, so that it can speak first.
         """
         heard = dict(self._heard)
         newest = max(heard.values(), default=self._began)

@@ -1,4 +1,4 @@
-"""The newest rows of one table, appended in place and read as immutable slices."""
+"""A buffer of one table's newest rows, which are appended in place and read as immutable slices."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from loaderwatch.core.records import TABLES, TIME_COLUMN
 from loaderwatch.detect.window import first_at
 
 Block = NDArray[np.int64]
-"""Rows as int64, shape (columns, rows); float64 columns lie in it bit by bit."""
+"""Rows as an int64 array of shape (columns, rows); float64 columns are stored in it bit by bit."""
 
 _FIRST_CAPACITY: Final = 64
 _SLACKS: Final = itertools.cycle([1.2 + 0.3 * (number * 0.618 % 1) for number in range(64)])
-"""Capacity over limit, of one buffer after the other: when it is full, the newest ``limit`` rows move to a new array.
+"""The ratio of capacity to limit, a different one for each buffer. A full buffer moves its newest ``limit`` rows to a new array.
 
-Ranks begin together and fill alike. With the same slack for all, the four thousand buffers of 1,024 ranks move within one
-look, which then takes half a second."""
+Ranks begin together and fill their buffers alike. With one ratio for all, the four thousand buffers of 1,024 ranks would move
+within one look, which would then take half a second."""
 
 
 class _Layout:
-    """Where the columns of a table lie."""
+    """The places of a table's columns in a block."""
 
     def __init__(self, table: str) -> None:
         self.index = {c.name: i for i, c in enumerate(TABLES[table])}
@@ -37,14 +37,14 @@ LAYOUTS: Final = {table: _Layout(table) for table in TABLES}
 
 
 def block_of(table: str, columns: Mapping[str, bytes]) -> Block:
-    """A checked table of the wire as a block."""
+    """Turn a checked table of the wire into a block."""
     joined = b"".join([columns[name] for name in LAYOUTS[table].index])
     block: Block = np.frombuffer(joined, dtype="<i8").reshape(LAYOUTS[table].count, -1)
     return block
 
 
 def block_of_arrays(table: str, columns: Mapping[str, NDArray[Any]]) -> Block:
-    """Columns as a block."""
+    """Turn columns into a block."""
     layout = LAYOUTS[table]
     rows = len(columns[next(iter(layout.index))])
     block: Block = np.empty((layout.count, rows), dtype=np.int64)
@@ -54,7 +54,7 @@ def block_of_arrays(table: str, columns: Mapping[str, NDArray[Any]]) -> Block:
 
 
 class Rows(Mapping[str, NDArray[Any]]):
-    """Columns of some rows, ordered by time. Made when asked for: most readers want a few columns of a few tables."""
+    """Columns of some rows, ordered by time. A column is made when it is asked for, since most readers want only a few."""
 
     __slots__ = ("_after_ns", "_block", "_chosen", "_layout", "_ordered")
 
@@ -66,7 +66,7 @@ class Rows(Mapping[str, NDArray[Any]]):
         self._chosen: slice | NDArray[np.intp] | None = None
 
     def _choose(self) -> slice | NDArray[np.intp]:
-        """Which rows: in order (one that arrived late may lie behind younger ones) and cut to the time asked for."""
+        """Choose the rows within the time asked for, in order: a row that arrived late may lie behind younger ones."""
         times = self._block[self._layout.time]
         if self._ordered:
             return slice(0 if self._after_ns is None else first_at(times, self._after_ns), None)
@@ -75,8 +75,8 @@ class Rows(Mapping[str, NDArray[Any]]):
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if self._chosen is None:
-            self._chosen = self._choose()  # two threads may both do it, with the same result
-        # Column by column: putting whole tables in order takes megabytes of fresh memory for each look at many ranks.
+            self._chosen = self._choose()  # two threads may both do this, with the same result
+        # Column by column, because ordering whole tables takes megabytes of fresh memory in each look at many ranks.
         column: NDArray[Any] = self._block[self._layout.index[name]][self._chosen]
         return column.view(np.float64) if self._layout.is_float[name] else column
 
@@ -91,11 +91,11 @@ NO_ROWS: Final = {
     table: Rows(layout, np.empty((layout.count, 0), dtype=np.int64), True, None)
     for table, layout in LAYOUTS.items()
 }
-"""No rows of each table, shared."""
+"""For each table an object without rows, which all share."""
 
 
 class RowBuffer:
-    """Rows of one table (of one rank): the newest ``limit`` of those appended, and of them at least the last ``keep_ns``."""
+    """The newest ``limit`` rows of one table (of one rank); within that limit, at least those of the last ``keep_ns``."""
 
     __slots__ = (
         "_block",
@@ -117,14 +117,14 @@ class RowBuffer:
         self._block: Block = np.empty((self._layout.count, 0), dtype=np.int64)
         self._used = 0
         self._newest_ns = 0
-        self._disorder = -1  # the last row that is older than one before it
+        self._disorder = -1  # index of the last row that is older than one before it
         self.dropped = False
 
     def __len__(self) -> int:
         return self._used
 
     def extend(self, block: Block) -> None:
-        """Append rows. Rows that were handed out before stay as they are."""
+        """Append rows. Rows that were returned before do not change."""
         count = block.shape[1]
         if count > self._limit:
             block, count = block[:, count - self._limit :], self._limit
@@ -147,10 +147,11 @@ class RowBuffer:
             self._newest_ns = max(self._newest_ns, int(times.max()))
 
     def _make_room(self, count: int) -> None:
-        """A new array: larger while below the limit, else with the newest rows only."""
+        """Move to a new array: a larger one while below the limit, else one with the newest rows only."""
         keep = self._used
         rows = self._block[:, :keep]
-        if self._disorder >= 0:  # as where several workers write: old rows must leave all the same
+        # several workers may write out of order, and old rows must leave all the same
+        if self._disorder >= 0:
             rows = rows[:, np.argsort(rows[self._layout.time], kind="stable")]
             self._disorder = -1
         if self._keep_ns is not None and keep:
@@ -166,15 +167,15 @@ class RowBuffer:
         self._block, self._used = block, keep
 
     def rows(self, after_ns: int | None = None) -> Rows:
-        """The rows, those at or after a time (UTC) when one is given."""
+        """Return the rows, or those at or after a time (UTC)."""
         first = max(0, self._used - self._limit)
         return Rows(self._layout, self._block[:, first : self._used], self._disorder < first, after_ns)
 
     @property
     def held_bytes(self) -> int:
-        """Memory it takes."""
+        """The memory that the buffer takes."""
         return self._block.nbytes
 
     def oldest_ns(self) -> int | None:
-        """Time of the first row held."""
+        """The time of the oldest row."""
         return int(self._block[self._layout.time, 0]) if self._used else None

@@ -1,4 +1,4 @@
-"""One run while it is live: envelopes in; verdict, summary, findings, alerts, notices and stack requests out."""
+"""A live run: it takes envelopes in, and gives verdict, summary, findings, alerts, notices and stack requests."""
 
 from __future__ import annotations
 
@@ -28,14 +28,18 @@ from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
 
 _log = logging.getLogger(__name__)
 
-_SAVE_INTERVAL_S: Final = 10.0  # for numbers that only grow; a change of state is saved at once
+_SAVE_INTERVAL_S: Final = 10.0  # for alerts whose numbers only grow; a change of state is saved at once
 _STACKS_AGAIN_S: Final = 10.0
 MAX_INBOX: Final = 4_000
-"""Envelopes, some 15 s of a thousand ranks. A run whose looks are later than that is read from the store instead."""
+"""How many envelopes wait for a look, some 15 s of a thousand ranks. With more, the run is read from the store instead."""
 
 
 class LiveRun:
-    """A run that is being heard of. ``take``, ``receipt`` and the requests come from the event loop, ``look`` and ``detect`` from worker threads, each one at a time."""
+    """A run whose envelopes arrive.
+
+    Call ``take``, ``receipt`` and the requests on the event loop, ``look`` and ``detect`` in worker threads, each one at a
+    time.
+    """
 
     def __init__(
         self,
@@ -48,17 +52,17 @@ class LiveRun:
     ) -> None:
         self.run_id = run_id
         self._store = store
-        self._is_new = is_new  # its first envelope is in the inbox, the store holds nothing before that
+        self._is_new = is_new  # the store holds nothing older than the envelope in the inbox
         self._detector = detector
         self._describe = describe
-        self._looking = threading.Lock()  # looks, one after the other
+        self._looking = threading.Lock()  # one look at a time
         self._lock = (
             threading.Lock()
-        )  # builder and book: looks against detections, acknowledgements and reads
+        )  # guards builder and book against looks, detections, acknowledgements and reads at the same time
         self._inbox: deque[Envelope] = deque()
         self._inbox_bytes = self._window_bytes = 0
         self._overrun = False
-        self.said_goodbye = False  # an end came since the last look
+        self.said_goodbye = False  # a final envelope came since the last look
         self._builder: WindowBuilder | None = None
         self._judge: Judge | None = None
         self._window: RunWindow | None = None
@@ -69,9 +73,9 @@ class LiveRun:
         self._stacks_asked_at: dict[int, float] = {}
         self.heard_at = time.monotonic()
         self._hearing = Hearing()
-        self._refused: str | None = None  # why what came last is not on disk
-        self.latest: RunState | None = None  # of the last look
-        self.summary: dict[str, Any] = {}  # the same as a structure
+        self._refused: str | None = None  # why the last envelope is not on disk
+        self.latest: RunState | None = None  # the state at the last look
+        self.summary: dict[str, Any] = {}  # the summary in that state, as a structure
         self.ended = False
         self.undetected = False  # the detectors have not seen the newest window
         self.detections = 0
@@ -83,10 +87,10 @@ class LiveRun:
     # -- from the event loop -------------------------------------------------------------------------------------
 
     def take(self, envelope: Envelope, weight: int = 0) -> None:
-        """An envelope that is now on disk; it takes so many bytes of memory."""
+        """Take in an envelope that is now on disk; ``weight`` is its bytes of memory."""
         if len(self._inbox) >= MAX_INBOX:
             self._overrun = True
-            self._inbox.clear()  # all of it is on disk
+            self._inbox.clear()  # its envelopes are all on disk
             self._inbox_bytes = 0
         self._inbox.append(envelope)
         self.said_goodbye = self.said_goodbye or envelope.final
@@ -96,18 +100,18 @@ class LiveRun:
         self._refused = None
 
     def refuse(self, reason: str) -> None:
-        """An envelope came and could not be stored: the run lives, and this server fails it."""
+        """Note that an envelope came and could not be stored: the run lives, and this server fails it."""
         self.heard_at = time.monotonic()
         self._refused = reason
 
     def state_of(self, run: StoredRun) -> str:
-        """As ``summary.state_now``, by a clock that nobody sets."""
+        """Return the state as ``summary.state_now`` does, but by a clock that nobody sets."""
         silent = run.state == "live" and time.monotonic() - self.heard_at > LOST_AFTER_S
         return "lost" if silent else run.state
 
     @property
     def held_bytes(self) -> int:
-        """What the run takes in memory, about: rows and stacks as of the last look, and envelopes since."""
+        """About what the run takes in memory: rows and stacks as of the last look, and envelopes since."""
         return self._window_bytes + self._inbox_bytes
 
     @property
@@ -116,7 +120,7 @@ class LiveRun:
         return bool(self._inbox)
 
     def want_stacks(self, rank: int | None) -> list[int]:
-        """Ask for fresh stacks of a rank, or of all; returns the ranks asked for."""
+        """Ask for fresh stacks of a rank, or of all; return the ranks asked for."""
         window = self._window
         known = sorted(window.ranks) if window else [0 if rank is None else rank]
         wanted = [r for r in known if rank is None or r == rank]
@@ -124,13 +128,13 @@ class LiveRun:
         return wanted
 
     def receipt(self, host: str, stream: str, seq: int) -> tuple[list[StackRequest], list[Notice]]:
-        """What the streamer that sent this envelope is to do."""
+        """Return the commands for the streamer that sent this envelope."""
         return self._errands.hand_out(host, stream, seq, self._host_of)
 
     # -- from a worker thread ------------------------------------------------------------------------------------
 
     def look(self) -> RunState:
-        """Take in what arrived and say how the run is.
+        """Take in the envelopes that arrived, and return the run's state.
 
         Raises:
             StoreError, UnknownRun: the run cannot be read.
@@ -165,7 +169,7 @@ class LiveRun:
             costs_s = [alert.finding.lost_s for alert in alerts]
             verdict_now = self._verdict_now(window, alerts, base)
             totals = builder.totals()
-        # Outside the lock: with a thousand ranks this takes a while, and only reads what cannot change.
+        # This runs outside the lock: with a thousand ranks it takes a while, and it reads only immutable data.
         self.summary = summary_of(
             window,
             totals,
@@ -179,9 +183,9 @@ class LiveRun:
         return self.latest
 
     def detect(self, now_ns: int) -> list[Announcement]:
-        """Run the detectors over the newest window; returns what people should be told.
+        """Run the detectors over the newest window; return what people should be told.
 
-        The detectors work without the lock: looks and acknowledgements need not wait for them.
+        The detectors work without the lock, so that looks and acknowledgements need not wait for them.
         """
         window, ended = self._window, self.ended
         if window is None:
@@ -219,7 +223,7 @@ class LiveRun:
             return result
 
     def findings(self) -> list[dict[str, Any]]:
-        """As ``GET /runs/{run}/findings``, those of the attempt that goes on."""
+        """Return the findings of the present attempt, as ``GET /runs/{run}/findings`` gives them."""
         with self._lock:
             builder, judge = self._load()
             return [shape(alert) for alert in judge.book.of_span((builder.facts.attempt_ns, MAX_NS))]
@@ -234,13 +238,13 @@ class LiveRun:
         return sum(alert.pages and alert.state == "firing" for alert in open_alerts)
 
     def close(self) -> None:
-        """Save what is not saved."""
+        """Save the alerts that are not saved yet."""
         with self._lock:
             if self._judge is not None:
                 self._save(self._judge.book, now=True)
 
     def let_go(self, now_ns: int) -> list[Announcement]:
-        """Nobody has heard of the run for long: resolve what is open, since nothing can confirm it any more."""
+        """Resolve the open alerts of a run that has been silent for long, since nothing can confirm them any more."""
         with self._lock:
             if self._judge is None or self._window is None:
                 return []
@@ -254,7 +258,7 @@ class LiveRun:
         while True:
             try:
                 envelope = self._inbox.popleft()
-            except IndexError:  # empty, or emptied by `take` at this very moment
+            except IndexError:  # the inbox is empty, or `take` has just emptied it
                 return
             yield envelope
 
@@ -269,12 +273,12 @@ class LiveRun:
     def _report(self, fault: Exception) -> None:
         self.detector_faults += 1
         text = repr(fault)
-        if text != self._last_fault:  # once a second for hours helps nobody
+        if text != self._last_fault:  # a fault that repeats every second is logged once
             self._last_fault = text
             _log.error("run %s: a detector failed: %s", self.run_id, text, exc_info=fault)
 
     def _ask_for_stacks(self, book: AlertBook, window: RunWindow) -> None:
-        """In a hang the stacks of all ranks say who waits for whom, also of those that stand outside their loops."""
+        """Ask for the stacks of all ranks in a hang, also of those outside their loops: they show who waits for whom."""
         hangs = [alert.finding for alert in book.open_alerts() if alert.finding.code == "hung"]
         if not hangs:
             return

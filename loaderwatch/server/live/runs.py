@@ -1,6 +1,6 @@
-"""Every live run: looked at twice a second, judged by the detectors once a second, in worker threads.
+"""All live runs: a loop looks at each twice a second and has the detectors judge it once a second, in worker threads.
 
-Deadlines are absolute, and what is still going on when its time comes again is left out and counted.
+Deadlines are absolute. A look that is due while the last one still runs is skipped and counted.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from loaderwatch.server.store.protocol import Store
 _log = logging.getLogger(__name__)
 
 LOOK_S: Final = (
-    0.48  # between looks at one run: a streamer's two envelopes a second are each seen as they come
+    0.48  # between looks at one run, so that each of a streamer's two envelopes a second is seen as it comes
 )
 _TURN_S: Final = 0.1  # between turns of the loop
 _DETECT_S: Final = 1.0
 _DETECT_REST: Final = 3.0  # times the duration of the last pass
-_DETECT_YIELD_S: Final = 0.5  # a pass waits so long at most for the end of a look
+_DETECT_YIELD_S: Final = 0.5  # how long a pass of the detectors waits at most for the end of a look
 _QUIET_LOOK_S: Final = 2.0  # how often a run without news is looked at, for its age and state
-_LINGER_S: Final = 60.0  # an ended run stays in memory that long
-_FORGET_S: Final = 900.0  # so does one that is lost
+_LINGER_S: Final = 60.0  # how long an ended run stays in memory
+_FORGET_S: Final = 900.0  # how long a lost run stays in memory
 _THREADS: Final = 3
 
 _T = TypeVar("_T")
@@ -44,7 +44,7 @@ MakeLiveRun = Callable[..., LiveRun]
 
 @dataclass(slots=True)
 class LookCounts:
-    """How the loop keeps up."""
+    """Counts that show whether the loop keeps up."""
 
     looks: int = 0
     skipped: int = 0
@@ -54,7 +54,7 @@ class LookCounts:
 
 @dataclass(slots=True)
 class _Times:
-    """When a run was last looked at and judged (monotonic), and whether that is going on."""
+    """When a run was last looked at and judged (monotonic), and whether a look or a pass is under way."""
 
     looked_at: float = 0.0
     detected_at: float = 0.0
@@ -63,7 +63,7 @@ class _Times:
 
 
 class LiveRuns:
-    """The runs that are being heard of. Used from the event loop only; the work runs in its own threads."""
+    """The runs whose envelopes arrive. Use it from the event loop only; looks and detectors run in its own threads."""
 
     def __init__(
         self,
@@ -82,21 +82,21 @@ class LiveRuns:
         self._make = make
         self._ended = ended
         self._runs: dict[str, LiveRun] = {}
-        self._stored: set[str] = set()  # runs that had a past before this server met them
+        self._stored: set[str] = set()  # runs that the store knew before this server first heard of them
         self._times: dict[str, _Times] = {}
         self._working: set[asyncio.Task[None]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="loaderwatch-detect")
         self._task: asyncio.Task[None] | None = None
         self._failed: dict[str, str] = {}
         self.counts = LookCounts()
-        self.held_bytes = 0  # by all runs, some moments ago
+        self.held_bytes = 0  # the memory of all runs, as of the loop's last turn
 
     def all(self) -> list[LiveRun]:
-        """Every live run."""
+        """Return every live run."""
         return list(self._runs.values())
 
     def get(self, run_id: str) -> LiveRun | None:
-        """The live run of this id, None when it is not live."""
+        """Return the live run of this id, None when it is not live."""
         return self._runs.get(run_id)
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class LiveRuns:
         return run_id in self._runs
 
     def held_by(self, run_id: str) -> int:
-        """Bytes that a run takes in memory, about; 0 when it is not live."""
+        """Return about how many bytes a run takes in memory; 0 when it is not live."""
         live = self._runs.get(run_id)
         return 0 if live is None else live.held_bytes
 
@@ -115,7 +115,7 @@ class LiveRuns:
         return run_id in self._stored
 
     def start(self) -> None:
-        """Take up runs that were live when the server last stopped, and begin."""
+        """Load the runs that were live when the server last stopped, and start the loop."""
         now_ns = time.time_ns()
         for run in self._store.runs():
             self._stored.add(run.run_id)
@@ -125,7 +125,7 @@ class LiveRuns:
         self._task = asyncio.create_task(self._loop(), name="loaderwatch-live")
 
     async def stop(self) -> None:
-        """Stop and save."""
+        """Stop the loop and save all runs."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -137,12 +137,12 @@ class LiveRuns:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def take(self, envelope: Envelope, weight: int) -> None:
-        """An envelope is on disk; it takes so many bytes of memory."""
+        """Take in an envelope that is now on disk; ``weight`` is its bytes of memory."""
         live = self._runs.get(envelope.run_id) or self._add(envelope.run_id)
         live.take(envelope, weight)
 
     def refuse(self, run_id: str, reason: str) -> None:
-        """Envelopes came and could not be stored."""
+        """Note that envelopes of a run came and could not be stored."""
         live = self._runs.get(run_id)
         if live is not None:
             live.refuse(reason)
@@ -157,19 +157,19 @@ class LiveRuns:
         return live
 
     async def state_of(self, live: LiveRun) -> RunState:
-        """The run's newest state; of a run that has just ended never one of before its end."""
+        """Return the run's newest state; for a run that has just ended, never a state from before its end."""
         if live.latest is None or live.said_goodbye:
             return await self._look(live)
         return live.latest
 
     async def refresh(self, run_id: str) -> None:
-        """Somebody changed an alert: show it now."""
+        """Look at a run now, because somebody changed an alert."""
         live = self._runs.get(run_id)
         if live is not None:
             await self._look(live)
 
     def drop(self, run_id: str) -> None:
-        """The run was deleted."""
+        """Drop a run that was deleted."""
         self._runs.pop(run_id, None)
         self._stored.discard(run_id)
         self._times.pop(run_id, None)
@@ -182,7 +182,7 @@ class LiveRuns:
         while True:
             deadline += _TURN_S
             delay = deadline - time.monotonic()
-            if delay < -1.0:  # the machine slept, or we did: do not catch up
+            if delay < -1.0:  # after a suspend or a long stop, do not run faster to catch up
                 self.counts.late_s += -delay
                 deadline = time.monotonic()
             await asyncio.sleep(max(0.0, delay))
@@ -203,7 +203,7 @@ class LiveRuns:
             else:
                 self._spawn(self._look_once(live, times))
             times.looking, times.looked_at = True, now
-        # A pass that takes long, because there are a thousand ranks, comes less often, and between two looks if it can:
+        # A pass of the detectors that takes long (a thousand ranks) comes less often, and between two looks if possible:
         # both compute, and side by side each would take twice as long.
         waited_s = now - times.detected_at
         patience_s = max(_DETECT_S, _DETECT_REST * live.last_detect_s) - _TURN_S / 2
@@ -237,7 +237,7 @@ class LiveRuns:
     def _note(self, live: LiveRun, error: Exception) -> None:
         self.counts.failed += 1
         text = f"{type(error).__name__}: {error}"
-        if self._failed.get(live.run_id) != text:  # once a second for hours helps nobody
+        if self._failed.get(live.run_id) != text:  # a fault that repeats every second is logged once
             self._failed[live.run_id] = text
             known = isinstance(error, LoaderwatchError)
             _log.error("run %s: this look failed: %s", live.run_id, text, exc_info=None if known else error)
@@ -245,7 +245,7 @@ class LiveRuns:
     async def _look(self, live: LiveRun) -> RunState:
         state = await self._in_thread(live.look)
         self.counts.looks += 1
-        if self._runs.get(live.run_id) is live:  # not deleted meanwhile
+        if self._runs.get(live.run_id) is live:  # the run was not deleted meanwhile
             self._hub.publish(live.run_id, state)
         return state
 
@@ -253,7 +253,7 @@ class LiveRuns:
         announcements = await self._in_thread(live.detect, time.time_ns())
         self._tell(live.run_id, str(live.summary.get("name") or live.run_id), announcements)
         if announcements or live.ended or not live.has_news:
-            await self._look(live)  # what was found shows at once; what goes on, with the next look
+            await self._look(live)  # new findings are shown at once, other changes with the next look
         if live.ended and self._ended is not None:
             await self._in_thread(self._ended, live.run_id, live.summary.get("verdict"))
 

@@ -1,4 +1,4 @@
-"""The summary of a run: one shape for live windows and for stored runs."""
+"""The summary of a run, in one shape for live windows and for stored runs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from loaderwatch.server.store.protocol import StoredRun
 
 LOST_AFTER_S: Final = 15.0
 RECENT_S: Final = 30.0
-"""Ratios and means look back so far: long enough for slow steps, short enough to follow what happens."""
+"""How far ratios and means look back: long enough for slow steps, short enough to follow changes."""
 
 
 def state_now(run: StoredRun, now_ns: int) -> str:
-    """``live``, ``finished``, ``crashed``, or ``lost`` when a live run has not been heard of for 15 s.
+    """Return ``live``, ``finished``, ``crashed``, or ``lost`` when a live run was silent for 15 s.
 
-    ``now_ns`` is this server's UTC clock. (``hung`` comes from findings.)
+    ``now_ns`` is this server's UTC clock. The state ``hung`` comes from findings.
     """
     if run.state == "live" and now_ns - run.received_ns > LOST_AFTER_S * 1e9:
         return "lost"
@@ -37,12 +37,12 @@ def state_now(run: StoredRun, now_ns: int) -> str:
 
 @dataclass(frozen=True)
 class _Recent:
-    """The last RECENT_S of a rank. None where nothing is known."""
+    """Sums over the last RECENT_S of a rank. Fields are None where nothing is known."""
 
     covered_s: float
     advance: int
-    wait_s: float  # data wait within the stretch, the open one included
-    busy_s: float  # step time within it
+    wait_s: float  # data wait within that time, including the open wait
+    busy_s: float  # step time within that time
     mean_wait_s: float | None
     mean_step_s: float | None
     ready: int | None
@@ -174,7 +174,7 @@ def _rank_row(
 
 
 def _progress(window: RunWindow) -> dict[str, Any] | None:
-    """How far the framework is on the lowest rank that tells of it; its global step goes on with our count while it trains."""
+    """Return the framework's progress on the lowest rank that has one; while it trains, our count continues its global step."""
     for _, rank in sorted(window.ranks.items()):
         told = rank.process.progress
         if told is None:
@@ -194,21 +194,21 @@ def _progress(window: RunWindow) -> dict[str, Any] | None:
 
 
 def _behind(window: RunWindow) -> Callable[[str], bool]:
-    """For a stored run: hosts whose newest envelope is that much older than the run's newest."""
+    """Return a test for lost hosts of a stored run: their newest envelope is ``LOST_BEHIND_S`` older than the run's newest."""
     made_ns = {name: host.made_ns for name, host in window.hosts.items()}
     return lambda host: window.now_ns - made_ns.get(host, window.now_ns) > LOST_AFTER_S * 1e9
 
 
 def _steps(rank: RankWindow, totals: RunTotals) -> int:
-    """Training steps: the records', or what the process itself counts, which includes those whose records were lost."""
+    """Return training steps, by the records or by the process's own count, which includes steps whose records were lost."""
     process = rank.process
     if process.steps is not None and process.state != "live":
-        return process.steps  # its last word
+        return process.steps  # the process's count at its end
     return max(totals.steps.get(rank.rank, 0), rank.span.steps if rank.span is not None else 0)
 
 
 def _waits(rank: RankWindow) -> bool:
-    """Whether its training loop stands in its loader now."""
+    """Whether the rank's training loop waits for its loader now."""
     span = rank.span
     if span is None or not span.alive or rank.process.state != "live" or span.phase not in LOADER_PHASES:
         return False
@@ -216,7 +216,7 @@ def _waits(rank: RankWindow) -> bool:
 
 
 def _open_s(rank: RankWindow | None) -> float:
-    """The wait or epoch boundary that goes on now; its record comes when it is over."""
+    """Return how long the open wait or epoch boundary has lasted; its record comes when it is over."""
     if rank is None or rank.span is None or not _waits(rank):
         return 0.0
     return max(0.0, (rank.made_ns - rank.span.since_ns) / 1e9)
@@ -227,9 +227,9 @@ def _recent(rank: RankWindow) -> _Recent:
     begin = end - int(RECENT_S * 1e9)
     train = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
     known_loaders = bool(rank.process.loaders)
-    steps = rank.steps  # a mean step is that of the findings
+    steps = rank.steps  # the table that findings use for a mean step
     request = steps["request_ns"]
-    # From the one that was going on when the stretch began.
+    # From the step that was under way when that time began.
     first = max(0, first_at(request, begin) - 1)
     late: slice | NDArray[np.int64] = slice(first, None)
     off_main = steps["off_main_thread"][late] == 1
@@ -267,7 +267,7 @@ def _recent(rank: RankWindow) -> _Recent:
 
 
 def _began(rank: RankWindow) -> int:
-    """When this rank's first loader was first asked."""
+    """Return when this rank's first loader was first asked for a batch."""
     firsts = [
         int(times[0]) for table in ("epoch_begins", "steps") if len(times := rank.table(table)["request_ns"])
     ]
@@ -318,5 +318,5 @@ def _ratio(part: float, whole: float) -> float | None:
 
 
 def _rate(recent: _Recent) -> float | None:
-    """None before there was anything to count."""
+    """Return steps per second; None before there was anything to count."""
     return recent.advance / recent.covered_s if recent.covered_s > 0.5 else None

@@ -1,4 +1,4 @@
-"""The recent past of a run, kept in memory: envelopes in, immutable windows out."""
+"""The window builder: it keeps the recent past of a run in memory, takes envelopes in and gives immutable windows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from loaderwatch.server.store.protocol import RankTotals, StoredRun
 from loaderwatch.server.store.sequence import SequenceSet
 
 _MANY_ROWS: Final = 1_000_000
-"""Of a table, over all ranks; some 150 MB. A thousand ranks at ten steps a second get the last 100 s."""
+"""Most rows of a table over all ranks, some 150 MB. A thousand ranks at ten steps a second get the last 100 s."""
 _NO_TABLES: Final = {name: rows for name, rows in NO_ROWS.items() if name != "hosts"}
 _KEPT: Final = frozenset({"epoch_begins", "epoch_ends"})
-"""Tables that are not cut to the window: an epoch is often longer."""
+"""Tables that are not cut to the window, because an epoch is often longer."""
 _KEPT_ROWS: Final = 10_000
 _KEEP_NS: Final = int((WINDOW_S + 15) * 1e9)
-"""Longer than the window: the clock of a rank's host may be ahead of the others'."""
+"""How long rows are kept. It is longer than the window, because a host's clock may be ahead of the others'."""
 _HOST_ROWS: Final = 2_000
 _STACKS_PER_RANK: Final = 128
 
@@ -63,18 +63,18 @@ class _Rank:
     stacks: dict[int, StackDump] = field(default_factory=dict)  # by pid
     span: SpanInfo | None = None
     workers: list[SpanInfo] = field(default_factory=list)
-    last_workers: list[SpanInfo] = field(default_factory=list)  # the newest that were told of
+    last_workers: list[SpanInfo] = field(default_factory=list)  # the newest spans of workers
 
 
 @dataclass
 class _Host:
     buffer: RowBuffer
     made_ns: int = 0
-    ranks: set[int] = field(default_factory=set)  # those its newest spans belong to
+    ranks: set[int] = field(default_factory=set)  # the ranks of its newest spans
 
 
 class WindowBuilder:
-    """Gathers envelopes of one run. Not thread-safe; the windows it gives may be read from any thread."""
+    """Gathers the envelopes of one run. It is not thread-safe, but its windows may be read in any thread."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
@@ -89,7 +89,7 @@ class WindowBuilder:
     # -- in
 
     def add(self, envelope: Envelope) -> None:
-        """Take in an envelope, in any order; one seen before changes nothing."""
+        """Take in an envelope, in any order; an envelope that was seen before changes nothing."""
         seen = self._seen.setdefault(envelope.stream, SequenceSet())
         if envelope.seq in seen:
             return
@@ -101,14 +101,14 @@ class WindowBuilder:
             self._count_as_said(envelope.spans)
 
     def _count_as_said(self, spans: list[SpanInfo]) -> None:
-        """A process never counts less steps than its rows: those of before its optimizer was found were none."""
+        """Lower the count of steps to the process's own if that is less: batches before its optimizer was found were no steps."""
         for span in spans:
             if span.worker < 0 and span.steps:
                 sums = self._rank(span.rank).sums
                 sums.steps = min(sums.steps, span.steps)
 
     def add_facts(self, envelope: Envelope, *, count: bool = True) -> None:
-        """Take in what an envelope carries besides rows."""
+        """Take in everything of an envelope except its rows."""
         attempt = self.facts.attempt
         self.facts.take(envelope)
         if self.facts.attempt != attempt:
@@ -124,9 +124,9 @@ class WindowBuilder:
             self._lost_records += sum(loss.count for loss in envelope.losses)
 
     def add_rows(self, table: str, block: Block, host: str, *, count: bool = True) -> None:
-        """Take in rows of a table. ``count`` false: they are in the totals already."""
+        """Take in rows of a table. With ``count`` false they are in the totals already."""
         times = block[LAYOUTS[table].time]
-        since_ns = 0 if table == "hosts" else self.facts.attempt_ns  # of before, it is an earlier attempt's
+        since_ns = 0 if table == "hosts" else self.facts.attempt_ns  # older rows are an earlier attempt's
         if len(times) and times.min() < since_ns:
             block = block[:, times >= since_ns]
         if not block.shape[1]:
@@ -138,7 +138,7 @@ class WindowBuilder:
         if not bool((ranks[1:] >= ranks[:-1]).all()):
             block = block[:, np.argsort(ranks, kind="stable")]
             ranks = block[0]
-        if ranks[0] < 0:  # a GPU nobody here uses has no rank
+        if ranks[0] < 0:  # a GPU that nobody here uses has no rank
             block = block[:, first_at(ranks, 0) :]
             ranks = block[0]
             if not len(ranks):
@@ -161,7 +161,7 @@ class WindowBuilder:
         totals: Mapping[int, RankTotals],
         sequences: Mapping[str, Iterable[tuple[int, int]]],
     ) -> None:
-        """Begin with what a store knows; rows it holds are then added with ``count=False``."""
+        """Begin with the facts and totals of a store; its rows are then added with ``count=False``."""
         self.facts = RunFacts(
             name=run.name,
             hosts={host.name: host for host in run.hosts},
@@ -189,7 +189,7 @@ class WindowBuilder:
                 seen.add(low, high)
 
     def _begin_again(self) -> None:
-        """A new attempt: of what was before, nothing is seen any more, and nothing is counted."""
+        """Begin a new attempt: rows, spans and totals of the attempt before are dropped."""
         began_ns = self._first_ns = self.facts.attempt_ns
         earlier, self._ranks = self._ranks, {}
         self._lost_records = self._stack_bytes = 0
@@ -198,7 +198,7 @@ class WindowBuilder:
         for rank in earlier.values():
             for table, buffer in rank.buffers.items():
                 rows = buffer.rows(began_ns)
-                if len(rows[TIME_COLUMN[table]]):  # they came before their process introduced itself
+                if len(rows[TIME_COLUMN[table]]):  # these rows came before their process was described
                     self.add_rows(table, block_of_arrays(table, rows), "")
 
     def _rank(self, rank: int) -> _Rank:
@@ -280,7 +280,7 @@ class WindowBuilder:
                 sums.epochs += int(found[0])
 
     def totals(self) -> RunTotals:
-        """Sums since the run began, as far as this builder has seen it or was told by ``seed``."""
+        """Return sums since the run began, as far as this builder has seen it or ``seed`` gave them."""
         sums = {rank: each.sums for rank, each in sorted(self._ranks.items())}
         return RunTotals(
             steps={rank: s.steps for rank, s in sums.items()},
@@ -295,20 +295,20 @@ class WindowBuilder:
     # -- out
 
     def held_bytes(self) -> int:
-        """Memory that rows and stacks take."""
+        """Return the memory that rows and stacks take."""
         hosts = sum(host.buffer.held_bytes for host in self._hosts.values())
         ranks = sum(buffer.held_bytes for rank in self._ranks.values() for buffer in rank.buffers.values())
         return hosts + ranks + self._stack_bytes
 
     def window(self, now_ns: int | None = None) -> RunWindow:
-        """The last ``WINDOW_S`` seconds; ``now_ns`` (UTC) defaults to the newest envelope's ``made_ns``."""
+        """Return the last ``WINDOW_S`` seconds; ``now_ns`` (UTC) defaults to the newest envelope's ``made_ns``."""
         if now_ns is None:
             now_ns = max((host.made_ns for host in self._hosts.values()), default=0)
         began_ns = self.facts.attempt_ns
         after_ns = max(now_ns - int(WINDOW_S * 1e9), began_ns)
         ranks: dict[int, RankWindow] = {}
         reach_ns = self._first_ns
-        # Rows that came before their process introduced itself wait for it.
+        # Rows that came before their process was described wait for that.
         for number, process in sorted(self.facts.processes.items()):
             rank = self._rank(number)
             host = self.facts.rank_hosts[number]
@@ -355,7 +355,7 @@ class WindowBuilder:
 def _sums(
     values: Sequence[NDArray[np.int64]], counted: NDArray[np.bool_], firsts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Shape (values, groups)."""
+    """Sum values within groups of counted rows; return an array of shape (values, groups)."""
     all_values = np.stack(values)
     known = np.where(counted & (all_values != UNKNOWN), all_values, 0).astype(np.float64)
     result: NDArray[np.float64] = np.add.reduceat(known, firsts, axis=1)

@@ -1,1 +1,1 @@
-"""Runs as files: recorded, exported, replayed and analysed again."""
+"""Recordings: runs as files, their export, replay and new analysis, and the verdicts of ended runs."""

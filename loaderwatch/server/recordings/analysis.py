@@ -1,4 +1,4 @@
-"""The detectors over a stored or recorded run, as the live server runs them: same windows, same tracker, same findings."""
+"""Runs the detectors over a stored or recorded run as the live server does: same windows, same tracker, same findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from loaderwatch.server.store.protocol import Store
 def reanalyse(
     store: Store, run_id: str, detector: Detector = detect, attempt: int | None = None
 ) -> list[dict[str, Any]]:
-    """The findings of an attempt of a stored run (None: the newest), shaped as the API gives them, newest first.
+    """Return the findings of an attempt of a stored run (None: the newest), shaped as the API gives them, newest first.
 
     Raises:
         UnknownRun, StoreError, UnknownAttempt
@@ -34,7 +34,7 @@ def reanalyse(
 
 
 def reanalyse_recording(recorded: Recording, detector: Detector = detect) -> list[dict[str, Any]]:
-    """The same for a recording.
+    """Return the findings of a recording in the same shape.
 
     Raises:
         WireError: an envelope is malformed.

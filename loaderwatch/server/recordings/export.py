@@ -1,4 +1,4 @@
-"""The newest part of a stored run as a recording: for showing it to somebody else, and for tests."""
+"""Export of the newest part of a stored run as a recording, to show it to somebody else, and for tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_LAST_S: Final = 600.0
 
 
 def export(store: Store, run_id: str, last_s: float = DEFAULT_LAST_S) -> Recording:
-    """The last ``last_s`` seconds of a stored run; rows go with the first envelope made after they were recorded.
+    """Return the last ``last_s`` seconds of a stored run; each row goes with the first envelope made after it was recorded.
 
     Raises:
         UnknownRun, StoreError: see ``Store``.
@@ -30,7 +30,7 @@ def export(store: Store, run_id: str, last_s: float = DEFAULT_LAST_S) -> Recordi
     events = list(store.events(run_id, since_ns, 2**62))
     parts = _Parts(run, events)
     for table in TABLES:
-        # A row lies where it began: a wait that ended within the time may have begun long before.
+        # A row is stored under the time it began, and a wait that ended within the time may have begun long before.
         parts.take(table, store.scan(run_id, table, max(0, since_ns - LONGEST_ROW_NS), 2**62), since_ns)
     return Recording(
         run_id=run_id, run_name=run.name, envelopes=[wire.encode(each) for each in parts.envelopes()]
@@ -38,7 +38,7 @@ def export(store: Store, run_id: str, last_s: float = DEFAULT_LAST_S) -> Recordi
 
 
 class _Parts:
-    """Events as envelopes, and the rows that each is to carry."""
+    """The events as envelopes, and the rows that each envelope is to carry."""
 
     def __init__(self, run: StoredRun, events: list[StoredEvent]) -> None:
         self._run = run
@@ -49,12 +49,12 @@ class _Parts:
             self._of_host.setdefault(body.host.name, []).append(place)
 
     def take(self, table: str, columns: Columns, since_ns: int) -> None:
-        """Deal out the rows of a table that had ended at ``since_ns`` or later."""
+        """Give the rows of a table that ended at ``since_ns`` or later to the envelopes."""
         ended = ended_ns(table, columns)
         for host, places in self._of_host.items():
             mine = np.flatnonzero((ended >= since_ns) & self._is_of(host, columns))
             made = np.array([self._bodies[place].made_ns for place in places])
-            # What was recorded after the last event goes with that: nothing is left out.
+            # Rows that were recorded after the last event go with that one, so that none is left out.
             at = np.minimum(np.searchsorted(made, ended[mine]), len(places) - 1)
             for which in np.unique(at).tolist():
                 self._tables[places[which]][table] = _packed(table, columns, mine[at == which])
@@ -64,11 +64,11 @@ class _Parts:
             return np.asarray(columns["host"] == host, dtype=np.bool_)
         ranks = [rank for rank, where in self._run.rank_hosts.items() if where == host]
         if len(self._of_host) == 1:
-            ranks.append(UNKNOWN)  # a GPU nobody uses
+            ranks.append(UNKNOWN)  # the rank of a GPU that nobody uses
         return np.isin(columns["rank"], ranks)
 
     def envelopes(self) -> list[Envelope]:
-        """The envelopes; the first of each host introduces its processes and GPUs."""
+        """Return the envelopes; the first of each host describes its processes and GPUs."""
         made = []
         introduced: set[str] = set()
         for number, (body, tables) in enumerate(zip(self._bodies, self._tables, strict=True), start=1):

@@ -1,6 +1,6 @@
-"""A run in one small file: its envelopes as they came, compressed. For tests, and for showing a run to somebody else.
+"""A recording: a run in one small file, with its envelopes as they came, for tests and for showing a run to somebody else.
 
-An ``.lwrec`` file is an xz stream of one MessagePack object, see ``Recording``.
+An ``.lwrec`` file is an xz stream of one MessagePack object, a ``Recording``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from loaderwatch.server.live.window_builder import WindowBuilder
 SUFFIX: Final = ".lwrec"
 FORMAT: Final = 1
 MOST_BYTES: Final = 512 * 2**20
-"""Unpacked. A file of a stranger may claim anything."""
+"""Most bytes of an unpacked recording, since a stranger's file may claim any size."""
 WINDOW_EVERY_NS: Final = 950_000_000
-"""A window a second, as the live server makes them; envelopes come twice a second and a little early or late."""
+"""There is a window a second, as in the live server. The interval is a little shorter, because envelopes come early or late."""
 
 
 class BadRecording(LoaderwatchError):
-    """A file is not a recording that this version reads."""
+    """The file is not a recording that this version reads."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path} is not a recording of a run: {why}")
@@ -41,21 +41,21 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     run_id: str
     run_name: str
-    hang_after_s: float | None = None  # what the server was told; None: the detectors' own limit
+    hang_after_s: float | None = None  # the server's option; None: the detectors' own limit
     envelopes: list[bytes]
 
     def decoded(self) -> Iterator[Envelope]:
-        """The envelopes.
+        """Yield the decoded envelopes.
 
         Raises:
-            WireError: one of them is malformed.
+            WireError: an envelope is malformed.
         """
         for payload in self.envelopes:
             yield wire.decode(payload)
 
 
 def redacted(recording: Recording) -> Recording:
-    """The recording as it can be shown to strangers. No two of them can be told to be of the same files."""
+    """Redact a recording for strangers. The short forms of files differ in each recording, so that two cannot be compared."""
     redaction = Redaction(secrets.token_bytes(KEY_BYTES), sharing=True)
     name = redaction.run_id(recording.run_id)
     envelopes = [wire.encode(redaction.envelope(envelope)) for envelope in recording.decoded()]
@@ -63,7 +63,7 @@ def redacted(recording: Recording) -> Recording:
 
 
 def pack(recording: Recording) -> bytes:
-    """The bytes of the file."""
+    """Return the bytes of the file."""
     return lzma.compress(msgspec.msgpack.encode(recording), preset=6)
 
 
@@ -71,7 +71,7 @@ def load(path: Path) -> Recording:
     """Read a file.
 
     Raises:
-        BadRecording: it cannot be read, or holds something else.
+        BadRecording: the file cannot be read, or holds something else.
     """
     try:
         return unpack(path.read_bytes(), path)
@@ -80,10 +80,10 @@ def load(path: Path) -> Recording:
 
 
 def unpack(packed: bytes, path: Path) -> Recording:
-    """What ``pack`` made; ``path`` is where it comes from, for the message.
+    """Unpack what ``pack`` made; ``path`` is the file, for the error's message.
 
     Raises:
-        BadRecording: it holds something else.
+        BadRecording: the file holds something else.
     """
     unpacker = lzma.LZMADecompressor(memlimit=MOST_BYTES)
     try:
@@ -101,7 +101,7 @@ def unpack(packed: bytes, path: Path) -> Recording:
 
 
 def windows(recording: Recording) -> Iterator[tuple[RunWindow, bool]]:
-    """Windows as the live server saw them, one a second, each with whether every process had ended by then.
+    """Yield windows as the live server saw them, one a second, each with whether every process had ended by then.
 
     Raises:
         WireError: an envelope is malformed.

@@ -1,4 +1,4 @@
-"""A stored run as windows: all of them in time order for ``loaderwatch analyze``, or the newest for a restarted server."""
+"""Replay of a stored run as windows: all in order of time for ``loaderwatch analyze``, or the newest for a restarted server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENDS_AFTER: Final[dict[str, tuple[str, ...]]] = {
     "gpu_waits": ("starved_ns", "gpu_step_ns"),
     "collections": ("duration_ns",),
 }
-"""What lies between a row's time and the moment it was recorded: before, the live server could not know of it."""
+"""The columns that add up to the time from a row's time stamp until it was recorded; only then the live server knew it."""
 
 _Arrays = dict[str, NDArray[Any]]
 
@@ -35,9 +35,9 @@ _Arrays = dict[str, NDArray[Any]]
 def windows(
     store: Store, run_id: str, every_s: float = 1.0, attempt: int | None = None
 ) -> Iterator[RunWindow]:
-    """Windows of an attempt (None: the newest) as the live server would have seen them, one for each ``every_s`` of its own time.
+    """Yield windows of an attempt (None: the newest) as the live server would have seen them, every ``every_s`` of the run.
 
-    Rows appear when what they tell of had ended; open spans are those of the newest envelope kept, one a second.
+    A row appears when the thing that it records has ended; open spans are those of the newest kept envelope, one a second.
 
     Raises:
         UnknownRun, StoreError, UnknownAttempt: see ``Store``.
@@ -65,9 +65,9 @@ def windows(
 
 
 def _introduce(builder: WindowBuilder, store: Store, run: StoredRun, span: tuple[int, int]) -> None:
-    """Tell the builder who takes part, as first heard of.
+    """Give the builder each process as it was first described.
 
-    Facts are kept with the envelope that brought them, and an outbox may have brought older rows after it.
+    Facts are stored with the envelope that brought them, and an outbox may have brought older rows later.
     """
     wanted = {process.rank for process in run.processes}
     hosts = set(run.gpus)
@@ -91,10 +91,9 @@ def _introduce(builder: WindowBuilder, store: Store, run: StoredRun, span: tuple
 
 
 def rebuild(store: Store, run_id: str, attempt: int | None = None) -> WindowBuilder:
-    """A builder that holds the run's last minutes and its totals: a restarted server goes on where the last one stopped.
+    """Return a builder with the run's last minutes and its totals, so that a restarted server continues where the last stopped.
 
-    Envelopes that the store held at that moment may be added again; the builder knows them. With ``attempt`` those of an
-    earlier one.
+    Envelopes that are in the store may be added to it again, since it knows them. ``attempt`` selects an earlier attempt.
 
     Raises:
         UnknownRun, StoreError, UnknownAttempt
@@ -133,13 +132,13 @@ class _Arrivals:
         self._run_id = run_id
         self._read_until = first_ns
         self._last_ns = last_ns
-        # Rows of before the first envelope, an hour back at most: processes started before anybody looked.
+        # Rows from before the first envelope, an hour back at most, because processes started before the streamer.
         self._waiting: dict[str, _Arrays] = {
             table: dict(store.scan(run_id, table, first_ns - 3600 * 10**9, first_ns)) for table in TABLES
         }
 
     def until(self, now_ns: int) -> Iterator[tuple[str, _Arrays]]:
-        """Rows recorded at or before ``now_ns`` that were not given yet."""
+        """Yield rows that were recorded by ``now_ns`` and not yielded yet."""
         while self._read_until <= now_ns:
             end = min(self._read_until + CHUNK_NS, self._last_ns + 1)
             if end <= self._read_until:

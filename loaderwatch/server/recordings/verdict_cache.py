@@ -1,4 +1,4 @@
-"""The verdicts of runs that are over, kept beside the runs: a list of hundreds of runs opens none of their files."""
+"""A cache of the verdicts of ended runs in a file beside the runs, so that a list of hundreds of runs opens none of their files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _decode: Final = msgspec.json.Decoder(_Known).decode
 
 
 class Verdicts:
-    """``path`` is only a memory: without it, or when it is gone, verdicts are made again from the runs' alerts."""
+    """The verdicts of ended runs. Without the file at ``path`` they are made again from the runs' alerts."""
 
     def __init__(self, store: Store, path: Path | None = None) -> None:
         self._store = store
@@ -38,7 +38,10 @@ class Verdicts:
         self._changed = False
 
     def of(self, run: StoredRun, now_ns: int, deadline: float) -> Verdict | None:
-        """The verdict of a run that is not live; None also when it would take a look at its file and ``deadline`` (monotonic) has passed."""
+        """Return the verdict of a run that is not live.
+
+        It is None, too, when the run's file would have to be opened and ``deadline`` (monotonic) has passed.
+        """
         if state_now(run, now_ns) not in _OVER:
             return self._quietly(run, now_ns)
         known = self._known.get(run.run_id)
@@ -51,7 +54,7 @@ class Verdicts:
         return verdict
 
     def keep(self, run_id: str, verdict: Verdict | None) -> None:
-        """Remember the verdict of a run that has just ended."""
+        """Keep the verdict of a run that has just ended."""
         try:
             self._keep(self._store.run(run_id), verdict)
         except (StoreError, UnknownRun):
@@ -59,7 +62,7 @@ class Verdicts:
         self.save()
 
     def save(self, runs: Iterable[StoredRun] | None = None) -> None:
-        """Write down what is new; forget runs that are not in ``runs`` any more."""
+        """Write new verdicts to the file; drop those of runs that are not in ``runs`` any more."""
         with self._lock:
             if runs is not None:
                 there = {run.run_id for run in runs}
@@ -86,7 +89,7 @@ class Verdicts:
 
 
 def stored_verdict(run: StoredRun, store: Store, now_ns: int) -> Verdict | None:
-    """The verdict of a run that is not live, from what is stored. None: its numbers have to speak.
+    """Return the verdict of a run that is not live from the store; None if the summary has to make one from its numbers.
 
     Raises:
         StoreError, UnknownRun: its alerts cannot be read.
@@ -103,7 +106,7 @@ def stored_verdict(run: StoredRun, store: Store, now_ns: int) -> Verdict | None:
 
 
 def attempt_verdict(run: StoredRun, store: Store, attempt: int) -> Verdict:
-    """The verdict of an earlier attempt.
+    """Return the verdict of an earlier attempt.
 
     Raises:
         StoreError, UnknownRun, UnknownAttempt

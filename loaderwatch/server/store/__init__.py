@@ -1,1 +1,1 @@
-"""Where runs lie on disk: the protocol of meanings and its implementations."""
+"""The store of runs on disk: what the server asks of a store, and its implementation with DuckDB."""

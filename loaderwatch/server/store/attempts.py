@@ -1,4 +1,4 @@
-"""Attempts: a run whose name is used again after its processes have ended begins anew, and what was before can be looked at."""
+"""Attempts of a run: when its name is used again after its processes have ended, a new attempt begins and old ones stay."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.wire import ProcessInfo
 
 MOST: Final = 50
-"""Earlier attempts that are kept in mind; a job that comes again every few seconds for days would make thousands."""
+"""How many earlier attempts are kept; a job that restarts every few seconds for days would make thousands."""
 
 
 class UnknownAttempt(LoaderwatchError):
-    """The run has no such attempt, or it is too long ago."""
+    """The run has no such attempt, or it is too old to be kept."""
 
     def __init__(self, number: int, newest: int) -> None:
         known = "1" if newest == 1 else f"1 to {newest}, of which the newest {MOST + 1} can be looked at"
@@ -39,7 +39,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ended(number: int, began_ns: int, ended_ns: int, processes: Iterable[ProcessInfo]) -> Attempt:
-    """What is left of an attempt when the next begins."""
+    """Make the record of an attempt that ends as the next one begins."""
     processes = sorted(processes, key=lambda process: process.rank)
     crashed = next((process for process in processes if process.state == "crashed"), None)
     live = any(process.state == "live" for process in processes)

@@ -1,4 +1,4 @@
-"""Charts from a snapshot of a run's file."""
+"""Queries for charts (series and heat maps) on a snapshot of a run's file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from loaderwatch.server.store.metrics import LEVELS, METRICS, SECOND_NS, SOURCES
 from loaderwatch.server.store.protocol import Grid, Series
 
 ROWS_LIMIT: Final = 1_000_000
-"""A chart reads rows only while about so many lie in its range; beyond, it reads rollups, whose buckets are wider.
+"""A chart reads rows while about this many lie in its range; beyond that, it reads rollups, whose buckets are wider.
 Summing a million rows takes DuckDB some 30 ms on two cores."""
 
 ONE_KEY_FACTOR: Final = 8
-"""So many times more rows may be passed over when only one rank is wanted: they are filtered, not summed."""
+"""How many times more rows may lie in the range when only one rank is wanted, because the others are filtered, not summed."""
 
 CELLS_LIMIT: Final = 400_000
 
 
 def count_rows(snapshot: duckdb.DuckDBPyConnection, table: str) -> int:
-    """Rows of a table (known without reading them)."""
+    """Return how many rows a table has, which DuckDB knows without reading them."""
     row = snapshot.execute(f"SELECT count(*) FROM {table}").fetchone()
     return int(row[0]) if row else 0
 
@@ -39,19 +39,19 @@ def _plan(
     one_key: bool,
     keys_known: int,
 ) -> tuple[int, int]:
-    """Bucket width, and the level to read (-1: the rows)."""
+    """Return the bucket width, and the level to read (-1: the rows)."""
     share = min(1.0, (end_ns - start_ns) / max(1, bounds[1] - bounds[0]))
     limit = ROWS_LIMIT * (ONE_KEY_FACTOR if one_key else 1)
     rows = count_rows(snapshot, SOURCES[metric.source].table)
     least = SOURCES[metric.source].least_width_ns
-    if metric.kind == "rate":  # a few events per bucket, else the rate flickers between none and one
+    if metric.kind == "rate":  # a bucket needs a few events, or the rate flickers between none and one
         least = max(SECOND_NS, 3 * keys_known * (bounds[1] - bounds[0]) // max(1, rows))
     elif metric.kind == "share":
         least = SECOND_NS
     width = bucket_width_ns(start_ns, end_ns, points, least)
     level = max((i for i, each in enumerate(LEVELS) if each.ns <= width), default=-1)
     if level == 0 and rows * share <= limit / 4:
-        return width, -1  # rows are cheap here and need no rollup
+        return width, -1  # few enough rows to read without a rollup
     while level < len(LEVELS) - 1:
         table = SOURCES[metric.source].table if level < 0 else LEVELS[level].table(metric.source)
         if count_rows(snapshot, table) * share <= limit:
@@ -83,10 +83,10 @@ def _partials(
     keyed: bool = True,
     open_waits: Sequence[rollup.OpenWait] = (),
 ) -> str:
-    """Relation of partial sums: (key, t, num, rest) of one share or rate, or of means, all of the same source,
+    """Return the SQL of partial sums: (key, t, num, rest) of one share or rate, or of means of the same source,
     (key, t, n0, total0, low0, high0, n1, …).
 
-    ``keyed`` false: nobody asks for the key, so that rows need not be grouped by it.
+    With ``keyed`` false nobody needs the key, and rows are not grouped by it.
     """
     name = metrics[0].source
     parts = []
@@ -164,12 +164,12 @@ def _only(keys: list[Any] | None, column: str) -> str:
 
 
 def _share(part: str, whole: str) -> str:
-    """A ratio from 0 to 1, NULL of nothing. (``least`` and ``greatest`` pass over NULL, so that they cannot be used alone.)"""
+    """Return the SQL of a ratio from 0 to 1, NULL for an empty whole. (``least`` and ``greatest`` ignore NULL.)"""
     return f"CASE WHEN {whole} > 0 THEN least(1, greatest(0, {part} / ({whole}))) END"
 
 
 def _per_key(metric: Metric, partials: str, width_ns: int, bounds: tuple[int, int]) -> str:
-    """Relation (key, t, value, num, whole) for shares and rates."""
+    """Return the SQL of (key, t, value, num, whole) for shares and rates."""
     if metric.kind == "share":
         value = _share("sum(num)", "sum(num) + sum(rest)")
         if metric.complement:
@@ -197,9 +197,9 @@ def series(
     keys_known: int,
     open_waits: Sequence[rollup.OpenWait] = (),
 ) -> list[Series]:
-    """Metrics of one source in time over some keys (None: all ``keys_known`` of them).
+    """Return metrics of one source over time, for some keys (None: all ``keys_known`` of them).
 
-    Several only when all are means: they are read in one go.
+    Several metrics are allowed only if all are means; they are read in one query.
     """
     metrics = [METRICS[name] for name in metric_names]
     metric = metrics[0]
@@ -259,7 +259,7 @@ def grid(
     points: int,
     open_waits: Sequence[rollup.OpenWait] = (),
 ) -> Grid:
-    """One metric in time, a row per rank; ``rank_keys`` maps ranks to keys of the metric's source."""
+    """Return one metric over time, a row per rank; ``rank_keys`` maps ranks to keys of the metric's source."""
     metric = METRICS[metric_name]
     ranks = sorted(rank_keys)
     points = max(2, min(points, CELLS_LIMIT // max(1, len(ranks))))
@@ -291,6 +291,6 @@ def grid(
 
 
 def floats(values: Any) -> NDArray[np.float64]:
-    """A fetched column as float64, NaN for NULL."""
+    """Return a fetched column as float64, with NaN for NULL."""
     result: NDArray[np.float64] = np.ma.filled(np.ma.asarray(values, dtype=np.float64), np.nan)
     return result

@@ -1,4 +1,4 @@
-"""The embedded store: one DuckDB file per run. Retention deletes files; people may query them themselves."""
+"""The store on DuckDB, with one file per run. Retention deletes files, and people may query them with DuckDB themselves."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _END_NS: Final = 2**62
 
 
 class DuckDBStore:
-    """Runs as ``runs_dir/<run_id>.duckdb``. See ``store.protocol.Store``."""
+    """Keeps runs as ``runs_dir/<run_id>.duckdb``. ``store.protocol.Store`` describes the methods."""
 
     def __init__(self, runs_dir: Path, *, read_only: bool = False) -> None:
-        """``read_only``: change nothing, set nothing aside; for looking at files of a server that is not running."""
+        """Open the store. ``read_only`` changes nothing and sets no file aside, for files without a running server."""
         self._files = RunFiles(runs_dir, read_only=read_only)
 
     def _read(self, run_id: str, question: Callable[[duckdb.DuckDBPyConnection, RunFile], _T]) -> _T:
@@ -55,7 +55,7 @@ class DuckDBStore:
     # -- writing
 
     def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        """Store envelopes of any runs; on disk when it returns. Returns those that were not stored before."""
+        """Store envelopes of any runs, which are on disk on return. Return those that were not stored before."""
         by_run: dict[str, list[Envelope]] = {}
         for envelope in envelopes:
             by_run.setdefault(envelope.run_id, []).append(envelope)
@@ -68,7 +68,8 @@ class DuckDBStore:
                     self._files.forget(file)
                     raise StoreError(f"{file.path} could not be written: {error}") from error
                 except BaseException:
-                    self._files.forget(file)  # in memory these envelopes count as stored
+                    # the open file counts these envelopes as stored, so it is opened anew
+                    self._files.forget(file)
                     raise
         return stored
 
@@ -88,12 +89,12 @@ class DuckDBStore:
                 raise StoreError(f"{file.path} could not be written: {error}") from error
 
     def tidy(self) -> None:
-        """Housekeeping, about once a second: rollups, cards, letting go of idle files."""
+        """Do the housekeeping, about once a second: update rollups and cards, close idle files."""
         for run_id in self._files.changed():
             try:
                 with self._files.open(run_id) as file:
                     self._roll(file)
-            except (StoreError, UnknownRun) as error:  # the other runs need theirs all the same
+            except (StoreError, UnknownRun) as error:  # go on with the other runs
                 _log.error("housekeeping of run %s: %s", run_id, error)
         self._files.close_idle()
         self._files.give_back()
@@ -131,13 +132,13 @@ class DuckDBStore:
         return deleted
 
     def close(self) -> None:
-        """Flush and let go of every file."""
+        """Flush and close every file."""
         self._files.close()
 
     # -- reading
 
     def stored_seq(self, run_id: str, stream: str) -> int:
-        """The highest sequence number stored of a stream; 0 when there is none, or no such run."""
+        """Return the highest sequence number stored of a stream; 0 if there is none, or no such run."""
         try:
             with self._files.open(run_id) as file:
                 return file.stored_seq(stream)
@@ -145,7 +146,7 @@ class DuckDBStore:
             return 0
 
     def runs(self) -> list[StoredRun]:
-        """Every run, newest first."""
+        """Return every run, newest first."""
         found = []
         for run_id in self._files.run_ids():
             try:
@@ -157,11 +158,11 @@ class DuckDBStore:
         return sorted(found, key=lambda run: run.started_ns, reverse=True)
 
     def run(self, run_id: str) -> StoredRun:
-        """One run."""
+        """Return what is known of one run."""
         return self._files.run(run_id)
 
     def alerts(self, run_id: str) -> list[StoredAlert]:
-        """Every alert of a run, newest first."""
+        """Return every alert of a run, newest first."""
         rows = self._read(
             run_id, lambda s, _: s.execute("SELECT * FROM alerts ORDER BY opened_ns DESC, id").fetchall()
         )
@@ -169,20 +170,20 @@ class DuckDBStore:
         return [StoredAlert(**dict(zip(names, row, strict=True))) for row in rows]
 
     def bounds(self, run_id: str) -> tuple[int, int]:
-        """First and last UTC nanosecond for which the run has rows."""
+        """Return the first and last UTC nanosecond for which the run has rows."""
         with self._files.open(run_id) as file:
             return file.first_ns, file.newest_ns
 
     def series(
         self, run_id: str, metric: str, rank: int | None, start_ns: int, end_ns: int, points: int
     ) -> Series:
-        """A metric over [start, end) in at most ``points`` buckets."""
+        """Return a metric over [start, end) in at most ``points`` buckets."""
         return self.several_series(run_id, [metric], rank, start_ns, end_ns, points)[0]
 
     def several_series(
         self, run_id: str, metrics: Sequence[str], rank: int | None, start_ns: int, end_ns: int, points: int
     ) -> list[Series]:
-        """The same of several metrics, in their order and all of one moment."""
+        """Return several metrics in their order, all from one snapshot."""
 
         def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> list[Series]:
             bounds = (file.first_ns, file.newest_ns)
@@ -202,7 +203,7 @@ class DuckDBStore:
         return self._read(run_id, question)
 
     def grid(self, run_id: str, metric: str, start_ns: int, end_ns: int, points: int) -> Grid:
-        """A metric over [start, end), a row per rank, in at most ``points`` buckets."""
+        """Return a metric over [start, end), a row per rank, in at most ``points`` buckets."""
 
         def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> Grid:
             rank_hosts = file.rank_hosts
@@ -214,42 +215,42 @@ class DuckDBStore:
         return self._read(run_id, question)
 
     def epochs(self, run_id: str, rank: int | None) -> list[dict[str, Any]]:
-        """Epochs, oldest first."""
+        """Return the epochs, oldest first."""
         return self._read(run_id, lambda s, _: row_queries.epochs(s, rank))
 
     def fetches(self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int) -> Columns:
-        """The newest ``limit`` fetches that overlap [start, end), ordered by time."""
+        """Return the newest ``limit`` fetches that overlap [start, end), ordered by time."""
         return self._read(run_id, lambda s, _: row_queries.fetches(s, rank, start_ns, end_ns, limit))
 
     def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
-        """The slowest sample of each index, slowest first."""
+        """Return the slowest sample of each index, slowest first."""
         return self._read(run_id, lambda s, _: row_queries.slow_samples(s, rank, limit))
 
     def totals(self, run_id: str) -> dict[int, RankTotals]:
-        """Sums over the whole run, by rank."""
+        """Return sums over the whole run, by rank."""
         return self._read(run_id, lambda s, file: row_queries.totals(s, (file.first_ns, file.newest_ns)))
 
     def losses(self, run_id: str) -> list[Loss]:
-        """Records that were lost before they reached the store."""
+        """Return the records that were lost before they reached the store."""
         rows = self._read(
             run_id, lambda s, _: s.execute("SELECT body FROM events WHERE lost > 0 ORDER BY t_ns").fetchall()
         )
         return [loss for (body,) in rows for loss in unpack_event(body).losses]
 
     def scan(self, run_id: str, table: str, start_ns: int, end_ns: int) -> Columns:
-        """Rows of a table with start <= time < end, ordered by time."""
+        """Return rows of a table with start <= time < end, ordered by time."""
         return self._read(run_id, lambda s, _: row_queries.scan(s, table, start_ns, end_ns))
 
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
-        """What envelopes carried besides rows, ordered by time."""
+        """Yield what envelopes carried besides rows, ordered by time."""
         with self._files.open(run_id) as file, file.snapshot() as snapshot:
             yield from row_queries.events(snapshot, start_ns, end_ns)
 
     def recall(self, run_id: str, reach_ns: int, attempt: int | None = None) -> Recall:
-        """The last ``reach_ns`` of an attempt, of epochs all; the newest, for a server that begins where another stopped."""
+        """Return the last ``reach_ns`` of an attempt (None: the newest) and all its epochs, for a server that continues it."""
 
         def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> Recall:
-            # DuckDB's snapshot is of its first query, not of its BEGIN: nothing is stored before that.
+            # DuckDB takes its snapshot at the first query, not at BEGIN, so nothing must be stored before that.
             with file.lock:
                 run, bounds = file.stored_run(), (file.first_ns, file.newest_ns)
                 sequences = row_queries.sequences(snapshot)
@@ -278,7 +279,7 @@ class DuckDBStore:
 
 
 def _as_it_ended(run: StoredRun, attempt: int, snapshot: duckdb.DuckDBPyConnection) -> StoredRun:
-    """The run as it was when the next attempt began."""
+    """Return the run as it was when the next attempt began."""
     over = next(one for one in run.earlier if one.number == attempt)
     processes, rank_hosts = row_queries.facts_before(snapshot, attempt + 1).before
     seen_ns = row_queries.newest_event(snapshot, over.ended_ns) or over.ended_ns
@@ -299,7 +300,7 @@ def _as_it_ended(run: StoredRun, attempt: int, snapshot: duckdb.DuckDBPyConnecti
 
 
 def _read_together(metrics: Sequence[str]) -> list[list[str]]:
-    """Metrics by what one query can give: means of the same source, and each other metric by itself."""
+    """Group metrics by query: means of the same source together, each other metric by itself."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name in dict.fromkeys(metrics):
         metric = METRICS[name]

@@ -1,4 +1,4 @@
-"""What is known of a run besides rows: who takes part, how loaders are configured, how processes ended."""
+"""The facts of a run besides rows: its processes and hosts, how loaders are configured, how processes ended."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from loaderwatch.core.wire import Envelope, GpuInfo, HostInfo, ProcessInfo, deco
 from loaderwatch.server.store.attempts import MOST, Attempt, ended
 
 LOADER_BASE: Final = 1 << 20
-"""(rank, loader) as one integer: rank * LOADER_BASE + loader."""
+"""The factor that makes one integer of (rank, loader): rank * LOADER_BASE + loader."""
 
 
 @dataclass
 class RunFacts:
-    """The newest of each fact. ``take`` envelopes in the order in which they were stored."""
+    """The newest version of each fact. Give envelopes to ``take`` in the order in which they were stored."""
 
     name: str = ""
     hosts: dict[str, HostInfo] = field(default_factory=dict)
@@ -28,18 +28,18 @@ class RunFacts:
     rank_hosts: dict[int, str] = field(default_factory=dict)
     final_hosts: set[str] = field(default_factory=set)
     attempt: int = 1
-    attempt_ns: int = 0  # when it began; 0 for the first
-    earlier: list[Attempt] = field(default_factory=list)  # the newest of them, oldest first
+    attempt_ns: int = 0  # when the attempt began; 0 for the first
+    earlier: list[Attempt] = field(default_factory=list)  # the newest of the earlier attempts, oldest first
     before: tuple[dict[int, ProcessInfo], dict[int, str]] = field(
         default_factory=lambda: ({}, {}), repr=False
     )
     """Processes and ``rank_hosts`` as the attempt before this one ended."""
     _newest: dict[str, int] = field(default_factory=dict, repr=False)  # by stream: the highest number taken
-    _rank_streams: dict[int, str] = field(default_factory=dict, repr=False)  # who spoke of a rank last
+    _rank_streams: dict[int, str] = field(default_factory=dict, repr=False)  # by rank: its newest stream
     _uncounted: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def take(self, envelope: Envelope) -> bool:
-        """Take in an envelope; true when it said something new. One that a later one of its stream overtook says nothing."""
+        """Take in an envelope; return True if a fact is new. An envelope older than its stream's newest changes nothing."""
         if envelope.seq < self._newest.get(envelope.stream, 0):
             return False
         self._newest[envelope.stream] = envelope.seq
@@ -64,7 +64,7 @@ class RunFacts:
         if known == process:
             self._rank_streams[process.rank] = stream
             return False
-        # In a container pids come again.
+        # In a container a pid may be used again.
         restarted = known is not None and (known.pid, known.started_ns) != (process.pid, process.started_ns)
         if (
             known is not None
@@ -72,11 +72,11 @@ class RunFacts:
             and not same_stream  # in one stream the later envelope is right, whatever was done to the host's clock
             and known.started_ns > process.started_ns
         ):
-            return False  # an envelope of another host, from before the rank was restarted
+            return False  # another host sent this before the rank was restarted
         if known is not None and not restarted and known.state != "live" and process.state == "live":
-            return False  # a late envelope from before its end
+            return False  # a late envelope from before the process ended
         if known is None and process.state != "live" and process.started_ns < self.attempt_ns:
-            return False  # it ended with an earlier attempt, and its rank has not come again yet
+            return False  # the process ended with an earlier attempt, and its rank has not been restarted yet
         if any(_outgrown(process, by) for by in self.processes.values()):
             return False
         if known is not None and restarted:
@@ -94,7 +94,7 @@ class RunFacts:
         return True
 
     def _begin_again(self, known: ProcessInfo, process: ProcessInfo) -> None:
-        """A rank's process came in the place of another: a new attempt, or one more rank of that which has just begun."""
+        """Handle a rank's restart: it begins a new attempt, or joins the attempt that has just begun."""
         if known.started_ns < self.attempt_ns:
             self._join(process)
             return
@@ -105,11 +105,11 @@ class RunFacts:
         self.before = (dict(self.processes), dict(self.rank_hosts))
         self.attempt, self.attempt_ns = self.attempt + 1, process.started_ns
         for rank, other in self.before[0].items():
-            if other.state != "live":  # the others go on, or end in a moment to come again
+            if other.state != "live":  # live processes go on, or end in a moment and are restarted
                 del self.processes[rank], self.rank_hosts[rank]
 
     def _join(self, process: ProcessInfo) -> None:
-        """One more rank; the attempt began with the one that was started first."""
+        """Add a rank to the attempt, which began with the process that was started first."""
         last_ns = max((each.started_ns for each in self.before[0].values()), default=0)
         if self.earlier and last_ns < process.started_ns < self.attempt_ns:
             self.attempt_ns = process.started_ns
@@ -117,7 +117,7 @@ class RunFacts:
 
     @property
     def state(self) -> str:
-        """``crashed`` when any process did, ``finished`` when all have ended well, else ``live``."""
+        """The run's state: ``crashed`` if any process crashed, ``finished`` if all have ended well, else ``live``."""
         states = [process.state for process in self.processes.values()]
         if "crashed" in states:
             return "crashed"
@@ -128,17 +128,17 @@ class RunFacts:
 
     @property
     def world_size(self) -> int:
-        """As the processes say; at least the number of ranks seen."""
+        """The world size that the processes give, at least the number of ranks seen."""
         said = max((process.world_size for process in self.processes.values()), default=0)
         return max(said, len(self.processes))
 
     @property
     def started_ns(self) -> int | None:
-        """When the oldest process known now was started."""
+        """When the oldest known process was started."""
         return min((p.started_ns for p in self.processes.values() if p.started_ns > 0), default=None)
 
     def uncounted_loaders(self) -> NDArray[np.int64]:
-        """Loaders that do not feed training, each as rank * LOADER_BASE + loader."""
+        """Return the loaders that do not feed training, each as rank * LOADER_BASE + loader."""
         if self._uncounted is None:
             keys = [
                 process.rank * LOADER_BASE + loader.loader
@@ -150,7 +150,7 @@ class RunFacts:
         return self._uncounted
 
     def is_train(self, rank: int, loader: int | None) -> bool:
-        """Whether a loader feeds training; one that nobody described yet is taken to."""
+        """Whether a loader feeds training, which is assumed of a loader that nobody has described yet."""
         process = self.processes.get(rank)
         return process is None or all(
             each.loader != loader or each.role == "train" for each in process.loaders
@@ -158,12 +158,12 @@ class RunFacts:
 
 
 def _outgrown(process: ProcessInfo, by: ProcessInfo) -> bool:
-    """Whether it has ended and the run was started again, with so few ranks that it has no place in it any more."""
+    """Whether a process has ended and the run was restarted with so few ranks that its rank does not exist any more."""
     return process.state != "live" and process.rank >= by.world_size and process.started_ns < by.started_ns
 
 
 def pack_event(envelope: Envelope, *, facts: bool, spans: bool) -> bytes:
-    """The envelope without rows, and without what is already known, compressed."""
+    """Compress an envelope without its rows and without facts that are already known."""
     slim = msgspec.structs.replace(
         envelope,
         tables={},
@@ -175,5 +175,5 @@ def pack_event(envelope: Envelope, *, facts: bool, spans: bool) -> bytes:
 
 
 def unpack_event(body: bytes) -> Envelope:
-    """What ``pack_event`` packed."""
+    """Unpack what ``pack_event`` packed."""
     return decode(zlib.decompress(body))

@@ -1,4 +1,4 @@
-"""The files of a store: which are open, which are set aside, and what is known of those that are closed."""
+"""The files of a store: opening and closing them, setting damaged ones aside, and the cards of closed ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log: Final = logging.getLogger(__name__)
 
 MAX_OPEN: Final = 8
 WRITING_S: Final = 5.0
-"""A run written to so lately is live: its file stays open however many there are, since opening it anew for each
+"""A run that was written to this recently is live: its file stays open however many there are, since opening it for each
 envelope would cost some 40 ms of CPU."""
 IDLE_CLOSE_S: Final = 60.0
 CARD_EVERY_S: Final = 10.0
@@ -30,10 +30,10 @@ GIVE_BACK_EVERY_S: Final = 60.0
 
 
 class RunFiles:
-    """``directory/<run_id>.duckdb``, opened when needed, the least used closed when there are many.
+    """The files ``directory/<run_id>.duckdb``, which are opened when needed; the least used is closed when there are many.
 
-    Beside each file lies ``<run_id>.json``, a card with what lists of runs show, so that listing hundreds of runs opens
-    none of them. It is only believed when the file was closed in order (no write-ahead log is left).
+    Beside each file lies a card, ``<run_id>.json``, with the facts that lists of runs show, so that listing hundreds of runs
+    opens no file. A card counts only if the file was closed in order (no write-ahead log is left).
     """
 
     def __init__(self, directory: Path, *, read_only: bool) -> None:
@@ -41,14 +41,14 @@ class RunFiles:
         self._read_only = read_only
         if not read_only:
             self.directory.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.RLock()  # over _files; never held while rows are written or read
+        self._lock = threading.RLock()  # guards _files, and is never held while rows are written or read
         self._files: dict[str, RunFile] = {}
         self._cards: dict[str, tuple[float, StoredRun]] = {}  # by run: card's mtime, card
         self._card_written_s: dict[str, float] = {}
         self._closed = False
 
     def path(self, run_id: str) -> Path:
-        """Where a run lies. The id is checked before it becomes part of a path."""
+        """Return the path of a run's file. The id is checked before it becomes part of a path."""
         if not RUN_ID_PATTERN.match(run_id):
             raise UnknownRun(run_id)
         return self.directory / f"{run_id}.duckdb"
@@ -58,11 +58,11 @@ class RunFiles:
 
     @contextmanager
     def open(self, run_id: str, create: bool = False) -> Iterator[RunFile]:
-        """The run's file, held open meanwhile.
+        """Give the run's file, which stays open meanwhile.
 
         Raises:
-            UnknownRun: there is none, and ``create`` is false.
-            StoreError: it cannot be opened now.
+            UnknownRun: there is no file, and ``create`` is false.
+            StoreError: the file cannot be opened now.
         """
         path = self.path(run_id)
         with self._lock:
@@ -159,7 +159,7 @@ class RunFiles:
         self._card_written_s[card.run_id] = time.monotonic()
 
     def forget(self, file: RunFile) -> None:
-        """After an error in writing: what is in memory may not match the file, so that it is opened anew."""
+        """Drop an open file after an error in writing: its memory may not match the disk, so it is opened anew."""
         with self._lock:
             if self._files.get(file.run_id) is file:
                 del self._files[file.run_id]
@@ -169,7 +169,7 @@ class RunFiles:
             _log.error("%s did not close in order: %s", file.path, error)
 
     def run(self, run_id: str) -> StoredRun:
-        """What is known of a run, without opening its file if that can be."""
+        """Return what is known of a run, if possible without opening its file."""
         path = self.path(run_id)
         with self._lock:
             file = self._files.get(run_id)
@@ -184,7 +184,7 @@ class RunFiles:
                 return file.stored_run()
         except StoreError:
             if card is not None:
-                return card  # another process has it open: what it last wrote down
+                return card  # another process has the file open; this is what it last wrote down
             raise
 
     def _read_card(self, run_id: str) -> StoredRun | None:
@@ -221,22 +221,22 @@ class RunFiles:
             self._card_written_s.pop(run_id, None)
 
     def changed(self) -> list[str]:
-        """Open runs whose rollups or card may not be up to date."""
+        """Return the open runs whose rollups or card may not be up to date."""
         with self._lock:
             return [file.run_id for file in self._files.values() if file.changed]
 
     def refresh_card(self, file: RunFile) -> None:
-        """Write the card of an open file, now and then: it is what is left to read when another process asks."""
+        """Write the card of an open file now and then, which other processes can read meanwhile."""
         if time.monotonic() - self._card_written_s.get(file.run_id, -CARD_EVERY_S) >= CARD_EVERY_S:
             self._write_card(file.stored_run())
 
     def close_idle(self) -> None:
-        """Let go of files that nobody used for a minute: then other programs can open them."""
+        """Close files that nobody used for a minute, so that other programs can open them."""
         with self._lock:
             self._close_idle(IDLE_CLOSE_S, MAX_OPEN)
 
     def give_back(self) -> None:
-        """Once a minute, have a file that nobody reads at the moment return memory it keeps for charts."""
+        """Make a file that nobody reads at the moment return memory that it keeps for charts, once a minute."""
         with self._lock:
             now = time.monotonic()
             for file in self._files.values():
@@ -244,20 +244,20 @@ class RunFiles:
                     file.give_back()
 
     def close(self) -> None:
-        """Flush and let go of every file, for good."""
+        """Flush and close every file for good."""
         with self._lock:
             self._closed = True
             for file in list(self._files.values()):
                 self._close_file(file)
 
     def run_ids(self) -> list[str]:
-        """Every run there is a file of."""
+        """Return every run that has a file."""
         names = (path.stem for path in self.directory.glob("*.duckdb"))
         return [name for name in names if RUN_ID_PATTERN.match(name)]
 
 
 def _looks_damaged(error: duckdb.Error) -> bool:
-    """Whether opening failed because of what is in the file, not because of the disk or permissions."""
+    """Whether opening failed because of the file's content, not because of the disk or permissions."""
     if isinstance(error, duckdb.IOException):
         text = str(error).lower()
         return any(sign in text for sign in ("not a valid", "read enough bytes", "checksum", "corrupt"))

@@ -1,7 +1,7 @@
-"""The metrics a store can draw, and what each is made of.
+"""The metrics that a store can draw, and the columns that each is made of.
 
 A *source* is a table with a filter, a key (the rank or the host) and measures: SQL expressions over its rows. Rollups
-keep, for each measure, its count, sum, least and greatest value in a time bucket, from which every metric follows.
+keep, for each measure, its count, sum, least and greatest value in a time bucket; every metric is computed from these.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Source:
     where: str = "true"
     key: Literal["rank", "host"] = "rank"
     time: str = "request_ns"
-    spans: bool = False  # rows are a wait and a step that may reach into later buckets
-    least_width_ns: int = SECOND_NS // 10  # of a bucket: a few times the interval of sampling
+    spans: bool = False  # a row is a wait and a step, which may reach into later buckets
+    least_width_ns: int = SECOND_NS // 10  # the narrowest bucket, a few times the interval of sampling
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric follows from a source.
+    """How a metric is computed from a source.
 
     ``mean``: mean, least and greatest of a measure over the rows of a bucket.
     ``share``: sum(of) / sum(of and rest) in a bucket, least and greatest over the keys.
@@ -165,7 +165,7 @@ METRICS: Final[dict[str, Metric]] = {
 
 @dataclass(frozen=True)
 class Level:
-    """A rollup's resolution."""
+    """The resolution of a rollup."""
 
     seconds: int
     name: str = field(init=False)
@@ -175,26 +175,26 @@ class Level:
 
     @property
     def ns(self) -> int:
-        """Width of its buckets."""
+        """The width of its buckets."""
         return self.seconds * SECOND_NS
 
     def table(self, source: str) -> str:
-        """Its table for a source."""
+        """Return the name of its table for a source."""
         return f"{self.name}_{source}"
 
 
 LEVELS: Final = (Level(5), Level(60), Level(600))
-"""Finest first; each a multiple of the one before."""
+"""The levels, finest first; each is a multiple of the one before."""
 
 BUCKETS_NS: Final[tuple[int, ...]] = tuple(
     int(s * SECOND_NS)
     for s in (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200)
 )
-"""Bucket widths a chart may have; from 5 s on multiples of the levels they can be drawn from."""
+"""The bucket widths that a chart may have; from 5 s on, they are multiples of the levels that they can be drawn from."""
 
 
 def bucket_width_ns(start_ns: int, end_ns: int, points: int, at_least_ns: int = 0) -> int:
-    """The narrowest width for which [start, end) falls into at most ``points`` buckets."""
+    """Return the narrowest width for which [start, end) falls into at most ``points`` buckets."""
     day = 86400 * SECOND_NS
     days = 1
     for width in BUCKETS_NS:

@@ -1,4 +1,4 @@
-"""What the server asks of a store, as meanings; DuckDB is one way to answer."""
+"""The protocol of a store: what the server asks of it, whichever database answers (``store/duckdb.py`` is one)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class UnknownRun(LoaderwatchError):
 
 
 class StoreError(LoaderwatchError):
-    """The store cannot do what was asked now: a full disk, a file another process holds."""
+    """The store cannot do this now, because the disk is full or another process holds the file, for example."""
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run without reading its rows.
 
-    ``state`` is what the processes last said: ``live``, ``finished`` or ``crashed``; whether a live one is lost is a
-    question of the clock, see ``loaderwatch.server.live.summary.state_now``.
+    ``state`` is what the processes last said: ``live``, ``finished`` or ``crashed``. Whether a live run is lost depends on
+    the clock, see ``loaderwatch.server.live.summary.state_now``.
     """
 
     run_id: str
@@ -50,12 +50,12 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     gpus: dict[str, list[GpuInfo]] = {}  # by host
     lost_records: int = 0
     bytes: int = 0  # on disk
-    attempt: int = 1  # the newest, whose processes these are
-    attempt_ns: int = 0  # UTC, when it began; 0 for the first
-    earlier: list[Attempt] = []  # attempts, oldest first
+    attempt: int = 1  # the number of the newest attempt, whose processes these are
+    attempt_ns: int = 0  # UTC, when that attempt began; 0 for the first
+    earlier: list[Attempt] = []  # earlier attempts, oldest first
 
     def span_of(self, attempt: int | None) -> tuple[int, int]:
-        """From when to when an attempt was, UTC; None: the newest.
+        """Return begin and end of an attempt (None: the newest) in UTC.
 
         Raises:
             UnknownAttempt
@@ -69,12 +69,12 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def steps(self) -> int | None:
-        """Training steps, of the rank that is furthest, as the processes said when they ended; None if none did yet."""
+        """Training steps of the rank that is furthest, as the processes said when they ended; None if none has ended."""
         return max((process.steps for process in self.processes if process.steps is not None), default=None)
 
 
 class StoredAlert(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert as it is kept. ``finding`` is a JSON object."""
+    """An alert in the form that the store keeps. ``finding`` is a JSON object."""
 
     id: str
     finding: str
@@ -87,7 +87,7 @@ class StoredAlert(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Series:
-    """A metric in time: one value per bucket that has any, ordered by time."""
+    """A metric over time: one value for each bucket that has any, ordered by time."""
 
     bucket_ns: int
     t_ns: NDArray[np.int64]  # where the buckets begin
@@ -98,7 +98,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Grid:
-    """A metric in time, a row per rank; NaN where a bucket has no value."""
+    """A metric over time, a row per rank; NaN where a bucket has no value."""
 
     bucket_ns: int
     t_ns: NDArray[np.int64]
@@ -108,10 +108,10 @@ class Grid:
 
 @dataclass(frozen=True)
 class RankTotals:
-    """Sums over a whole run of one rank."""
+    """Sums of one rank over a whole run."""
 
-    steps: int  # of the training
-    batches: int  # of training loaders
+    steps: int  # training steps
+    batches: int  # batches of training loaders
     eval_batches: int
     wait_s: float
     step_s: float
@@ -123,9 +123,9 @@ class RankTotals:
 
 @dataclass(frozen=True)
 class StoredEvent:
-    """Something that is not a row of a table: infos that changed, spans, stacks, losses.
+    """The parts of an envelope that are no rows of a table: changed descriptions, spans, stacks, losses.
 
-    ``body`` is an Envelope with only those parts filled; feeding it to a WindowBuilder reproduces them.
+    ``body`` is an Envelope with only those parts; a WindowBuilder that takes it in has them again.
     """
 
     t_ns: int
@@ -134,7 +134,7 @@ class StoredEvent:
 
 @dataclass(frozen=True)
 class Recall:
-    """The recent past of a run, and what came before in sums; all of one moment."""
+    """The recent past of a run, and sums of what came before, all from one snapshot."""
 
     run: StoredRun
     totals: dict[int, RankTotals]
@@ -150,25 +150,25 @@ class Store(Protocol):
     """
 
     def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        """Store envelopes of any runs; on disk when it returns. Returns those that were not stored before.
+        """Store envelopes of any runs, which are on disk on return. Return those that were not stored before.
 
-        Idempotent by (run_id, stream, seq). All or nothing per run.
+        This is idempotent by (run_id, stream, seq), and stores all envelopes of a run or none.
         """
 
     def stored_seq(self, run_id: str, stream: str) -> int:
-        """The highest sequence number stored of a stream; 0 when there is none, or no such run."""
+        """Return the highest sequence number stored of a stream; 0 if there is none, or no such run."""
 
     def runs(self) -> list[StoredRun]:
-        """Every run, newest first."""
+        """Return every run, newest first."""
 
     def run(self, run_id: str) -> StoredRun:
-        """One run."""
+        """Return what is known of one run."""
 
     def save_alerts(self, run_id: str, alerts: Sequence[StoredAlert]) -> None:
         """Insert or replace alerts by id."""
 
     def alerts(self, run_id: str) -> list[StoredAlert]:
-        """Every alert of a run, newest first."""
+        """Return every alert of a run, newest first."""
 
     def delete(self, run_id: str) -> None:
         """Remove a run and its files."""
@@ -177,53 +177,53 @@ class Store(Protocol):
         """Delete the oldest runs until limits hold; never one that was heard of within the last hour."""
 
     def tidy(self) -> None:
-        """Housekeeping, called about once a second by the thread that appends."""
+        """Do the housekeeping; the thread that appends calls this about once a second."""
 
     def close(self) -> None:
-        """Flush and let go of every file."""
+        """Flush and close every file."""
 
     def bounds(self, run_id: str) -> tuple[int, int]:
-        """First and last UTC nanosecond for which the run has rows."""
+        """Return the first and last UTC nanosecond for which the run has rows."""
 
     def series(
         self, run_id: str, metric: str, rank: int | None, start_ns: int, end_ns: int, points: int
     ) -> Series:
-        """A metric over [start, end) in at most ``points`` buckets; see ``store.metrics`` for names."""
+        """Return a metric over [start, end) in at most ``points`` buckets; ``store.metrics`` has the names."""
 
     def several_series(
         self, run_id: str, metrics: Sequence[str], rank: int | None, start_ns: int, end_ns: int, points: int
     ) -> list[Series]:
-        """The same of several metrics, in their order and all of one moment."""
+        """Return several metrics in their order, all from one snapshot."""
 
     def grid(self, run_id: str, metric: str, start_ns: int, end_ns: int, points: int) -> Grid:
-        """A metric over [start, end), a row per rank, in at most ``points`` buckets."""
+        """Return a metric over [start, end), a row per rank, in at most ``points`` buckets."""
 
     def epochs(self, run_id: str, rank: int | None) -> list[dict[str, Any]]:
-        """Epochs, oldest first: columns of epoch_begins with those of the matching epoch_ends, ``None`` where unknown."""
+        """Return epochs, oldest first: columns of epoch_begins and of the matching epoch_ends, ``None`` where unknown."""
 
     def fetches(self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int) -> Columns:
-        """The newest ``limit`` fetches that overlap [start, end), ordered by time."""
+        """Return the newest ``limit`` fetches that overlap [start, end), ordered by time."""
 
     def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
-        """The slowest sample of each index, slowest first."""
+        """Return the slowest sample of each index, slowest first."""
 
     def totals(self, run_id: str) -> dict[int, RankTotals]:
-        """Sums over the whole run, by rank."""
+        """Return sums over the whole run, by rank."""
 
     def losses(self, run_id: str) -> list[Loss]:
-        """Records that were lost before they reached the store."""
+        """Return the records that were lost before they reached the store."""
 
     def recall(self, run_id: str, reach_ns: int, attempt: int | None = None) -> Recall:
-        """The last ``reach_ns`` of the newest attempt, of epochs all, for a server that begins where another stopped.
+        """Return the last ``reach_ns`` of the newest attempt and all its epochs, for a server that continues another's run.
 
-        With ``attempt`` an earlier one, as it was when it ended.
+        ``attempt`` selects an earlier attempt, as it was when it ended.
 
         Raises:
             UnknownAttempt
         """
 
     def scan(self, run_id: str, table: str, start_ns: int, end_ns: int) -> Columns:
-        """Rows of a table with start <= time < end, ordered by time; ``hosts`` has an extra column ``host``."""
+        """Return rows of a table with start <= time < end, ordered by time; ``hosts`` has an extra column ``host``."""
 
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
-        """What envelopes carried besides rows, ordered by time."""
+        """Yield what envelopes carried besides rows, ordered by time."""

@@ -1,4 +1,4 @@
-"""Rollups: each level's closed buckets summed up, so that a chart costs the same however long the run.
+"""Rollups: the sums of each level's closed buckets, so that a chart costs the same however long the run is.
 
 ``dirty`` names the buckets of a level that rows were added to since they were summed (or that were never summed). A
 bucket is summed once it is closed, and again when late rows come. A query takes clean buckets from a level and the
@@ -19,13 +19,13 @@ from loaderwatch.server.store.rows import LOOKBACK_NS, MAX_STEP_NS
 from loaderwatch.server.store.schema import rollup_columns
 
 GRACE_NS: Final = 3 * 10**9
-"""A bucket is summed this long after its end: by then healthy streamers have delivered it."""
+"""A bucket is summed this long after its end, when healthy streamers have delivered its rows."""
 
 MAX_PIECES: Final = 24
-"""At most so many stretches are read from the rows in one query; beyond, near ones are joined."""
+"""How many stretches a query reads from the rows at most; with more, near ones are joined."""
 
 Dirty = dict[tuple[int, str], set[int]]
-"""(level index, source) to where its dirty buckets begin."""
+"""Maps (level index, source) to the beginnings of its dirty buckets."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Piece:
 
 
 def pieces(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty) -> list[Piece]:
-    """How to read [start, end), aligned to the level: ``level`` where it is clean, finer where it is not. -1: the rows."""
+    """Plan how to read [start, end), aligned to the level: from ``level`` where it is clean, finer where it is not. -1: the rows."""
     if start_ns >= end_ns:
         return []
     if level < 0:
@@ -68,7 +68,7 @@ def _runs(sorted_begins: Iterable[int], width: int) -> list[tuple[int, int]]:
 
 
 def _join(found: list[Piece]) -> list[Piece]:
-    """Fewer pieces: what lies between two stretches of rows is read from the rows too (they hold everything)."""
+    """Join pieces: what lies between two stretches of rows is read from the rows, too, which hold everything."""
     while len(found) > MAX_PIECES:
         raw = [i for i, piece in enumerate(found) if piece.level is None]
         if len(raw) < 2:
@@ -82,23 +82,23 @@ def _join(found: list[Piece]) -> list[Piece]:
 
 @dataclass(frozen=True)
 class OpenWait:
-    """A data wait that has not ended: no row tells of it yet."""
+    """A data wait that has not ended and so has no row yet."""
 
     rank: int
     since_ns: int
-    seen_ns: int  # when it was still going on
+    seen_ns: int  # when it was last seen open
 
 
 def attributed_sql(start_ns: int, end_ns: int, width_ns: int, open_waits: Sequence[OpenWait] = ()) -> str:
-    """Relation (key, t, wait_in, step_in): data wait and step time within [start, end), by the bucket they fall into.
+    """Return the SQL of (key, t, wait_in, step_in): data wait and step time in [start, end), by the bucket they fall into.
 
     A wait of 20 s is spread over the buckets it covers instead of landing in the one it began in.
     """
     width = width_ns
     first, last = start_ns // width, (end_ns - 1) // width
     rows = _spans_sql(start_ns, end_ns, open_waits)
-    until = f"least((r // {width} + 1) * {width}, {end_ns})"  # of the bucket that the row began in
-    # Nearly all rows end where they began; only the others go through unnest, which costs several times as much.
+    until = f"least((r // {width} + 1) * {width}, {end_ns})"  # the end of the bucket that the row began in
+    # Nearly all rows end in the bucket they began in; only the others go through unnest, which costs several times as much.
     return f"""(
       SELECT key, r // {width} * {width} AS t,
              (least(d, {until}) - r)::DOUBLE AS wait_in, (least(e, {until}) - least(d, {until}))::DOUBLE AS step_in
@@ -117,7 +117,7 @@ def attributed_sql(start_ns: int, end_ns: int, width_ns: int, open_waits: Sequen
 
 
 def _spans_sql(start_ns: int, end_ns: int, open_waits: Sequence[OpenWait]) -> str:
-    """Relation (key, r, d, e): when each counted step was requested, delivered and over, those that may reach into [start, end)."""
+    """Return the SQL of (key, r, d, e), when a counted step was requested, delivered and over, if it may reach into [start, end)."""
     open_rows = ", ".join(
         f"({w.rank}, {w.since_ns}, {w.seen_ns}, {w.seen_ns})"
         for w in open_waits
@@ -152,7 +152,7 @@ def _counted(measure: str, expression: str) -> str:
 
 
 def from_rows_sql(source: Source, start_ns: int, end_ns: int, width_ns: int) -> str:
-    """A SELECT with the columns of ``rollup_columns``: the rows of [start, end) summed per key and bucket."""
+    """Return a SELECT with the columns of ``rollup_columns``: the rows of [start, end) summed by key and bucket."""
     where = f"({source.where}) AND {source.time} >= {start_ns} AND {source.time} < {end_ns}"
     measures = ", ".join(_counted(m, expression) for m, expression in source.measures.items())
     direct = (
@@ -190,10 +190,10 @@ def roll(
     rolled_until: dict[tuple[int, str], int],
     max_buckets: int = 120,
 ) -> int:
-    """Sum up closed dirty buckets, at most ``max_buckets`` of each level and source; returns how many.
+    """Sum up closed dirty buckets, at most ``max_buckets`` of each level and source; return how many.
 
-    One transaction per level and source. ``rolled_until`` says up to where rollup rows may already exist (so that old
-    ones must be deleted first) and is kept current.
+    There is one transaction for each level and source. ``rolled_until`` says up to where rollup rows may already exist, which
+    must be deleted first; it is kept current.
     """
     done = 0
     for index, level in enumerate(LEVELS):
@@ -233,7 +233,7 @@ def roll(
 
 
 def load_dirty(connection: duckdb.DuckDBPyConnection) -> Dirty:
-    """The dirty buckets as the connection's transaction sees them."""
+    """Return the dirty buckets as the connection's transaction sees them."""
     dirty: Dirty = {}
     for level, source, t_ns in connection.execute("SELECT level, source, t_ns FROM dirty").fetchall():
         dirty.setdefault((level, source), set()).add(t_ns)
@@ -241,7 +241,7 @@ def load_dirty(connection: duckdb.DuckDBPyConnection) -> Dirty:
 
 
 def mark_dirty(touched: dict[str, set[int]], dirty: Dirty) -> list[tuple[int, str, int]]:
-    """The (level, source, bucket) that become dirty; ``dirty`` itself is not changed."""
+    """Return the (level, source, bucket) that become dirty, without changing ``dirty``."""
     fresh: list[tuple[int, str, int]] = []
     for source, buckets in touched.items():
         for index, level in enumerate(LEVELS):
@@ -252,7 +252,7 @@ def mark_dirty(touched: dict[str, set[int]], dirty: Dirty) -> list[tuple[int, st
 
 
 def with_open_waits(dirty: Dirty, open_waits: Sequence[OpenWait]) -> Dirty:
-    """``dirty``, and every bucket that an open wait covers: there the rows and the wait are to be read, not the rollup."""
+    """Return ``dirty`` with every bucket that an open wait covers, where rows and wait are read, not the rollup."""
     if not open_waits:
         return dirty
     since = max(min(w.since_ns for w in open_waits), max(w.seen_ns for w in open_waits) - MAX_STEP_NS)

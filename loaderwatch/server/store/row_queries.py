@@ -1,4 +1,4 @@
-"""Lists from a snapshot of a run's file: epochs, fetches, slow samples, totals."""
+"""Queries for rows on a snapshot of a run's file: epochs, fetches, slow samples, totals, events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _of_rank(rank: int | None, column: str = "rank") -> str:
 
 
 def epochs(snapshot: duckdb.DuckDBPyConnection, rank: int | None) -> list[dict[str, Any]]:
-    """epoch_begins with the epoch_ends that follows each (an epoch number may come again after a restart)."""
+    """Return epoch_begins, each with the epoch_ends that follows it, since an epoch number may come again after a restart."""
     return _rows(
         snapshot,
         f"""
@@ -49,9 +49,9 @@ def epochs(snapshot: duckdb.DuckDBPyConnection, rank: int | None) -> list[dict[s
 def fetches(
     snapshot: duckdb.DuckDBPyConnection, rank: int, start_ns: int, end_ns: int, limit: int
 ) -> dict[str, NDArray[Any]]:
-    """The newest fetches that overlap [start, end), ordered by time."""
+    """Return the newest fetches that overlap [start, end), ordered by time."""
     names = ", ".join(c.name for c in TABLES["fetches"])
-    # A fetch may have begun long before the range: an hour's lookback is the most a chart of lanes can want.
+    # A fetch may have begun long before the range; for a chart of workers, an hour is enough.
     got = snapshot.execute(
         f"""
         SELECT {names} FROM (
@@ -66,8 +66,8 @@ def fetches(
 
 
 def slow_samples(snapshot: duckdb.DuckDBPyConnection, rank: int | None, limit: int) -> list[dict[str, Any]]:
-    """The slowest reading of each dataset index, slowest first."""
-    # The candidates are taken first: the slowest few thousand hold the slowest few indices unless one index fills them.
+    """Return the slowest reading of each dataset index, slowest first."""
+    # The slowest few thousand rows are taken first; they hold the slowest few indices unless one index fills them.
     return _rows(
         snapshot,
         f"""
@@ -84,7 +84,7 @@ def slow_samples(snapshot: duckdb.DuckDBPyConnection, rank: int | None, limit: i
 def totals(
     snapshot: duckdb.DuckDBPyConnection, bounds: tuple[int, int], span: tuple[int, int] | None = None
 ) -> dict[int, RankTotals]:
-    """Sums by rank over the whole run, which ``bounds`` has, or over [begin, end) of ``span``, from rows alone."""
+    """Return sums by rank over the whole run (its ``bounds``), or over [begin, end) of ``span``, from rows alone."""
     width = LEVELS[-1].ns
     begin, end = bounds[0] // width * width, -(-bounds[1] // width) * width
     found = (
@@ -156,13 +156,13 @@ def totals(
 
 
 def newest_event(snapshot: duckdb.DuckDBPyConnection, end_ns: int) -> int | None:
-    """Time of the last event before ``end_ns``."""
+    """Return the time of the last event before ``end_ns``."""
     (newest,) = snapshot.execute(f"SELECT max(t_ns) FROM events WHERE t_ns < {end_ns}").fetchall()[0]
     return None if newest is None else int(newest)
 
 
 def facts_before(snapshot: duckdb.DuckDBPyConnection, attempt: int) -> RunFacts:
-    """What was known when this attempt began; its ``before`` is how the one before it had ended."""
+    """Return the facts when this attempt began; their ``before`` holds the attempt before at its end."""
     facts = RunFacts()
     for (body,) in snapshot.execute("SELECT body FROM events WHERE facts ORDER BY ordinal").fetchall():
         facts.take(unpack_event(body))
@@ -172,7 +172,7 @@ def facts_before(snapshot: duckdb.DuckDBPyConnection, attempt: int) -> RunFacts:
 
 
 def sequences(snapshot: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[int, int]]]:
-    """By stream, the sequence numbers stored, as inclusive intervals."""
+    """Return the stored sequence numbers of each stream as inclusive intervals."""
     found: dict[str, SequenceSet] = {}
     for stream, low, high in snapshot.execute(
         "SELECT stream, low, high FROM acked ORDER BY stream, low"
@@ -182,7 +182,7 @@ def sequences(snapshot: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[int, 
 
 
 def events(snapshot: duckdb.DuckDBPyConnection, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
-    """What envelopes carried besides rows, ordered by time."""
+    """Yield what envelopes carried besides rows, ordered by time."""
     result = snapshot.execute(
         f"SELECT t_ns, body FROM events WHERE t_ns >= {start_ns} AND t_ns < {end_ns} ORDER BY t_ns, ordinal"
     )
@@ -192,7 +192,7 @@ def events(snapshot: duckdb.DuckDBPyConnection, start_ns: int, end_ns: int) -> I
 
 
 def scan(snapshot: duckdb.DuckDBPyConnection, table: str, start_ns: int, end_ns: int) -> Columns:
-    """Rows of a table with start <= time < end, ordered by time."""
+    """Return rows of a table with start <= time < end, ordered by time."""
     time = time_column(table)
     columns = TABLES[table]
     there = _stored_columns(snapshot, table)
@@ -215,7 +215,7 @@ def scan(snapshot: duckdb.DuckDBPyConnection, table: str, start_ns: int, end_ns:
 
 
 def _stored_columns(snapshot: duckdb.DuckDBPyConnection, table: str) -> set[str]:
-    """What an older file that may not be changed holds of a table."""
+    """Return the columns that a table has in a file of an older version, which may not be changed."""
     rows = snapshot.execute(
         "SELECT column_name FROM duckdb_columns() WHERE table_name = ?", [table]
     ).fetchall()
@@ -223,6 +223,6 @@ def _stored_columns(snapshot: duckdb.DuckDBPyConnection, table: str) -> set[str]
 
 
 def integers(values: Any) -> NDArray[np.int64]:
-    """A fetched column as int64, UNKNOWN for NULL."""
+    """Return a fetched column as int64, with UNKNOWN for NULL."""
     result: NDArray[np.int64] = np.ma.filled(np.ma.asarray(values, dtype=np.int64), UNKNOWN)
     return result

@@ -1,4 +1,4 @@
-"""Envelopes of one run as arrays that can be inserted, and the time buckets they touch."""
+"""The rows of envelopes as arrays for inserting, and the time buckets that they touch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from loaderwatch.server.store.metrics import LEVELS, SECOND_NS, SOURCES
 Arrays = dict[str, NDArray[Any]]
 
 LOOKBACK_NS: Final = 5 * SECOND_NS
-"""Steps longer than this are copied to ``long_steps``: a query that wants every step reaching into a bucket looks this
-far back, and into that small table."""
+"""Steps longer than this are copied to ``long_steps``. A query for every step that reaches into a bucket looks this far back,
+and into that small table."""
 
 MAX_TIME_NS: Final = 2**61
 MAX_STEP_NS: Final = 28 * 3600 * SECOND_NS
@@ -30,7 +30,7 @@ _DURATIONS: Final = {
 
 
 def gather(envelopes: Sequence[Envelope], facts: RunFacts) -> dict[str, Arrays]:
-    """Rows of all envelopes by table, with the columns the store derives. ``facts`` must have seen the envelopes."""
+    """Return the rows of all envelopes by table, with derived columns. ``facts`` must have taken the envelopes before."""
     tables: dict[str, Arrays] = {}
     for name, columns in TABLES.items():
         parts = [(e.host.name, e.tables[name]) for e in envelopes if name in e.tables]
@@ -58,7 +58,7 @@ def gather(envelopes: Sequence[Envelope], facts: RunFacts) -> dict[str, Arrays]:
 
 
 def _sane(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A time or duration below zero or beyond any clock is not one: unknown, so that sums cannot overflow."""
+    """Make times and durations unknown that are below zero or beyond any clock, so that sums cannot overflow."""
     mad = (values < 0) | (values > MAX_TIME_NS)
     return np.where(mad, UNKNOWN, values) if mad.any() else values
 
@@ -74,14 +74,14 @@ def _counted(arrays: Arrays, facts: RunFacts) -> NDArray[np.int64]:
 
 
 def _advance(arrays: Arrays) -> NDArray[np.int64]:
-    """Steps of the run that each row stands for."""
+    """Return how many steps of the run each row stands for."""
     made = arrays["optimizer_steps"]
     result: NDArray[np.int64] = np.where(made >= 0, np.minimum(made, 1000), 1)
     return result
 
 
 def long_steps(steps: Arrays) -> Arrays | None:
-    """The counted steps that are longer than LOOKBACK_NS; None when there is none."""
+    """Return the counted steps that are longer than LOOKBACK_NS; None when there is none."""
     begin, wait, step = steps["request_ns"], _known(steps["wait_ns"]), _known(steps["step_ns"])
     chosen = (wait + step > LOOKBACK_NS) & (begin != UNKNOWN) & (steps["counted"] == 1)
     if not chosen.any():
@@ -100,7 +100,7 @@ def _known(durations: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def first_time(envelope: Envelope) -> int:
-    """The oldest time in its rows that is within a week of ``made_ns``, else ``made_ns``."""
+    """Return the oldest time in an envelope's rows within a week of ``made_ns``, else ``made_ns``."""
     oldest = envelope.made_ns
     floor = oldest - 7 * 86400 * SECOND_NS
     for name, table in envelope.tables.items():
@@ -112,7 +112,7 @@ def first_time(envelope: Envelope) -> int:
 
 
 def touched_buckets(tables: dict[str, Arrays]) -> dict[str, set[int]]:
-    """By source, where the finest level's buckets begin that the rows fall into."""
+    """Return, for each source, the beginnings of the finest level's buckets that the rows fall into."""
     width = LEVELS[0].ns
     touched: dict[str, set[int]] = {}
     for name, source in SOURCES.items():

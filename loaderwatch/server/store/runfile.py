@@ -1,4 +1,4 @@
-"""One run's open file: rows in, and a snapshot for each reader."""
+"""The open file of one run: it stores rows, and gives a snapshot to each reader."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.store.sequence import SequenceSet
 
 SPANS_EVERY_NS: Final = 900_000_000
-"""Open spans are kept once a second per stream: enough for a replay at 1 Hz."""
+"""Open spans are kept once a second for each stream, which is enough for a replay at 1 Hz."""
 
 _LAST_EVENTS: Final = 200
-"""How many of the newest events are searched for what a process did last; a host sends about one a second."""
+"""How many of the newest events are searched for a process's last span; a host sends about one a second."""
 COMPACT_ACKED_ROWS: Final = 20_000
-# A checkpoint holds up commits for about a third of a second whatever its size, so that they are made rarer: up to 90 MB
-# of rows lie in memory between two of them. The rest of the limit is for charts of many ranks.
+# A checkpoint delays commits by about a third of a second whatever its size, so we make fewer: up to 90 MB of
+# rows lie in memory between two of them. The rest of the limit is for charts of many ranks.
 CONNECTION: Final[dict[str, str | bool | int | float | list[str]]] = {
     "checkpoint_threshold": "64MB",
     "threads": 2,
@@ -39,24 +39,24 @@ CONNECTION: Final[dict[str, str | bool | int | float | list[str]]] = {
     "preserve_insertion_order": "false",
 }
 KEPT_MEMORY: Final = "32MB"
-"""What DuckDB is left with now and then. By itself it keeps every block it ever wrote or read until its limit: a run of 64
-ranks came there after an hour, 2 MB a minute."""
+"""The limit that DuckDB is taken down to now and then. By itself it keeps every block that it ever wrote or read up to its
+limit: a run of 64 ranks came there after an hour, 2 MB a minute."""
 _LITTLE_LOG: Final = 8 * 2**20
-"""Bytes of the write-ahead log; its rows take somewhat more in memory, and would be written to a temporary file."""
+"""Most bytes of the write-ahead log for that: its rows take somewhat more memory, and would go to a temporary file."""
 
 
 class NotOurFile(Exception):
-    """The file is a database, but not a run's."""
+    """The file is a database, but not one of a run."""
 
 
 class RunFile:
     """An open run. ``append``, ``roll`` and ``close`` exclude each other; readers see snapshots and never wait.
 
-    After an error in ``append`` what is held in memory may not match the file: drop the object and open it again.
+    After an error in ``append`` the object's memory may not match the file: drop the object and open the file again.
     """
 
     def __init__(self, path: Path, run_id: str, read_only: bool = False) -> None:
-        """Open or create.
+        """Open or create the file.
 
         Raises:
             duckdb.Error: the file is damaged, locked, or the disk refuses.
@@ -69,7 +69,7 @@ class RunFile:
         self.written_s = -math.inf
         self.given_back_s = time.monotonic()
         self.readers = 0
-        self.changed = False  # since housekeeping last had nothing to do
+        self.changed = False  # something was stored since housekeeping last had nothing to do
         self.lock = threading.RLock()
         self._connection = duckdb.connect(str(path), read_only=read_only, config=CONNECTION)
         try:
@@ -118,7 +118,7 @@ class RunFile:
     # -- writing
 
     def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        """Store those that are new, in one transaction; returns them."""
+        """Store the envelopes that are new, in one transaction; return them."""
         with self.lock:
             fresh = self._fresh(envelopes)
             if not fresh:
@@ -198,13 +198,13 @@ class RunFile:
         if known is not None and known[0] > envelope.made_ns:
             return
         waits = self._waits_of(envelope.spans, envelope.made_ns)
-        if known is not None:  # the wait in which a process died lasted until then
+        if known is not None:  # a wait in which the process died lasted until its death
             dead = {process.rank for process in envelope.processes if process.state == "crashed"}
             waits += [wait for wait in known[1] if wait.rank in dead]
         self._open_waits[envelope.stream] = (envelope.made_ns, waits)
 
     def _last_waits(self) -> dict[str, tuple[int, list[rollup.OpenWait]]]:
-        """By stream, its newest time and the waits in which processes died."""
+        """Return, for each stream, its newest time and the waits in which processes died."""
         dead = {rank for rank, process in self.facts.processes.items() if process.state == "crashed"}
         found: dict[str, tuple[int, list[rollup.OpenWait]]] = {}
         newest_bodies = f"SELECT body FROM events ORDER BY ordinal DESC LIMIT {_LAST_EVENTS}"
@@ -228,7 +228,7 @@ class RunFile:
         ]
 
     def open_waits(self) -> list[rollup.OpenWait]:
-        """Data waits that go on, as of each host's newest envelope, and those that ended with their process."""
+        """Return the data waits that are open by each host's newest envelope, and those that ended with their process."""
         return [wait for _, waits in list(self._open_waits.values()) for wait in waits]
 
     def _insert(self, table: str, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -238,12 +238,12 @@ class RunFile:
         self._connection.execute(f'INSERT INTO "{table}" ({names}) SELECT {values} FROM batch')
 
     def stored_seq(self, stream: str) -> int:
-        """The highest sequence number stored of a stream."""
+        """Return the highest sequence number stored of a stream."""
         seen = self._streams.get(stream)
         return seen.highest if seen else 0
 
     def roll(self) -> int:
-        """Bring rollups up to date; returns how many buckets were summed."""
+        """Bring rollups up to date; return how many buckets were summed."""
         with self.lock:
             if self._acked_rows > COMPACT_ACKED_ROWS:
                 self._compact_acked()
@@ -286,10 +286,10 @@ class RunFile:
             self.changed = True
 
     def give_back(self) -> bool:
-        """Return memory to the system: blocks that are on disk, and what the allocator holds free. Takes about 10 ms.
+        """Return memory to the system: blocks that are on disk, and what the allocator holds free. This takes about 10 ms.
 
-        Nobody may read meanwhile: a query that needs more than ``KEPT_MEMORY`` would fail. False when it has to wait for the
-        next checkpoint.
+        Nobody may read meanwhile, because a query that needs more than ``KEPT_MEMORY`` would fail. The result is False when
+        this has to wait for the next checkpoint.
         """
         with self.lock:
             if _size(self._wal) > _LITTLE_LOG:
@@ -304,7 +304,7 @@ class RunFile:
         return True
 
     def close(self) -> None:
-        """Write everything into the one file and let go of it."""
+        """Write everything into the one file and close it."""
         with self.lock:
             self._connection.close()
 
@@ -312,7 +312,7 @@ class RunFile:
 
     @contextmanager
     def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection whose queries all see the same committed state."""
+        """Give a connection whose queries all see the same committed state."""
         cursor = self._connection.cursor()
         try:
             cursor.execute("BEGIN")
@@ -322,7 +322,7 @@ class RunFile:
             self.used_s = time.monotonic()
 
     def stored_run(self) -> StoredRun:
-        """What is known of the run without reading rows."""
+        """Return what is known of the run without reading rows."""
         return msgspec.structs.replace(
             self._card,
             last_seen_ns=self.newest_ns,
@@ -333,11 +333,11 @@ class RunFile:
 
     @property
     def rank_hosts(self) -> dict[int, str]:
-        """Which host each rank runs on; not to be changed."""
+        """The host of each rank; do not change this."""
         return self._card.rank_hosts
 
     def _draw_card(self) -> StoredRun:
-        """The facts, frozen for readers of other threads; drawn anew when an envelope changed them."""
+        """Freeze the facts for readers in other threads; this is done again when an envelope changed them."""
         facts = self.facts
         return StoredRun(
             run_id=self.run_id,
@@ -362,10 +362,10 @@ def _size(path: Path) -> int:
 
 
 def _value(name: str, array: NDArray[Any]) -> str:
-    """The column in a SELECT, UNKNOWN as NULL. (NaN becomes NULL by itself.)
+    """Return the column's expression in a SELECT, with UNKNOWN as NULL. (NaN becomes NULL by itself.)
 
-    Not a masked array: DuckDB before 2.0, the newest there is for Python 3.10, ignores the mask. Each expression costs
-    planning time per insert, so only columns in which something is unknown have one.
+    A masked array would not do: DuckDB before 2.0, the newest for Python 3.10, ignores the mask. Each expression costs
+    planning time in each insert, so only columns with unknown values have one.
     """
     if array.dtype.kind == "i" and (array == UNKNOWN).any():
         return f'nullif("{name}", {UNKNOWN})'

@@ -1,4 +1,4 @@
-"""The tables of a run's file. Other programs may read them: names and units are those of ``core.records``."""
+"""The schema of a run's file. Other programs may read its tables; names and units are those of ``core.records``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ DERIVED: Final[dict[str, tuple[str, ...]]] = {
     "epoch_begins": ("counted",),
     "epoch_ends": ("counted",),
 }
-"""BIGINT columns that the store adds to a table of the wire."""
+"""The BIGINT columns that the store adds to each table of the wire."""
 
 SQL_TYPES: Final = {"i8": "BIGINT", "f8": "DOUBLE"}
 
 
 def stored_columns(table: str) -> dict[str, str]:
-    """Column name to SQL type, in order."""
+    """Return a table's columns with their SQL types, in order."""
     columns = {c.name: SQL_TYPES[c.dtype] for c in TABLES[table]}
     columns.update(dict.fromkeys(DERIVED.get(table, ()), "BIGINT"))
     if table == "hosts":
@@ -35,7 +35,7 @@ def stored_columns(table: str) -> dict[str, str]:
 
 
 def rollup_columns(source: Source) -> dict[str, str]:
-    """Column name to SQL type of a source's rollups."""
+    """Return the columns of a source's rollups with their SQL types."""
     columns = {"key": "VARCHAR" if source.key == "host" else "BIGINT", "t_ns": "BIGINT", "n": "BIGINT"}
     for measure in source.measures:
         columns[f"{measure}_n"] = "BIGINT"
@@ -47,7 +47,7 @@ def rollup_columns(source: Source) -> dict[str, str]:
 
 _OTHERS: Final[dict[str, dict[str, str]]] = {
     "about": {"mark": "VARCHAR", "version": "BIGINT"},
-    # Steps that took longer than the lookback of a query; copies, so that one need not search for them.
+    # Copies of the steps that are longer than the lookback of a query, so that it need not search for them.
     "long_steps": {"rank": "BIGINT", "request_ns": "BIGINT", "wait_ns": "BIGINT", "step_ns": "BIGINT"},
     # Envelopes stored, as inclusive intervals of their sequence numbers.
     "acked": {
@@ -81,7 +81,7 @@ _OTHERS: Final[dict[str, dict[str, str]]] = {
 
 
 def all_tables() -> dict[str, dict[str, str]]:
-    """Every table of a run's file: its columns and their SQL types."""
+    """Return every table of a run's file with its columns and their SQL types."""
     tables = {name: stored_columns(name) for name in TABLES}
     tables.update(_OTHERS)
     for name, source in SOURCES.items():
@@ -91,7 +91,7 @@ def all_tables() -> dict[str, dict[str, str]]:
 
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make what is missing, columns included: a file of an older version is brought up to date."""
+    """Create the tables and columns that are missing, which brings a file of an older version up to date."""
     existing: dict[str, set[str]] = {}
     for table, column in connection.execute(
         "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'main'"
@@ -110,7 +110,7 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
-    """The schema version of an open file: 0 when it is empty, None when it is not one of ours."""
+    """Return the schema version of an open file: 0 when it is empty, None when it is not one of ours."""
     names = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     if not names:
         return 0
@@ -121,5 +121,5 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
 
 
 def time_column(table: str) -> str:
-    """The column that places a row in time."""
+    """Return the column that places a row in time."""
     return TIME_COLUMN[table]

@@ -1,4 +1,4 @@
-"""Which sequence numbers of a stream have been seen, as intervals: small however long the run."""
+"""A set of a stream's sequence numbers, kept as intervals, so that it is small however long the run is."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class SequenceSet:
 
     @property
     def highest(self) -> int:
-        """The greatest member; 0 when empty."""
+        """The greatest member; 0 when the set is empty."""
         return self._highs[-1] if self._highs else 0
 
     def intervals(self) -> list[tuple[int, int]]:
-        """Members as inclusive intervals, ascending and not touching."""
+        """Return the members as inclusive intervals, ascending and not touching."""
         return list(zip(self._lows, self._highs, strict=True))
 
     def add(self, low: int, high: int | None = None) -> None:
         """Add ``low`` to ``high`` inclusive (``low`` alone when ``high`` is None)."""
         high = low if high is None else high
         lows, highs = self._lows, self._highs
-        if highs and low == highs[-1] + 1:  # in order: nearly always
+        if highs and low == highs[-1] + 1:  # nearly always the numbers come in order
             highs[-1] = high
             return
         first = bisect_right(lows, low)
