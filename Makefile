@@ -34,7 +34,7 @@ $(VENV)/python.stamp:
 	@touch $@
 
 INSTALLED := pyproject.toml constraints.txt hatch_build.py loaderwatch/agent/hot/_hot.c \
-    loaderwatch/agent/hot/layout.py loaderwatch/core/records.py loaderwatch/core/ring.py loaderwatch/core/span.py
+    loaderwatch/agent/hot/layout.py loaderwatch/core/records.py loaderwatch/core/ring/__init__.py loaderwatch/core/ring/span.py
 
 $(VENV)/demo.stamp: $(VENV)/python.stamp $(INSTALLED)
 	@echo "installing loaderwatch and torch into $(VENV) (once)"

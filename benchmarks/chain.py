@@ -17,7 +17,7 @@ import psutil
 
 from benchmarks.streamer import simulate_gpus
 from loaderwatch.core.config import Settings, load_settings
-from loaderwatch.core.wire import ProcessInfo
+from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.streamer.outbox.files import host_folder_name, load_state
 
 RUN: Final = "soak"

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from loaderwatch.core.facts import GpuInfo, HostInfo, LoaderInfo, ProcessInfo, SpanInfo
 from loaderwatch.core.records import TABLES, UNKNOWN
-from loaderwatch.core.wire import Envelope, GpuInfo, HostInfo, LoaderInfo, ProcessInfo, SpanInfo
+from loaderwatch.core.wire import Envelope
 
 SECOND: Final = 10**9
 RANKS_PER_STREAMER: Final = 8

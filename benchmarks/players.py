@@ -21,10 +21,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.facts import LoaderInfo, ProcessInfo
 from loaderwatch.core.files import write_atomically
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, EndedBy, IterKind, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, WORKER_CAPACITY, RingIdentity, RingStatus, RingWriter
-from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 
 PERIOD_S = 0.1
 WORKERS = 2

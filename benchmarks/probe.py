@@ -6,9 +6,9 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.records import RECORD_FIELDS, RecordKind
 from loaderwatch.core.ring import RingReader
-from loaderwatch.core.wire import ProcessInfo
 
 _STEP: Final = {name: i for i, name in enumerate(RECORD_FIELDS[RecordKind.STEP])}
 

@@ -16,10 +16,10 @@ import msgspec
 import pytest
 
 from loaderwatch.core.config import load_settings
+from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.records import RECORD_FIELDS, RecordKind
 from loaderwatch.core.ring import RingReader, RingStatus
-from loaderwatch.core.span import OpenSpan
-from loaderwatch.core.wire import ProcessInfo
+from loaderwatch.core.ring.span import OpenSpan
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell without job control starts "make test &" so, and every process of ours would inherit it.

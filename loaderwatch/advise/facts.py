@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderwatch.core.facts import LoaderInfo, ProcessInfo
 from loaderwatch.core.probe import LoaderProbe, ScriptReport
 from loaderwatch.core.records import UNKNOWN, IterKind
-from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 from loaderwatch.detect.measures.rebuilt_loaders import joined
 from loaderwatch.detect.measures.statistics import known, mean, quantile, ratio
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, between_s, seconds

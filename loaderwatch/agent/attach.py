@@ -24,8 +24,8 @@ from loaderwatch.agent.model.hooks import StepHooks
 from loaderwatch.agent.session import Session, current_session, open_session
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.server_file import read_server_file
-from loaderwatch.core.wire import LoaderInfo
 
 URL_WAIT_S: Final = 5.0
 

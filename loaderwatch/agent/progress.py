@@ -6,7 +6,7 @@ import os
 
 from loaderwatch.agent.guard import guard, shield
 from loaderwatch.agent.model.phase import current_session
-from loaderwatch.core.wire import Progress
+from loaderwatch.core.facts import Progress
 
 
 @shield

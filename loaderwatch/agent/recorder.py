@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from loaderwatch.agent.hot import nexts_on_the_stack
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.ring import RingWriter
-from loaderwatch.core.span import PHASE_NAME_WORD, SINCE_WORDS, STEP_FOLLOWS, STEPS_FOLLOW
+from loaderwatch.core.ring.span import PHASE_NAME_WORD, SINCE_WORDS, STEP_FOLLOWS, STEPS_FOLLOW
 
 if TYPE_CHECKING:
     from loaderwatch.agent.hot import PhaseClock

@@ -38,10 +38,10 @@ from loaderwatch.agent.workers.probe import WorkerProbe
 from loaderwatch.core.clock import monotonic_ns, wall_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.facts import LoaderInfo, ProcessInfo
 from loaderwatch.core.files import own_folder, write_atomically
 from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
-from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 
 MAX_PHASE_NAMES: Final = 256
 

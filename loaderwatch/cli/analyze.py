@@ -14,8 +14,8 @@ import msgspec
 from loaderwatch.cli.flags import add_data_dir, add_hang_after, add_run
 from loaderwatch.cli.run_source import FiledRun, RecordedRun, ServedRun, open_run
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.facts import StackDump
 from loaderwatch.core.printable import one_line
-from loaderwatch.core.wire import StackDump
 from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.detect.text import count, folded_phrase
 from loaderwatch.server.live.judge import detector

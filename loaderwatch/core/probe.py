@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from loaderwatch.core.wire import ProcessInfo
+from loaderwatch.core.facts import ProcessInfo
 
 
 class LoaderProbe(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,8 +20,9 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.facts import FlightEntry, FlightGroup, LoaderInfo, ProcessInfo, StackDump
 from loaderwatch.core.files import private_folder
-from loaderwatch.core.wire import Envelope, FlightEntry, FlightGroup, LoaderInfo, ProcessInfo, StackDump
+from loaderwatch.core.wire import Envelope
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ _FILES: Final = """arrow bin bmp csv gif gz h5 hdf5 ipynb jpeg jpg json jsonl lm
 _ENDINGS: Final = frozenset(_FILES.split())
 _INSTALLED: Final = re.compile(r"(?:site|dist)-packages[/\\](?P<rest>.+)$")
 _STANDARD: Final = re.compile(r"[/\\]lib(?:64)?[/\\](?P<version>python3\.\d+t?)[/\\](?P<rest>.+)$")
-_FOLDERS: Final = "doctor|hot|launcher|loaders|model|outbox|process|samplers|workers"
+_FOLDERS: Final = "doctor|hot|launcher|loaders|model|outbox|process|ring|samplers|workers"
 _OURS: Final = re.compile(
     rf"[/\\]loaderwatch[/\\](?:agent|core|streamer)[/\\](?:(?:{_FOLDERS})[/\\])?[a-z_]+\.py$"
 )

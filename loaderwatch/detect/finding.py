@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from loaderwatch.core.wire import StackDump
+from loaderwatch.core.facts import StackDump
 
 SEVERITIES: Final = {"info": 0, "warning": 1, "critical": 2}
 

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.facts import GpuInfo, HostInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.core.records import TABLES, UNKNOWN
-from loaderwatch.core.wire import GpuInfo, HostInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.detect.evaluation.nesting import steps_apart
 
 WINDOW_S: Final = 120.0

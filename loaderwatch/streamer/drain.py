@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from loaderwatch.core.facts import Loss, SpanInfo
 from loaderwatch.core.records import KIND_TABLE, RECORD_FIELDS, UNKNOWN, Phase, RecordKind
-from loaderwatch.core.wire import Loss, SpanInfo, pack_table
+from loaderwatch.core.wire import pack_table
 from loaderwatch.streamer.roster import Member, Roster
 from loaderwatch.streamer.samplers.process import Reading
 

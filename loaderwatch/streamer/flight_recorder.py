@@ -14,8 +14,8 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from loaderwatch.core.facts import FlightEntry, FlightGroup, ProcessInfo
 from loaderwatch.core.system import HAS_OWNERS, own_user
-from loaderwatch.core.wire import FlightEntry, FlightGroup, ProcessInfo
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,10 @@ from typing import Final
 
 from loaderwatch.core.clock import monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
+from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN, Row, pack_row
 from loaderwatch.core.redact import Redaction, load_key
-from loaderwatch.core.wire import Envelope, SpanInfo, encode, pack_table
+from loaderwatch.core.wire import Envelope, encode, pack_table
 from loaderwatch.streamer.drain import LOOK_CLOSER_NS, Drain, build_span
 from loaderwatch.streamer.flight_recorder import FlightReader
 from loaderwatch.streamer.job_stderr import JobStderr, write_stderr

@@ -11,7 +11,7 @@ from typing import Final
 
 from loaderwatch.core.errors import RingError
 from loaderwatch.core.ring import RingIdentity, RingReader
-from loaderwatch.core.span import OpenSpan
+from loaderwatch.core.ring.span import OpenSpan
 from loaderwatch.streamer.outbox.files import SUFFIX, set_aside
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
+from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.records import UNKNOWN, Phase
-from loaderwatch.core.span import OpenSpan
+from loaderwatch.core.ring.span import OpenSpan
 from loaderwatch.core.system import PROC
-from loaderwatch.core.wire import ProcessInfo
 from loaderwatch.streamer.exit_code import Handle
 from loaderwatch.streamer.outbox.files import set_aside
 from loaderwatch.streamer.rings import RingFolder, TrackedRing

@@ -14,8 +14,9 @@ import signal
 from dataclasses import dataclass
 from typing import Final
 
+from loaderwatch.core.facts import StackDump
 from loaderwatch.core.records import UNKNOWN, Phase
-from loaderwatch.core.wire import MAX_TEXT, StackDump
+from loaderwatch.core.wire import MAX_TEXT
 from loaderwatch.streamer.roster import Member, Roster
 
 log = logging.getLogger(__name__)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from loaderwatch.core.facts import HostInfo, LoaderInfo, ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import Envelope, HostInfo, LoaderInfo, ProcessInfo, SpanInfo, pack_table
+from loaderwatch.core.wire import Envelope, pack_table
 
 SECOND = 10**9
 

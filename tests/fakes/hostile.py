@@ -6,15 +6,9 @@ from typing import Any
 
 import msgspec
 
+from loaderwatch.core.facts import FlightEntry, FlightGroup, GpuInfo, Loss, StackDump
 from loaderwatch.core.records import TABLES, TIME_COLUMN
-from loaderwatch.core.wire import (
-    FlightEntry,
-    FlightGroup,
-    GpuInfo,
-    Loss,
-    StackDump,
-    pack_table,
-)
+from loaderwatch.core.wire import pack_table
 from tests.fakes.feed import Feed
 
 STACK = 'Thread 0x1 (most recent call first):\n  File "/home/me/data.py", line 3 in __getitem__\n'

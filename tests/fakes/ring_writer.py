@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
+from loaderwatch.core.facts import LoaderInfo, ProcessInfo
 from loaderwatch.core.files import write_atomically
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, WORKER_CAPACITY, RingIdentity, RingStatus, RingWriter
-from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 
 
 def open_rings(folder: Path, rank: int, workers: int, pid: int | None = None) -> list[RingWriter]:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.facts import HostInfo, LoaderInfo, ProcessInfo, SpanInfo
 from loaderwatch.core.records import TABLES, UNKNOWN
-from loaderwatch.core.wire import Envelope, HostInfo, LoaderInfo, ProcessInfo, SpanInfo
+from loaderwatch.core.wire import Envelope
 
 SECOND = 10**9
 T0 = 1_790_000_000 * SECOND

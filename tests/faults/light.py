@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import msgspec
 
+from loaderwatch.core.facts import LoaderInfo, ProcessInfo
 from loaderwatch.core.files import write_atomically
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
-from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 from tests.faults.cluster import RUN, Cluster, Host
 
 PLAN: Final[dict[str, Any]] = {

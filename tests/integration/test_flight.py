@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from loaderwatch.core.wire import ProcessInfo
+from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.detect.hang.flight_recorder import divergence
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.streamer.flight_recorder import FlightReader, read_dump

@@ -13,8 +13,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from loaderwatch.agent import progress
+from loaderwatch.core.facts import Progress
 from loaderwatch.core.records import RecordKind
-from loaderwatch.core.wire import Progress
 from tests.conftest import RingFolder
 
 pytestmark = [

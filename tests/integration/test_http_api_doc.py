@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from starlette.routing import Route
 
-from loaderwatch.core.wire import LoaderInfo, StackDump
+from loaderwatch.core.facts import LoaderInfo, StackDump
 from loaderwatch.detect.finding import Evidence, Finding, Folded
 from loaderwatch.server.app import create_app
 from loaderwatch.server.options import ServeOptions

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loaderwatch.core.facts import GpuInfo, Loss, StackDump
 from loaderwatch.core.records import TABLES
-from loaderwatch.core.wire import Envelope, GpuInfo, Loss, StackDump
+from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.http import charts
 from loaderwatch.server.live.summary import summary_of

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from loaderwatch.core.wire import SpanInfo, StackDump, encode
+from loaderwatch.core.facts import SpanInfo, StackDump
+from loaderwatch.core.wire import encode
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.server.http import events
 from tests.fakes.feed import SECOND, Feed

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.facts import Loss, StackDump
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import Loss, StackDump
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import StoredAlert, StoreError, UnknownRun
 from loaderwatch.server.store.runfile import RunFile

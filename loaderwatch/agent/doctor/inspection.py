@@ -27,9 +27,9 @@ from loaderwatch.agent.source import (
     source_names,
 )
 from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.facts import LoaderInfo, ProcessInfo
 from loaderwatch.core.files import write_atomically
 from loaderwatch.core.probe import LoaderProbe, ScriptReport
-from loaderwatch.core.wire import LoaderInfo, ProcessInfo
 
 MOST_LOADERS: Final = 32
 UNLEASHED_S: Final = 60.0

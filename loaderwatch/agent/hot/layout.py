@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import HEADER_BYTES, MAIN_CAPACITY, SHORT_STEP, Memory
-from loaderwatch.core.span import (
+from loaderwatch.core.ring.span import (
     AWAITED_WORD,
     BATCH_WORD,
     BATCHES_WORD,

@@ -27,7 +27,7 @@ from loaderwatch.core.ring import (
     pack_short_step,
     pack_slot,
 )
-from loaderwatch.core.span import AWAITED_WORD, BATCH_WORD, CURSOR_WORD
+from loaderwatch.core.ring.span import AWAITED_WORD, BATCH_WORD, CURSOR_WORD
 
 
 class Pass(InSpan):

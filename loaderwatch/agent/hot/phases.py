@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from loaderwatch.agent.hot.layout import BACKWARD, FORWARD, LOOK_EVERY, OPTIMIZER, InSpan
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import Memory
-from loaderwatch.core.span import STEPS_WORD
+from loaderwatch.core.ring.span import STEPS_WORD
 
 Phases: TypeAlias = tuple[int, int, int, int, int, int]
 """What ``PhaseClock.take`` gives: h2d, forward, backward, optimizer in ns, optimizer steps, collectives in ns."""

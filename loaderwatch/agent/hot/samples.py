@@ -19,7 +19,7 @@ from loaderwatch.agent.hot.layout import (
 )
 from loaderwatch.core.records import UNKNOWN, RecordKind
 from loaderwatch.core.ring import RingWriter
-from loaderwatch.core.span import BATCHES_WORD, SAMPLES_WORD
+from loaderwatch.core.ring.span import BATCHES_WORD, SAMPLES_WORD
 
 _MAX_INDEX: Final = 2**62
 

@@ -6,7 +6,7 @@ import multiprocessing
 from typing import Any
 
 from loaderwatch.agent.guard import ask
-from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo
 
 
 def describe_loader(loader: Any, number: int, name: str, role: str, class_name: str) -> LoaderInfo:

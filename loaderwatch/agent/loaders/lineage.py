@@ -18,7 +18,7 @@ import msgspec
 from loaderwatch.agent.guard import ask
 from loaderwatch.agent.loaders.construction import Made
 from loaderwatch.agent.loaders.watch import Watch
-from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo
 
 MOST_VARIANTS: Final = 8
 """How many loaders with different data or options one line may make for one role; further ones continue one of these."""

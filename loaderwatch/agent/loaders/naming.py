@@ -11,7 +11,7 @@ from typing import Any, Final
 from loaderwatch.agent.guard import ask
 from loaderwatch.agent.loaders.construction import Made
 from loaderwatch.agent.source import frames_outside, is_script
-from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo
 
 MOST_ENTRIES: Final = 64
 """The largest dictionary that is searched for loaders; a larger one holds data."""

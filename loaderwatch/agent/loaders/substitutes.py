@@ -20,7 +20,7 @@ from loaderwatch.agent.loaders import construction, dataloader
 from loaderwatch.agent.loaders.class_hook import EveryIter
 from loaderwatch.agent.loaders.describe import describe_loader, is_shuffled
 from loaderwatch.agent.loaders.watch import Watch
-from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo
 
 MAX_WRAPPERS: Final = 4
 """How many nested wrappers of a framework around a batch sampler or a dataset are looked into."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 from loaderwatch.agent.guard import ask
 from loaderwatch.agent.model.cuda import computing_device
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.wire import MAX_NAME
+from loaderwatch.core.facts import MAX_NAME
 
 THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",

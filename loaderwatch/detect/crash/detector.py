@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.crash.evidence import (
     could_not_start,
     interrupted,

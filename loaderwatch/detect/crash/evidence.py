@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from loaderwatch.core.facts import LoaderInfo, ProcessInfo, SpanInfo
 from loaderwatch.core.records import EndedBy
-from loaderwatch.core.wire import LoaderInfo, ProcessInfo, SpanInfo
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.window import RankWindow
 

@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
-from loaderwatch.core.wire import ProcessInfo, SpanInfo
 from loaderwatch.detect.crash.evidence import interrupted, last_sign_ns, left_epoch, loader_of, uncaught
 from loaderwatch.detect.finding import Evidence, Finding, Occurrence, Verdict
 from loaderwatch.detect.incidents.folding import warned_s

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import EndedBy, IterKind
-from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.boundaries import Boundary
 from loaderwatch.detect.text import count, duration

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.epoch_boundary.causes import (
     dropped_early,
     explain,

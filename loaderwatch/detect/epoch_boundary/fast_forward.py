@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.text import duration, rate

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.input_bound.rules import explain

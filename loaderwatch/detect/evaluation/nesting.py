@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import LoaderInfo
 
 Ints = NDArray[np.int64]
 Columns: TypeAlias = Mapping[str, NDArray[Any]]

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.core.wire import SpanInfo
+from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.crash.killed import oom_kills
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Evidence, Finding, known_evidence

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.wire import FlightEntry
+from loaderwatch.core.facts import FlightEntry
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.window import RunWindow

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.core.wire import StackDump
+from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, Limits
 from loaderwatch.detect.measures.progress import LOADER_PHASES, Stuck, cpu_ratio, stack_of, stuck

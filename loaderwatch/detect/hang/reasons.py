@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loaderwatch.core.wire import SpanInfo
+from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.stacks import Frame, waits_on_queue

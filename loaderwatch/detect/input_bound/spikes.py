@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect.limits import COLLECTOR_PART, JITTER_SPIKES
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import median, total

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Evidence, known_evidence
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
-from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.limits import NEWEST_EPOCHS
 from loaderwatch.detect.measures.statistics import Floats, known, median
 from loaderwatch.detect.window import RankWindow, seconds

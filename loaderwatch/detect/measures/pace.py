@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, mean, ratio, total
 from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds

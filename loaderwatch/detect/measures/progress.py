@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderwatch.core.facts import SpanInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import SpanInfo, StackDump
 from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.statistics import Floats, high
 from loaderwatch.detect.window import Columns, RankWindow, between_s, seconds

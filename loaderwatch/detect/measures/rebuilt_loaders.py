@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.facts import LoaderInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import LoaderInfo, SpanInfo
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
 
 _NUMBER = re.compile(r"-\d+$")  # what a name gets when another loader has it already

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import Final
 
-from loaderwatch.core.wire import StackDump
+from loaderwatch.core.facts import StackDump
 
 _THREAD: Final = re.compile(r"^(?:Current )?[Tt]hread 0x[0-9a-fA-F]+")
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import limit_hits_per_s

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.facts import LoaderInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import LoaderInfo, StackDump
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import Pace, paces

@@ -12,8 +12,8 @@ from fastapi.concurrency import run_in_threadpool
 
 from loaderwatch.advise.audit import audit
 from loaderwatch.advise.facts import facts_of
+from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect.finding import Verdict
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape

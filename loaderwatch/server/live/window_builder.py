@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.facts import SpanInfo, StackDump
 from loaderwatch.core.records import TIME_COLUMN, UNKNOWN
-from loaderwatch.core.wire import Envelope, SpanInfo, StackDump
+from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
 from loaderwatch.server.live.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of, block_of_arrays
 from loaderwatch.server.store.facts import LOADER_BASE, RunFacts

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.wire import ProcessInfo
+from loaderwatch.core.facts import ProcessInfo
 
 MOST: Final = 50
 """How many earlier attempts are kept; a job that restarts every few seconds for days would make thousands."""

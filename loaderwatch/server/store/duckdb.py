@@ -10,8 +10,9 @@ from typing import Any, Final, TypeVar
 import duckdb
 import msgspec
 
+from loaderwatch.core.facts import Loss
 from loaderwatch.core.records import TABLES
-from loaderwatch.core.wire import Envelope, Loss
+from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import Columns
 from loaderwatch.server.store import charts, row_queries
 from loaderwatch.server.store.facts import unpack_event

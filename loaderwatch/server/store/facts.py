@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.wire import Envelope, GpuInfo, HostInfo, ProcessInfo, decode, encode
+from loaderwatch.core.facts import GpuInfo, HostInfo, ProcessInfo
+from loaderwatch.core.wire import Envelope, decode, encode
 from loaderwatch.server.store.attempts import MOST, Attempt, ended
 
 LOADER_BASE: Final = 1 << 20

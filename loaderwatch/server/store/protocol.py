@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.wire import Envelope, GpuInfo, HostInfo, Loss, ProcessInfo
+from loaderwatch.core.facts import GpuInfo, HostInfo, Loss, ProcessInfo
+from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import Columns
 from loaderwatch.server.store.attempts import Attempt, UnknownAttempt
 

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import Envelope, SpanInfo
+from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store import rollup, rows, schema
 from loaderwatch.server.store.facts import RunFacts, pack_event, unpack_event
 from loaderwatch.server.store.metrics import LEVELS, SOURCES

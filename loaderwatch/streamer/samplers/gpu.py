@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
+from loaderwatch.core.facts import GpuInfo
 from loaderwatch.core.records import Row, Values, pack_row
 from loaderwatch.core.system import HAS_OWNERS
-from loaderwatch.core.wire import GpuInfo
 from loaderwatch.streamer.samplers.nvml import (
     SIMULATED_PREFIX,
     Device,

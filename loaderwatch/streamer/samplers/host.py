@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core.facts import HostInfo
 from loaderwatch.core.records import Values
 from loaderwatch.core.system import PROC
-from loaderwatch.core.wire import HostInfo
 from loaderwatch.streamer.samplers.cgroup import (
     find_cpu_groups,
     find_groups,

@@ -10,8 +10,8 @@ import pytest
 from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.audit import audit
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts, facts_of, facts_of_script
+from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.probe import LoaderProbe, ScriptReport
-from loaderwatch.core.wire import ProcessInfo
 from tests.unit.detect.build import RankBuilder, loader, run
 from tests.unit.detect.epoch_boundary.test_detector import anew, epochs
 

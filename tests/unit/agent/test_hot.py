@@ -40,7 +40,7 @@ from loaderwatch.agent.hot.layout import (
 )
 from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingReader, RingWriter
-from loaderwatch.core.span import words_of
+from loaderwatch.core.ring.span import words_of
 from tests.waiting import PATIENCE_S, Stopwatch
 
 try:

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderwatch.core.redact import KEY_BYTES, Redaction, last_words, load_key
-from loaderwatch.core.wire import (
-    Envelope,
+from loaderwatch.core.facts import (
     FlightEntry,
     FlightGroup,
     HostInfo,
@@ -19,8 +17,9 @@ from loaderwatch.core.wire import (
     ProcessInfo,
     SpanInfo,
     StackDump,
-    encode,
 )
+from loaderwatch.core.redact import KEY_BYTES, Redaction, last_words, load_key
+from loaderwatch.core.wire import Envelope, encode
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 
 KEY = b"k" * KEY_BYTES

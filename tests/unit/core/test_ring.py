@@ -27,7 +27,7 @@ from loaderwatch.core.ring import (
     RingWriter,
     pack_short_step,
 )
-from loaderwatch.core.span import (
+from loaderwatch.core.ring.span import (
     AWAITED_WORD,
     BATCH_WORD,
     CURSOR_WORD,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from loaderwatch.core.errors import WireError
+from loaderwatch.core.facts import HostInfo, StackDump
 from loaderwatch.core.records import (
     KIND_TABLE,
     LATER_COLUMNS,
@@ -25,8 +26,6 @@ from loaderwatch.core.wire import (
     MAX_TEXT,
     MAX_TOGETHER,
     Envelope,
-    HostInfo,
-    StackDump,
     decode,
     encode,
     join,

@@ -15,12 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loaderwatch.core.errors import WireError
+from loaderwatch.core.facts import MAX_NAME, MAX_RANKS
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import (
     MAX_ENVELOPE_BYTES,
     MAX_ITEMS,
-    MAX_NAME,
-    MAX_RANKS,
     MAX_ROWS,
     MAX_TEXT,
     RUN_ID_PATTERN,

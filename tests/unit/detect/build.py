@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from loaderwatch.core.facts import GpuInfo, HostInfo, LoaderInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN, EndedBy
-from loaderwatch.core.wire import GpuInfo, HostInfo, LoaderInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.detect.finding import Finding, Verdict
 from loaderwatch.detect.incidents.tracker import Incident
 from loaderwatch.detect.incidents.verdict import verdict_of

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderwatch.advise.whatif import what_if
+from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import TABLES, UNKNOWN, Phase
-from loaderwatch.core.wire import SpanInfo
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import SEVERITIES
 from loaderwatch.detect.incidents.tracker import Tracker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loaderwatch.core.wire import SpanInfo
+from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.measures.statistics import growth

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from loaderwatch.core.errors import WireError
-from loaderwatch.core.wire import MAX_RANKS, decode
+from loaderwatch.core.facts import MAX_RANKS
+from loaderwatch.core.wire import decode
 from loaderwatch.server.http import charts
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.recordings.replay import rebuild

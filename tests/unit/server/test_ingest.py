@@ -11,7 +11,8 @@ import pytest
 
 from loaderwatch.core import wire
 from loaderwatch.core.errors import WireError
-from loaderwatch.core.wire import Envelope, Loss, decode, encode, item_count
+from loaderwatch.core.facts import Loss
+from loaderwatch.core.wire import Envelope, decode, encode, item_count
 from loaderwatch.server.ingest import DECODE_INLINE_BYTES, Busy, Ingest
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import StoreError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loaderwatch.core.wire import GpuInfo
+from loaderwatch.core.facts import GpuInfo
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.live.window_builder import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope, process, table

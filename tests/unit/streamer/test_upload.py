@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.config import load_settings
+from loaderwatch.core.facts import HostInfo
 from loaderwatch.core.trust import is_our_server
-from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope, HostInfo, encode, split
+from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope, encode, split
 from loaderwatch.streamer.job_stderr import MAX_NOTICE, write_stderr
 from loaderwatch.streamer.outbox.files import StreamState, load_state, new_stream_name, save_state
 from loaderwatch.streamer.outbox.outbox import Outbox

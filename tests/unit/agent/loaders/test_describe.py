@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 import loaderwatch
-from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo
 from tests.conftest import RingFolder
 
 pytestmark = pytest.mark.usefixtures("data_dir", "no_streamer")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import EndedBy, IterKind
-from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow

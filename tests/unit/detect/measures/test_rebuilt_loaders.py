@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.measures.rebuilt_loaders import joined, joined_rank
 from loaderwatch.detect.window import RankWindow

@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from loaderwatch.core.wire import StackDump
+from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.measures.stacks import (
     collective,
     compiling,

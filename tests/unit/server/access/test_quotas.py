@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from loaderwatch.core.errors import WireError
+from loaderwatch.core.facts import MAX_RANKS
 from loaderwatch.core.records import TABLES
-from loaderwatch.core.wire import MAX_RANKS, Envelope, pack_table
+from loaderwatch.core.wire import Envelope, pack_table
 from loaderwatch.server.access.quotas import (
     HOSTS,
     LEAST_COST,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from loaderwatch.core.wire import StackDump
+from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Evidence, Finding
 from loaderwatch.detect.incidents.tracker import Tracker
 from loaderwatch.server.alerts.book import AlertBook, UnknownAlert, run_of, shape

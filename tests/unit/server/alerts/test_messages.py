@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from loaderwatch.cli import analyze
-from loaderwatch.core.wire import StackDump
+from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding, Folded
 from loaderwatch.server.alerts.book import Alert, Announcement
 from loaderwatch.server.alerts.messages import message, notice

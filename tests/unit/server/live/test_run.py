@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from loaderwatch.core.wire import StackDump
+from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import Announcement

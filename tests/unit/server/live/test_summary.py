@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loaderwatch.core.wire import Envelope, GpuInfo, Progress
+from loaderwatch.core.facts import GpuInfo, Progress
+from loaderwatch.core.wire import Envelope
 from loaderwatch.server.live.summary import state_now, summary_of
 from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.store.protocol import StoredRun

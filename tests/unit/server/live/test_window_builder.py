@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loaderwatch.core.facts import GpuInfo, Loss, StackDump
 from loaderwatch.core.records import TABLES, UNKNOWN
-from loaderwatch.core.wire import GpuInfo, Loss, StackDump
 from loaderwatch.detect.window import WINDOW_S
 from loaderwatch.server.live.row_buffer import LAYOUTS, RowBuffer
 from loaderwatch.server.live.window_builder import WindowBuilder

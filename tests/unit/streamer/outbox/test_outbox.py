@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from loaderwatch.core.facts import HostInfo, Loss
 from loaderwatch.core.records import TABLES, pack_row
-from loaderwatch.core.wire import MAX_TOGETHER, Envelope, HostInfo, Loss, encode, pack_table
+from loaderwatch.core.wire import MAX_TOGETHER, Envelope, encode, pack_table
 from loaderwatch.streamer.outbox import files
 from loaderwatch.streamer.outbox import outbox as outbox_module
 from loaderwatch.streamer.outbox.files import StreamState

@@ -5,7 +5,7 @@ Layout: a 4096-byte header, then ``capacity`` slots of ``SLOT_FIELDS`` int64. Re
 written, was overrun, or was cut short by SIGKILL. The header's cursor is advanced after the slot is complete.
 
 The header also holds the *open span*: what the writer is doing now and since when. It is what makes a wait visible before
-it ends (``core/span.py``).
+it ends (``core/ring/span.py``).
 
 The file is fully allocated when it is created: a sparse file on a full tmpfs would kill the writer with SIGBUS. It gets its
 name when it is whole, and is mapped after that: on Windows a file that is open or mapped cannot be renamed.
@@ -24,7 +24,7 @@ from typing import IO, Final
 from loaderwatch.core.errors import RingError
 from loaderwatch.core.files import opener
 from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, RecordKind
-from loaderwatch.core.span import (
+from loaderwatch.core.ring.span import (
     CURSOR_WORD,
     SAMPLE_AT,
     WORDS_AT,

@@ -1,0 +1,191 @@
+"""Who takes part in a run: hosts, GPUs, processes, their loaders, and what each process is doing, as envelopes tell of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+MAX_NAME: Final = 500
+MAX_RANKS: Final = 1 << 16
+
+Int = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+"""An integer so small that the sum of two still fits the store's integers."""
+Rank = Annotated[int, msgspec.Meta(ge=-1, lt=MAX_RANKS)]
+HostName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+
+
+class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """How a watched loader is configured. None where the loader has no such notion."""
+
+    loader: Int
+    name: str
+    role: str  # "train" | "eval"
+    class_name: str
+    dataset_class: str | None = None
+    dataset_length: int | None = None
+    batches: int | None = None
+    batch_size: int | None = None
+    num_workers: int | None = None
+    prefetch_factor: int | None = None
+    persistent_workers: bool | None = None
+    pin_memory: bool | None = None
+    in_order: bool | None = None
+    drop_last: bool | None = None
+    timeout_s: float | None = None
+    start_method: str | None = None
+    iterable_dataset: bool | None = None
+    sampler_class: str | None = None
+    distributed: bool | None = None  # the sampler gives each rank its own part
+    same_epoch_passes: int | None = (
+        None  # passes in a row that began with the same epoch of a shuffling DistributedSampler
+    )
+    shards: int | None = None  # files or parts that an iterable dataset deals out to ranks and workers
+    snapshot_every_n_steps: int | None = None  # torchdata's StatefulDataLoader
+
+
+class FlightEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One collective in the memory of PyTorch's flight recorder."""
+
+    number: Int  # of its group, from 1, the same on all ranks
+    what: str  # "nccl:all_reduce"
+    state: str  # "scheduled" | "started" | "completed"
+    at: str | None = None  # the line of the user's code
+
+
+class FlightGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest collectives of one process group, as its rank dumped them; the oldest first."""
+
+    group: str
+    written_ns: Int  # UTC
+    entries: list[FlightEntry]
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a framework is by its own count, published as a stage or an epoch begins."""
+
+    framework: str
+    framework_version: str
+    stage: str | None  # "train" | "validate" | "test" | "predict" | "sanity check"; None: at none any more
+    epoch: Int | None = None  # from 0
+    max_epochs: Int | None = None
+    global_step: Int | None = None
+    at_steps: Int = 0  # our own count at that moment
+
+
+class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One training process: who it is, and whether it lives."""
+
+    pid: Int
+    rank: Rank
+    local_rank: Rank
+    world_size: Int
+    started_ns: Int  # UTC
+    state: str = "live"  # "live" | "finished" | "crashed"
+    exit: str | None = None  # its last words: "exit code 1", "uncaught ValueError: ..."; None if it said none
+    steps: Int | None = (
+        None  # training steps that it had done when it ended, as its ring says; None while it lives
+    )
+    exit_code: Int | None = None  # as the kernel has it: 3 is exit code 3, -9 is SIGKILL; None if not known
+    name: str = ""  # script
+    argv: list[str] = []
+    cwd: str = ""
+    python: str = ""
+    torch: str | None = None
+    gpu_uuid: str | None = None
+    loaders: list[LoaderInfo] = []
+    phase_names: list[str] = []
+    has_model: bool = False
+    has_optimizer: bool = False
+    phases_missing: str | None = (
+        None  # why forward and backward are not timed: "optimizer", "model" or "many" (docs/http-api.md)
+    )
+    progress: Progress | None = None  # None: no framework tells
+    faults: Int = 0  # our own faults that the guard swallowed, there and in its workers
+    tripped: bool = False
+    cuda: bool = False
+    thread_limits: Annotated[dict[str, str], msgspec.Meta(max_length=100)] | None = (
+        None  # OMP_NUM_THREADS and the like, as far as they are set
+    )
+    synced_buffers: Int | None = (
+        None  # buffers that a DDP model sends around in each forward; None: no DDP model
+    )
+    has_stderr: bool = True  # False: started with it closed, so that descriptor 2 is some other file
+    backend: str | None = None  # of the default process group: "gloo", "nccl"; None: there is no group
+    collective_timeout_s: float | None = None  # after which that group gives a collective up
+    flight_dump: str | None = None  # where PyTorch's flight recorder writes when a collective times out
+    flight: list[FlightGroup] = []  # the collectives in that dump
+    terminal: bool = False  # its standard input is a terminal
+    redact: bool = (
+        False  # the streamer replaces paths, messages and arguments before anything leaves the host
+    )
+
+
+class SpanInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The open span of a process at the moment the envelope was made. None where not known."""
+
+    rank: Rank
+    worker: Int  # -1: the training process
+    pid: Int
+    phase: str  # Phase name in lower case
+    since_ns: Int  # UTC
+    loader: Int | None = None
+    epoch: Int | None = None
+    batch: Int | None = None
+    step: Int | None = None
+    awaited_worker: Int | None = None
+    sample_index: Int | None = None
+    sample_since_ns: Int | None = None  # UTC
+    batches: Int = 0  # of all loaders
+    steps: Int = (
+        0  # of the training, in this process: optimizer steps, else batches taken from training loaders
+    )
+    samples: Int = 0
+    phase_name: str | None = None
+    alive: bool = True
+    os_state: str | None = None  # letter of /proc/<pid>/stat
+    wchan: str | None = None
+    read_chars: Int | None = None
+    traced: bool | None = None  # a debugger is attached
+
+
+class GpuInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU of the host."""
+
+    gpu: Int
+    uuid: str
+    name: str
+    rank: Rank | None = None
+    simulated: bool = False
+
+
+class HostInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts of the host that do not change."""
+
+    name: HostName
+    cpus: Int
+    usable_cpus: float | None = None
+    memory_bytes: Int | None = None
+    shm_bytes: Int | None = None
+    boot_id: str | None = None
+    gpu_status: str = ""  # why there are no GPU charts, in plain words; "" when there are
+
+
+class StackDump(msgspec.Struct, frozen=True, kw_only=True):
+    """Stacks of one process, as faulthandler wrote them: most recent call first."""
+
+    rank: Rank
+    worker: Int
+    pid: Int
+    taken_ns: Int  # UTC
+    text: str
+    why: str = ""  # "open span", "requested", or why there is none
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """Records that fell out before they could be sent."""
+
+    what: str  # "ring" | "outbox" | "torn"
+    rank: Rank
+    count: Int
+    t_ns: Int
