@@ -18,7 +18,6 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.limits import COLLECTOR_PART, JITTER_SPIKES
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import median, total
-from loaderwatch.detect.measures.step_change import may_be_changing, step_change
 
 SPIKE_S = 0.25  # a single wait shorter than this is not a spike, however long it is against the others
 SPIKE_FACTOR = 4.0  # times the typical iteration
@@ -156,7 +155,7 @@ def slow_samples(pace: Pace) -> list[Spike]:
     ]
     if not 0 < len({spike.sample_index for spike in found}) < JITTER_SPIKES:
         return []
-    if step_change(pace.fetches) is not None or may_be_changing(pace.fetches):
+    if pace.fetches.change is not None or pace.fetches.may_be_changing:
         return []  # all workers are slow at once: that is no sample's doing
     return found
 

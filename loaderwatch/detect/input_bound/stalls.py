@@ -16,7 +16,6 @@ from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.progress import wait_limit_s
 from loaderwatch.detect.measures.statistics import ratio
-from loaderwatch.detect.measures.step_change import may_be_changing, step_change
 from loaderwatch.detect.window import RunWindow
 
 SPIKE_PART = 0.6  # share of the wait inside long waits, above which the long waits are the story
@@ -82,11 +81,11 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
         OVER_RATIO * limits.input_warning_ratio, min(limits.input_warning_ratio, OVER_RATIO * before)
     ):
         return None  # it is over, or was only the beginning
-    change = step_change(pace.fetches)
+    change = pace.fetches.change
     now = _with_recent_fetches(
         now if change is None else now.with_fetches(now.fetches.began_ns >= change.at_ns)
     )
-    symptoms = Symptoms(window, now, cpus, history=pace.fetches, change=change)
+    symptoms = Symptoms(window, now, cpus, history=pace.fetches)
     if symptoms.first_epoch and now.total_s < FIRST_EPOCH_S and not symptoms.hands_over:
         return None
     if symptoms.short is not True and _is_spiky(now):
@@ -179,6 +178,6 @@ def _spikes(symptoms: Symptoms) -> list[Spike]:
     pace = symptoms.pace
     if not pace.workers or symptoms.short is True:
         return []
-    if step_change(pace.fetches) is not None or may_be_changing(pace.fetches):
+    if pace.fetches.change is not None or pace.fetches.may_be_changing:
         return []  # all workers are slow at once: that is no spike
     return find_spikes(pace)

@@ -26,7 +26,8 @@ WARMING_SIGMAS = 3.0  # of the correlation of as many values that vary without a
 
 def slowed_down(s: Symptoms) -> Explanation | None:
     """S10: the storage slowed down for everybody at once."""
-    change, machine, workers = s.change, s.machine, s.workers
+    change = s.history.change if s.history is not None else None
+    machine, workers = s.machine, s.workers
     if change is None:
         return None
     if change.cpu_ratio >= LATENCY_CPU_RATIO:

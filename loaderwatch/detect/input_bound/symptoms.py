@@ -19,12 +19,12 @@ from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Evidence, known_evidence
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
+from loaderwatch.detect.measures.fetches import Fetches
 from loaderwatch.detect.measures.gain import gain_ratio, workers_needed
 from loaderwatch.detect.measures.gpu import gpu_evidence
 from loaderwatch.detect.measures.machine import Cpus, Machine, helper_cpu_ratio, machine_of
-from loaderwatch.detect.measures.pace import Fetches, Pace
+from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio
-from loaderwatch.detect.measures.step_change import StepChange
 from loaderwatch.detect.window import RunWindow
 
 READY_RATIO = 0.5  # of the wait, with a batch lying ready: it is not the workers that are waited for
@@ -55,15 +55,14 @@ class Bottleneck(Enum):
 class Symptoms:
     """The waits for one loader on one rank. NaN where not known; seconds are means per batch unless they say otherwise.
 
-    ``history``: all fetches of a loader that is iterated epoch after epoch, None where there is no going back (evaluation);
-    ``change``: the moment in it since when the workers are slow; ``spikes``: the single long waits, where those are judged.
+    ``history``: all fetches in the window, to tell a change of the storage and a filling cache by; None where that is not
+    asked (evaluation, single waits). ``spikes``: the single long waits, where those are judged.
     """
 
     window: RunWindow
     pace: Pace  # the steps that are judged, and the fetches of the same time
     cpus: Cpus
     history: Fetches | None = None
-    change: StepChange | None = None
     spikes: tuple[Spike, ...] = ()
 
     # ---- the loop

@@ -1,11 +1,10 @@
-"""The recent steps and fetches of one loader on one rank: what the input-bound detectors reason about."""
+"""The recent steps of one loader on one rank, with the fetches of its workers: what the input-bound detectors reason about."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from dataclasses import fields as dataclass_fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,39 +12,13 @@ from numpy.typing import NDArray
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.fetches import Fetches, fetches_of
 from loaderwatch.detect.measures.statistics import Floats, mean, ratio, total
 from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds
 
 Ints = NDArray[np.int64]
 _TAKE: Final = ("wait_ns", "step_ns", "nested_ns", "iter_ns", "first_wait_ns", "teardown_ns")
 QUIET_ROWS = 64
-
-
-@dataclass(frozen=True)
-class Fetches:
-    """What the workers of a loader did lately, one entry per batch."""
-
-    worker: Ints
-    began_ns: Ints
-    fetch_s: Floats
-    collate_s: Floats
-    cpu_s: Floats
-    samples: Ints
-    slow_index: Ints
-    slow_s: Floats
-    bytes: Floats
-
-    @cached_property
-    def ended_ns(self) -> Ints:
-        """When each batch was ready."""
-        result: Ints = self.began_ns + (np.nan_to_num(self.fetch_s) * 1e9).astype(np.int64)
-        return result
-
-    @cached_property
-    def cpu_ratio(self) -> float:
-        """CPU time of the worker's main thread per second of fetching, 0 to 1; NaN if not known."""
-        known = np.isfinite(self.cpu_s) & np.isfinite(self.fetch_s)
-        return ratio(float(self.cpu_s[known].sum()), float(self.fetch_s[known].sum()))
 
 
 @dataclass(frozen=True)
@@ -133,35 +106,16 @@ class Pace:
 
     def with_fetches(self, mask: NDArray[np.bool_]) -> Pace:
         """The same rows, and the fetches of a mask."""
-        return replace(self, fetches=fetches_where(self.fetches, mask))
+        return replace(self, fetches=self.fetches.where(mask))
 
     def where(self, mask: NDArray[np.bool_]) -> Pace:
         """The rows of a mask; all fetches stay."""
-        return Pace(
-            rank=self.rank,
-            loader=self.loader,
-            workers=self.workers,
-            request_ns=self.request_ns[mask],
-            epoch=self.epoch[mask],
-            batch=self.batch[mask],
-            wait_s=self.wait_s[mask],
-            wait_cpu_s=self.wait_cpu_s[mask],
-            step_s=self.step_s[mask],
-            nested_s=self.nested_s[mask],
-            aside_s=self.aside_s[mask],
-            beside_s=self.beside_s[mask],
-            ready=self.ready[mask],
-            cached=self.cached[mask],
-            awaited=self.awaited[mask],
-            optimizer_steps=self.optimizer_steps[mask],
-            open_wait=self.open_wait and bool(mask.size) and bool(mask[-1]),
-            fetches=self.fetches,
-        )
-
-
-def fetches_where(fetches: Fetches, mask: NDArray[np.bool_]) -> Fetches:
-    """The fetches of a mask."""
-    return Fetches(**{field.name: getattr(fetches, field.name)[mask] for field in dataclass_fields(Fetches)})
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        rows: dict[str, Any] = {
+            name: value[mask] for name, value in values.items() if isinstance(value, np.ndarray)
+        }
+        still_open = self.open_wait and bool(mask.size) and bool(mask[-1])
+        return replace(self, **rows, open_wait=still_open)
 
 
 def warm_batches(loader: LoaderInfo) -> int:
@@ -349,21 +303,5 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         awaited=columns["awaited_worker"],
         optimizer_steps=columns["optimizer_steps"],
         open_wait=open_wait,
-        fetches=_fetches(rank, loader),
-    )
-
-
-def _fetches(rank: RankWindow, loader: LoaderInfo) -> Fetches:
-    rows = rank.table("fetches")
-    mask = rows["loader"] == loader.loader
-    return Fetches(
-        worker=rows["worker"][mask],
-        began_ns=rows["request_ns"][mask],
-        fetch_s=seconds(rows["fetch_ns"][mask]),
-        collate_s=seconds(rows["collate_ns"][mask]),
-        cpu_s=seconds(rows["cpu_ns"][mask]),
-        samples=rows["samples"][mask],
-        slow_index=rows["slow_index"][mask],
-        slow_s=seconds(rows["slow_ns"][mask]),
-        bytes=np.where(rows["bytes"][mask] == UNKNOWN, np.nan, rows["bytes"][mask]).astype(np.float64),
+        fetches=fetches_of(rank, loader),
     )

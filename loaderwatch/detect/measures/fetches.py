@@ -1,0 +1,154 @@
+"""What the workers of one loader did lately: one entry per batch, and the moment since when all of them read far more slowly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import LoaderInfo
+from loaderwatch.detect.measures.statistics import Floats, mean, median, ratio, total
+from loaderwatch.detect.window import RankWindow, seconds
+
+Ints = NDArray[np.int64]
+JUMP = 3.0  # burst credits and throughput caps cost a factor of three to thirty
+FEW_BEFORE = 3  # fetches of each worker before the change
+FEW_AFTER = 2
+TOGETHER_S = 2.0  # all workers change within this, or within one slow fetch
+
+
+@dataclass(frozen=True, slots=True)
+class StepChange:
+    """All workers of a loader read slowly from one moment on."""
+
+    at_ns: int
+    before_s: float  # a fetch before, median
+    after_s: float
+    bytes_per_s_before: float
+    bytes_per_s_after: float
+    cpu_ratio: float  # of a worker's reading thread since then
+
+
+@dataclass(frozen=True)
+class Fetches:
+    """What the workers of a loader did lately, one entry per batch."""
+
+    worker: Ints
+    began_ns: Ints
+    fetch_s: Floats
+    collate_s: Floats
+    cpu_s: Floats
+    samples: Ints
+    slow_index: Ints
+    slow_s: Floats
+    bytes: Floats
+
+    @cached_property
+    def ended_ns(self) -> Ints:
+        """When each batch was ready."""
+        result: Ints = self.began_ns + (np.nan_to_num(self.fetch_s) * 1e9).astype(np.int64)
+        return result
+
+    @cached_property
+    def cpu_ratio(self) -> float:
+        """CPU time of the worker's main thread per second of fetching, 0 to 1; NaN if not known."""
+        known = np.isfinite(self.cpu_s) & np.isfinite(self.fetch_s)
+        return ratio(float(self.cpu_s[known].sum()), float(self.fetch_s[known].sum()))
+
+    @cached_property
+    def change(self) -> StepChange | None:
+        """The moment since when every worker's fetches take at least three times as long; None if there is none."""
+        return _step_change(self)
+
+    @cached_property
+    def may_be_changing(self) -> bool:
+        """Whether the newest fetch of every one of several workers is slow: too early to say what it is."""
+        workers = [int(worker) for worker in np.unique(self.worker) if worker >= 0]
+        if len(workers) < 2:
+            return False
+        for worker in workers:
+            took = self.fetch_s[(self.worker == worker) & np.isfinite(self.fetch_s)]
+            if took.size <= FEW_BEFORE or took[-1] < JUMP * median(took[:-1][-20:]):
+                return False
+        return True
+
+    def where(self, mask: NDArray[np.bool_]) -> Fetches:
+        """The fetches of a mask."""
+        return Fetches(**{field.name: getattr(self, field.name)[mask] for field in fields(self)})
+
+
+def fetches_of(rank: RankWindow, loader: LoaderInfo) -> Fetches:
+    """What the workers of a loader did in the window."""
+    rows = rank.table("fetches")
+    mask = rows["loader"] == loader.loader
+    return Fetches(
+        worker=rows["worker"][mask],
+        began_ns=rows["request_ns"][mask],
+        fetch_s=seconds(rows["fetch_ns"][mask]),
+        collate_s=seconds(rows["collate_ns"][mask]),
+        cpu_s=seconds(rows["cpu_ns"][mask]),
+        samples=rows["samples"][mask],
+        slow_index=rows["slow_index"][mask],
+        slow_s=seconds(rows["slow_ns"][mask]),
+        bytes=np.where(rows["bytes"][mask] == UNKNOWN, np.nan, rows["bytes"][mask]).astype(np.float64),
+    )
+
+
+def _step_change(fetches: Fetches) -> StepChange | None:
+    """See ``Fetches.change``. Batches that grew as much are no change of the storage."""
+    workers = [int(worker) for worker in np.unique(fetches.worker) if worker >= 0]
+    if not workers:
+        return None
+    few_after = FEW_AFTER if len(workers) > 1 else 2 * FEW_AFTER
+    turns, before, after = [], [], []
+    for worker in workers:
+        rows = np.flatnonzero((fetches.worker == worker) & np.isfinite(fetches.fetch_s))
+        split = _split(fetches.fetch_s[rows], few_after)
+        if split is None:
+            return None
+        # The fetch it hit was under way: the change lies between its begin and the end of a usual fetch.
+        turns.append(int(fetches.began_ns[rows[split]]))
+        before.append(rows[:split])
+        after.append(rows[split:])
+    old, new = np.concatenate(before), np.concatenate(after)
+    before_s, after_s = median(fetches.fetch_s[old]), median(fetches.fetch_s[new])
+    if (max(turns) - min(turns)) / 1e9 > max(TOGETHER_S, after_s):
+        return None
+    grown = ratio(mean(fetches.bytes[new]), mean(fetches.bytes[old]))
+    if grown >= 0.5 * after_s / before_s:
+        return None
+    return StepChange(
+        at_ns=min(turns),
+        before_s=before_s,
+        after_s=after_s,
+        bytes_per_s_before=_throughput(fetches, old),
+        bytes_per_s_after=_throughput(fetches, new),
+        cpu_ratio=ratio(total(fetches.cpu_s[new]), total(fetches.fetch_s[new])),
+    )
+
+
+def _split(took: NDArray[np.float64], few_after: int) -> int | None:
+    """Where a worker's fetches turn slow for good; None if they do not."""
+    if took.size < FEW_BEFORE + few_after:
+        return None
+    usual_s = float(np.quantile(took, 0.1))
+    # Slow: nearer to the slow end than to the quick one, on a scale of ratios.
+    end_s = median(took[-few_after:])
+    if end_s < JUMP * usual_s:
+        return None
+    slow = took > math.sqrt(usual_s * end_s)
+    quick = np.flatnonzero(~slow)
+    split = int(quick[-1]) + 1
+    before = took[max(0, split - 20) : split]
+    if split < FEW_BEFORE or took.size - split < few_after or slow[max(0, split - 20) : split].mean() > 0.2:
+        return None
+    return split if median(took[split:]) >= JUMP * median(before) else None
+
+
+def _throughput(fetches: Fetches, rows: NDArray[np.int64]) -> float:
+    lasted_s = (int(fetches.ended_ns[rows].max()) - int(fetches.began_ns[rows].min())) / 1e9
+    return ratio(total(fetches.bytes[rows]), lasted_s)
