@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-import msgspec
-import numpy as np
-
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
 from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
+from loaderwatch.detect.input_bound.straggler import as_slow, as_straggler, waited_for
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
-from loaderwatch.detect.measures.coupling import Coupling, coupling
-from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.measures.pace import (
-    Pace,
     paces,
     recent,
-    takes_from_several,
     wait_share,
 )
-from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.text import duration, percent, ranks_phrase, singular
 from loaderwatch.detect.window import RunWindow
 
 CODE = "input-bound"
 MOST_ANALYSED = 48  # ranks looked at closely; the worst first
-AS_SLOW_RATIO = 0.9  # of the time that the rank's workers need per batch which the others wait for
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -61,9 +52,9 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
     ranks = sorted([stall.pace.rank.rank for stall in stalls] + more)
     world = window.world_size
     kind = "spikes" if worst.spiky else "steady"
-    found = _waited_for(worst, window, limits) if not worst.spiky and len(ranks) == 1 < world else None
+    found = waited_for(worst, window, limits) if not worst.spiky and len(ranks) == 1 < world else None
     if found is not None:
-        ranks = sorted([*ranks, *_as_slow(worst, window, limits, found)])
+        ranks = sorted([*ranks, *as_slow(worst, window, limits, found)])
     finding = Finding(
         key=f"{CODE}:{loader.loader}:{kind}",
         code=CODE,
@@ -84,13 +75,13 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
         gain_ceiling_ratio=cause.gain_ceiling_ratio,
     )
     if found is not None and len(ranks) == 1:
-        return _as_straggler(finding, worst, window, limits, found)
+        return as_straggler(finding, worst, window, limits, found)
     return finding
 
 
 def _title(stall: Stall, ranks: list[int], world: int, limits: Limits) -> str:
     who = ranks_phrase([stall.pace.rank.rank] if stall.spiky else ranks, world)
-    source = _source(stall.pace, limits)
+    source = stall.source(limits)
     if stall.spiky:
         return f"{who} lost {duration(stall.lost_s)} waiting for data{source}: {stall.explanation.because}."
     one = singular(ranks, world)
@@ -98,93 +89,3 @@ def _title(stall: Stall, ranks: list[int], world: int, limits: Limits) -> str:
         f"{who} {'loses' if one else 'lose'}{'' if one else ' up to'} {percent(stall.share)} of"
         f" {'its' if one else 'their'} time waiting for data{source}: {stall.explanation.because}."
     )
-
-
-def _source(pace: Pace, limits: Limits) -> str:
-    """Which loader the wait is in, where the loop takes batches from more than one."""
-    return f" from {pace.loader.name}" if takes_from_several(pace.rank, limits) else ""
-
-
-def _waited_for(culprit: Stall, window: RunWindow, limits: Limits) -> Coupling | None:
-    """Who waits for whom, if the other ranks wait for this one because it waits for data."""
-    found = coupling(window, limits)
-    return (
-        found if found and found.waited_for == (culprit.pace.rank.rank,) and found.cause == "data" else None
-    )
-
-
-def _as_straggler(
-    finding: Finding, culprit: Stall, window: RunWindow, limits: Limits, found: Coupling
-) -> Finding:
-    """The same finding as S43: the other ranks wait for this one."""
-    rank = culprit.pace.rank.rank
-    own = found.share(rank)
-    others = [found.share(other) for other in found.waiting]
-    names = [share.rank for share in others]
-    their = f"rank {names[0]} waits" if len(names) == 1 else f"the other {len(names)} ranks wait"
-    they = f"Rank {names[0]} spends" if len(names) == 1 else "The others spend"
-    told = (
-        "measured in DDP's own collectives" if found.source == "measured" else "by the durations of all ranks"
-    )
-    where = f" in {found.where}" if found.where in ("forward", "backward", "optimizer") else ""
-    iteration_s = median(np.array([share.iteration_s for share in found.shares]))
-    behind = max(_too_slow(window, limits, found, culprit.pace.loader.loader), default=None)
-    supply_s, next_rank = behind or (0.0, rank)
-    hidden = (
-        f" Behind it, rank {next_rank} is too slow as well, which does not show while it waits: its workers need"
-        f" {duration(supply_s)} per batch."
-        if behind
-        else ""
-    )
-    gain = finding.gain_ceiling_ratio
-    if behind and gain is not None:
-        gain = min(gain, gain_ratio(iteration_s, supply_s) or 0.0)
-    return msgspec.structs.replace(
-        finding,
-        scenario="S43",
-        confidence=max(finding.confidence, 0.85) if finding.confidence >= 0.7 else finding.confidence,
-        title=f"Rank {rank} waits {duration(own.data_s)} for data{_source(culprit.pace, limits)} in each iteration,"
-        f" and {their} for rank {rank}: {culprit.explanation.because}.",
-        cause=f"All ranks take {duration(iteration_s)} per iteration, but only rank {rank} spends it waiting for data"
-        f" ({percent(own.data_s / own.iteration_s)}). {they} {duration(found.wait_s)} of it{where} waiting for rank"
-        f" {rank} ({told}). {culprit.explanation.cause}{hidden}",
-        advice=f"Mend rank {rank} on {culprit.pace.rank.host}{f', and rank {next_rank} with it' if behind else ''}."
-        f" {culprit.explanation.advice}",
-        gain_ceiling_ratio=gain,
-        evidence=[
-            *finding.evidence,
-            Evidence(label="iteration of every rank", value=iteration_s, unit="s"),
-            Evidence(label=f"rank {rank} waits for data, per iteration", value=own.data_s, unit="s"),
-            Evidence(label=f"the others wait for rank {rank}, per iteration", value=found.wait_s, unit="s"),
-            Evidence(
-                label="the others wait for data, per iteration",
-                value=max(share.data_s for share in others),
-                unit="s",
-            ),
-        ],
-    )
-
-
-def _as_slow(culprit: Stall, window: RunWindow, limits: Limits, found: Coupling) -> list[int]:
-    """The ranks to which the same happens, although their waits do not show it: to mend this one alone would gain nothing."""
-    now = culprit.pace
-    supply_s = mean(now.fetches.fetch_s) / now.workers if now.workers else math.nan
-    slow = _too_slow(window, limits, found, now.loader.loader)
-    return [rank for their_s, rank in slow if their_s >= AS_SLOW_RATIO * supply_s]
-
-
-def _too_slow(window: RunWindow, limits: Limits, found: Coupling, loader: int) -> list[tuple[float, int]]:
-    """Seconds per batch and rank of those loaders of ranks that wait that could not keep up either.
-
-    While its rank waits for another, its workers read ahead, and nobody waits for them.
-    """
-    slow = []
-    for share in (found.share(rank) for rank in found.waiting):
-        for pace in paces(window.ranks[share.rank]):
-            now = recent(pace, limits) if pace.loader.loader == loader else None
-            if now is None or not now.workers:
-                continue
-            fetch_s = mean(now.fetches.fetch_s)
-            if fetch_s / now.workers > 1.1 * share.own_s:
-                slow.append((fetch_s / now.workers, share.rank))
-    return slow

@@ -13,7 +13,7 @@ from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, slow_sampl
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import Cpus
-from loaderwatch.detect.measures.pace import Pace, recent
+from loaderwatch.detect.measures.pace import Pace, recent, takes_from_several
 from loaderwatch.detect.measures.progress import wait_limit_s
 from loaderwatch.detect.measures.statistics import ratio
 from loaderwatch.detect.window import RunWindow
@@ -50,6 +50,10 @@ class Stall:
         """Whether it is made of single long waits."""
         return bool(self.symptoms.spikes)
 
+    def source(self, limits: Limits) -> str:
+        """Which loader the wait is in, where the loop takes batches from more than one."""
+        return f" from {self.pace.loader.name}" if takes_from_several(self.pace.rank, limits) else ""
+
 
 def stalls_of(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> list[Stall]:
     """The steady wait of one loader and rank, and its single long ones; each is judged without the other."""
@@ -68,19 +72,8 @@ def stalls_of(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> list
 
 def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
     """A wait that recurs at every step or every few steps, judged on ``now``; None when it is none."""
-    share = now.share
-    if not (
-        share >= limits.input_warning_ratio
-        and now.lost_s >= limits.input_floor_s
-        and now.lost_s / now.wait_s.size >= limits.input_step_floor_s
-    ):
+    if not _is_stall(now, limits):
         return None
-    newer = np.arange(now.wait_s.size) >= now.wait_s.size // 2
-    lately, before = now.where(newer).share, now.where(~newer).share
-    if lately < max(
-        OVER_RATIO * limits.input_warning_ratio, min(limits.input_warning_ratio, OVER_RATIO * before)
-    ):
-        return None  # it is over, or was only the beginning
     change = pace.fetches.change
     now = _with_recent_fetches(
         now if change is None else now.with_fetches(now.fetches.began_ns >= change.at_ns)
@@ -92,13 +85,32 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
         return None
     began_ns, lost_s = _began(pace, now, limits)
     explanation = explain(symptoms)
-    severity = "critical" if share >= limits.input_critical_ratio else "warning"
+    severity = _severity(now.share, symptoms, explanation, limits)
+    return Stall(symptoms, explanation, now.share, began_ns, lost_s, severity)
+
+
+def _is_stall(now: Pace, limits: Limits) -> bool:
+    """Whether the waits cost enough to be told, and still do in the newer half."""
+    if not (
+        now.share >= limits.input_warning_ratio
+        and now.lost_s >= limits.input_floor_s
+        and now.lost_s / now.wait_s.size >= limits.input_step_floor_s
+    ):
+        return False
+    newer = np.arange(now.wait_s.size) >= now.wait_s.size // 2
+    lately, before = now.where(newer).share, now.where(~newer).share
+    usual = min(limits.input_warning_ratio, OVER_RATIO * before)
+    return not lately < max(OVER_RATIO * limits.input_warning_ratio, usual)
+
+
+def _severity(share: float, symptoms: Symptoms, explanation: Explanation, limits: Limits) -> str:
+    critical = share >= limits.input_critical_ratio
     if explanation.scenario == "S09" and symptoms.first_epoch:
-        severity = "info"
-    elif explanation.scenario == "S14":
+        return "info"
+    if explanation.scenario == "S14":
         # A busy machine looks like this as well, and the loader cannot help it: hardly any of the wait is work.
-        severity = "warning" if severity == "critical" else "info"
-    return Stall(symptoms, explanation, share, began_ns, lost_s, severity)
+        return "warning" if critical else "info"
+    return "critical" if critical else "warning"
 
 
 def _is_spiky(now: Pace) -> bool:
