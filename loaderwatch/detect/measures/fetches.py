@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.core.wire import LoaderInfo
 from loaderwatch.detect.measures.statistics import Floats, mean, median, ratio, total
 from loaderwatch.detect.window import RankWindow, seconds
 

@@ -293,3 +293,19 @@ def run(
         ranks=built,
         hosts=hosts,
     )
+
+
+def keeps_up(rank: int = 0, world: int = 1, **fields: object) -> RankBuilder:
+    """A rank whose two workers keep up, with batches of 10 MB."""
+    builder = RankBuilder(rank, world, loaders=[loader(**fields)])
+    for number in range(100):
+        builder.fetch(number % 2, 0.02, bytes=10 * 1000 * 1000)
+        builder.step(0.001, 0.05)
+    return builder
+
+
+def of_scenario(findings: list[Finding], scenario: str) -> Finding | None:
+    """The one finding of a scenario."""
+    found = [finding for finding in findings if finding.scenario == scenario]
+    assert len(found) <= 1
+    return found[0] if found else None

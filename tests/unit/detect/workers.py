@@ -86,3 +86,26 @@ def on_host(window: RunWindow, **columns: float) -> RunWindow:
         for name, host in window.hosts.items()
     }
     return replace(window, hosts=hosts)
+
+
+def starved(
+    rank: RankBuilder,
+    *,
+    workers: int,
+    fetch: float,
+    step: float,
+    cpu: float,
+    batches: int = 200,
+    seed: int = 0,
+) -> RankBuilder:
+    """Workers in phase: all deliver together, then all read again."""
+    random = np.random.default_rng(seed)
+    for number in range(batches):
+        if number % workers == 0:
+            took = fetch * random.uniform(0.9, 1.1)
+            for worker in range(workers):
+                rank.fetch(worker, took, cpu=cpu)
+            rank.step(max(0.0005, took - step * workers), step)
+        else:
+            rank.step(0.0004, step, ready=workers - number % workers)
+    return rank

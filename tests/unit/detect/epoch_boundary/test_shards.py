@@ -70,39 +70,3 @@ def test_workers_that_are_ahead_are_idle_and_well() -> None:
     for worker in range(2):
         builder.worker(worker, "idle", 1.5)
     assert detect(run(builder)) == []
-
-
-def heavy(fetch_s: list[float], *, step_s: float, iterable: bool = True, rounds: int = 60) -> RankBuilder:
-    """Workers whose shares differ: batches come in turn, and each worker reads on while the others are awaited."""
-    workers = len(fetch_s)
-    builder = RankBuilder(loaders=[loader(num_workers=workers, iterable_dataset=iterable, batches=None)])
-    builder.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 50, first_wait_ns=S // 10)
-    round_s = max(workers * step_s, *fetch_s)
-    for _ in range(rounds):
-        for worker, took_s in enumerate(fetch_s):
-            late = took_s > workers * step_s
-            builder.step(round_s - workers * step_s if late else 0.0002, step_s, awaited_worker=worker)
-            builder.fetch(worker, took_s)
-    builder.open("wait", 0.01)
-    return builder
-
-
-@pytest.mark.parametrize("fetch_s", [[0.016, 0.48, 0.016], [0.02, 0.02, 0.02, 0.6], [0.25, 0.01]])
-def test_a_heavy_share_is_told_with_its_worker(fetch_s: list[float]) -> None:
-    """Not as jitter, against which prefetching would help, and not as too few workers."""
-    (finding,) = detect(run(heavy(fetch_s, step_s=0.02)))
-    assert (finding.scenario, finding.worker) == ("S23", fetch_s.index(max(fetch_s)))
-    assert f"worker {finding.worker} needs" in finding.title
-    assert "prefetch_factor or more workers do not help" in finding.advice
-    assert finding.gain_ceiling_ratio is not None
-    assert finding.gain_ceiling_ratio > 0.3
-
-
-@pytest.mark.parametrize(
-    ("fetch_s", "iterable"),
-    [([0.016, 0.48, 0.016], False), ([0.4, 0.48, 0.42], True), ([0.02, 0.05, 0.02], True)],
-)
-def test_other_loaders_have_no_heavy_share(fetch_s: list[float], iterable: bool) -> None:
-    """A map-style dataset has no shares; where all are slow, or the slowest is quick enough, it is not the share."""
-    found = detect(run(heavy(fetch_s, step_s=0.02, iterable=iterable)))
-    assert "S23" not in {finding.scenario for finding in found}

@@ -1,4 +1,4 @@
-"""S12 S16 S19: making and handing over the batch; S25: the collector's own clock says what a fetch was made of."""
+"""S12 S13 S16 S19: making and handing over the batch; S25: the collector's own clock says what a fetch was made of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, S, loader, run
-from tests.unit.detect.workers import only, starve, watch
+from tests.unit.detect.workers import alerts, only, starve, watch
 
 
 @settings(max_examples=20, deadline=None)
@@ -171,3 +171,41 @@ def test_a_long_pause_is_no_slow_sample() -> None:
     assert "stopped worker 0 for 1.0 s" in finding.title
     (finding,) = detect(run(spiky(False)))
     assert finding.scenario in ("S20", "S21")
+
+
+def test_delivery_in_the_training_process() -> None:
+    builder = RankBuilder(loaders=[loader(prefetch_factor=4)])
+    for number in range(100):
+        builder.fetch(number % 2, 0.05, cpu=0.5).step(0.075, 0.3, ready=8, wait_cpu_ns=int(0.04 * S))
+    finding = only(run(builder))
+    assert finding.scenario == "S13"
+    assert "More workers or more prefetch will not help" in finding.advice
+
+
+def test_delivery_is_told_from_a_cold_cache_at_once() -> None:
+    """No four seconds of steady steps are needed: the batches lie ready, so the workers are warm."""
+    builder = RankBuilder(loaders=[loader(prefetch_factor=2)])
+    for number in range(12):
+        builder.fetch(number % 2, 0.05, cpu=0.5).step(0.075, 0.3, ready=4, wait_cpu_ns=int(0.04 * S))
+    assert only(run(builder)).scenario == "S13"
+
+
+def test_a_busy_machine_is_no_slow_delivery() -> None:
+    """A small batch that takes 4 ms to take over, a fifth of it work: the CPU was not there."""
+    builder = RankBuilder(loaders=[loader(prefetch_factor=2)])
+    for number in range(400):
+        builder.fetch(number % 2, 0.009, cpu=0.1).step(0.004, 0.02, ready=4, wait_cpu_ns=int(0.0008 * S))
+    assert not alerts(run(builder))
+
+
+@pytest.mark.parametrize("going_on", [0.0, 0.9])
+def test_delivery_on_a_busy_machine(going_on: float) -> None:
+    """A seventh of the wait is work, but that work alone is a fifth of an iteration; one wait has not ended yet."""
+    builder = RankBuilder(loaders=[loader(prefetch_factor=4)])
+    for number in range(9):
+        builder.fetch(number % 2, 0.001, cpu=0.9).step(0.0, 0.25, ready=8)  # left out
+    for number in range(8):
+        builder.fetch(number % 2, 0.001, cpu=0.9).step(0.2, 0.25, ready=7, wait_cpu_ns=int(0.028 * S))
+    if going_on:
+        builder.open("wait", 2.0, awaited_worker=0)
+    assert only(run(builder, cpus=2, busy=1.0)).scenario == "S13"

@@ -1,4 +1,4 @@
-"""S03 S04 S05 S06: which of the ways to lack CPU it is, and that it is said once."""
+"""S03 S04 S05 S06 S14: which of the ways to lack CPU it is, and that it is said once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.detect.build import RankBuilder, loader, run
+from tests.unit.detect.build import RankBuilder, S, loader, run
 from tests.unit.detect.workers import alerts, on_host, only, starve, watch
 
 R = float(ord("R"))
@@ -251,3 +251,14 @@ def test_before_there_were_such_columns_the_state_of_the_workers_tells() -> None
     starve(rank, fetch=0.6, step=0.02, workers=6, cpu=0.16)
     watch(rank, 6, cpu=0.16, state=R)
     assert only(run(rank, cpus=1, busy=1.0)).scenario == "S03"
+
+
+def test_a_training_thread_without_a_cpu_says_who_holds_it() -> None:
+    builder = RankBuilder(loaders=[loader(prefetch_factor=2)])
+    for number in range(400):
+        builder.fetch(number % 2, 0.01, cpu=0.5).step(0.02, 0.03, ready=4, wait_cpu_ns=S // 5000)
+    builder.process(worker=-1, pid=100, cpu=0.3)
+    for busy, who in ((0.99, "other programs hold the CPUs"), (0.2, "the training thread gets no CPU")):
+        finding = only(run(builder, cpus=2, busy=busy))
+        assert finding.scenario == "S14"
+        assert who in finding.title

@@ -1,0 +1,157 @@
+"""S20 S21: single long waits for a loader that keeps up, and slow samples beside a steady shortage."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from loaderwatch.detect.detectors import detect
+from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect.workers import alerts, only
+
+
+def slow_sample(rank: RankBuilder, spikes: dict[int, tuple[int, float]], batches: int = 400) -> RankBuilder:
+    """``spikes``: batch -> (sample index, seconds)."""
+    for number in range(batches):
+        if number in spikes:
+            index, took = spikes[number]
+            rank.step(took, 0.05, ready=3, awaited_worker=number % 2)
+            rank.rows["fetches"].append(
+                {
+                    "rank": rank.rank,
+                    "loader": 0,
+                    "worker": number % 2,
+                    "request_ns": rank.now_ns - int((took + 0.15) * S),
+                    "fetch_ns": int((took + 0.05) * S),
+                    "cpu_ns": 0,
+                    "samples": 8,
+                    "slow_index": index,
+                    "slow_ns": int(took * S),
+                }
+            )
+        else:
+            rank.fetch(number % 2, 0.04, cpu=0.5).step(0.001, 0.05, ready=4)
+    return rank
+
+
+def test_one_slow_sample_is_named_with_its_index() -> None:
+    finding = only(run(slow_sample(RankBuilder(), {390: (18_432, 4.0)})))
+    assert finding.scenario == "S20"
+    assert (finding.sample_indices, finding.worker) == ([18_432], 0)
+    assert finding.lost_s == pytest.approx(4.0)
+    assert "dataset[18432] took 4.0 s in worker 0" in finding.title
+
+
+def short_of_workers(rank: RankBuilder, rounds: int, *, fetch: float = 0.08, step: float = 0.03) -> None:
+    """Two workers that are too slow for the loop."""
+    for number in range(2 * rounds):
+        rank.fetch(number % 2, fetch, cpu=0.1)
+        wait, ready = (fetch - 2 * step, 0) if number % 2 == 0 else (0.0005, 1)
+        rank.step(wait, step, ready=ready, awaited_worker=number % 2)
+
+
+@pytest.mark.parametrize("going_on", [False, True])
+def test_a_slow_sample_in_a_steady_shortage_is_told_apart(going_on: bool) -> None:
+    """12 s of one sample are not the fault of too few workers, and the quarter that they cost is not the sample's."""
+    rank = RankBuilder()
+    short_of_workers(rank, 300)
+    if going_on:
+        rank.open("wait", 12.0, awaited_worker=0).worker(1, "idle", 11.9)
+        rank.worker(0, "fetch", 12.0, sample_age=12.0, sample_index=5000)
+    else:
+        rank.fetch(0, 12.1, slow_index=5000, slow_ns=12 * S, request_ns=rank.now_ns - S // 10)
+        rank.step(12.0, 0.03, ready=1, awaited_worker=0)
+        short_of_workers(rank, 40)
+    found = {finding.scenario: finding for finding in detect(run(rank))}
+    assert set(found) == {"S02", "S20"}
+    steady, slow = found["S02"], found["S20"]
+    assert steady.severity == "warning"
+    assert "loses 25 %" in steady.title
+    assert steady.lost_s == pytest.approx(6.0, rel=0.2)
+    assert "A worker needs 80 ms" in steady.cause
+    assert (slow.sample_indices, slow.worker) == ([5000], 0)
+    assert slow.lost_s == pytest.approx(12.0)
+    assert slow.severity == ("info" if going_on else "warning")
+
+
+def test_many_slow_samples_in_a_steady_shortage_are_part_of_it() -> None:
+    rank = RankBuilder()
+    for number in range(6):
+        short_of_workers(rank, 30)
+        rank.fetch(0, 1.1, slow_index=number, slow_ns=S, request_ns=rank.now_ns - S // 10)
+        rank.step(1.0, 0.03, ready=1, awaited_worker=0)
+    assert only(run(rank)).scenario == "S02"
+
+
+def test_a_slow_sample_is_not_called_a_shortage() -> None:
+    """The workers read a batch in 40 ms and the model takes 50: the mean with the sample says otherwise."""
+    finding = only(run(slow_sample(RankBuilder(), {380: (4000, 12.0)})))
+    assert finding.scenario == "S20"
+
+
+def test_one_short_spike_is_not_worth_an_alert() -> None:
+    window = run(slow_sample(RankBuilder(), {390: (18_432, 1.2)}))
+    assert not alerts(window)
+    assert [finding.scenario for finding in detect(window)] == ["S20"]
+
+
+def test_a_batch_that_lay_ready_is_not_blamed_on_its_worker() -> None:
+    """Long waits for batches that took milliseconds to read: the training thread did not take them."""
+    rank = RankBuilder()
+    for number in range(400):
+        wait_s = 4.0 if number in (200, 300, 390) else 0.001
+        rank.fetch(number % 2, 0.004, cpu=0.5).step(wait_s, 0.05, ready=4, awaited_worker=number % 2)
+    assert all(finding.scenario not in ("S20", "S21") for finding in detect(run(rank)))
+
+
+def test_many_slow_fetches_are_jitter_and_prefetch_is_the_cure() -> None:
+    spikes = {100 + 40 * number: (1000 + number, 1.0) for number in range(8)}
+    finding = only(run(slow_sample(RankBuilder(), spikes)))
+    assert finding.scenario == "S21"
+    advised = re.search(r"prefetch_factor=(\d+)", finding.advice)
+    assert advised is not None
+    assert 9 <= int(advised[1]) <= 13  # 1 s over two workers and 50 ms
+
+
+def test_a_wait_that_goes_on_is_a_remark_until_it_ends_or_hangs() -> None:
+    builder = slow_sample(RankBuilder(), {})
+    builder.open("wait", 6.0, awaited_worker=1).worker(0, "idle", 5.0)
+    builder.worker(1, "fetch", 6.0, sample_age=5.9, sample_index=77)
+    (finding,) = detect(run(builder))
+    assert (finding.scenario, finding.severity, finding.sample_indices) == ("S20", "info", [77])
+
+
+@pytest.mark.parametrize(("every", "found"), [(10, ["S14"]), (150, [])])
+def test_long_waits_for_which_no_worker_was_late(every: int, found: list[str]) -> None:
+    """A thread between workers and loop that stops now and then; once or twice it may be anything."""
+    builder = RankBuilder(loaders=[loader(prefetch_factor=4)])
+    for number in range(300):
+        wait_s = 0.8 if number % every == every - 1 else 0.001
+        builder.fetch(number % 2, 0.004, cpu=0.5).step(wait_s, 0.02, ready=4, wait_cpu_ns=0)
+    assert [finding.scenario for finding in detect(run(builder)) if finding.severity != "info"] == found
+
+
+@pytest.mark.parametrize(
+    ("took_s", "delay", "found"),
+    [(1.0, 0.85, []), (1.0, 0.1, ["S20"]), (4.0, 0.6, ["S20"])],
+    ids=["kept from the CPU", "slow by itself", "slow in spite of it"],
+)
+def test_a_worker_that_had_no_cpu_is_no_slow_sample(took_s: float, delay: float, found: list[str]) -> None:
+    builder = RankBuilder()
+    for number in range(400):
+        slow = number in (200, 300)
+        began_ns = builder.now_ns
+        builder.fetch(
+            number % 2,
+            took_s if slow else 0.004,
+            request_ns=began_ns,
+            slow_index=7,
+            slow_ns=int(took_s * S) if slow else S // 1000,
+        )
+        if slow:
+            for second in range(int(took_s)):
+                at_ns = began_ns + (second + 1) * S
+                builder.process(worker=0, pid=200, cpu=0.1, t_ns=at_ns, run_delay_ratio=delay)
+        builder.step(took_s if slow else 0.001, 0.05, ready=2)
+    assert [finding.scenario for finding in detect(run(builder)) if finding.severity != "info"] == found

@@ -1,0 +1,52 @@
+"""S43: one rank that waits for data keeps the others waiting."""
+
+from __future__ import annotations
+
+import pytest
+
+from loaderwatch.detect.finding import Finding
+from tests.unit.detect.build import RankBuilder, S, run
+from tests.unit.detect.workers import only
+
+
+def test_the_one_rank_that_keeps_the_others_waiting() -> None:
+    slow, fast = RankBuilder(1, 2), RankBuilder(0, 2)
+    for number in range(200):
+        slow.fetch(number % 2, 0.3, cpu=0.1).step(0.13, 0.02, backward_ns=int(0.001 * S))
+        fast.fetch(number % 2, 0.02, cpu=0.1).step(0.001, 0.149, ready=4, backward_ns=int(0.13 * S))
+    finding = only(run(fast, slow))
+    assert (finding.scenario, finding.rank) == ("S43", 1)
+    assert "rank 0 waits for rank 1" in finding.title
+    assert "spends 129 ms of it in backward waiting for rank 1" in finding.cause
+
+
+def straggler(fetch_s: float) -> Finding:
+    """Rank 1 waits for its workers, which take 300 ms; rank 0, whose workers take ``fetch_s``, waits for rank 1."""
+    slow, next_one = RankBuilder(1, 2), RankBuilder(0, 2)
+    for number in range(200):
+        slow.fetch(number % 2, 0.3, cpu=0.1).step(0.13, 0.02)
+        next_one.fetch(number % 2, fetch_s, cpu=0.1).step(0.001, 0.149, ready=4)
+    return only(run(next_one, slow))
+
+
+def test_the_rank_that_would_be_next_is_said() -> None:
+    """It waits for another one, and its workers read ahead meanwhile: nothing else shows that they are too slow."""
+    hidden, alone = straggler(0.2), straggler(0.02)
+    assert (hidden.scenario, hidden.rank) == (alone.scenario, alone.rank) == ("S43", 1)
+    assert "rank 0 is too slow as well" in hidden.cause
+    assert "need 100 ms per batch" in hidden.cause
+    assert hidden.advice.startswith("Mend rank 1 on box, and rank 0 with it.")
+    assert hidden.gain_ceiling_ratio == pytest.approx(1 / 3, abs=0.01)
+    assert "as well" not in alone.cause
+    assert alone.gain_ceiling_ratio is not None
+    assert alone.gain_ceiling_ratio > 0.8
+
+
+def test_a_rank_that_is_as_slow_is_no_bystander() -> None:
+    """Whose batches come a moment later is chance where all workers are too slow: to mend that rank alone gains nothing."""
+    finding = straggler(0.29)
+    assert (finding.scenario, finding.rank) == ("S02", None)
+    assert finding.title.startswith(
+        "Both ranks lose up to 87 % of their time waiting for data: 2 workers deliver"
+    )
+    assert "Raise num_workers 2 →" in finding.advice

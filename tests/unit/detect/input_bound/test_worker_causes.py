@@ -1,0 +1,194 @@
+"""S01 S02 S07 S08 S23: workers that are missing or too slow."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loaderwatch.advise.audit import audit
+from loaderwatch.advise.facts import facts_of
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.measures.machine import cpus_of
+from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect.workers import only, starved
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    workers=st.integers(1, 8),
+    step=st.floats(0.01, 0.2),
+    slowness=st.floats(1.5, 6),
+    seed=st.integers(0, 1000),
+)
+def test_too_few_workers(workers: int, step: float, slowness: float, seed: int) -> None:
+    builder = RankBuilder(loaders=[loader(num_workers=workers)])
+    fetch = slowness * step * workers
+    starved(
+        builder,
+        workers=workers,
+        fetch=fetch,
+        step=step,
+        cpu=0.9,
+        seed=seed,
+        batches=max(60, 6 * workers, int(8 / step)),
+    )
+    finding = only(run(builder, cpus=64))
+    assert finding.scenario == "S02"
+    assert finding.severity == "critical"
+    advised = re.search(r"num_workers (\d+) → (\d+)", finding.advice)
+    assert advised is not None
+    assert int(advised[1]) == workers
+    assert abs(int(advised[2]) - fetch / step) <= 0.15 * fetch / step + 1
+    assert finding.gain_ceiling_ratio is not None
+    assert finding.gain_ceiling_ratio <= 1 - 1 / slowness + 0.1
+
+
+def test_no_free_cpu_means_more_workers_are_no_cure() -> None:
+    builder = starved(RankBuilder(), workers=2, fetch=0.2, step=0.02, cpu=0.95)
+    for second in range(6):
+        for worker in range(2):
+            builder.process(
+                worker=worker, pid=200 + worker, cpu=0.95, t_ns=builder.now_ns - second * S, state=ord("R")
+            )
+    finding = only(run(builder, cpus=2, busy=0.98))
+    assert finding.scenario == "S07"
+    assert "will not help" in finding.advice
+
+
+def test_crowded_cpus_are_seen_by_the_workers_state() -> None:
+    """On a crowded machine workers get little CPU; that they want it shows in their state."""
+    builder = starved(RankBuilder(), workers=2, fetch=0.4, step=0.02, cpu=0.2)
+    for second in range(6):
+        for worker in range(2):
+            builder.process(
+                worker=worker, pid=200 + worker, cpu=0.2, t_ns=builder.now_ns - second * S, state=ord("R")
+            )
+    assert only(run(builder, cpus=2, busy=1.0)).scenario == "S07"
+
+
+def test_many_workers_that_only_wait_are_latency_bound() -> None:
+    builder = RankBuilder(loaders=[loader(num_workers=16)])
+    starved(builder, workers=16, fetch=1.0, step=0.02, cpu=0.05)
+    finding = only(run(builder, cpus=8))
+    assert finding.scenario == "S08"
+    assert "shards" in finding.advice
+
+
+def test_reading_on_the_training_thread() -> None:
+    builder = RankBuilder(loaders=[loader(num_workers=0)])
+    for _ in range(100):
+        builder.fetch(-1, 0.08, cpu=0.9).step(0.08, 0.02)
+    finding = only(run(builder))
+    assert finding.scenario == "S01"
+    assert "num_workers=4" in finding.advice
+    assert finding.gain_ceiling_ratio == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("busy_cpus", "gain", "says"),
+    [
+        (1.0, 0.4, "num_workers=1 (2 usable CPUs) and persistent_workers=True: batches are then read"),
+        (1.6, 0.2, "num_workers=1 and persistent_workers=True for 13 steps/s at most instead of 10"),
+        (1.9, 0.4, "Workers alone will hardly help, as training and reading keep 1.9 of 2 usable CPUs busy"),
+    ],
+)
+def test_reading_in_workers_costs_as_much_cpu_as_before(busy_cpus: float, gain: float, says: str) -> None:
+    """Training on two CPUs: a step of 60 ms with threads on both, and 40 ms of reading."""
+    builder = RankBuilder(loaders=[loader(num_workers=0)])
+    for _ in range(200):
+        builder.fetch(-1, 0.04, cpu=0.9).step(0.04, 0.06)
+    for second in range(6):
+        builder.process(worker=-1, pid=100, cpu=busy_cpus, t_ns=builder.now_ns - second * S)
+    finding = only(run(builder, cpus=2, busy=busy_cpus / 2))
+    assert finding.scenario == "S01"
+    assert says in finding.advice
+    assert finding.gain_ceiling_ratio == pytest.approx(gain, abs=0.01)
+    assert finding.advice.startswith("Make reading a sample cheaper: ") is (busy_cpus > 1.8)
+
+
+def serial(rank: int, *, state: str = "live") -> RankBuilder:
+    """One of two ranks that read on the training thread."""
+    builder = RankBuilder(rank, 2, loaders=[loader(num_workers=0)])
+    builder.state = state
+    for _ in range(100):
+        builder.fetch(-1, 0.08, cpu=0.9).step(0.08, 0.02)
+    return builder
+
+
+def test_advice_evidence_and_audit_name_the_same_cpus() -> None:
+    """A quota of four CPUs on a host of sixteen, for two ranks: each has two of them, and all sentences say four."""
+    window = run(serial(0), serial(1), cpus=16, usable=4)
+    finding = only(window)
+    assert "num_workers=2 (4 usable CPUs for 2 ranks)" in finding.advice
+    (said,) = [one.value for one in finding.evidence if one.label == "usable CPUs"]
+    facts = facts_of(window)
+    assert said == facts.hosts["box"].usable_cpus == cpus_of(window, window.ranks[0]).usable == 4
+    audited = [advice.change for advice in audit(facts) if advice.check == "workers-none"]
+    assert audited
+    assert all("(4 usable CPUs (of 16))" in change for change in audited)
+
+
+def test_cpus_are_those_of_the_ranks_that_run() -> None:
+    window = run(serial(0), serial(1, state="finished"), cpus=4)
+    assert cpus_of(window, window.ranks[0]).ranks == 1
+    assert "(4 usable CPUs)" in only(window).advice
+
+
+def test_fetches_that_vary_are_no_cold_cache() -> None:
+    """Few rounds of many workers may get shorter by chance; a whole epoch of them does not."""
+    for seed in (49, 75, 90, 583):
+        builder = RankBuilder(loaders=[loader(num_workers=7)])
+        starved(builder, workers=7, fetch=3.5, step=0.125, cpu=0.9, seed=seed, batches=64)
+        assert only(run(builder, cpus=64)).scenario == "S02"
+
+
+@pytest.mark.parametrize(("own", "said"), [(0.4, True), (1.0, False)])
+def test_neighbours_that_take_the_cpus_are_named(own: float, said: bool) -> None:
+    builder = RankBuilder(loaders=[loader(num_workers=2)])
+    starved(builder, workers=2, fetch=0.2, step=0.02, cpu=0.9)
+    for second in range(10):
+        for worker in (0, 1):
+            at_ns = builder.now_ns - second * S
+            builder.process(worker=worker, pid=200 + worker, cpu=own, t_ns=at_ns, state=ord("R"))
+    finding = only(run(builder, cpus=2, busy=0.99))
+    assert finding.scenario == "S07"
+    assert ("Other programs on this host keep 1.2 CPUs busy" in finding.cause) is said, finding.cause
+
+
+def heavy(fetch_s: list[float], *, step_s: float, iterable: bool = True, rounds: int = 60) -> RankBuilder:
+    """Workers whose shares differ: batches come in turn, and each worker reads on while the others are awaited."""
+    workers = len(fetch_s)
+    builder = RankBuilder(loaders=[loader(num_workers=workers, iterable_dataset=iterable, batches=None)])
+    builder.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 50, first_wait_ns=S // 10)
+    round_s = max(workers * step_s, *fetch_s)
+    for _ in range(rounds):
+        for worker, took_s in enumerate(fetch_s):
+            late = took_s > workers * step_s
+            builder.step(round_s - workers * step_s if late else 0.0002, step_s, awaited_worker=worker)
+            builder.fetch(worker, took_s)
+    builder.open("wait", 0.01)
+    return builder
+
+
+@pytest.mark.parametrize("fetch_s", [[0.016, 0.48, 0.016], [0.02, 0.02, 0.02, 0.6], [0.25, 0.01]])
+def test_a_heavy_share_is_told_with_its_worker(fetch_s: list[float]) -> None:
+    """Not as jitter, against which prefetching would help, and not as too few workers."""
+    (finding,) = detect(run(heavy(fetch_s, step_s=0.02)))
+    assert (finding.scenario, finding.worker) == ("S23", fetch_s.index(max(fetch_s)))
+    assert f"worker {finding.worker} needs" in finding.title
+    assert "prefetch_factor or more workers do not help" in finding.advice
+    assert finding.gain_ceiling_ratio is not None
+    assert finding.gain_ceiling_ratio > 0.3
+
+
+@pytest.mark.parametrize(
+    ("fetch_s", "iterable"),
+    [([0.016, 0.48, 0.016], False), ([0.4, 0.48, 0.42], True), ([0.02, 0.05, 0.02], True)],
+)
+def test_other_loaders_have_no_heavy_share(fetch_s: list[float], iterable: bool) -> None:
+    """A map-style dataset has no shares; where all are slow, or the slowest is quick enough, it is not the share."""
+    found = detect(run(heavy(fetch_s, step_s=0.02, iterable=iterable)))
+    assert "S23" not in {finding.scenario for finding in found}

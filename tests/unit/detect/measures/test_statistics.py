@@ -1,0 +1,73 @@
+"""Robust statistics, periods, growth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loaderwatch.detect.measures import statistics
+from loaderwatch.detect.measures.statistics import autocorrelation, comb_period, growth
+from tests.unit.detect.build import S
+
+
+def test_robust_statistics_ignore_the_unknown() -> None:
+    values = np.array([1.0, np.nan, 3.0])
+    assert (statistics.mean(values), statistics.median(values), statistics.total(values)) == (2.0, 2.0, 4.0)
+    assert math.isnan(statistics.mean(np.array([np.nan])))
+    assert math.isnan(statistics.ratio(1, 0))
+
+
+def test_one_outlier_among_few_does_not_raise_the_high_quantile() -> None:
+    assert statistics.high(np.array([0.01] * 60 + [20.0]), 0.99) == 0.01
+    assert statistics.high(np.array([0.01] * 60 + [20.0] * 3), 0.99) == 20.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    workers=st.integers(2, 16),
+    phase=st.integers(0, 15),
+    rounds=st.integers(4, 30),
+    seed=st.integers(0, 2**32 - 1),
+    long=st.floats(0.05, 5.0),
+)
+def test_a_comb_has_the_period_of_its_workers(
+    workers: int, phase: int, rounds: int, seed: int, long: float
+) -> None:
+    random = np.random.default_rng(seed)
+    waits = np.full(workers * rounds, 0.001)
+    waits[phase % workers :: workers] = long
+    waits *= random.uniform(0.85, 1.15, waits.size)
+    assert comb_period(waits, workers) == workers
+
+
+@settings(max_examples=60, deadline=None)
+@given(workers=st.integers(2, 8), seed=st.integers(0, 2**32 - 1))
+def test_a_period_of_something_else_is_no_comb(workers: int, seed: int) -> None:
+    waits = np.full(240, 0.001)
+    waits[:: workers + 1] = 0.5  # validation every so often, say
+    waits *= np.random.default_rng(seed).uniform(0.9, 1.1, waits.size)
+    assert comb_period(waits, workers) is None
+
+
+def test_flat_waits_have_no_period() -> None:
+    assert math.isnan(autocorrelation(np.full(50, 0.1), 2))
+    assert comb_period(np.full(50, 0.1), 2) is None
+    assert comb_period(np.array([0.1, 0.0, 0.1]), 2) is None  # too few
+
+
+def test_growth_needs_both_halves() -> None:
+    t_ns = np.arange(20, dtype=np.int64) * S
+    line = np.arange(20, dtype=np.float64)
+    steady = growth(t_ns, line, 5.0)
+    assert steady is not None
+    assert steady.per_s == pytest.approx(1.0)
+    assert steady.eta_s(10.0) == pytest.approx(10.0)
+    assert growth(t_ns, np.minimum(line, 9.0), 5.0) is None
+    assert growth(t_ns, np.maximum(line, 9.0), 5.0) is None
+    assert growth(t_ns, -line, 5.0) is None
+    assert growth(t_ns, line, 60.0) is None
+    assert growth(t_ns, np.full(20, np.nan), 5.0) is None

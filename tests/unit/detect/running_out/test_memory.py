@@ -1,0 +1,86 @@
+"""S24: memory, before it runs out."""
+
+from __future__ import annotations
+
+import pytest
+
+from loaderwatch.core.facts import SpanInfo
+from loaderwatch.detect.detectors import detect
+from tests.unit.detect.build import RankBuilder, S, keeps_up, loader, of_scenario, run
+
+GB, MB = 1e9, 1e6
+
+
+def with_memory(
+    per_s: float, *, seconds: int = 30, workers: int = 2, column: str = "anonymous_bytes", plateau: int = 999
+) -> RankBuilder:
+    """Workers whose memory grows, once a second."""
+    builder = keeps_up(batches=None)
+    for second in range(seconds):
+        builder.now_ns += S
+        for worker in range(workers):
+            value = 3e8 + per_s * min(second, plateau)
+            builder.process(worker=worker, pid=200 + worker, cpu=0.5, **{column: value})
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("per_s", "available", "severity"),
+    [
+        (20 * MB, 20 * GB, "warning"),  # 40 MB/s: 500 s
+        (20 * MB, 4 * GB, "critical"),
+        (20 * MB, 400 * GB, None),  # hours
+        (0.5 * MB, 0.5 * GB, None),  # nothing worth a word yet
+        (0.0, 1 * GB, None),
+    ],
+)
+def test_workers_that_grow(per_s: float, available: float, severity: str | None) -> None:
+    window = run(with_memory(per_s), host={"memory_available_bytes": available})
+    finding = of_scenario(detect(window), "S24")
+    assert (finding.severity if finding else None) == severity
+    if finding is not None:
+        values = {item.label: item.value for item in finding.evidence}
+        eta = values["until it is used up"]
+        assert isinstance(eta, float)
+        assert eta == pytest.approx(available / (2 * per_s), rel=0.05)
+
+
+def test_the_containers_limit_counts_when_it_is_tighter() -> None:
+    host = {"memory_available_bytes": 100 * GB, "memory_limit_bytes": 8 * GB, "memory_used_bytes": 6 * GB}
+    finding = of_scenario(detect(run(with_memory(20 * MB), host=host)), "S24")
+    assert finding is not None
+    assert "the container's memory limit" in finding.title
+
+
+def test_copy_on_read_shows_in_the_proportional_share_only() -> None:
+    finding = of_scenario(
+        detect(run(with_memory(20 * MB, column="pss_bytes"), host={"memory_available_bytes": 10 * GB})), "S24"
+    )
+    assert finding is not None
+    assert "reference count" in finding.cause
+
+
+def test_first_touches_level_off_and_are_no_leak() -> None:
+    window = run(with_memory(30 * MB, plateau=15), host={"memory_available_bytes": 5 * GB})
+    assert of_scenario(detect(window), "S24") is None
+
+
+def test_an_epoch_that_ends_before_is_a_remark() -> None:
+    builder = with_memory(20 * MB)
+    builder.loaders = [loader(batches=1000, persistent_workers=False)]
+    builder.span = SpanInfo(
+        rank=0, worker=-1, pid=100, phase="step", since_ns=builder.now_ns, loader=0, epoch=3, batch=900
+    )
+    finding = of_scenario(detect(run(builder, host={"memory_available_bytes": 20 * GB})), "S24")
+    assert finding is not None
+    assert finding.severity == "info"
+
+
+def test_the_training_process_itself_may_grow() -> None:
+    builder = keeps_up()
+    for second in range(30):
+        builder.now_ns += S
+        builder.process(worker=-1, pid=100, cpu=0.9, anonymous_bytes=1e9 + second * 40 * MB)
+    finding = of_scenario(detect(run(builder, host={"memory_available_bytes": 20 * GB})), "S24")
+    assert finding is not None
+    assert ".item()" in finding.advice
