@@ -108,7 +108,7 @@ def say(line: str) -> None:
 
 
 def has_stderr() -> bool:
-    """Whether descriptor 2 was open when Python started; if not, the next file that was opened got that number."""
+    """Whether descriptor 2 was open when Python started; if not, the next opened file got that number."""
     return sys.__stderr__ is not None
 
 

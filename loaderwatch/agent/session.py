@@ -161,7 +161,7 @@ class Session:
             self.write_info()
 
     def write_info(self) -> None:
-        """Publish the description; a reader sees the old one or the new one, whole."""
+        """Publish the description; a reader sees either the old one or the new one as a whole."""
         write_atomically(self._file("json"), msgspec.json.encode(self.info))
 
     def publish_status(self) -> None:

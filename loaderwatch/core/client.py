@@ -1,4 +1,4 @@
-"""Asking a running server, when there is one."""
+"""The client of a running server's HTTP API, and finding that server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKING_S = 120.0
 
 
 class ServerError(LoaderwatchError):
-    """The server answered with an error; ``status`` is its HTTP status, if it was one, and ``reason`` what it said."""
+    """The server answered with an error; ``status`` is the HTTP status, if there was one, ``reason`` the answer's text."""
 
     def __init__(self, text: str, status: int | None = None, reason: str = "") -> None:
         super().__init__(text)
@@ -29,18 +29,18 @@ class ServerError(LoaderwatchError):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A server and the token for it. Whatever asks it raises ServerError for an error, and OSError when nobody answers."""
+    """A server and the token for it. Its methods raise ServerError for an error, and OSError when nobody answers."""
 
     url: str
     token: str | None
-    certificate: str | None = None  # of our own server, when it speaks TLS
+    certificate: str | None = None  # our own server's certificate, when it speaks TLS
 
     def get(self, path: str) -> Any:
-        """The JSON at an API path."""
+        """Return the JSON at an API path."""
         return self._json(self._ask("GET", path))
 
     def knows(self) -> bool:
-        """Whether the server still lets this token in; one that is gone does not."""
+        """Whether the server is there and still accepts this token."""
         try:
             self.runs()
         except (OSError, ServerError):
@@ -48,38 +48,38 @@ class Client:
         return True
 
     def server(self) -> dict[str, Any]:
-        """Which server this is, and until when it stays."""
+        """Return which server this is, and until when it stays."""
         found: dict[str, Any] = self.get("/server")
         return found
 
     def stop(self, *, force: bool) -> dict[str, Any]:
-        """Have the server end, which it refuses while a run is reporting; the token must be its owner's."""
+        """Make the server end, which it refuses while a run is reporting; the token must be the owner's."""
         body = json.dumps({"force": force}).encode()
         ended: dict[str, Any] = self._json(self._ask("POST", "/server/stop", body=body))
         return ended
 
     def runs(self) -> list[dict[str, Any]]:
-        """Every run, newest first."""
+        """Return every run, newest first."""
         found: list[dict[str, Any]] = self.get("/runs")
         return found
 
     def findings(self, run_id: str, attempt: int | None = None) -> list[dict[str, Any]]:
-        """The findings of a run's attempt (None: the newest), newest first."""
+        """Return the findings of a run's attempt (None: the newest), newest first."""
         found: list[dict[str, Any]] = self.get(f"{_run(run_id)}/findings{_of_attempt(attempt)}")
         return found
 
     def summary(self, run_id: str, attempt: int | None = None) -> dict[str, Any]:
-        """How a run's attempt (None: the newest) is or was, with the verdict and its advice."""
+        """Return the summary of a run's attempt (None: the newest), with the verdict and its advice."""
         found: dict[str, Any] = self.get(f"{_run(run_id)}/summary{_of_attempt(attempt)}")
         return found
 
     def audit(self, run_id: str) -> list[dict[str, Any]]:
-        """The advice on a run's configuration, the worst first."""
+        """Return the advice on a run's configuration, the worst first."""
         found: list[dict[str, Any]] = self.get(f"{_run(run_id)}/audit")
         return found
 
     def recording(self, run_id: str, last_s: float) -> bytes:
-        """The newest part of a run as the bytes of an ``.lwrec`` file."""
+        """Return the newest part of a run as the bytes of an ``.lwrec`` file."""
         return self._ask("GET", f"{_run(run_id)}/recording?last={last_s:g}", timeout_s=_PACKING_S)
 
     def _ask(
@@ -117,9 +117,9 @@ def _of_attempt(attempt: int | None) -> str:
 
 
 def find_server(data_dir: Path | None) -> Client | None:
-    """The server in charge: LOADERWATCH_SERVER, or the one that has this data directory open; None without one.
+    """Return the server of LOADERWATCH_SERVER, or the one that has this data directory open; None if there is none.
 
-    A data directory named on the command line means that one, whatever LOADERWATCH_SERVER says.
+    If the command line names a data directory, its server counts, whatever LOADERWATCH_SERVER says.
 
     Raises:
         ServerError: the server that LOADERWATCH_SERVER names does not answer, or does not know LOADERWATCH_TOKEN.
@@ -131,11 +131,11 @@ def find_server(data_dir: Path | None) -> Client | None:
 
 
 def find_own_server(data_dir: Path, who: Literal["viewer", "owner"]) -> Client | None:
-    """The server that has a data directory open, asked with the token of ``who``; None without one."""
+    """Return the server that has a data directory open, with the token of ``who``; None if there is none."""
     places = DataDir(data_dir)
     server, tokens = read_server_file(places.server_path), read_token_file(places.token_path)
     token: str | None = getattr(tokens, who)
-    # A server that was killed leaves its file; by now another may listen there.
+    # A server that was killed leaves its file, and by now another may listen at that address.
     if server is None or not is_our_server(server.url, token, server.certificate, _TIMEOUT_S):
         return None
     return Client(server.url.rstrip("/"), token, server.certificate)

@@ -1,4 +1,4 @@
-"""Who takes part in a run: hosts, GPUs, processes, their loaders, and what each process is doing, as envelopes tell of them."""
+"""The facts of a run in an envelope: hosts, GPUs, processes, their loaders and spans, stacks and losses."""
 
 from __future__ import annotations
 

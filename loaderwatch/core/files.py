@@ -14,7 +14,7 @@ from typing import Final
 from loaderwatch.core.system import HAS_OWNERS, own_user
 
 DRAFT: Final = ".new"
-"""The ending of a file that is being written; one that stays is of a process that was killed."""
+"""The ending of a file that is being written; a file that keeps it belongs to a process that was killed."""
 REPLACE_WITHIN_S: Final = 0.5
 
 
@@ -66,10 +66,10 @@ def is_own(found: os.stat_result) -> bool:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file for this user alone. Who reads it meanwhile sees the old content or the new one, whole.
+    """Write a file for this user alone. Whoever reads it meanwhile sees the old content or the new one as a whole.
 
     Raises:
-        OSError: it cannot be written; the old content is still there.
+        OSError: the file cannot be written; the old content is still there.
     """
     mark = threading.get_native_id()  # no other thread of this system has it
     draft = path.with_name(f"{path.name}.{mark}{DRAFT}")
@@ -85,7 +85,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def _replace(draft: Path, path: Path) -> None:
-    """Put a file in the place of another. Windows refuses that while somebody reads the other, so it is tried again."""
+    """Put ``draft`` in the place of ``path``. Windows refuses that while somebody reads ``path``, so we try again."""
     give_up_at = time.monotonic() + REPLACE_WITHIN_S
     while True:
         try:
@@ -99,7 +99,7 @@ def _replace(draft: Path, path: Path) -> None:
 
 
 def free_path(path: Path) -> Path:
-    """A name for a file that is set aside: ``path`` if nothing is there, else the first of ``path-2``, … that is free."""
+    """Return a name for a file that is set aside: ``path`` if it is free, else the first free of ``path-2``, ``path-3``, …"""
     target, number = path, 1
     while target.exists():
         number += 1

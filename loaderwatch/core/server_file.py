@@ -1,4 +1,4 @@
-"""What the server of a data directory says of itself in files there, for whoever on this machine looks for it."""
+"""The files ``server.json`` and ``token.json``, by which programs of this machine find a data directory's server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _File = TypeVar("_File")
 
 
 class ServerFile(msgspec.Struct, frozen=True):
-    """``server.json``: where the server is that runs now. It is removed at its end, and stays when it is killed."""
+    """``server.json``: where the running server is. It is removed when the server ends, and stays when it is killed."""
 
     url: str
     pid: int
@@ -22,14 +22,14 @@ class ServerFile(msgspec.Struct, frozen=True):
 
     @property
     def page_url(self) -> str:
-        """What a person of this machine opens."""
+        """The address that a person on this machine opens."""
         return self.viewer_url or self.url
 
     def write(self, path: Path) -> None:
         """Replace the file.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         write_atomically(path, msgspec.json.encode(self))
 
@@ -43,12 +43,12 @@ class TokenFile(msgspec.Struct, frozen=True):
 
 
 def read_server_file(path: Path) -> ServerFile | None:
-    """The file at ``path``; None when it is missing or damaged."""
+    """Read ``server.json`` at ``path``; return None when it is missing or damaged."""
     return _read(path, ServerFile)
 
 
 def read_token_file(path: Path) -> TokenFile:
-    """The file at ``path``; without tokens when it is missing or damaged."""
+    """Read ``token.json`` at ``path``; when it is missing or damaged, the result has no tokens."""
     return _read(path, TokenFile) or TokenFile()
 
 

@@ -1,4 +1,4 @@
-"""Starting processes that outlive this one and hold nothing of it open; their output is appended to a log file."""
+"""Starts detached processes, which outlive this one and keep none of its files open; their output goes to a log file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def spawn_orphan(
     environ: Mapping[str, str],
     handed_on: tuple[str, int] | None = None,
 ) -> None:
-    """The same from a process that is not ours: no zombie is left in it, and its own wait for any child meets none.
+    """Start it from a process that is not ours, so that it leaves no zombie there and is no child that the user's code waits for.
 
     Args:
         handed_on: a descriptor that the process inherits, and the option by which it is told its number.
@@ -54,7 +54,7 @@ def spawn_orphan(
 
 
 def _start_by_shell(command: list[str], handed_on: tuple[str, int] | None, **settings: Any) -> None:
-    """The shell in between goes at once, so that the process belongs to init."""
+    """Start the process by a shell that ends at once, so that the process becomes init's child."""
     descriptors = []
     if handed_on is not None:
         option, descriptor = handed_on
@@ -70,9 +70,10 @@ def _start_by_shell(command: list[str], handed_on: tuple[str, int] | None, **set
 
 
 def _start_alone(command: list[str], handed_on: tuple[str, int] | None, **settings: Any) -> None:
-    """Windows has neither zombies nor waits for any child. Only standard files can be handed on: this one comes as stdin.
+    """Start the process on Windows, where only standard files are inherited: the one handed on becomes its stdin.
 
-    The process keeps our console if it is to write there, which it could not without.
+    It keeps our console if it is to write there, since it could not write otherwise. Windows has neither zombies nor waits
+    for any child.
     """
     stdin, at_console = subprocess.DEVNULL, False
     if handed_on is not None:
@@ -84,13 +85,13 @@ def _start_alone(command: list[str], handed_on: tuple[str, int] | None, **settin
         creationflags=OWN_GROUP if at_console else OWN_GROUP | DETACHED,
         **settings,
     )
-    process.returncode = 0  # else Python warns of a process that was left running
+    process.returncode = 0  # keeps Python from warning of a process that was left running
 
 
 @contextmanager
 def _logging(log_path: Path) -> Iterator[dict[str, Any]]:
-    """How a process is started whose output goes to a log."""
+    """Return the options for starting a process whose output goes to a log."""
     private_folder(log_path.parent)
     with open(log_path, "ab", opener=opener) as log:
-        # python -m looks into the working directory first: not the user's
+        # python -m looks into the working directory first, so it must not be the user's
         yield {"stdout": log, "stderr": log, "cwd": str(log_path.parent)}

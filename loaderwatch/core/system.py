@@ -28,7 +28,7 @@ OWN_GROUP: Final[int] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 """The ``creationflags`` (Windows) that keep a Ctrl-C at that console away from a process."""
 
 _UNLIMITED: Final = 2**20
-"""Descriptors; more than any process of ours needs."""
+"""The number of descriptors that stands for no limit, more than any process of ours needs."""
 
 
 def own_user() -> int:
@@ -42,7 +42,7 @@ def has_proc() -> bool:
 
 
 def descriptor_limit() -> int:
-    """How many files and connections this process may have open now."""
+    """Return how many files and connections this process may have open now."""
     if resource is None:
         return _UNLIMITED
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -50,7 +50,7 @@ def descriptor_limit() -> int:
 
 
 def raise_descriptor_limit(wanted: int) -> int:
-    """Raise it to ``wanted``, as far as it may be raised; returns what it is then. 1,024 is a usual limit, and few."""
+    """Raise the limit to ``wanted``, or as far as the system allows; return the limit then (1,024 is usual, and few)."""
     if resource is not None and descriptor_limit() < wanted:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

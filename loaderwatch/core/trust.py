@@ -1,4 +1,4 @@
-"""Which servers are trusted, and how one shows that it knows a token before anybody sends it one.
+"""Which servers are trusted: TLS certificates, and challenge and answer, by which a server proves that it knows a token.
 
 On a shared machine another user may listen where our server was, and would receive token, stacks and paths. So
 whoever is about to send first sends a random challenge, and the server answers with its HMAC under each token that it
@@ -24,7 +24,7 @@ IDENTITY_PATH: Final = "/api/v1/identity"
 CHALLENGE_PATTERN: Final = r"^[0-9a-f]{32,128}$"
 MAX_PROOF_BYTES: Final = 65536
 _PURPOSE: Final = b"loaderwatch server identity\n"
-"""A proof is good for nothing else that is keyed with a token."""
+"""The text that is part of each proof, so that a proof cannot be used where a token keys something else."""
 
 
 class NotProven(Exception):
@@ -32,7 +32,7 @@ class NotProven(Exception):
 
 
 class Away(Exception):
-    """Whoever answers there cannot say now."""
+    """The server is too busy to prove itself, or a proxy answers in its place."""
 
     def __init__(self, status: int, retry_after: str | None) -> None:
         super().__init__(f"answers {status}")
@@ -72,9 +72,9 @@ def check_proof(token: str, challenge: str, answer: bytes) -> None:
 
 
 def connect(url: str, timeout_s: float, certificate: str | None = None) -> http.client.HTTPConnection:
-    """A connection to an http or https address; it connects with the first request.
+    """Make a connection to an http or https address, which connects with the first request.
 
-    ``certificate`` is that of our own server, the only one trusted then.
+    ``certificate`` is our own server's; if given, no other is trusted.
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme == "https":
@@ -88,18 +88,18 @@ def connect(url: str, timeout_s: float, certificate: str | None = None) -> http.
 def have_proven(connection: http.client.HTTPConnection, folder: str, token: str | None) -> None:
     """Challenge the server at the other end; ``folder`` is the path of its address.
 
-    When this returns, the connection is open and leads to a server that knows the token; it does not open itself again.
+    When this returns, the connection is open and leads to a server that knows the token; it does not reopen by itself.
 
     Raises:
-        NotProven: it did not show that it knows the token, or there is none to check it by.
-        Away: it is too busy, or a proxy stands there without it.
+        NotProven: the server did not prove that it knows the token, or there is no token to check it by.
+        Away: the server is too busy, or a proxy answers in its place.
         OSError, http.client.HTTPException: nobody answers.
     """
     if not token:
         raise NotProven("there is no token to check it by")
     challenge = new_challenge()
     connection.request("GET", f"{folder.rstrip('/')}{IDENTITY_PATH}?challenge={challenge}")
-    # From here on a closed connection is an error: opened anew, it might lead to somebody else.
+    # From here on a closed connection is an error, because a new one might lead to another server.
     connection.auto_open = 0
     response = connection.getresponse()
     body = response.read(MAX_PROOF_BYTES)
@@ -115,7 +115,7 @@ def prove(url: str, token: str | None, certificate: str | None, timeout_s: float
 
     Raises:
         NotProven, Away: as ``have_proven``.
-        OSError, http.client.HTTPException: nobody answers, or what answers is no web server.
+        OSError, http.client.HTTPException: nobody answers, or the other end is no web server.
     """
     connection = connect(url, timeout_s, certificate)
     try:
@@ -134,17 +134,17 @@ def is_our_server(url: str, token: str | None, certificate: str | None, timeout_
         OSError,
         http.client.HTTPException,
         ValueError,
-    ):  # ValueError: no certificate, or port
+    ):  # ValueError: the certificate or the port cannot be used
         return False
     return True
 
 
 def client_context(certificate: str | None = None) -> ssl.SSLContext:
-    """How to check a server.
+    """Return the TLS context that checks a server.
 
     Args:
-        certificate: PEM of the very server meant, which its file in our own data directory says: no other is trusted,
-            and its name does not matter. None: the system's CAs (or SSL_CERT_FILE) and those in LOADERWATCH_CA_FILE.
+        certificate: PEM of our own server, from its file in our data directory: no other is trusted, and its name does
+            not matter. None trusts the system's CAs (or SSL_CERT_FILE) and those in LOADERWATCH_CA_FILE.
 
     Raises:
         OSError: LOADERWATCH_CA_FILE cannot be used.
@@ -166,7 +166,7 @@ def client_context(certificate: str | None = None) -> ssl.SSLContext:
 
 
 def explain(error: Exception) -> str:
-    """An error of a connection in words; of a certificate that is not trusted, with what to do."""
+    """Describe a connection's error; for a certificate that is not trusted, say what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"its certificate is not trusted here: {error.verify_message}; put the CA that signed it into a file and its"

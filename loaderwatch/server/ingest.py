@@ -29,7 +29,7 @@ MAX_UNKNOWN_SAID: Final = 100
 
 @dataclass(slots=True)
 class IngestCounts:
-    """What came in since the start."""
+    """Counts of the requests that came in since the server's start."""
 
     accepted: int = 0
     bytes: int = 0

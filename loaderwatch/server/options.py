@@ -44,7 +44,7 @@ def remember(options: ServeOptions) -> None:
 
 
 def remembered(data_dir: Path) -> ServeOptions | None:
-    """What a server of this directory that was killed had been asked to do; None when the last one ended in order."""
+    """Return the options of this directory's last server if it was killed; None if it ended in order."""
     path = DataDir(data_dir).remembered_path
     try:
         options = msgspec.json.decode(

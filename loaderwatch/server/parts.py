@@ -18,7 +18,7 @@ from loaderwatch.server.store.protocol import Store
 
 @dataclass
 class Parts:
-    """What the routes work with; ``app.state.parts``."""
+    """The parts that the routes work with, in ``app.state.parts``."""
 
     options: ServeOptions
     store: Store
@@ -29,7 +29,7 @@ class Parts:
     static: StaticFiles
     verdicts: Verdicts
     url: str
-    keys: Keys  # of who may come in, and what the server proves itself with
+    keys: Keys  # the tokens in force, with which the server also proves itself
     stay: Stay
     ready: bool = False
     ingest_counts: IngestCounts = field(default_factory=IngestCounts)

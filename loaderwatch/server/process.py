@@ -168,7 +168,7 @@ class _Server(uvicorn.Server):
             self._said = str(error)
 
     def _keep_where(self) -> None:
-        """Write the file anew when it was removed or damaged: without it no streamer finds this server again."""
+        """Write ``server.json`` again when it was removed or damaged: without it no streamer finds this server."""
         if read_server_file(self._parts.options.server_path) is not None:
             return
         try:

@@ -1,4 +1,4 @@
-"""From rings to the envelope: records become rows of the wire's tables, and the open span says what a process is doing."""
+"""The drain: it reads rings, turns records into rows of the wire's tables, and open spans into the envelope's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_ROWS_PER_ENVELOPE: Final = 20_000
 """About 3 MB of columns, so that a backlog (after a takeover) goes out in several envelopes well under the size limit."""
 
 LOOK_CLOSER_NS: Final = 1_500_000_000
-"""An open span of this age gets fresh facts of its process with every envelope; before, those of the last second."""
+"""From this age on, an open span gets fresh facts of its process with every envelope; younger ones those of the last second."""
 
 NAMELESS_NS: Final = 5_000_000_000
 MAX_STAMP: Final = 2**62  # a century of nanoseconds; a larger stamp is no time
@@ -107,14 +107,14 @@ def _toward(usual: float, value: int) -> float:
 
 
 def _known(value: int) -> int | None:
-    """UNKNOWN as None."""
+    """Turn UNKNOWN into None."""
     return None if value == UNKNOWN else value
 
 
 def build_span(
     member: Member, roster: Roster, wall_offset_ns: int, reading: Reading | None
 ) -> SpanInfo | None:
-    """The open span of a process; None if it never wrote one or its rank is not known yet."""
+    """Return the open span of a process; None if it never wrote one or its rank is not known yet."""
     span = member.ring.span()
     rank = roster.rank_of(member)
     main = roster.main_of(member)

@@ -59,7 +59,7 @@ class ServerFinder:
         self.troubles.append(Trouble(text))
 
     def _configured(self, url: str) -> Target:
-        """The server of LOADERWATCH_SERVER; when that is this machine's own, its files say the rest."""
+        """Return the server of LOADERWATCH_SERVER; if it is this machine's own, token and certificate come from its files."""
         local = read_server_file(self._settings.server_path)
         if local is None or local.url.rstrip("/") != url:
             return Target(url, self._settings.token, url)

@@ -1,13 +1,13 @@
 """The hot path: what every batch and every step of the model touches.
 
-It is ``__next__`` of a watched iterator, ``fetch`` of a watched fetcher, and what these and the hooks on the model keep their
-books with. ``_hot.c`` has all of it, compiled when loaderwatch is installed; the modules here are the same in Python: they say
-what both do, and take its place where there was no compiler.
+It holds ``__next__`` of a watched iterator, ``fetch`` of a watched fetcher, and the clocks that these and the hooks on the model
+write to. ``_hot.c`` is compiled when loaderwatch is installed. The modules here do the same in Python: they explain both, and
+take the place of ``_hot.c`` where there was no compiler.
 
-After a step of the user's model nothing of ours is in the processor's caches: every function called, every object and every
-line of memory touched costs several times what it costs in a loop of its own. So the usual case (training thread, nothing
-nested) is spelled out: two clocks, one record of the step that ended, and five words of the open span. All that can be
-known later is left to ``Epoch.settle`` and to the reader of the ring; everything else goes through ``Epoch.request`` and
+After a step of the user's model nothing of ours is in the processor's caches, so every function that is called and every object
+that is touched costs several times what it costs in a loop of its own. The usual case (training thread, nothing nested)
+therefore takes two clock readings, one record of the step that ended, and five words of the open span. Totals that can be
+computed later are left to ``Epoch.settle`` and to the reader of the ring; unusual cases go through ``Epoch.request`` and
 ``Epoch.deliver``.
 """
 
@@ -71,12 +71,12 @@ __all__ = [
 
 
 def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """``__next__`` that tells the epoch in ``self._loaderwatch`` about each call of the iterator's own ``__next__``."""
+    """Make a ``__next__`` that tells the epoch in ``self._loaderwatch`` about each call of the iterator's own ``__next__``."""
     return _chosen.timed_next(call, _caught, _failed)  # type: ignore[no-any-return]
 
 
 def timed_fetch(call: Callable[..., Any]) -> Callable[..., Any]:
-    """``fetch`` that tells the clock in ``self._loaderwatch`` about each call of the fetcher's own ``fetch``."""
+    """Make a ``fetch`` that tells the clock in ``self._loaderwatch`` about each call of the fetcher's own ``fetch``."""
     return _chosen.timed_fetch(call, guard, _swallowed)  # type: ignore[no-any-return]
 
 

@@ -16,7 +16,7 @@ class Tripwire(Protocol):
 
 
 def timed_fetch(call: Callable[..., Any], guard: Tripwire, caught: Seam) -> Callable[..., Any]:
-    """``fetch`` that tells the clock in ``self._loaderwatch`` about each call of the fetcher's own ``fetch``.
+    """Make a ``fetch`` that tells the clock in ``self._loaderwatch`` about each call of the fetcher's own ``fetch``.
 
     Args:
         call: the fetcher's own ``fetch``.

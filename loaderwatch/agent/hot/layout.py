@@ -41,7 +41,7 @@ Reader = Callable[[Any], tuple[int, int, int]]
 
 
 def nothing_to_read(iterator: Any) -> tuple[int, int, int]:
-    """The reader of an iterator that tells nothing."""
+    """Read an iterator that does not tell how it stands."""
     return UNKNOWN, UNKNOWN, UNKNOWN
 
 
@@ -58,8 +58,8 @@ FETCH: Final = SINCE_WORDS[Phase.FETCH]
 COLLATE: Final = SINCE_WORDS[Phase.COLLATE]
 _NOWHERE: Final = memoryview(bytearray(8 * (STEPS_WORD + 1))).cast("q")
 
-# how a fetcher reads: one sample for each item of a list, all of a list at once, or one sample. Those of an iterable dataset
-# have no indices: they are counted.
+# how a fetcher reads: one sample for each item of a list, all samples of a list at once, or one sample. Samples of an
+# iterable dataset have no indices, so they are counted.
 EACH: Final = 1
 EACH_COUNTED: Final = 2
 AT_ONCE: Final = 3
@@ -98,11 +98,11 @@ _CONSTANTS: Final[dict[str, int]] = {
     },
 }
 LAYOUT: Final = ", ".join(f"{name} = {int(value)}" for name, value in _CONSTANTS.items())
-"""What ``_hot.c`` is compiled for: a module compiled for another layout is not used."""
+"""The layout that ``_hot.c`` is compiled for; a module that was compiled for another one is not used."""
 
 
 def c_header() -> str:
-    """The same as C; ``hatch_build.py`` asks for it."""
+    """Return the layout as a C header, for ``hatch_build.py``."""
     return f'enum {{ {LAYOUT} }};\n#define LAYOUT "{LAYOUT}"\n'
 
 

@@ -12,7 +12,7 @@ Seam = Callable[[Any, BaseException], None]
 
 
 def timed_next(call: Callable[[Any], Any], caught: Seam, failed: Seam) -> Callable[[Any], Any]:
-    """``__next__`` that tells the epoch in ``self._loaderwatch`` about each call of the iterator's own ``__next__``.
+    """Make a ``__next__`` that tells the epoch in ``self._loaderwatch`` about each call of the iterator's own ``__next__``.
 
     Args:
         call: the iterator's own ``__next__``.

@@ -34,7 +34,7 @@ class Pass(InSpan):
     """The state of one pass over a loader that the hot path needs; its subclass ``Epoch`` has the rest.
 
     Args:
-        recorder: of the process; kept for ``Epoch``.
+        recorder: the process's recorder, kept for ``Epoch``.
         phases: the clock of the model and the optimizer, None when they are not watched.
         numbers: the numbers of the ring's records.
         read: reads how the iterator stands.

@@ -13,14 +13,14 @@ from loaderwatch.core.ring import Memory
 from loaderwatch.core.ring.span import STEPS_WORD
 
 Phases: TypeAlias = tuple[int, int, int, int, int, int]
-"""What ``PhaseClock.take`` gives: h2d, forward, backward, optimizer in ns, optimizer steps, collectives in ns."""
+"""The numbers that ``PhaseClock.take`` returns: h2d, forward, backward, optimizer in ns, optimizer steps, collectives in ns."""
 NOT_TIMED: Final[Phases] = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 NO_STEP: Final[Phases] = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0, UNKNOWN)
-"""Nothing was timed, and the optimizer made no step."""
+"""The phases of a step in which nothing was timed and the optimizer made no step."""
 
 
 def add_phases(one: Phases, other: Phases) -> Phases:
-    """Their sum; what only one of them knows is as that one says."""
+    """Add two sets of phases; a number that only one of them knows is taken from that one."""
     h2d, forward, backward, optimizer, steps, collective = (
         max(mine, more) if UNKNOWN in (mine, more) else mine + more
         for mine, more in zip(one, other, strict=True)
@@ -80,7 +80,7 @@ class PhaseClock(InSpan):
         """Hook the model's output, as a forward pass ends in a step that is looked at closely."""
 
     def take(self) -> Phases:
-        """What was timed since the last call."""
+        """Return the phases since the last call."""
         forward, backward, optimizer = self.forward_ns, self.backward_ns, self.optimizer_ns
         if self.parameter_tells and self.until_look and forward and not backward:
             self.parameter_tells, self.blind_backward = False, True  # the parameter had no part in this step

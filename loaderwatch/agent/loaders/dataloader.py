@@ -234,7 +234,7 @@ def _building(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _begin_building(watch: Watch) -> Any:
-    """``_get_iterator`` is entered: by ``iter(loader)``, or by a subclass that goes on from there as it likes."""
+    """Begin an epoch as ``_get_iterator`` is entered, unless ``iter(loader)`` has begun one already."""
     return None if guard.tripped or watch.beginning else (watch, begin_pass(watch))
 
 
@@ -255,7 +255,7 @@ def _built(watch: Watch, started: Any, iterator: Any) -> None:
 
 
 def _note_made(watch: Watch, outer: WatchedPass, iterator: Any) -> None:
-    """PyTorch's iterator was made for this pass."""
+    """Note that PyTorch's iterator was made for this pass."""
     outer.kind = IterKind.WRAPPED
     _note_kind(watch, outer, iterator)
 
@@ -306,7 +306,7 @@ class TimedSampler:
     def __iter__(self) -> Iterator[Any]:
         began = monotonic_ns()
         indices = iter(self._sampler)
-        # chained, so that nothing of ours runs for the indices behind the first
+        # chained, so that no code of ours runs for the indices after the first
         return chain.from_iterable(self._timed(indices, monotonic_ns() - began))
 
     def _timed(self, indices: Iterator[Any], spent_ns: int) -> Iterator[Iterable[Any]]:
@@ -324,7 +324,7 @@ class TimedSampler:
         return len(self._sampler)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_sampler":  # while being copied or unpickled
+        if name == "_sampler":  # asked for while this object is copied or unpickled
             raise AttributeError(name)
         return getattr(self._sampler, name)
 

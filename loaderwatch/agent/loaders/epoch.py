@@ -61,11 +61,11 @@ class Epoch(Pass):
             recorder, watch.phases, recorder.ring.numbers, nothing_to_read, watch.loader, watch.epochs
         )
         self.watch = watch
-        self.opened = False  # it has its number
-        self.silent = False  # inside the next() of another pass over the same loader, which tells of it
-        self.inner: weakref.ref[Any] | None = None  # PyTorch's iterator that this one was seen to read from
+        self.opened = False  # it was asked for a batch and has its number
+        self.silent = False  # it is read inside next() of another pass over the same loader, which records
+        self.inner: weakref.ref[Any] | None = None  # PyTorch's iterator that this pass reads from, once seen
         self._gpu: CudaClock | None = watch.gpu
-        # iter(loader), filled in by the watch:
+        # about iter(loader), filled in by the watch:
         self.request_ns = monotonic_ns()
         self.iter_ns = UNKNOWN
         self.iter_cpu_ns = UNKNOWN

@@ -1,4 +1,4 @@
-"""The watched iterator: how its pass begins, and how it is read. PyTorch's own has its class swapped, any other a thin wrapper."""
+"""The watched iterator: PyTorch's own gets its class swapped, any other a thin wrapper. Here a pass begins, and readers are made."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def _ended_drop(epoch: Epoch, began: int) -> None:
 
 
 def begin_pass(watch: Watch, persistent: Any = None) -> Epoch:
-    """``iter(loader)`` is entered.
+    """Begin an epoch as ``iter(loader)`` is entered.
 
     Args:
-        watch: of the loader.
-        persistent: the iterator that ``iter`` is going to reset, None when a new one is made.
+        watch: the loader's watch.
+        persistent: the iterator that ``iter`` is going to reset, None when it makes a new one.
     """
     watch.refresh()
     recorder = watch.recorder
@@ -115,7 +115,7 @@ def begin_pass(watch: Watch, persistent: Any = None) -> Epoch:
     if persistent is not None:
         earlier = getattr(persistent, "_loaderwatch", None)
         if isinstance(earlier, Epoch) and earlier.ended is None:
-            # Persistent workers keep the iterator alive after a break: when the loop left it, nobody saw.
+            # Persistent workers keep the iterator alive after a break, so nobody saw when the loop left it.
             earlier.end(EndedBy.BREAK, epoch.request_ns, UNKNOWN)
         outstanding = getattr(persistent, "_task_info", None)
         epoch.drained = len(outstanding) if isinstance(outstanding, dict) else UNKNOWN
@@ -134,7 +134,7 @@ def begin_pass(watch: Watch, persistent: Any = None) -> Epoch:
 
 
 def pass_begun(epoch: Epoch) -> None:
-    """``iter(loader)`` returned."""
+    """Note that ``iter(loader)`` returned."""
     now = monotonic_ns()
     epoch.iter_ns = now - epoch.request_ns
     epoch.iter_cpu_ns = thread_time_ns() - epoch.watch.began_cpu_ns
@@ -147,7 +147,7 @@ def pass_begun(epoch: Epoch) -> None:
 
 
 def pass_failed(epoch: Epoch) -> None:
-    """``iter(loader)`` raised."""
+    """Note that ``iter(loader)`` raised."""
     pass_begun(epoch)
     epoch.open()
     epoch.end(EndedBy.ERROR, epoch.request_ns, epoch.iter_ns)

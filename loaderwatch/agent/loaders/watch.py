@@ -1,4 +1,4 @@
-"""What we know of one watched loader, and whether its sampler is told of the epochs."""
+"""The watch of one loader: its number, settings and counters, and whether its sampler is told of the epochs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from loaderwatch.agent.workers.fetch import FetchClock
 
 PUBLISHED_PASSES: Final = 3
-"""Further passes in the same order say nothing new, and publishing costs a file."""
+"""How many passes in the same order are published; more say nothing new, and publishing writes a file."""
 
 
 def _nobody() -> None:
@@ -38,7 +38,7 @@ class WorkerProbeMaker(Protocol):
 
 
 class WatchedPass(Protocol):
-    """A pass over the loader, so far as those ask for it that know the loader alone."""
+    """The part of a pass that a watch and the loader's iterators use."""
 
     opened: bool
     ended: EndedBy | None
@@ -46,10 +46,10 @@ class WatchedPass(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether somebody is inside its ``next``."""
+        """Whether somebody is inside ``next`` of this pass."""
 
     def read_from(self, inner: Any) -> None:
-        """Tell from now on how PyTorch's own iterator stands that this pass gets its batches from."""
+        """Read batches ready and the like from PyTorch's iterator from now on, from which this pass gets its batches."""
 
 
 class Watch:
@@ -81,17 +81,18 @@ class Watch:
         self.sampler_ns = UNKNOWN
         self.building = False  # inside the loader's own iterator construction
         self.beginning = False  # inside iter(loader)
-        self.outers: list[WatchedPass] = []  # through an iterator that is not PyTorch's, but may read one
-        self.passes: list[WatchedPass] = []  # all that somebody may go on with
-        self.left_ns = sys.maxsize  # when the newest of them that ended did; none of the present loader's has
-        self.made_anew = False  # the loader, and its workers are still to be started
+        self.outers: list[WatchedPass] = []  # passes of iterators that are not PyTorch's but may read one
+        self.passes: list[WatchedPass] = []  # all passes that have not ended
+        # when the newest pass ended; maxsize while none of the present loader's has
+        self.left_ns = sys.maxsize
+        self.made_anew = False  # the loader was made anew, and its workers are still to be started
         self.built: list[weakref.ref[Any]] = []  # PyTorch's iterators, made inside iter(loader)
         self.inner: Callable[[], Any] = (
             _nobody  # PyTorch's iterator that a pass of ``outers`` reads from, while it lives
         )
-        self.reader_of: Callable[[Any], Reader] = _reads_nothing  # how to read one of those
+        self.reader_of: Callable[[Any], Reader] = _reads_nothing  # returns the reader of such an iterator
         self.began_cpu_ns = 0  # the CPU clock as iter(loader) was entered
-        self.refresh = refresh  # looks again who we are: init_process_group may come after attach
+        self.refresh = refresh  # looks up rank and run again: init_process_group may come after attach
         self.note_pass: Callable[[], None] | None = None  # looks at the sampler as a pass begins
 
     def in_process_fetch(self) -> FetchClock:
@@ -104,7 +105,7 @@ class Watch:
 def epoch_check(
     loader: Any, publish: Callable[[int], None], earlier: Callable[[], None] | None = None
 ) -> Callable[[], None] | None:
-    """What to call as each pass over the loader begins; None when its sampler has no epoch to set.
+    """Return a function to call as each pass over the loader begins; None when its sampler has no epoch to set.
 
     A DistributedSampler whose ``set_epoch`` is never called gives every epoch in the same order. ``publish`` is told how many
     passes in a row began with the same epoch; those over ``earlier``'s loader count, which this one takes the place of.

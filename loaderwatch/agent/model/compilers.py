@@ -25,14 +25,14 @@ _own_create: Any = None  # PyTorch's create_script_module, while ours stands in 
 class Hook(partial[None]):
     """A function of ours that the user's model or optimizer is given: it raises nothing and answers nothing.
 
-    A ``partial`` of no arguments calls it without a Python frame of its own. Copies of the object in this process keep
-    it until it is silenced. Pickles hold the standard library's function that takes anything and returns None in its
-    place: they must load where we are not installed.
+    It is a ``partial`` without arguments, which needs no Python frame of its own. Copies of the user's object in this
+    process keep it until it is silenced. A pickle holds, in its place, a function of the standard library that takes
+    anything and returns None, because pickles must load where loaderwatch is not installed.
     """
 
     @property
     def func(self) -> Callable[..., None]:
-        """What torch.compile takes it for, and traces: nothing, so that the user's graph stays whole."""
+        """The empty function that torch.compile traces instead of the hook, so that the user's graph stays whole."""
         return _nothing
 
     def silence(self) -> None:

@@ -1,4 +1,4 @@
-"""Who this process is in its run: rank, process group, GPU, and a run id on which all ranks agree without talking."""
+"""Identity of this process in its run: rank, process group, GPU, and a run id on which all ranks agree without communication."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def find_ranks(environ: Mapping[str, str] | None = None) -> Ranks:
 
 
 def group_facts(environ: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What PyTorch says of the process group that all ranks are in: its backend, its patience, its flight recorder.
+    """Return facts of the default process group, in which all ranks are: backend, timeout of collectives, flight recorder.
 
-    They are ``backend``, ``collective_timeout_s`` and ``flight_dump`` of ``ProcessInfo``; each None where not known.
+    They are ``backend``, ``collective_timeout_s`` and ``flight_dump`` of ``ProcessInfo``; each is None where not known.
     """
     env = os.environ if environ is None else environ
     backend = timeout_s = dump = None
@@ -85,13 +85,13 @@ def group_facts(environ: Mapping[str, str] | None = None) -> dict[str, Any]:
         backend = str(distributed.get_backend())
         timeout_s = ask(lambda: _timeout_s(distributed, backend))
         prefix = env.get("TORCH_FR_DUMP_TEMP_FILE") or env.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-        if prefix:  # PyTorch's default place changed with its versions, and jobs share it
+        if prefix:  # without it, PyTorch's default path varies with the version, and jobs share it
             dump = f"{prefix}{distributed.get_rank()}"
     return {"backend": backend, "collective_timeout_s": timeout_s, "flight_dump": dump}
 
 
 def _timeout_s(distributed: Any, backend: str) -> float | None:
-    """PyTorch has no public question for it; this one has stood since 2.0, and its failing is only a fact less."""
+    """Ask PyTorch's private function, which exists since 2.0; there is no public one. If it fails, one fact is missing."""
     torch = sys.modules["torch"]
     device = torch.device("cuda" if "nccl" in backend else "cpu")
     timeout = distributed.group.WORLD._get_backend(device).options._timeout
@@ -269,7 +269,7 @@ def _only_gpu(driver: Path) -> str | None:
 
 
 def thread_limits(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment variables that bound the threads of numeric libraries, with their values; only those that are set."""
+    """Return the environment variables that bound the threads of numeric libraries, as far as they are set."""
     env = os.environ if environ is None else environ
     return {name: env[name][:40] for name in THREAD_VARIABLES if env.get(name)}
 

@@ -36,7 +36,7 @@ LOOK_AGAIN_NS: Final = 10_000_000_000
 def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
     """Start a streamer for this run; it exits by itself when another one already serves it.
 
-    Where a process's stderr cannot be opened from outside, the streamer is handed ours.
+    Where a process's stderr cannot be opened from outside, the streamer inherits ours.
 
     Raises:
         OSError: the log cannot be written or the process cannot be started.
@@ -70,8 +70,8 @@ def _stderr_to_hand_on() -> Iterator[int | None]:
 def share_stderr(fd: int = 2) -> None:
     """Make a stderr that is a plain file (``2> log``) append, so that the streamer's lines and the job's do not collide.
 
-    The streamer opens the file anew to write an alert. Without append mode the job would go on writing at its own
-    position, over that line. Every write of the job goes to the end of the file as before.
+    The streamer opens the file anew to write an alert. Without append mode the job would continue at its own position
+    and overwrite that line. The job's own writes go to the end of the file as before.
     """
     if fcntl is None:
         return
@@ -81,7 +81,7 @@ def share_stderr(fd: int = 2) -> None:
             if not flags & os.O_APPEND:
                 fcntl.fcntl(fd, fcntl.F_SETFL, flags | os.O_APPEND)
     except OSError:
-        return  # stderr is closed: there is nobody to tell
+        return  # stderr is closed
 
 
 def keep_streamer(settings: Settings, run: RunName, looked_ns: int) -> int:
@@ -110,7 +110,7 @@ def _environment(settings: Settings) -> dict[str, str]:
         if value is not None:
             env[name] = value
     home = Path(__file__).resolve().parents[3]
-    if home.name not in ("site-packages", "dist-packages"):  # run from a checkout
+    if home.name not in ("site-packages", "dist-packages"):  # loaderwatch runs from a checkout
         env["PYTHONPATH"] = os.pathsep.join(part for part in (env.get("PYTHONPATH"), str(home)) if part)
     for name in ("OMP_NUM_THREADS", "PYTHONFAULTHANDLER", "PYTHONPROFILEIMPORTTIME"):
         env.pop(name, None)

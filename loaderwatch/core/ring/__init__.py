@@ -48,7 +48,7 @@ _STATUS_AT: Final = 512
 _CURSOR: Final = struct.Struct("<q")
 pack_slot: Final = _SLOT.pack_into
 SHORT_STEP: Final = int(RecordKind.STEP) | 0x100
-"""As a record's kind: a STEP without what nobody measured. Its fields end with ``step_ns``; the reader adds the rest."""
+"""The kind of a STEP record that leaves out what nobody measured: it ends with ``step_ns``, the reader adds the rest."""
 _STEP_FIELDS: Final = RECORD_FIELDS[RecordKind.STEP]
 _SHORT_PAYLOAD: Final = _STEP_FIELDS.index("step_ns") + 1
 _NOT_IN_SHORT: Final = {"nested_ns": 0, "off_main_thread": 0}  # what else there is, nobody measured
@@ -302,7 +302,7 @@ class RingReader:
         return Drained(records, number - 1, lost)
 
     def pending(self, cursor: int) -> int:
-        """How many records after number ``cursor`` the writer has published."""
+        """Return how many records after number ``cursor`` the writer has published."""
         return max(0, self._cursor() - cursor)
 
     def span(self) -> OpenSpan | None:

@@ -1,4 +1,4 @@
-"""Messages for people outside the page (in the job's terminal, in chat and e-mail), and verdicts about silent runs."""
+"""Messages for people outside the page: a line in the job's terminal, a text for chat and e-mail."""
 
 from __future__ import annotations
 

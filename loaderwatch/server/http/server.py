@@ -1,4 +1,4 @@
-"""``GET /api/v1/server`` and ``POST /api/v1/server/stop``: which server this is, and its end when the owner asks for it."""
+"""The routes ``GET /api/v1/server``, which server this is, and ``POST /api/v1/server/stop``, by which its owner ends it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class _Asked(msgspec.Struct):
 
 @router.get("")
 async def which(request: Request) -> Response:
-    """Who this server is, and until when it stays."""
+    """Return which server this is, and until when it stays."""
     return json_answer(_facts(request.app.state.parts))
 
 
 @router.post("/stop")
 async def stop(request: Request) -> Response:
-    """End the server, for its owner alone: with --no-auth, too, which lets others do all else."""
+    """End the server. Only its owner may do this, even with --no-auth, which allows everyone everything else."""
     parts: Parts = request.app.state.parts
     if parts.options.no_auth and not _is_owner(request, parts):
         return error_answer(401, "stopping the server takes the owner's token", "authorization")
@@ -68,7 +68,7 @@ def _facts(parts: Parts) -> dict[str, Any]:
 
 
 def _reporting(parts: Parts) -> list[str]:
-    """Names of the runs that are being heard of."""
+    """Return the names of the runs whose envelopes arrive."""
     names = []
     for live in parts.live.all():
         try:

@@ -1,4 +1,4 @@
-"""From windows of a run to what people are told: the same for a live run, a stored one and a recording."""
+"""The judge, which turns a run's windows into alerts, in the same way for a live run, a stored one and a recording."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Detector = Callable[[RunWindow], list[Finding]]
 
 
 def detector(hang_after_s: float | None) -> Detector:
-    """All detectors; ``hang_after_s`` is the least age at which a phase may count as hung, None for the default."""
+    """Return all detectors; ``hang_after_s`` is the least age at which a phase may count as hung, None for the default."""
     return partial(detect, limits=limits_of(hang_after_s))
 
 
 def limits_of(hang_after_s: float | None) -> Limits:
-    """The detectors' limits with that age."""
+    """Return the detectors' limits with that age."""
     return Limits() if hang_after_s is None else Limits(hang_floor_s=hang_after_s)
 
 
 class Judge:
-    """Findings of one run's successive windows, as alerts. Not thread-safe; windows come in order of time."""
+    """Turns the findings of one run's successive windows into alerts. It is not thread-safe; windows come in order of time."""
 
     def __init__(self, run_id: str, stored: Iterable[StoredAlert] = ()) -> None:
         self.book = AlertBook(run_id, stored)
@@ -38,7 +38,7 @@ class Judge:
         self._last: RunWindow | None = None
 
     def begin(self, window: RunWindow, now_ns: int) -> list[Announcement]:
-        """Before a window is judged: where it is the first of a new attempt, what was open has ended with the one before."""
+        """Close all open alerts before the first window of a new attempt is judged; they ended with the attempt before."""
         last, self._last = self._last, window
         if window.attempt == 1 or (last is not None and last.attempt == window.attempt):
             return []
@@ -48,9 +48,9 @@ class Judge:
         return [replace(announcement, died=announcement.resolved) for announcement in ended]
 
     def judge(self, window: RunWindow, findings: list[Finding], now_ns: int) -> list[Announcement]:
-        """Take in what the detectors found in a window; what people should be told now.
+        """Take in the detectors' findings in a window; return what people should be told now.
 
-        A death that no detector explains is a finding, too. ``now_ns`` is the reader's own clock and decides about silences.
+        A death that no detector explains is a finding, too. ``now_ns`` is the reader's own time and decides about silences.
         """
         death = unexplained_death(window, findings, self.alerts(window))
         findings = findings if death is None else [*findings, death]
@@ -58,16 +58,16 @@ class Judge:
         return [with_its_end(announcement, window) for announcement in told]
 
     def close(self, at_ns: int, now_ns: int) -> list[Announcement]:
-        """Everything that is open ends at ``at_ns``: the run is over, or has not been heard of for long."""
+        """Close everything that is open at ``at_ns``, when the run is over or has been silent for long."""
         return self.book.apply(self._tracker.close_all(at_ns), now_ns)
 
     def alerts(self, window: RunWindow) -> list[Alert]:
-        """Those of the window's attempt, the newest first."""
+        """Return the alerts of the window's attempt, newest first."""
         return self.book.of_span((window.attempt_ns, MAX_NS))
 
 
 def with_its_end(announcement: Announcement, window: RunWindow) -> Announcement:
-    """What is over because its process died has not got well."""
+    """Mark an announcement of a resolved alert whose process died: the alert is over, but nothing got well."""
     rank = announcement.alert.finding.rank
     about = [one for number, one in window.ranks.items() if rank in (None, number)]
     died = announcement.resolved and any(one.process.state == "crashed" for one in about)

@@ -67,7 +67,7 @@ class LiveRun:
         self._judge: Judge | None = None
         self._window: RunWindow | None = None
         self._verdict: Verdict | None = None
-        self._judged: RunWindow | None = None  # whose verdict that is
+        self._judged: RunWindow | None = None  # the window that the verdict is about
         self._saved_at = 0.0
         self._errands = Errands()
         self._stacks_asked_at: dict[int, float] = {}
@@ -233,7 +233,7 @@ class LiveRun:
         return self._window
 
     def firing(self) -> int:
-        """Alerts firing now, remarks excluded."""
+        """Count the alerts that fire now, without remarks."""
         open_alerts = self._judge.book.open_alerts() if self._judge else []
         return sum(alert.pages and alert.state == "firing" for alert in open_alerts)
 
@@ -263,7 +263,7 @@ class LiveRun:
             yield envelope
 
     def _load(self) -> tuple[WindowBuilder, Judge]:
-        """On first use: what the store knows of the run, so that a restart of the server is no new beginning."""
+        """Load what the store knows of the run, on first use, so that a restarted server continues it."""
         if self._builder is None:
             self._builder = WindowBuilder(self.run_id) if self._is_new else rebuild(self._store, self.run_id)
         if self._judge is None:
@@ -290,7 +290,7 @@ class LiveRun:
                 self._errands.want_stacks([rank])
 
     def _tell(self, announcements: Sequence[Announcement], window: RunWindow) -> None:
-        """Leave lines for the job's stderr, and save what people were told of."""
+        """Leave lines for the job's stderr, and save the alerts that people were told of."""
         for announcement in announcements:
             self._leave_notice(announcement, window)
         if self._judge is not None:
@@ -318,7 +318,7 @@ class LiveRun:
         self._saved_at = time.monotonic()
 
     def _verdict_now(self, window: RunWindow, alerts: Sequence[Alert], state: str) -> Verdict | None:
-        """While it lives, what the detectors' last pass led to; None before the first of an attempt."""
+        """Return the verdict of a live run by the detectors' last pass; None before the first pass of an attempt."""
         refused = None if self.ended else self._refused
         if state == "live" and refused is None:
             judged = self._judged

@@ -66,13 +66,13 @@ def summary_of(
     host_lost: Callable[[str], bool] | None = None,
     earlier: Sequence[Attempt] = (),
 ) -> dict[str, Any]:
-    """The JSON of ``GET /runs/{run}/summary``.
+    """Return the JSON of ``GET /runs/{run}/summary``.
 
-    Without a ``verdict``, what the numbers say by themselves is told.
-    ``host_lost`` says of a host whether it has fallen silent; without it, hosts' own times of their newest envelopes do.
-    ``costs_s`` is what each finding of the run has cost. ``lost_s`` is the most of them, and at least the time a rank lost to
-    data wait and epoch boundaries so far, the mean over ranks. ``earlier`` are the run's earlier attempts; everything else is of
-    the window's alone.
+    Without a ``verdict`` the summary has a plain sentence from the numbers.
+    ``host_lost`` tells whether a host has fallen silent; without it, the hosts' own times of their newest envelopes decide.
+    ``costs_s`` is what each finding of the run has cost. ``lost_s`` in the answer is the largest of them, and at least the
+    time that a rank has lost to data wait and epoch boundaries so far, as the mean over ranks. ``earlier`` are the run's
+    earlier attempts; everything else is about the window's attempt.
     """
     recent = {number: _recent(rank) for number, rank in window.ranks.items()}
     wait_s = sum(r.wait_s for r in recent.values())

@@ -45,7 +45,7 @@ def reanalyse_recording(recorded: Recording, detector: Detector = detect) -> lis
 def judge_recording(
     recorded: Recording, detector: Detector = detect
 ) -> tuple[list[dict[str, Any]], Verdict | None]:
-    """A recording's findings, and its verdict as the page would give it.
+    """Return a recording's findings, and its verdict as the page would give it.
 
     Raises:
         WireError: an envelope is malformed.
@@ -56,7 +56,7 @@ def judge_recording(
 def _judged(
     run_id: str, looks: Iterable[tuple[RunWindow, bool]], detector: Detector
 ) -> tuple[list[dict[str, Any]], Verdict | None]:
-    """``looks``: windows in order of time, each with whether the run was over; only the last one's word counts."""
+    """Judge ``looks``: windows in order of time, each with whether the run was over, of which only the last one's counts."""
     judge = Judge(run_id)
     now_ns = time.time_ns()
     last, over = None, False
@@ -68,6 +68,6 @@ def _judged(
         return [], None
     if over:
         judge.close(last.now_ns, now_ns)
-    alerts = judge.alerts(last)  # of a recording over several attempts those of the newest
+    alerts = judge.alerts(last)  # of several attempts in a recording the newest counts
     said = verdict_of(end_of(last) if over else "live", lambda: last, alerts)
     return [shape(alert) for alert in alerts], said

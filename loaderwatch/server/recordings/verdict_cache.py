@@ -97,7 +97,7 @@ def stored_verdict(run: StoredRun, store: Store, now_ns: int) -> Verdict | None:
     state = state_now(run, now_ns)
     if state == "live":
         return None
-    if state == "lost":  # whose file needs no look
+    if state == "lost":  # this needs nothing of the run's file
         alerts = []
     else:
         alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(run.span_of(None))
@@ -117,7 +117,7 @@ def attempt_verdict(run: StoredRun, store: Store, attempt: int) -> Verdict:
 
 
 def end_of(window: RunWindow) -> str:
-    """How a run of which every process has ended did so: "crashed" if one of them crashed."""
+    """Return how a run ended whose processes have all ended: "crashed" if one of them crashed."""
     crashed = any(rank.process.state == "crashed" for rank in window.ranks.values())
     return "crashed" if crashed else "finished"
 

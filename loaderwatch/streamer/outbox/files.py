@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 STATE_NAME: Final = "state.json"
 SUFFIX: Final = ".lwe"
 MAX_SPARE_BYTES: Final = 4 * 2**20
-"""In shared memory, which training needs for its batches; some minutes of a rank, while the server takes envelopes."""
+"""Limit in shared memory, which training needs for its batches; it holds some minutes of one rank."""
 SAY_AGAIN_S: Final = 600.0
 
 
@@ -118,16 +118,16 @@ def save_state(folder: Path, state: StreamState) -> None:
 class OutboxFiles:
     """The files of an outbox: in a folder on disk, and a few in shared memory while the disk takes nothing.
 
-    ``spare`` is the folder in shared memory; None: there is none. A streamer that takes over reads both, so what was sent, and
-    how far the rings were read, is known after any death.
+    ``spare`` is the folder in shared memory, None if there is none. A streamer that takes over reads both, so it knows after
+    any death what was sent and how far the rings were read.
     """
 
     def __init__(self, folder: Path, spare: Path | None) -> None:
         self.folder = folder
         self.spare = spare
-        self.troubles: deque[str] = deque(maxlen=10)  # what a person must hear about
+        self.troubles: deque[str] = deque(maxlen=10)  # faults that a person must be told of
         self._failing = False
-        self._unremoved: list[Path] = []  # a read-only disk kept them
+        self._unremoved: list[Path] = []  # files that a read-only disk did not let us remove
         self._said_at = -SAY_AGAIN_S
         try:
             private_folder(folder)
@@ -135,7 +135,7 @@ class OutboxFiles:
             self._note(folder, error)
 
     def write(self, seq: int, data: bytes) -> Path | None:
-        """Put an envelope's file down; None if it can lie nowhere."""
+        """Write an envelope's file and return its path; None if no folder takes it."""
         name = f"{seq:012d}{SUFFIX}"
         path = self.folder / name
         try:
@@ -160,27 +160,30 @@ class OutboxFiles:
         return path
 
     def envelopes(self) -> list[Path]:
-        """Every envelope's file, in order; what a death left half written is removed."""
+        """Return every envelope's file, in order; remove files that a dying streamer left half written."""
         found: list[Path] = []
         for folder in self._folders():
-            for whole in (f"*{SUFFIX}", STATE_NAME):  # in the spare folder others write drafts too
+            for whole in (
+                f"*{SUFFIX}",
+                STATE_NAME,
+            ):  # other processes write drafts into the spare folder, too
                 for stray in folder.glob(f"{whole}*{DRAFT}"):
                     self.discard(stray)
             found += folder.glob(f"*{SUFFIX}")
         return sorted(found, key=lambda path: path.name)
 
     def discard(self, path: Path) -> None:
-        """Remove a file; one that the disk keeps is tried again with the next one, and at the end."""
+        """Remove a file; if the disk refuses, try again with the next file and at the end."""
         self._unremoved.append(path)
         self._sweep()
 
     def load_state(self) -> StreamState | None:
-        """The newest state that can be read."""
+        """Return the newest state that can be read."""
         states = [state for folder in self._folders() if (state := load_state(folder)) is not None]
         return max(states, key=lambda state: state.saves, default=None)
 
     def save_state(self, state: StreamState) -> None:
-        """Replace the state, where that can be done."""
+        """Replace the state in a folder that can be written."""
         state.saves += 1
         for folder in self._folders():
             try:
@@ -190,7 +193,7 @@ class OutboxFiles:
                 self._note(folder, error)
 
     def remove(self) -> None:
-        """Remove the state and the folder, as far as nothing else lies there; the state stays with envelopes that it calls stored."""
+        """Remove the state and the folder, unless files lie there; the state stays with envelopes that it calls stored."""
         self._sweep()
         if self._unremoved:
             return
@@ -198,7 +201,7 @@ class OutboxFiles:
             with contextlib.suppress(OSError):
                 (folder / STATE_NAME).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
-            self.folder.rmdir()  # fails, rightly, while files that were set aside lie there
+            self.folder.rmdir()  # fails while files that were set aside lie there, as it should
             self.folder.parent.rmdir()
 
     def _folders(self) -> list[Path]:
@@ -208,7 +211,7 @@ class OutboxFiles:
         kept: list[Path] = []
         for path in self._unremoved:
             if kept and path.parent == kept[-1].parent:
-                kept.append(path)  # one try for each folder: thousands may lie there
+                kept.append(path)  # try once for each folder, because thousands may lie there
                 continue
             try:
                 path.unlink(missing_ok=True)

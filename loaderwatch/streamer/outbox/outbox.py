@@ -153,7 +153,7 @@ class Outbox:
                     if payload is not None:
                         found.append((entry.seq, payload))
                         continue
-                    if not found:  # else once it is the oldest
+                    if not found:  # a broken file behind others is set aside when it is the oldest
                         self._lost[-1] += max(1, _read_between(self.state.cursors, entry.covered.cursors))
                         self._settle(entry)
                     break
@@ -301,7 +301,7 @@ def _read_between(before: dict[str, int], after: dict[str, int]) -> int:
 
 
 class Covered(msgspec.Struct, frozen=True):
-    """What an envelope file says about itself: enough to go on even when the state file is gone."""
+    """The header of an envelope's file, with which a streamer can continue even when the state file is gone."""
 
     stream: str
     wall_offset_ns: int
@@ -316,7 +316,7 @@ def pack_file(covered: Covered, payload: bytes) -> bytes:
 
 
 def unpack_file(data: bytes) -> tuple[Covered, bytes] | None:
-    """What ``pack_file`` packed; None if it is not whole."""
+    """Read the content of an envelope's file; return None if it is not whole."""
     if len(data) < _HEAD.size:
         return None
     magic, header_size, payload_size, crc = _HEAD.unpack_from(data)
@@ -332,7 +332,7 @@ def unpack_file(data: bytes) -> tuple[Covered, bytes] | None:
 
 
 def count_rows(payload: bytes) -> Counter[int]:
-    """Rows of an envelope by rank, with the losses it would have reported."""
+    """Count an envelope's rows by rank, with the losses that it would have reported."""
     rows: Counter[int] = Counter()
     try:
         envelope: Envelope = decode(payload)
@@ -349,7 +349,7 @@ def count_rows(payload: bytes) -> Counter[int]:
 
 
 def count_ring_rows(payload: bytes) -> int:
-    """Rows of an envelope that came from rings."""
+    """Count the rows of an envelope that came from rings."""
     try:
         tables = decode(payload).tables
     except WireError:

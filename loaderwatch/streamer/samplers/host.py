@@ -1,4 +1,4 @@
-"""The host, once a second: what the table "hosts" says of it."""
+"""The host sampler, which reads a row of the table "hosts" once a second."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from loaderwatch.streamer.samplers.cgroup import (
 from loaderwatch.streamer.samplers.process import affinity_count
 from loaderwatch.streamer.samplers.procfs import CLOCK_TICKS, PAGE_BYTES, ProcessFiles
 
-SECTOR_BYTES: Final = 512  # of /proc/diskstats, whatever the disk's own
+SECTOR_BYTES: Final = 512  # the unit of /proc/diskstats, whatever the disk's sector size
 LOOK_AGAIN_NS: Final = 30_000_000_000
 VIRTUAL_DISKS: Final = ("loop", "ram", "zram", "dm-", "md", "nbd", "fd", "sr")
 
@@ -83,7 +83,7 @@ class HostSampler:
         )
 
     def sample(self, training_pid: int, now_ns: int) -> Values:
-        """The row but for its time; None for each that cannot be read."""
+        """Return the row's values without its time; None for each that cannot be read."""
         if not self._has_proc:
             return self._sample_elsewhere(now_ns)
         if self._looked_ns is None or now_ns - self._looked_ns > LOOK_AGAIN_NS:
@@ -252,7 +252,10 @@ class HostSampler:
         return received
 
     def _sample_elsewhere(self, now_ns: int) -> Values:
-        """What psutil tells on every system. Its own ratio would begin with a 0 that means nothing, as does its load on Windows."""
+        """Sample with psutil, on systems without /proc.
+
+        psutil's own CPU ratio would begin with a 0 that means nothing, and so does its load on Windows.
+        """
         import psutil  # Linux does not need it
 
         times = psutil.cpu_times()

@@ -205,7 +205,7 @@ class Device:
         self._others = len(self.pids.keys() - ours) if self.pids.keys() & ours else None
 
     def values(self, pid: int | None = None) -> Values:
-        """What the table "gpus" says of it and of the process ``pid`` on it; nothing while it does not answer."""
+        """Return the device's values of the table "gpus", with those of process ``pid`` on it; nothing while it does not answer."""
         if self.lost:
             return {}
         return {

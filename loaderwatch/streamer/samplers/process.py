@@ -1,4 +1,4 @@
-"""Training processes and workers, once a second: what the table "processes" says of them."""
+"""The process sampler, which reads a row of the table "processes" for each training process and worker once a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from loaderwatch.core.system import PROC
 from loaderwatch.streamer.samplers.procfs import ProcessFiles
 from loaderwatch.streamer.samplers.threads import ThreadTimes
 
-FDS_EVERY: Final = 5  # samples: listing descriptors costs as much as everything else together
+FDS_EVERY: Final = 5  # in samples: listing descriptors costs as much as everything else together
 LETTERS: Final = {"stopped": "T", "zombie": "Z"}
 """The states that psutil gives, as letters of /proc. "running" is missing, because macOS and Windows say it of sleepers, too."""
 PSS_EVERY_NS: Final = 10_000_000_000
@@ -57,7 +57,7 @@ class _Past:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one look at a process gave: what its row holds of it, and what the open span tells of it."""
+    """One reading of a process: its values for the row, and the facts that its open span carries."""
 
     state: str | None
     read_chars: int | None
