@@ -51,8 +51,57 @@ HEAVY: dict[str, set[str]] = {
 """The folders under which a module may be imported."""
 
 
+MOST_LINES = 400
+MOST_MODULES = 16  # in one folder
+TESTS = PACKAGE.parent / "tests" / "unit"
+
+IMPORTS_LATE: dict[str, str] = {
+    "loaderwatch/__init__.py": "import loaderwatch is quick: what attach needs comes with attach",
+    "loaderwatch/agent/launcher/ondemand.py": "runs in every Python that a watched script starts: most never iterate a loader",
+    "loaderwatch/agent/launcher/unwatched.py": "as above, at the end of the process",
+    "loaderwatch/streamer/__main__.py": "a standby waits for as long as a run takes, and needs none of what streams",
+}
+"""Modules that may import ours inside functions, and why."""
+
+OF_MANY = {
+    "agent/test_other_torch.py",
+    "cli/test_main.py",
+    "core/test_wire_properties.py",
+    "detect/test_anything.py",
+    "server/test_hostile_envelopes.py",
+    "server/test_refused_envelopes.py",
+    "server/test_shared_gpu.py",
+    "streamer/test_elsewhere.py",
+    "streamer/test_gpu_of_a_process.py",
+}
+"""Unit tests whose subject lies in several modules."""
+
+
 def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+NAMES = {name_of(path): path for path in modules()}
+
+
+def our_imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+    """Every import of ours, with the module that it names: those for type checkers only and inside functions, too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            while name and name not in NAMES:
+                name = name.rpartition(".")[0]
+            if name:
+                yield node, name
 
 
 def imported_names(path: Path) -> Iterator[str]:
@@ -123,3 +172,58 @@ def test_import_loaderwatch_loads_nothing_heavy() -> None:
 
 def test_the_table_covers_every_part() -> None:
     assert {part_of(path) for path in modules()} <= set(MAY_IMPORT)
+
+
+def functions(tree: ast.AST) -> list[ast.AST]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def test_no_imports_in_a_circle() -> None:
+    """Those for type checkers count: who reads one module of a circle has to read them all."""
+    needs: dict[str, set[str]] = {}
+    for name, path in NAMES.items():
+        tree = ast.parse(path.read_text())
+        late = {id(node) for function in functions(tree) for node in ast.walk(function)}
+        needs[name] = {other for node, other in our_imports(tree) if id(node) not in late} - {name}
+    open_modules = dict(needs)
+    while True:
+        free = {name for name, others in open_modules.items() if not others & open_modules.keys()}
+        if not free:
+            break
+        open_modules = {name: others for name, others in open_modules.items() if name not in free}
+    # What is left is circles, and what needs them.
+    assert not open_modules, sorted(open_modules)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_stand_at_the_top(path: Path) -> None:
+    where = path.relative_to(PACKAGE.parent).as_posix()
+    tree = ast.parse(path.read_text())
+    late = {id(node) for function in functions(tree) for node in ast.walk(function)}
+    hidden = [f"line {node.lineno}: {name}" for node, name in our_imports(tree) if id(node) in late]
+    assert bool(hidden) == (where in IMPORTS_LATE), hidden
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_is_short_enough_to_be_read(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MOST_LINES
+
+
+def test_a_folder_is_small_enough_to_be_looked_over() -> None:
+    folders = {path.parent for path in modules()}
+    counts = {
+        folder: len([path for path in folder.glob("*.py") if path.stem != "__init__"]) for folder in folders
+    }
+    assert not {folder: count for folder, count in counts.items() if count > MOST_MODULES}
+
+
+def test_unit_tests_lie_as_their_modules_do() -> None:
+    """``tests/unit/detect/hang/test_reasons.py`` is of ``loaderwatch/detect/hang/reasons.py``."""
+    lost = set()
+    for path in TESTS.rglob("test_*.py"):
+        if path.parent == TESTS:
+            continue  # of the repository: its layout, its docs, its benches
+        subject = PACKAGE / path.parent.relative_to(TESTS) / path.stem.removeprefix("test_")
+        if not subject.with_suffix(".py").exists() and not subject.is_dir():
+            lost.add(path.relative_to(TESTS).as_posix())
+    assert lost == OF_MANY
