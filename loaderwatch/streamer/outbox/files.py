@@ -163,10 +163,8 @@ class OutboxFiles:
         """Return every envelope's file, in order; remove files that a dying streamer left half written."""
         found: list[Path] = []
         for folder in self._folders():
-            for whole in (
-                f"*{SUFFIX}",
-                STATE_NAME,
-            ):  # other processes write drafts into the spare folder, too
+            # other processes write drafts into the spare folder, too
+            for whole in (f"*{SUFFIX}", STATE_NAME):
                 for stray in folder.glob(f"{whole}*{DRAFT}"):
                     self.discard(stray)
             found += folder.glob(f"*{SUFFIX}")
