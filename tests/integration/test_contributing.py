@@ -107,7 +107,7 @@ def test_a_recipe_ends_with_the_new_thing_working(copy: Path, name: str) -> None
     tests = [step for step in steps if step.where is None and step.file.startswith("tests/")]
     for step in tests:
         step.take(copy)
-    own = ["pytest", *(step.file for step in tests)]
+    own = ["pytest", "--exitfirst", *(step.file for step in tests)]
     assert run(own, copy).returncode != 0, "its test passes without it"
     for step in steps:
         if step not in tests:
