@@ -140,7 +140,7 @@ def _probed(
     if probe is not None and probe.samples and probe.wall_s is not None:
         whole = max(1, probe.batch) / probe.samples
         fetch_s = probe.wall_s * whole
-        cpu_ratio = min(1.0, ratio(max(probe.cpu_s or 0.0, probe.runnable_s or 0.0), probe.wall_s))
+        cpu_ratio = min(1.0, ratio(probe.cpu_s or 0.0, probe.wall_s))
         size = math.nan if probe.bytes is None else probe.bytes * whole
     return LoaderFacts(
         rank=report.process.rank,

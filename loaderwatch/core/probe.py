@@ -16,11 +16,8 @@ class LoaderProbe(msgspec.Struct, frozen=True, kw_only=True):
     loader: int
     samples: int = 0  # how many were read
     batch: int = 0  # samples of a batch
-    wall_s: float | None = None  # reading and collating them
+    wall_s: float | None = None  # reading and collating them, less what the thread waited for a CPU
     cpu_s: float | None = None  # CPU time of all threads meanwhile
-    runnable_s: float | None = (
-        None  # the main thread's CPU time, and what it waited for a CPU on a busy machine
-    )
     main_cpu_s: float | None = None  # of that, the thread that reads
     threads: int | None = None  # the reading thread, and those that reading started
     bytes: int | None = None  # tensor and array bytes of the collated samples

@@ -195,6 +195,32 @@ def test_slow_samples_without_workers(tmp_path: Path) -> None:
     assert "on the training thread" in found["workers-none"]["why"]
 
 
+def test_what_else_the_machine_does_is_no_cost_of_the_loader(tmp_path: Path) -> None:
+    """A batch computes 16 ms, and takes eight times as long beside seven others on its CPU."""
+    cpu = min(os.sched_getaffinity(0))
+    busy = f"import os; os.sched_setaffinity(0, [{cpu}])\nwhile True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(7)]
+    try:
+        _, found = advice(
+            tmp_path,
+            f"""
+            class Computed(Numbers):
+                def __getitem__(self, index):
+                    os.sched_setaffinity(0, [{cpu}])
+                    until = time.thread_time() + 0.002
+                    while time.thread_time() < until:
+                        pass
+                    return super().__getitem__(index)
+            train(DataLoader(Computed(), batch_size=8, shuffle=True))
+            """,
+        )
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert "workers-none" not in found
+
+
 def test_a_sample_that_cannot_be_read(tmp_path: Path) -> None:
     _, found = advice(
         tmp_path,

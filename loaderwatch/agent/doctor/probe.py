@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import os
@@ -121,11 +122,11 @@ def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
     if loader.num_workers:
         _become_worker(loader)
     source = _samples(loader, max(1, probe.batch))
-    next(source, None)  # this read pays for what is imported and opened once
+    _warm_up(loader, next(source, None))
     samples: list[Any] = []
     threads = _threads()
-    began, cpu_began, runnable_began = time.perf_counter(), time.process_time(), _runnable_s()
-    main_began = time.thread_time()
+    waited_began, cpu_began, main_began = _cpu_wait_s(), time.process_time(), time.thread_time()
+    began = time.perf_counter()
     for sample in source:
         samples.append(sample)
         threads = max(threads, _threads())
@@ -133,23 +134,35 @@ def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
             break
     if not samples:
         return probe
-    collated = samples[0] if loader.batch_size is None else loader.collate_fn(samples)
+    collated = _collated(loader, samples)
+    wall_s = time.perf_counter() - began
+    main_cpu_s, cpu_s = time.thread_time() - main_began, time.process_time() - cpu_began
+    waited_s = _cpu_wait_s() - waited_began
     leaves = list(_leaves(collated))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     arrays = [leaf for leaf in leaves if type(leaf).__module__ == "numpy" and hasattr(leaf, "nbytes")]
     return msgspec.structs.replace(
         probe,
         samples=len(samples),
-        wall_s=time.perf_counter() - began,
-        cpu_s=time.process_time() - cpu_began,
-        runnable_s=_runnable_s() - runnable_began,
-        main_cpu_s=time.thread_time() - main_began,
+        wall_s=max(main_cpu_s, wall_s - waited_s),  # what else this machine did is no cost of the loader
+        cpu_s=cpu_s,
+        main_cpu_s=main_cpu_s,
         threads=max(threads, _threads()) - before + 1,
         bytes=sum(t.numel() * t.element_size() for t in tensors) + sum(int(a.nbytes) for a in arrays),
         tensors=len(tensors),
         arrays=len(arrays),
         objects=len(leaves) - len(tensors) - len(arrays),
     )
+
+
+def _warm_up(loader: Any, sample: Any) -> None:
+    """Pay for what the first read and the first collation import, open and start once."""
+    with contextlib.suppress(Exception):  # some collations need more than one sample
+        _collated(loader, [sample])
+
+
+def _collated(loader: Any, samples: list[Any]) -> Any:
+    return samples[0] if loader.batch_size is None else loader.collate_fn(samples)
 
 
 def _become_worker(loader: Any) -> None:
@@ -196,13 +209,12 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _runnable_s() -> float:
-    """Return the main thread's CPU time plus its time in the run queue (Documentation/scheduler/sched-stats.rst of Linux)."""
+def _cpu_wait_s() -> float:
+    """Return how long the main thread was able to run and had no CPU (Documentation/scheduler/sched-stats.rst of Linux)."""
     try:
-        delay_ns = int(Path("/proc/self/schedstat").read_text("ascii").split()[1])
+        return int(Path("/proc/self/schedstat").read_text("ascii").split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
-        delay_ns = 0
-    return time.thread_time() + delay_ns / 1e9
+        return 0.0
 
 
 def _threads() -> int:
