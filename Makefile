@@ -16,7 +16,7 @@ SIDE_BY_SIDE := -n 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat compat-own frameworks scenarios faults security soak check-python check-web pytest chromium format lint screenshots bench clean
+.PHONY: help demo test compat compat-own frameworks scenarios faults security soak check-python check-web pytest chromium format lint types screenshots bench clean
 
 help:
 	@echo "make demo | test | compat | frameworks | scenarios | faults | security | soak | format | lint | screenshots | bench | clean"
@@ -156,6 +156,10 @@ format: $(VENV)/dev.stamp
 	$(BIN)/ruff format .
 
 lint: check-python check-web
+
+# The page's types of the API's answers, from loaderwatch/core/answers.py.
+types: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.web.answer_types
 
 screenshots: $(VENV)/dev.stamp chromium
 	$(BIN)/python -m tests.browser.demo_pictures docs/images

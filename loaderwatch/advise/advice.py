@@ -1,4 +1,4 @@
-"""What the audit says: one thing about a configuration, why it matters, and the change."""
+"""Advice in its order: the worst first, and what several ranks have in common once."""
 
 from __future__ import annotations
 
@@ -6,21 +6,10 @@ from typing import Final
 
 import msgspec
 
-SEVERITIES: Final = ("info", "warning", "critical")
+from loaderwatch.core.answers import Advice, Severity
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
 """In order. "critical" fails or hangs; "warning" costs time; "info" is worth knowing."""
-
-
-class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """One piece of advice. ``check`` is its heading in docs/doctor.md."""
-
-    check: str
-    severity: str  # of SEVERITIES
-    what: str  # what is configured, with its numbers
-    why: str
-    change: str
-    loader: str | None = None  # the loader's name
-    where: str | None = None  # file and line of the loader's construction, where that is known
-    ranks: list[int] = []
 
 
 def by_severity(found: list[Advice]) -> list[Advice]:

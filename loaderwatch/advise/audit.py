@@ -18,8 +18,9 @@ from loaderwatch.advise import (
     threads,
     workers,
 )
-from loaderwatch.advise.advice import Advice, by_severity
+from loaderwatch.advise.advice import by_severity
 from loaderwatch.advise.facts import Facts
+from loaderwatch.core.answers import Advice
 
 CHECKS: Final[tuple[Callable[[Facts], list[Advice]], ...]] = (
     refusals.check,

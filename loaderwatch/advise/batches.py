@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, LoaderFacts
+from loaderwatch.core.answers import Advice
 from loaderwatch.detect.text import duration
 
 MANY_TENSORS: Final = 200

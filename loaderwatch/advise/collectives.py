@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts
+from loaderwatch.core.answers import Advice
 from loaderwatch.detect.hang.flight_recorder import SWITCHES
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, LoaderFacts
+from loaderwatch.core.answers import Advice, Severity
 from loaderwatch.detect.measures.statistics import ratio
 from loaderwatch.detect.text import count, duration, percent
 
@@ -40,7 +40,7 @@ def _restarting(facts: Facts, loader: LoaderFacts) -> Advice | None:
     anew = 2 * loader.rebuilt > loader.starts
     made = ", and a new DataLoader for each epoch" if anew else ""
     if measured:
-        severity = "warning"
+        severity: Severity = "warning"
         what = (
             f"persistent_workers=False{made}: {count(loader.workers, 'worker')}, started anew in each epoch, which takes"
             f" {duration(loader.start_s)} until the first batch"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderwatch.core.facts import LoaderInfo, ProcessInfo
-from loaderwatch.core.probe import LoaderProbe, ScriptReport
+from loaderwatch.core.facts import LoaderInfo, LoaderProbe, ProcessInfo, ScriptReport
 from loaderwatch.core.records import UNKNOWN, IterKind
 from loaderwatch.detect.measures.rebuilt_loaders import joined
 from loaderwatch.detect.measures.statistics import known, mean, quantile, ratio

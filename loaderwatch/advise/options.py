@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, LoaderFacts
+from loaderwatch.core.answers import Advice
 from loaderwatch.detect.text import duration
 
 TIMEOUT_ROOM: Final = 3.0

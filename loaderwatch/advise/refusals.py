@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts
+from loaderwatch.core.answers import Advice
 
 _EXPLAINED: Final[tuple[tuple[str, str, str], ...]] = (
     (

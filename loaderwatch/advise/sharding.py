@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, LoaderFacts
+from loaderwatch.core.answers import Advice
 from loaderwatch.detect.text import count, listing
 
 NEW_BUFFER_SWITCH = (2, 13)

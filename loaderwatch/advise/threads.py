@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, LoaderFacts
-from loaderwatch.core.probe import LoaderProbe
+from loaderwatch.core.answers import Advice
+from loaderwatch.core.facts import LoaderProbe
 from loaderwatch.detect.text import count
 
 OWN_THREADS: Final = 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts
+from loaderwatch.core.answers import Advice
 from loaderwatch.detect.limits import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.gain import workers_needed
 from loaderwatch.detect.text import count, duration, percent

@@ -6,7 +6,7 @@ import dataclasses
 import multiprocessing
 import time
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from torch.utils.data import get_worker_info
@@ -24,7 +24,7 @@ from loaderwatch.agent.model.hooks import StepHooks
 from loaderwatch.agent.session import Session, current_session, open_session
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo, LoaderRole
 from loaderwatch.core.server_file import read_server_file
 
 URL_WAIT_S: Final = 5.0
@@ -53,7 +53,7 @@ def attach(
             say(f"cannot watch this run, for a fault of its own ({guard.last}); training goes on unwatched")
         return loader
     faults = guard.faults
-    watched = shield(_attach)(session, loader, name, role, model, optimizer)
+    watched = shield(_attach)(session, loader, name, cast("LoaderRole", role), model, optimizer)
     if guard.faults > faults:
         say(
             f"cannot watch all that attach was given, for a fault of its own ({guard.last}); training is not affected"
@@ -74,7 +74,9 @@ def is_being_spawned() -> bool:
     return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
-def _attach(session: Session, loader: Any, name: str | None, role: str, model: Any, optimizer: Any) -> Any:
+def _attach(
+    session: Session, loader: Any, name: str | None, role: LoaderRole, model: Any, optimizer: Any
+) -> Any:
     if _close not in session.on_close:
         session.on_close.append(_close)
         guard.on_trip = _close
@@ -131,7 +133,7 @@ def _watch(
     session: Session,
     loader: Any,
     name: str | None,
-    role: str | None,
+    role: LoaderRole | None,
     hooks: StepHooks | None,
     class_name: str,
 ) -> Any:

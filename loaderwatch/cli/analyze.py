@@ -7,15 +7,16 @@ import json
 import time
 from dataclasses import dataclass
 from textwrap import fill
-from typing import Any
 
 import msgspec
 
 from loaderwatch.cli.flags import add_data_dir, add_hang_after, add_run
 from loaderwatch.cli.run_source import FiledRun, RecordedRun, ServedRun, open_run
+from loaderwatch.core.answers import Evidence, Finding, RunRow, Stack, Summary, Verdict
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import StackDump
 from loaderwatch.core.printable import one_line
+from loaderwatch.detect.finding import SEVERITIES
 from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.detect.text import count, folded_phrase
 from loaderwatch.server.live.judge import detector
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         )
     found = _analyzed(args)
     if args.json:
-        print(json.dumps(found.findings, indent=2))
+        print(json.dumps(msgspec.to_builtins(found.findings), indent=2))
         return 0
     print(found.title)
     if found.verdict is not None:
@@ -73,14 +74,14 @@ def run(args: argparse.Namespace) -> int:
 class _Analysis:
     """What is printed of a run. ``verdict`` as the page and ``runs`` give it; None where nobody has made one."""
 
-    findings: list[dict[str, Any]]
+    findings: list[Finding]
     title: str
-    verdict: dict[str, Any] | None = None
+    verdict: Verdict | None = None
 
     @property
     def sound(self) -> bool:
         """Whether the verdict has nothing to say that would make a clean bill of health wrong."""
-        return self.verdict is None or self.verdict["severity"] == "ok"
+        return self.verdict is None or self.verdict.severity == "ok"
 
 
 def _analyzed(args: argparse.Namespace) -> _Analysis:
@@ -100,7 +101,7 @@ def _analyzed(args: argparse.Namespace) -> _Analysis:
 def _of_recording(recording: Recording, hang_after_s: float | None, title: str) -> _Analysis:
     limit_s = recording.hang_after_s if hang_after_s is None else hang_after_s
     findings, verdict = judge_recording(recording, detector(limit_s))
-    return _Analysis(_worst_first(msgspec.to_builtins(findings)), title, msgspec.to_builtins(verdict))
+    return _Analysis(_worst_first(findings), title, verdict)
 
 
 def _served(run: ServedRun, hang_after_s: float | None, attempt: int | None) -> _Analysis:
@@ -111,7 +112,7 @@ def _served(run: ServedRun, hang_after_s: float | None, attempt: int | None) -> 
         )
     summary = run.client.summary(run.run_id, attempt)
     found = _worst_first(run.client.findings(run.run_id, attempt))
-    return _Analysis(found, _title(run.row if attempt is None else summary), summary["verdict"])
+    return _Analysis(found, _title(run.row if attempt is None else summary, attempt), summary.verdict)
 
 
 def _stored(filed: FiledRun, hang_after_s: float | None, attempt: int | None) -> _Analysis:
@@ -123,65 +124,61 @@ def _stored(filed: FiledRun, hang_after_s: float | None, attempt: int | None) ->
         said = stored_verdict(run, store, time.time_ns())
     else:
         said = attempt_verdict(run, store, over.number)
-        row = row | {"state": over.state, "steps": over.steps, "attempt": over.number}
-    return _Analysis(_worst_first(msgspec.to_builtins(found)), _title(row), msgspec.to_builtins(said))
+        row = msgspec.structs.replace(row, state=over.state, steps=over.steps)
+    return _Analysis(_worst_first(found), _title(row, attempt), said)
 
 
-def _worst_first(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    order = {"critical": 0, "warning": 1, "info": 2}
-    return sorted(found, key=lambda f: (order.get(f["severity"], 3), -(f["lost_s"] or 0.0)))
+def _worst_first(found: list[Finding]) -> list[Finding]:
+    return sorted(found, key=lambda f: (-SEVERITIES[f.severity], -(f.lost_s or 0.0)))
 
 
-def _title(row: dict[str, Any]) -> str:
-    said = f"{row['name']} ({row['run_id']}), {count(row['world_size'], 'rank')}, {row['state']}"
-    attempts = row.get("attempts", 1)  # a server that still runs may be of an older version
-    if attempts > 1:
-        said += f", attempt {row.get('attempt', attempts)} of {attempts}"
-    steps = row.get("steps")
-    return said if steps is None else f"{said}, {count(steps, 'step')}"
+def _title(run: RunRow | Summary, attempt: int | None) -> str:
+    said = f"{run.name} ({run.run_id}), {count(run.world_size, 'rank')}, {run.state}"
+    if run.attempts > 1:
+        said += f", attempt {attempt or run.attempts} of {run.attempts}"
+    return said if run.steps is None else f"{said}, {count(run.steps, 'step')}"
 
 
-def _paragraphs(finding: dict[str, Any]) -> list[str]:
-    lines = [fill(f"[{finding['severity']}] {finding['title']}", _WIDTH)]
-    facts = [f"{finding['code']} {finding['scenario']}".rstrip(), str(finding["state"])]
-    if finding["lost_s"]:
-        facts.append(f"{finding['lost_s']:.1f} s lost")
-    if finding["gain_ceiling_ratio"]:
-        facts.append(f"at most {finding['gain_ceiling_ratio']:.0%} of the run's time to win")
+def _paragraphs(finding: Finding) -> list[str]:
+    lines = [fill(f"[{finding.severity}] {finding.title}", _WIDTH)]
+    facts = [f"{finding.code} {finding.scenario}".rstrip(), finding.state]
+    if finding.lost_s:
+        facts.append(f"{finding.lost_s:.1f} s lost")
+    if finding.gain_ceiling_ratio:
+        facts.append(f"at most {finding.gain_ceiling_ratio:.0%} of the run's time to win")
     lines.append(f"  {', '.join(facts)}")
-    lines.append(_labelled("Cause", finding["cause"]))
-    lines.append(_labelled("Advice", finding["advice"]))
-    for folded in finding.get("folded", ()):  # a server that still runs may be of an older version
+    lines.append(_labelled("Cause", finding.cause))
+    lines.append(_labelled("Advice", finding.advice))
+    for folded in finding.folded:
         lines.append(
             fill(
-                folded_phrase(folded["title"], folded["warned_s"]),
+                folded_phrase(folded.title, folded.warned_s),
                 _WIDTH,
                 initial_indent="  ",
                 subsequent_indent="    ",
             )
         )
-    for item in finding["evidence"]:
-        lines.append(f"  - {item['label']}: {_value(item['value'], item['unit'])}")
-    for stack in finding["stacks"]:
-        who = "training process" if stack["worker"] < 0 else f"worker {stack['worker']}"
-        lines.append(f"  Stack of rank {stack['rank']}, {who}, pid {stack['pid']}:")
+    for item in finding.evidence:
+        lines.append(f"  - {item.label}: {_value(item)}")
+    for stack in finding.stacks:
+        who = "training process" if stack.worker < 0 else f"worker {stack.worker}"
+        lines.append(f"  Stack of rank {stack.rank}, {who}, pid {stack.pid}:")
         lines += [f"    {frame}" for frame in _frames(stack)]
     return lines
 
 
-def _said(verdict: dict[str, Any]) -> list[str]:
+def _said(verdict: Verdict) -> list[str]:
     """The verdict; its advice where no finding below gives it."""
-    advice = (
-        [] if verdict["finding_id"] or not verdict["advice"] else [_labelled("Advice", verdict["advice"])]
-    )
-    return [fill(one_line(verdict["title"]), _WIDTH), *advice]
+    advice = [] if verdict.finding_id or not verdict.advice else [_labelled("Advice", verdict.advice)]
+    return [fill(one_line(verdict.title), _WIDTH), *advice]
 
 
 def _labelled(label: str, text: str) -> str:
     return fill(f"{label}: {text}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
-def _value(value: Any, unit: str) -> str:
+def _value(item: Evidence) -> str:
+    value, unit = item.value, item.unit
     if value is None:
         return "unknown"
     if unit == "ratio" and isinstance(value, (int, float)):
@@ -190,12 +187,11 @@ def _value(value: Any, unit: str) -> str:
     return number if unit in ("text", "count", "index") else f"{number} {unit.replace('per_s', 'per s')}"
 
 
-def _frames(stack: dict[str, Any]) -> list[str]:
+def _frames(stack: Stack) -> list[str]:
     """The thread that matters, innermost frame first; ``--json`` and the page show every thread."""
-    text = stack["text"]
-    dump = StackDump(rank=stack["rank"], worker=stack["worker"], pid=stack["pid"], taken_ns=0, text=text)
+    dump = StackDump(rank=stack.rank, worker=stack.worker, pid=stack.pid, taken_ns=0, text=stack.text)
     frames = [f'File "{frame.file}", line {frame.line} in {frame.function}' for frame in main_frames(dump)]
     if not frames:
-        frames = text.splitlines() or [stack["why"]]
+        frames = stack.text.splitlines() or [stack.why]
     left_out = len(frames) - _STACK_LINES
     return frames if left_out <= 0 else [*frames[:_STACK_LINES], f"… {left_out} more"]

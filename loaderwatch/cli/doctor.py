@@ -11,7 +11,6 @@ import sys
 from collections import deque
 from pathlib import Path
 from textwrap import fill
-from typing import Any
 
 import msgspec
 
@@ -20,6 +19,7 @@ from loaderwatch.advise.facts import Facts, HostFacts, facts_of, facts_of_script
 from loaderwatch.cli.flags import add_data_dir, seconds
 from loaderwatch.cli.run_source import FILES, FiledRun, NoSuchRun, RecordedRun, ServedRun, open_run
 from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
+from loaderwatch.core.answers import Advice, RunRow
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.detect.limits import LATENCY_CPU_RATIO
@@ -81,17 +81,17 @@ def run(args: argparse.Namespace) -> int:
     else:
         found, lines = _of_run(args.target, args.data_dir)
     if args.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(msgspec.to_builtins(found), indent=2))
     else:
         print("\n".join(lines))
         for advice in found:
             print("\n" + "\n".join(_paragraphs(advice)))
         if not found:
             print("\nNothing to change.")
-    return 1 if any(advice["severity"] != "info" for advice in found) else 0
+    return 1 if any(advice.severity != "info" for advice in found) else 0
 
 
-def _of_run(which: str, data_dir: Path | None) -> tuple[list[dict[str, Any]], list[str]]:
+def _of_run(which: str, data_dir: Path | None) -> tuple[list[Advice], list[str]]:
     try:
         with open_run(which, data_dir) as source:
             match source:
@@ -102,21 +102,16 @@ def _of_run(which: str, data_dir: Path | None) -> tuple[list[dict[str, Any]], li
                 case RecordedRun():
                     ((window, _),) = deque(windows(source.recorded), maxlen=1)
                     title = source.title
-            return _audited(facts_of(window)), [title]
+            return audit(facts_of(window)), [title]
     except NoSuchRun as error:
         raise ConfigError(f"there is no file {which}, and no such run: {error}") from None
 
 
-def _title(row: dict[str, Any]) -> str:
-    return f"{row['name']} ({row['run_id']}), {row['state']}"
+def _title(row: RunRow) -> str:
+    return f"{row.name} ({row.run_id}), {row.state}"
 
 
-def _audited(facts: Facts) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = msgspec.to_builtins(audit(facts))
-    return found
-
-
-def _of_script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
+def _of_script(args: argparse.Namespace) -> tuple[list[Advice], list[str]]:
     command = [*(["-m"] if args.module else []), args.target, *args.arguments]
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
@@ -133,7 +128,7 @@ def _of_script(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str
                 f"{args.target} ended {how}\n{tail(inspected.output)}{_hint(report.ended, args)}"
             )
     facts = facts_of_script(inspected.reports, _this_host())
-    return _audited(facts), _head(args.target, facts)
+    return audit(facts), _head(args.target, facts)
 
 
 def _hint(ended: str, args: argparse.Namespace) -> str:
@@ -197,14 +192,14 @@ def _head(target: str, facts: Facts) -> list[str]:
     return head
 
 
-def _paragraphs(advice: dict[str, Any]) -> list[str]:
-    named = ", ".join(part for part in (advice["loader"], advice.get("where")) if part)
+def _paragraphs(advice: Advice) -> list[str]:
+    named = ", ".join(part for part in (advice.loader, advice.where) if part)
     where = f" ({named})" if named else ""
-    lines = [fill(f"[{advice['severity']}] {advice['check']}{where}: {advice['what']}", _WIDTH)]
-    for label in ("why", "change"):
+    lines = [fill(f"[{advice.severity}] {advice.check}{where}: {advice.what}", _WIDTH)]
+    for label, text in (("Why", advice.why), ("Change", advice.change)):
         lines.append(
             fill(
-                f"{label.capitalize()}: {advice[label]}",
+                f"{label}: {text}",
                 _WIDTH,
                 initial_indent="  ",
                 subsequent_indent="    ",

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from loaderwatch.core.answers import RunRow
 from loaderwatch.core.client import Client, find_server
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
@@ -31,12 +32,12 @@ class ServedRun:
     """A run of a server that is up, which has its file open; ``row`` as ``GET /runs`` gives it."""
 
     client: Client
-    row: dict[str, Any]
+    row: RunRow
 
     @property
     def run_id(self) -> str:
         """The run's id."""
-        return str(self.row["run_id"])
+        return self.row.run_id
 
     def recording(self, last_s: float) -> Recording:
         """The newest part of it."""
@@ -48,12 +49,12 @@ class FiledRun:
     """A run in a file that no server has open; ``row`` as a server would give it."""
 
     store: DuckDBStore
-    row: dict[str, Any]
+    row: RunRow
 
     @property
     def run_id(self) -> str:
         """The run's id."""
-        return str(self.row["run_id"])
+        return self.row.run_id
 
     def recording(self, last_s: float) -> Recording:
         """The newest part of it."""
@@ -119,7 +120,7 @@ def open_runs(data_dir: Path | None) -> Iterator[Client | DuckDBStore]:
         yield store
 
 
-def rows_of(runs: Client | DuckDBStore) -> list[dict[str, Any]]:
+def rows_of(runs: Client | DuckDBStore) -> list[RunRow]:
     """The runs as ``GET /runs`` gives them, newest first."""
     if isinstance(runs, Client):
         return runs.runs()
@@ -145,12 +146,11 @@ def _check_database(file: Path) -> None:
         )
 
 
-def _pick(rows: list[dict[str, Any]], which: str) -> dict[str, Any]:
-    for key in ("run_id", "name"):
-        for row in rows:  # newest first
-            if row[key] == which:
-                return row
-    close = ", ".join(str(row["run_id"]) for row in rows[:5])
+def _pick(rows: list[RunRow], which: str) -> RunRow:
+    found = [row for row in rows if row.run_id == which] or [row for row in rows if row.name == which]
+    if found:
+        return found[0]  # the newest
+    close = ", ".join(row.run_id for row in rows[:5])
     raise NoSuchRun(
         f"no run {which!r} here; " + (f"the newest are {close}" if close else "there are none yet")
     )

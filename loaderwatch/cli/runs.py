@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from loaderwatch.cli.flags import add_data_dir
 from loaderwatch.cli.run_source import NoSuchRun, open_runs, rows_of
-from loaderwatch.core.client import ServerError, find_server
+from loaderwatch.core.answers import RunRow, ServerFacts
+from loaderwatch.core.client import Client, ServerError, find_server
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import one_line
 
@@ -30,22 +33,22 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the runs, newest first, and which server is up."""
     if args.server:
-        facts = _server_facts(args)
-        print(json.dumps(facts, indent=2) if args.json else _server_line(facts))
+        client, facts = _server(args)
+        print(_server_json(client, facts) if args.json else _server_line(client, facts))
         return 0
     found = _known_runs(args)
     if args.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(msgspec.to_builtins(found), indent=2))
         return 0
     if not found:
         print("No runs yet. Add `loaderwatch.attach(train_loader)` to a training script and start it.")
     else:
         print("\n".join(_table(found)))
-    print(_server_line(_server_facts(args)))
+    print(_server_line(*_server(args)))
     return 0
 
 
-def _known_runs(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _known_runs(args: argparse.Namespace) -> list[RunRow]:
     if args.data_dir is not None and not args.data_dir.is_dir():
         raise ConfigError(
             f"there is no directory {args.data_dir}; name the one that `loaderwatch serve` keeps runs in"
@@ -57,49 +60,57 @@ def _known_runs(args: argparse.Namespace) -> list[dict[str, Any]]:
         return []
 
 
-def _server_facts(args: argparse.Namespace) -> dict[str, Any] | None:
-    """What ``GET /api/v1/server`` says; None when no server is up.
+def _server(args: argparse.Namespace) -> tuple[Client | None, ServerFacts | None]:
+    """Return the server that is up, if one is, and what it says of itself, if it does.
 
     Raises:
         ServerError: the server that LOADERWATCH_SERVER names does not answer, or does not know LOADERWATCH_TOKEN.
     """
     client = find_server(args.data_dir)
     if client is None:
-        return None
+        return None, None
     try:
-        return client.server() | {"url": client.url}
+        return client, client.server()
     except (ServerError, OSError):  # of an older version; or it left this moment
-        return {"url": client.url}
+        return client, None
 
 
-def _server_line(facts: dict[str, Any] | None) -> str:
-    """The same in a line for people."""
-    if facts is None:
+def _server_json(client: Client | None, facts: ServerFacts | None) -> str:
+    """Return what ``GET /server`` says, with the address by which it is reached; null when no server is up."""
+    if client is None:
+        return "null"
+    said = {} if facts is None else msgspec.to_builtins(facts)
+    return json.dumps(said | {"url": client.url}, indent=2)
+
+
+def _server_line(client: Client | None, facts: ServerFacts | None) -> str:
+    """Return the same in a line for people."""
+    if client is None:
         return "No server is up; the next run starts one, and so does `loaderwatch serve`."
-    if "pid" not in facts:
-        return f"Server: {facts['url']}"
+    if facts is None:
+        return f"Server: {client.url}"
     stays = "stays"
-    if facts["leaves_at"] is not None:
-        stays = f"leaves at {_when(facts['leaves_at'])} if no run reports and nobody looks until then"
+    if facts.leaves_at is not None:
+        stays = f"leaves at {_when(facts.leaves_at)} if no run reports and nobody looks until then"
     return (
-        f"Server: {facts['url']} (pid {facts['pid']}, {facts['data_dir']}), {_BY.get(facts['started_by'], 'started')}"
-        f" at {_when(facts['started_at'])}; {stays}."
+        f"Server: {client.url} (pid {facts.pid}, {facts.data_dir}), {_BY.get(facts.started_by, 'started')}"
+        f" at {_when(facts.started_at)}; {stays}."
     )
 
 
-def _table(found: list[dict[str, Any]]) -> list[str]:
+def _table(found: list[RunRow]) -> list[str]:
     head = ("RUN", "NAME", "STATE", "STARTED", "LAST SEEN", "RANKS", "ATTEMPTS", "STEPS", "VERDICT")
     rows = [
         (
-            str(row["run_id"]),
-            in_a_cell(row["name"], 40),
-            str(row["state"]),
-            _when(row["started_at"]),
-            _when(row["last_seen_at"]),
-            str(row["world_size"]),
-            str(row.get("attempts", 1)),
-            "" if row.get("steps") is None else f"{row['steps']:,}",
-            in_a_cell(row["verdict"] or "", 200),
+            row.run_id,
+            in_a_cell(row.name, 40),
+            row.state,
+            _when(row.started_at),
+            _when(row.last_seen_at),
+            str(row.world_size),
+            str(row.attempts),
+            "" if row.steps is None else f"{row.steps:,}",
+            in_a_cell(row.verdict or "", 200),
         )
         for row in found
     ]

@@ -20,7 +20,7 @@ import msgspec
 
 from loaderwatch.agent.launcher.ondemand import DOCTOR, DOCTOR_FOLDER, python_path
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.probe import ScriptReport
+from loaderwatch.core.facts import ScriptReport
 
 _POLL_S: Final = 0.05
 _OTHERS_S: Final = 20.0  # for the other ranks, once one has reported: they are where it was

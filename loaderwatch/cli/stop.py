@@ -63,11 +63,11 @@ def run(args: argparse.Namespace) -> int:
                 f" {_holder(lock)} yourself"
             )
         time.sleep(0.05)
-    pid = f" (pid {ended['pid']})" if ended else ""
+    pid = f" (pid {ended.pid})" if ended else ""
     print(f"The server at {server.url}{pid} has ended. Its runs stay in {data_dir}.")
-    if ended and ended["reporting"]:
+    if ended and ended.reporting:
         print(
-            f"{one_line(', '.join(ended['reporting']))} was reporting and starts another server within a minute."
+            f"{one_line(', '.join(ended.reporting))} was reporting and starts another server within a minute."
         )
     return 0
 

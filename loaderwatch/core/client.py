@@ -7,8 +7,11 @@ import json
 import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
+import msgspec
+
+from loaderwatch.core.answers import Advice, Finding, RunRow, ServerFacts, Summary
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.server_file import read_server_file, read_token_file
@@ -16,6 +19,8 @@ from loaderwatch.core.trust import Away, NotProven, connect, explain, is_our_ser
 
 _TIMEOUT_S = 10.0
 _PACKING_S = 120.0
+
+_T = TypeVar("_T")
 
 
 class ServerError(LoaderwatchError):
@@ -35,9 +40,9 @@ class Client:
     token: str | None
     certificate: str | None = None  # our own server's certificate, when it speaks TLS
 
-    def get(self, path: str) -> Any:
-        """Return the JSON at an API path."""
-        return self._json(self._ask("GET", path))
+    def get(self, path: str, kind: type[_T]) -> _T:
+        """Return what an API path answers, as a ``kind`` of ``loaderwatch.core.answers``."""
+        return self._read(self._ask("GET", path), kind)
 
     def knows(self) -> bool:
         """Whether the server is there and still accepts this token."""
@@ -47,36 +52,30 @@ class Client:
             return False
         return True
 
-    def server(self) -> dict[str, Any]:
+    def server(self) -> ServerFacts:
         """Return which server this is, and until when it stays."""
-        found: dict[str, Any] = self.get("/server")
-        return found
+        return self.get("/server", ServerFacts)
 
-    def stop(self, *, force: bool) -> dict[str, Any]:
+    def stop(self, *, force: bool) -> ServerFacts:
         """Make the server end, which it refuses while a run is reporting; the token must be the owner's."""
-        body = json.dumps({"force": force}).encode()
-        ended: dict[str, Any] = self._json(self._ask("POST", "/server/stop", body=body))
-        return ended
+        body = msgspec.json.encode({"force": force})
+        return self._read(self._ask("POST", "/server/stop", body=body), ServerFacts)
 
-    def runs(self) -> list[dict[str, Any]]:
+    def runs(self) -> list[RunRow]:
         """Return every run, newest first."""
-        found: list[dict[str, Any]] = self.get("/runs")
-        return found
+        return self.get("/runs", list[RunRow])
 
-    def findings(self, run_id: str, attempt: int | None = None) -> list[dict[str, Any]]:
+    def findings(self, run_id: str, attempt: int | None = None) -> list[Finding]:
         """Return the findings of a run's attempt (None: the newest), newest first."""
-        found: list[dict[str, Any]] = self.get(f"{_run(run_id)}/findings{_of_attempt(attempt)}")
-        return found
+        return self.get(f"{_run(run_id)}/findings{_of_attempt(attempt)}", list[Finding])
 
-    def summary(self, run_id: str, attempt: int | None = None) -> dict[str, Any]:
+    def summary(self, run_id: str, attempt: int | None = None) -> Summary:
         """Return the summary of a run's attempt (None: the newest), with the verdict and its advice."""
-        found: dict[str, Any] = self.get(f"{_run(run_id)}/summary{_of_attempt(attempt)}")
-        return found
+        return self.get(f"{_run(run_id)}/summary{_of_attempt(attempt)}", Summary)
 
-    def audit(self, run_id: str) -> list[dict[str, Any]]:
+    def audit(self, run_id: str) -> list[Advice]:
         """Return the advice on a run's configuration, the worst first."""
-        found: list[dict[str, Any]] = self.get(f"{_run(run_id)}/audit")
-        return found
+        return self.get(f"{_run(run_id)}/audit", list[Advice])
 
     def recording(self, run_id: str, last_s: float) -> bytes:
         """Return the newest part of a run as the bytes of an ``.lwrec`` file."""
@@ -101,10 +100,15 @@ class Client:
             raise ServerError(f"{self.url} answered {response.status}: {reason}", response.status, reason)
         return answer
 
-    def _json(self, answer: bytes) -> Any:
+    def _read(self, answer: bytes, kind: type[_T]) -> _T:
         try:
-            return json.loads(answer)
-        except ValueError:
+            return msgspec.json.decode(answer, type=kind)
+        except msgspec.ValidationError as error:
+            raise ServerError(
+                f"{self.url} answered in a way that this version does not understand ({error}): the server is of another"
+                " version of loaderwatch; start it anew (loaderwatch stop, loaderwatch serve)"
+            ) from None
+        except msgspec.DecodeError:
             raise ServerError(f"{self.url} is not a loaderwatch server: its answer is not JSON") from None
 
 

@@ -1,8 +1,11 @@
-"""The facts of a run in an envelope: hosts, GPUs, processes, their loaders and spans, stacks and losses."""
+"""Facts of a run, as envelopes carry them: hosts, GPUs, processes, their loaders and spans, stacks and losses.
+
+And those of a script that does not train, which ``loaderwatch doctor`` learns: its loaders, and what a few samples cost.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -14,13 +17,21 @@ Int = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 Rank = Annotated[int, msgspec.Meta(ge=-1, lt=MAX_RANKS)]
 HostName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
+LoaderRole: TypeAlias = Literal["train", "eval"]
+ProcessState: TypeAlias = Literal["live", "finished", "crashed"]
+PhaseName: TypeAlias = Literal[
+    "outside", "iter", "wait", "step", "h2d", "forward", "backward", "optimizer", "teardown", "user",
+    "idle", "fetch", "collate", "starting",
+]  # fmt: skip
+"""The names of ``records.Phase`` in lower case."""
+
 
 class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
     """How a watched loader is configured. None where the loader has no such notion."""
 
     loader: Int
     name: str
-    role: str  # "train" | "eval"
+    role: LoaderRole
     class_name: str
     dataset_class: str | None = None
     dataset_length: int | None = None
@@ -81,7 +92,7 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     local_rank: Rank
     world_size: Int
     started_ns: Int  # UTC
-    state: str = "live"  # "live" | "finished" | "crashed"
+    state: ProcessState = "live"
     exit: str | None = None  # its last words: "exit code 1", "uncaught ValueError: ..."; None if it said none
     steps: Int | None = (
         None  # training steps that it had done when it ended, as its ring says; None while it lives
@@ -127,7 +138,7 @@ class SpanInfo(msgspec.Struct, frozen=True, kw_only=True):
     rank: Rank
     worker: Int  # -1: the training process
     pid: Int
-    phase: str  # Phase name in lower case
+    phase: PhaseName
     since_ns: Int  # UTC
     loader: Int | None = None
     epoch: Int | None = None
@@ -189,3 +200,42 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     rank: Rank
     count: Int
     t_ns: Int
+
+
+class LoaderProbe(msgspec.Struct, frozen=True, kw_only=True):
+    """A few samples of a loader's dataset, read and collated in a forked child as a worker does. None: not known."""
+
+    loader: int
+    samples: int = 0  # how many were read
+    batch: int = 0  # samples of a batch
+    wall_s: float | None = None  # reading and collating them, less what the thread waited for a CPU
+    cpu_s: float | None = None  # CPU time of all threads meanwhile
+    main_cpu_s: float | None = None  # of that, the thread that reads
+    threads: int | None = None  # the reading thread, and those that reading started
+    bytes: int | None = None  # tensor and array bytes of the collated samples
+    tensors: int | None = None  # tensors in a batch
+    arrays: int | None = None  # NumPy arrays in a batch
+    objects: int | None = None  # strings, numbers and other objects in a batch
+    error: str | None = None  # what reading them raised
+    died: str | None = None  # the signal that ended the process which read them
+    unfinished_s: float | None = None  # it was still reading, or pickling, after so long
+    pickle_bytes: int | None = (
+        None  # dataset, collate_fn and worker_init_fn, when workers do not inherit them
+    )
+    pickle_s: float | None = None
+    pickle_error: str | None = None  # begins with what it is: "dataset.transform: …"
+
+
+class ScriptReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of a script, at the moment its training was about to begin."""
+
+    process: ProcessInfo
+    probes: list[LoaderProbe] = []
+    refusal: str | None = None  # what DataLoader itself raised, with the call's arguments
+    refused_line: str | None = None  # the line of that call
+    main_guard: bool | None = None  # the script has ``if __name__ == "__main__"``
+    made_at: dict[int, str] = {}  # by loader: file and line of its construction
+    epoch_never_set: list[
+        int
+    ] = []  # loaders whose sampler needs set_epoch, which the script's own source never names
+    ended: str | None = None  # how the script ended when it did so by itself

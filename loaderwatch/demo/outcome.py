@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from loaderwatch.core.answers import Finding
 from loaderwatch.demo.acts import ACTS, Act
 
 SLACK_S = 1.0
@@ -47,13 +47,13 @@ def read_played(report: Path) -> list[Played]:
     return [Played(acts[row["act"]], row["began_at"], row["ended_at"]) for row in rows]
 
 
-def outcomes(played: Sequence[Played], findings: Iterable[Mapping[str, Any]]) -> list[Outcome]:
-    """Each act with the findings (as the HTTP API gives them) that began in it; those of severity info do not count."""
-    alerting = sorted((f for f in findings if f["severity"] != "info"), key=lambda f: f["began_at"])
+def outcomes(played: Sequence[Played], findings: Iterable[Finding]) -> list[Outcome]:
+    """Each act with the findings that began in it; those of severity info do not count."""
+    alerting = sorted((f for f in findings if f.severity != "info"), key=lambda f: f.began_at)
     result = []
     for act in played:
-        own = [f for f in alerting if act.began_at - SLACK_S <= f["began_at"] < act.ended_at - SLACK_S]
-        result.append(Outcome(act, tuple(f["scenario"] for f in own), tuple(f["title"] for f in own)))
+        own = [f for f in alerting if act.began_at - SLACK_S <= f.began_at < act.ended_at - SLACK_S]
+        result.append(Outcome(act, tuple(f.scenario for f in own), tuple(f.title for f in own)))
     return result
 
 

@@ -135,14 +135,14 @@ class Tour:
 
     def _results(self) -> list[outcome.Outcome]:
         def is_over() -> bool:
-            return all(run["state"] != "live" for run in self.client.runs())
+            return all(run.state != "live" for run in self.client.runs())
 
         try:
             processes.wait_until(is_over, SETTLE_LIMIT_S, every_s=0.5)
             runs = self.client.runs()
             if not runs:
                 raise DemoError(f"the server has no run; the streamer's log is in {self._places.logs_dir}")
-            findings = self.client.findings(runs[0]["run_id"])
+            findings = self.client.findings(runs[0].run_id)
         except OSError as error:
             raise DemoError(f"{self.client.url} cannot be reached: {error}") from error
         return outcome.outcomes(outcome.read_played(self._report), findings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from loaderwatch.detect.finding import Evidence
+from loaderwatch.core.answers import Evidence
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a detector concluded, what becomes of it over time, and what a person is told first."""
+"""What a detector concluded, and what becomes of it over time."""
 
 from __future__ import annotations
 
@@ -7,20 +7,13 @@ from typing import Final, Protocol
 
 import msgspec
 
+from loaderwatch.core.answers import Evidence, Severity, Unit
 from loaderwatch.core.facts import StackDump
 
 SEVERITIES: Final = {"info": 0, "warning": 1, "critical": 2}
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One number a person can check against the charts, e.g. ``("data wait", 0.62, "ratio")``."""
-
-    label: str
-    value: float | int | str | None
-    unit: str  # "ratio" | "s" | "count" | "bytes" | "index" | "text" | "per_s"
-
-
-def known_evidence(*values: tuple[str, float | int | str | None, str]) -> list[Evidence]:
+def known_evidence(*values: tuple[str, float | int | str | None, Unit]) -> list[Evidence]:
     """Evidence of those values that are known: neither None nor NaN."""
     return [
         Evidence(label=label, value=value, unit=unit)
@@ -35,7 +28,7 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     code: str
     scenario: str
-    severity: str
+    severity: Severity
     title: str
     began_ns: int  # UTC
     evidence: list[Evidence] = []
@@ -51,7 +44,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     code: str  # the heading in docs/detectors.md: "input-bound", "epoch-boundary", "hung"
     scenario: str  # the scenario's id, "S02"
-    severity: str  # "info" (never alerts) | "warning" | "critical"
+    severity: Severity  # "info" never alerts
     confidence: float  # 0 to 1
     began_ns: int  # UTC
     ended_ns: int | None = None  # None while it goes on
@@ -84,12 +77,3 @@ class Occurrence(Protocol):
 
     @property
     def closed_ns(self) -> int | None: ...
-
-
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What to tell a person first. ``finding_id`` is the id of the alert that says more, None when there is none."""
-
-    severity: str  # "ok" | "info" | "warning" | "critical"
-    title: str
-    advice: str = ""
-    finding_id: str | None = None

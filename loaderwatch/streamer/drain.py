@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Final, cast
 
-from loaderwatch.core.facts import Loss, SpanInfo
+from loaderwatch.core.facts import Loss, PhaseName, SpanInfo
 from loaderwatch.core.records import KIND_TABLE, RECORD_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.wire import pack_table
 from loaderwatch.streamer.roster import Member, Roster
@@ -127,7 +127,7 @@ def build_span(
         rank=rank,
         worker=member.worker,
         pid=member.pid,
-        phase=span.phase.name.lower(),
+        phase=cast("PhaseName", span.phase.name.lower()),
         since_ns=span.since_ns + wall_offset_ns,
         loader=_known(span.loader) if member.worker < 0 else member.ring.identity.loader,
         epoch=_known(span.epoch),

@@ -44,7 +44,7 @@ def fires(client: Client, scenario: str) -> bool:
         findings = client.findings(RUN)
     except (ServerError, OSError):  # not there yet, or the demo is over: then this waits and says for what
         return False
-    return any(finding["scenario"] == scenario and finding["state"] == "firing" for finding in findings)
+    return any(finding.scenario == scenario and finding.state == "firing" for finding in findings)
 
 
 def take_pictures(client: Client, page_url: str, out: Path) -> list[Path]:
@@ -57,7 +57,7 @@ def take_pictures(client: Client, page_url: str, out: Path) -> list[Path]:
     files += take(page_url, out, run, {"wide": (1280, 1180)}, ("dark",), full_page=False, wait_s=WAIT_S)
     wait_for(lambda: fires(client, "S36"), "the act with the hang")
     findings = client.findings(RUN)
-    rank = next(finding["rank"] for finding in findings if finding["scenario"] == "S36")
+    rank = next(finding.rank for finding in findings if finding.scenario == "S36")
     hung = {"rank": f"#/runs/{RUN}/ranks/{rank}"}
     files += take(page_url, out, hung, {"wide": (1280, 800)}, ("dark",), full_page=False, wait_s=WAIT_S)
     files += take(page_url, out, run, {"phone": SIZES["phone"]}, ("light",), full_page=False, wait_s=WAIT_S)

@@ -12,10 +12,11 @@ import msgspec
 import pytest
 from playwright.sync_api import Page, expect
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import GpuInfo, HostInfo, LoaderInfo, SpanInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import pack_table
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding
 from tests.browser.conftest import Watched
 from tests.browser.shots import SIZES
 from tests.fakes.feed import SECOND, Feed

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.facts import HostInfo, LoaderInfo, ProcessInfo, SpanInfo
+from loaderwatch.core.facts import HostInfo, LoaderInfo, PhaseName, ProcessInfo, SpanInfo
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import Envelope
 
@@ -45,7 +45,7 @@ def process(rank: int, world_size: int = 1, **more: Any) -> ProcessInfo:
     return ProcessInfo(**(facts | more))
 
 
-def span(rank: int, since_ns: int, worker: int = -1, phase: str = "step", **more: Any) -> SpanInfo:
+def span(rank: int, since_ns: int, worker: int = -1, phase: PhaseName = "step", **more: Any) -> SpanInfo:
     """An open span."""
     return SpanInfo(
         rank=rank, worker=worker, pid=1000 + rank + 10 * (worker + 1), phase=phase, since_ns=since_ns, **more

@@ -11,8 +11,9 @@ from typing import Any, Final
 import pytest
 from starlette.routing import Route
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo, StackDump
-from loaderwatch.detect.finding import Evidence, Finding, Folded
+from loaderwatch.detect.finding import Finding, Folded
 from loaderwatch.server.app import create_app
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.store.metrics import METRICS

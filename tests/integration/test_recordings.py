@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from loaderwatch.server.live.judge import detector
@@ -26,7 +27,9 @@ def test_a_recorded_run_is_still_named(path: Path) -> None:
     case = BY_ID.get(path.stem)
     assert case is not None, f"{path.name} belongs to no case; remove it"
     recorded = recording.load(path)
-    judgement = judge(case, reanalyse_recording(recorded, detector(recorded.hang_after_s)))
+    judgement = judge(
+        case, msgspec.to_builtins(reanalyse_recording(recorded, detector(recorded.hang_after_s)))
+    )
     assert judgement.right, f"expected {case.scenarios or 'nothing'}, got {judgement.got}"
     assert judgement.culprit is not False, judgement.wrong
 
@@ -38,11 +41,12 @@ def test_a_recorded_run_is_still_named(path: Path) -> None:
 def test_a_warning_that_came_true_is_one_alert(name: str, scenario: str, before: str) -> None:
     recorded = recording.load(FOLDER / f"{name}{recording.SUFFIX}")
     found = reanalyse_recording(recorded, detector(recorded.hang_after_s))
-    (alert,) = [finding for finding in found if finding["severity"] != "info"]
-    (folded,) = alert["folded"]
-    assert (alert["scenario"], folded["scenario"]) == (scenario, before)
-    assert folded["warned_s"] > 0
-    assert alert["code"] != folded["code"]
+    (alert,) = [finding for finding in found if finding.severity != "info"]
+    (folded,) = alert.folded
+    assert (alert.scenario, folded.scenario) == (scenario, before)
+    assert folded.warned_s is not None
+    assert folded.warned_s > 0
+    assert alert.code != folded.code
 
 
 def test_recordings_are_small() -> None:

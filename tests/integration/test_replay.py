@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -190,8 +191,8 @@ def test_the_summary_of_a_stored_run_is_its_last_live_one(store: DuckDBStore) ->
     for each in envelopes:
         live.add(each)
     store.append(envelopes)
-    before = summary_of(live.window(), live.totals(), state="finished")
-    after = charts.stored_summary(store, "run-1")
+    before = msgspec.to_builtins(summary_of(live.window(), live.totals(), state="finished"))
+    after = msgspec.to_builtins(charts.stored_summary(store, "run-1"))
     for key in ("lost_s", "data_wait_ratio", "goodput_ratio", "compute_duty_ratio", "steps_per_s"):
         assert after.pop(key) == pytest.approx(before.pop(key)), key
     assert after == before

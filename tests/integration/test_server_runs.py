@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import SpanInfo, StackDump
 from loaderwatch.core.wire import encode
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding
 from loaderwatch.server.http import events
 from tests.fakes.feed import SECOND, Feed
 from tests.fakes.serving import Access, EventReader, ScriptedDetector, ServeProcess, serving, wait_until

@@ -36,7 +36,7 @@ export function series(mean, more = {}) {
   return { metric: "m", rank: 0, bucket_s: 1, t: mean.map((_, i) => 1500 + i), min: mean, mean, max: mean, ...more };
 }
 
-/** @type {import("../../web/js/types.js").Palette} */
+/** @type {import("../../web/js/theme.js").Palette} */
 export const palette = {
   kind: "light", text: "#171a21", muted: "#596273", grid: "#e4e7ed", panel: "#ffffff", accent: "#3451d1", critical: "#c4262e",
   warning: "#a85a00", ok: "#17794a", wait: "#d9480f", h2d: "#b7589b", forward: "#62b0e6", backward: "#1f6cb0", optimizer: "#119b74",

@@ -1,6 +1,6 @@
 // Every call to the server, and the one kind of error they fail with.
 
-/** @typedef {import("./types.js").Range} Range */
+/** @typedef {import("./store.js").Range} Range */
 
 export class ApiError extends Error {
   /** @param {number} status - 0 when the server could not be reached @param {string} message */

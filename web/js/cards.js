@@ -7,8 +7,8 @@ import { hangNow } from "./panels/alerts.js";
 import { shownRange, shownRank } from "./store.js";
 
 /**
- * @typedef {import("./types.js").State} State
- * @typedef {import("./types.js").Range} Range
+ * @typedef {import("./store.js").State} State
+ * @typedef {import("./store.js").Range} Range
  * @typedef {object} Source
  * @property {string} id
  * @property {"always"|"seen"} when - "seen": only while the card is on the screen

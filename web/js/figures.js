@@ -8,8 +8,8 @@ import { stepsFigure } from "./charts/steps.js";
 import { currentLoader } from "./store.js";
 
 /**
- * @typedef {import("./types.js").State} State
- * @typedef {import("./types.js").Palette} Palette
+ * @typedef {import("./store.js").State} State
+ * @typedef {import("./theme.js").Palette} Palette
  * @typedef {import("./charts/axis.js").Figure} Figure
  */
 
@@ -44,10 +44,10 @@ export function figureOf(state, id, palette, width) {
   }
 }
 
-/** One range for all charts of a page, that of the newest data among them: one moment lies at one x everywhere. @param {State} state @returns {import("./types.js").Range|null} */
+/** One range for all charts of a page, that of the newest data among them: one moment lies at one x everywhere. @param {State} state @returns {import("./store.js").Range|null} */
 export function commonRange(state) {
   if (state.view.kind === "fixed") return { start: state.view.start, end: state.view.end };
-  /** @type {import("./types.js").Range|null} */
+  /** @type {import("./store.js").Range|null} */
   let newest = null;
   for (const card of Object.values(state.cards)) if (card.range !== null && card.range.end > (newest?.end ?? 0)) newest = card.range;
   return newest;

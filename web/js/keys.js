@@ -3,7 +3,7 @@
 import { parentHash } from "./store.js";
 
 /**
- * @typedef {import("./types.js").State} State
+ * @typedef {import("./store.js").State} State
  * @typedef {import("./main.js").Actions} Actions
  */
 

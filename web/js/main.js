@@ -16,7 +16,7 @@ import { applyTheme, readPalette, savedTheme } from "./theme.js";
 /**
  * What a reader can do.
  * @typedef {typeof actions} Actions
- * @typedef {import("./types.js").State} State
+ * @typedef {import("./store.js").State} State
  */
 
 const DRAW_EVERY_MS = 250;
@@ -66,7 +66,7 @@ const actions = {
   go: (/** @type {string} */ hash) => {
     location.hash = hash;
   },
-  view: (/** @type {import("./types.js").View} */ view) => {
+  view: (/** @type {import("./store.js").View} */ view) => {
     store.set({ view });
     refresher.restart();
     refresher.step();
@@ -144,7 +144,7 @@ async function report(answer, note) {
   }
 }
 
-/** The view before the first zoom, for the way back. @type {import("./types.js").View|null} */
+/** The view before the first zoom, for the way back. @type {import("./store.js").View|null} */
 let beforeZoom = null;
 
 const reactions = {
@@ -223,7 +223,7 @@ const same = (a, b) => a.every((v, i) => v === b[i]);
 
 function paintCharts() {
   const { state } = store;
-  /** @type {import("./types.js").Palette|null} */
+  /** @type {import("./theme.js").Palette|null} */
   let palette = null;
   const range = commonRange(state);
   for (const [id, element] of plots) if (!element.isConnected) plots.delete(id), void purge(element);

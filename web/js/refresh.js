@@ -5,8 +5,8 @@ import { rangeFor, sourcesOf } from "./cards.js";
 import { refreshAfter } from "./store.js";
 
 /**
- * @typedef {import("./types.js").State} State
- * @typedef {import("./types.js").CardData} CardData
+ * @typedef {import("./store.js").State} State
+ * @typedef {import("./store.js").CardData} CardData
  * @typedef {import("./cards.js").Source} Source
  * @typedef {{asked: string, due_at: number, stale: boolean, retry: boolean, abort: AbortController|null, timed: boolean,
  *   began: number}} Progress

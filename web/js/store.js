@@ -1,12 +1,39 @@
 // The page's state and the pure functions that move it. Nothing here knows the document, the network or Plotly.
 
 /**
- * @typedef {import("./types.js").State} State
- * @typedef {import("./types.js").Route} Route
- * @typedef {import("./types.js").View} View
- * @typedef {import("./types.js").Range} Range
  * @typedef {import("./types.js").Summary} Summary
  * @typedef {import("./types.js").Finding} Finding
+ * @typedef {import("./types.js").RunRow} RunRow
+ *
+ * @typedef {{page: "runs"|"run"|"rank", run: string|null, rank: number|null, finding: string|null,
+ *   attempt: number|null}} Route
+ * @typedef {{start: number, end: number}} Range
+ * @typedef {{kind: "last", span_s: number}|{kind: "all"}|{kind: "fixed", start: number, end: number}} View
+ * @typedef {"connecting"|"live"|"stale"|"gone"|"unauthorized"} Link
+ * @typedef {{data: any, range: Range|null, error: string|null, loaded_at: number}} CardData
+ *
+ * @typedef {object} State
+ * @property {Route} route
+ * @property {"light"|"dark"|"auto"} theme
+ * @property {Link} link
+ * @property {number} clock - this browser's time in seconds, moved once a second so that ages count up
+ * @property {number} offset - server time minus browser time, seconds
+ * @property {number|null} ticked_at - browser time of the last word from the server
+ * @property {RunRow[]|null} runs
+ * @property {string|null} runs_error
+ * @property {Summary|null} summary
+ * @property {Finding[]} findings
+ * @property {number} findings_version
+ * @property {number|null} newest_at
+ * @property {boolean} may_change - whether this reader may acknowledge, silence and ask for stacks; a viewer's token may not
+ * @property {View} view
+ * @property {boolean} paused
+ * @property {number|null} rank - the rank whose step timeline the run page shows; null until known
+ * @property {Record<string, CardData>} cards
+ * @property {Record<string, boolean>} open - what the reader unfolded
+ * @property {{by: string, down: boolean}} sort - of the ranks table
+ * @property {boolean} help
+ * @property {string} note - last short message of an action, "" when none
  */
 
 /** Without a word from the server for this long, what is shown is called stale. */

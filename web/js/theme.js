@@ -1,6 +1,10 @@
 // Light or dark: the reader's choice, else the system's. The style sheet owns every colour; charts read them from it.
 
-/** @typedef {import("./types.js").Palette} Palette */
+/**
+ * @typedef {{kind: "light"|"dark", text: string, muted: string, grid: string, panel: string, accent: string, critical: string,
+ *   warning: string, ok: string, wait: string, h2d: string, forward: string, backward: string, optimizer: string,
+ *   other: string, gpu: string, power: string, line: string, heat: string[]}} Palette
+ */
 
 const KEY = "loaderwatch.theme";
 

@@ -27,9 +27,8 @@ from loaderwatch.agent.source import (
     source_names,
 )
 from loaderwatch.core.clock import wall_ns
-from loaderwatch.core.facts import LoaderInfo, ProcessInfo
+from loaderwatch.core.facts import LoaderInfo, LoaderProbe, LoaderRole, ProcessInfo, ScriptReport
 from loaderwatch.core.files import write_atomically
-from loaderwatch.core.probe import LoaderProbe, ScriptReport
 
 MOST_LOADERS: Final = 32
 UNLEASHED_S: Final = 60.0
@@ -125,7 +124,7 @@ class Inspection:
         probes: list[LoaderProbe] = []
         for number, loader in enumerate(loaders):
             name = unique(name_of(loader), infos)
-            role = "train" if loader is iterated else _role(loader, name)
+            role: LoaderRole = "train" if loader is iterated else _role(loader, name)
             info = describe_loader(loader, number, name, role, type(loader).__name__)
             infos.append(info)
             probes.append(probe_loader(loader, number, info.batch_size or 1, info.start_method))
@@ -179,5 +178,5 @@ class Inspection:
         os._exit(0)
 
 
-def _role(loader: Any, name: str) -> str:
+def _role(loader: Any, name: str) -> LoaderRole:
     return "train" if is_shuffled(loader) and not names_evaluation(name) else "eval"

@@ -21,7 +21,7 @@ import torch
 from torch.utils.data import _utils
 
 from loaderwatch.agent.loaders.describe import is_iterable_dataset
-from loaderwatch.core.probe import LoaderProbe
+from loaderwatch.core.facts import LoaderProbe
 
 READ_S: Final = 2.0
 """How many seconds samples are read for, which is enough for a batch of ordinary images."""

@@ -6,10 +6,10 @@ import multiprocessing
 from typing import Any
 
 from loaderwatch.agent.guard import ask
-from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo, LoaderRole
 
 
-def describe_loader(loader: Any, number: int, name: str, role: str, class_name: str) -> LoaderInfo:
+def describe_loader(loader: Any, number: int, name: str, role: LoaderRole, class_name: str) -> LoaderInfo:
     """Return the loader's configuration, with None for each setting that it does not have.
 
     ``class_name`` is the class of the object that people iterate, which may be a framework's loader around this one.

@@ -18,7 +18,7 @@ import msgspec
 from loaderwatch.agent.guard import ask
 from loaderwatch.agent.loaders.construction import Made
 from loaderwatch.agent.loaders.watch import Watch
-from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo, LoaderRole
 
 MOST_VARIANTS: Final = 8
 """How many loaders with different data or options one line may make for one role; further ones continue one of these."""
@@ -43,7 +43,7 @@ class Lineage:
     def __init__(self) -> None:
         self._lines: list[Line] = []
         self._choosing = threading.Lock()  # several threads may begin with a new loader at the same time
-        self._given: dict[int, tuple[weakref.ref[Any], str, str]] = {}
+        self._given: dict[int, tuple[weakref.ref[Any], str, LoaderRole]] = {}
 
     def taken_up(self, loader: Any, info: LoaderInfo, made: Made | None) -> tuple[Watch, bool] | None:
         """Return the watch that a new loader continues, and whether its description differs; None for another loader."""
@@ -72,7 +72,7 @@ class Lineage:
             if line.watch is watch:
                 line.loader = _weakly(holder)
 
-    def given(self, loader: Any) -> tuple[str, str] | None:
+    def given(self, loader: Any) -> tuple[str, LoaderRole] | None:
         """Return the name and the role under which this loader was watched before another one continued it."""
         entry = self._given.get(id(loader))
         return (entry[1], entry[2]) if entry is not None and entry[0]() is loader else None

@@ -20,7 +20,7 @@ from loaderwatch.agent.loaders import construction, dataloader
 from loaderwatch.agent.loaders.class_hook import EveryIter
 from loaderwatch.agent.loaders.describe import describe_loader, is_shuffled
 from loaderwatch.agent.loaders.watch import Watch
-from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.facts import LoaderInfo, LoaderRole
 
 MAX_WRAPPERS: Final = 4
 """How many nested wrappers of a framework around a batch sampler or a dataset are looked into."""
@@ -144,7 +144,7 @@ def _sources(loader: Any) -> list[Any]:
     return found[1:]
 
 
-def guess_role(loader: Any, known: list[LoaderInfo]) -> str:
+def guess_role(loader: Any, known: list[LoaderInfo]) -> LoaderRole:
     """Guess "train" or "eval" for a loader that nobody attached by hand.
 
     A loader that is iterated without gradients evaluates, shuffled or not. Of the others, a shuffled one trains, and so does

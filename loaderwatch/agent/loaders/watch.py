@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from loaderwatch.agent.workers.fetch import FetchClock
+    from loaderwatch.core.facts import LoaderRole
 
 PUBLISHED_PASSES: Final = 3
 """How many passes in the same order are published; more say nothing new, and publishing writes a file."""
@@ -59,7 +60,7 @@ class Watch:
         self,
         loader: int,
         name: str,
-        role: str,
+        role: LoaderRole,
         recorder: Recorder,
         make_probe: WorkerProbeMaker | None,
         make_fetch: Callable[[int], FetchClock],

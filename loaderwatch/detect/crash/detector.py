@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.crash.evidence import (
     could_not_start,
@@ -20,7 +21,7 @@ from loaderwatch.detect.crash.evidence import (
 )
 from loaderwatch.detect.crash.killed import killed_worker, oom_kills
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.text import size

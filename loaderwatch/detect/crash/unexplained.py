@@ -13,10 +13,11 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from loaderwatch.core.answers import Evidence, Verdict
 from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
 from loaderwatch.detect.crash.evidence import interrupted, last_sign_ns, left_epoch, loader_of, uncaught
-from loaderwatch.detect.finding import Evidence, Finding, Occurrence, Verdict
+from loaderwatch.detect.finding import Finding, Occurrence
 from loaderwatch.detect.incidents.folding import warned_s
 from loaderwatch.detect.text import count, duration, listing, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.epoch_boundary.causes import (
     dropped_early,
@@ -20,7 +21,7 @@ from loaderwatch.detect.epoch_boundary.causes import (
     rebuilt,
 )
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import NEWEST_EPOCHS, Limits
 from loaderwatch.detect.measures.boundaries import Boundary, boundaries
 from loaderwatch.detect.measures.gain import gain_ratio
@@ -53,7 +54,7 @@ class Toll:
     cost_s: float  # per epoch
     epoch_s: float  # from the first batch of one to the first batch of the next
     lost_s: float
-    severity: str
+    severity: Severity
 
     @property
     def epoch_share(self) -> float:

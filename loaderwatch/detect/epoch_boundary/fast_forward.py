@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.text import duration, rate
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds

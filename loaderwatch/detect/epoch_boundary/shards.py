@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.core.answers import Evidence
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
 from loaderwatch.detect.measures.pace import Pace, paces, recent, wait_share

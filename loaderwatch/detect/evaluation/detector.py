@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import Limits
@@ -117,7 +118,7 @@ def _worth_a_word(passes: Passes, limits: Limits) -> bool:
     )
 
 
-def _severity(passes: Passes) -> str:
+def _severity(passes: Passes) -> Severity:
     """Evaluation is rare in most runs: only what costs much of one wakes anybody, and never from a single short pass."""
     costly = passes.share >= WARNING_RATIO
     proven = passes.passes >= 2 or passes.lost_s >= ALONE_S

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.core.answers import Evidence
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.outside_loops import alone, is_excused
 from loaderwatch.detect.hang.rank_positions import Seat, names, patience, place_evidence, places_of, seats_of
 from loaderwatch.detect.limits import Limits

@@ -11,10 +11,11 @@ from typing import Final
 
 import numpy as np
 
+from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.crash.killed import oom_kills
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Evidence, Finding, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.hang import collectives, outside_loops
 from loaderwatch.detect.hang.flight_recorder import recorded
 from loaderwatch.detect.hang.rank_positions import patience, place_evidence, places
@@ -62,7 +63,7 @@ def _loader_finding(
     kills = oom_kills(window.hosts.get(rank.host)) if reason.scenario == "S37" else 0
     index = worker.sample_index if worker else span.sample_index
     others = sorted(other.rank.rank for other in everything if other.rank.rank != rank.rank)
-    severity = "critical"
+    severity: Severity = "critical"
     if item.reading and item.age_s < READING_FACTOR * item.limit_s:
         severity = "info"
     stands = places(window, limits)

@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import FlightEntry
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.window import RunWindow
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.core.answers import Evidence
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO
 from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import Stuck, cpu_ratio, stack_of, stands_still

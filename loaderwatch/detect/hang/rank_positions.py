@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
+from loaderwatch.core.answers import Evidence, PlaceState
 from loaderwatch.core.facts import StackDump
-from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, Limits
 from loaderwatch.detect.measures.progress import LOADER_PHASES, Stuck, cpu_ratio, stack_of, stuck
 from loaderwatch.detect.measures.stacks import Frame, collective, main_frames, user_frame
@@ -20,12 +20,17 @@ DEFAULT_TIMEOUT_S: Final = {"nccl": 600.0, "gloo": 1800.0}
 STALE_NS = 10_000_000_000  # a host that has not been heard of for so long says nothing about its ranks
 
 
+SeatPlace: TypeAlias = Literal["stuck", "outside", "moving", "ended", "crashed", "unknown"]
+_Group: TypeAlias = tuple[PlaceState, str | None, str, str | None]
+"""The fields of a Place but its seats."""
+
+
 @dataclass(frozen=True)
 class Seat:
     """Where one rank stands while the run stands still."""
 
     rank: RankWindow
-    place: str  # "stuck" | "outside" | "moving" | "ended" | "crashed" | "unknown"
+    place: SeatPlace
     frames: Sequence[Frame]
     dump: StackDump | None
     collective: str | None
@@ -71,6 +76,7 @@ def _seat(window: RunWindow, rank: RankWindow, item: Stuck | None, limits: Limit
     age_s = (rank.made_ns - span.since_ns) / 1e9 if span else 0.0
     name = collective(frames) if dump is not None and span and dump.taken_ns >= span.since_ns else None
     epoch, batches = _position(rank)
+    place: SeatPlace
     if rank.process.state == "crashed":
         place = "crashed"
     elif rank.process.state == "finished":
@@ -105,7 +111,7 @@ def _position(rank: RankWindow) -> tuple[int | None, int | None]:
 class Place:
     """Where some ranks stand. ``seats`` by rank; ``seat`` is the one that has stood there longest."""
 
-    state: str  # "stands" | "moving" | "ended" | "crashed" | "unknown"
+    state: PlaceState
     collective: str | None
     stands: str  # "backward", "train.py:31 in prepare", "next(loader)"
     at: str | None  # the line of the user's code, where that is not what ``stands`` says
@@ -135,7 +141,7 @@ class Place:
 
 def places_of(seats: Sequence[Seat], odd: int | None = None) -> list[Place]:
     """The seats grouped by collective and line: first the group of ``odd``, then the smallest, in none before in one."""
-    groups: dict[tuple[str, str | None, str, str | None], list[Seat]] = {}
+    groups: dict[_Group, list[Seat]] = {}
     for seat in sorted(seats, key=lambda seat: seat.number):
         groups.setdefault(_key(seat), []).append(seat)
     found = [Place(*key, tuple(group)) for key, group in groups.items()]
@@ -151,9 +157,10 @@ def places_of(seats: Sequence[Seat], odd: int | None = None) -> list[Place]:
     )
 
 
-def _key(seat: Seat) -> tuple[str, str | None, str, str | None]:
+def _key(seat: Seat) -> _Group:
     if seat.place in ("crashed", "ended"):
-        return seat.place, None, seat.place, None
+        state: PlaceState = "crashed" if seat.place == "crashed" else "ended"
+        return state, None, state, None
     if seat.place == "unknown":
         return "unknown", None, "not heard of", None
     if seat.age_s < STANDS_AFTER_S:

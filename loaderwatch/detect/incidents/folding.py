@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.answers import Severity
 from loaderwatch.detect.finding import SEVERITIES, Finding, Folded
 
 MOST_FOLDED: Final = 8
@@ -81,7 +82,7 @@ def warned_s(finding: Finding) -> float | None:
     return max((each.warned_s for each in finding.folded if each.warned_s is not None), default=None)
 
 
-def graver(one: str, other: str) -> str:
+def graver(one: Severity, other: Severity) -> Severity:
     """The graver of two severities."""
     return max(one, other, key=SEVERITIES.__getitem__)
 

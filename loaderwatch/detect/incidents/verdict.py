@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.detect.crash.evidence import interrupted
 from loaderwatch.detect.crash.unexplained import crash_verdict
-from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence, Verdict
+from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence
 from loaderwatch.detect.measures.pace import shares_of, totals_since
 from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.text import count, duration, percent
@@ -24,7 +25,7 @@ _TELLING: Final = ("fast-forward", "hung")  # a remark of these says why nothing
 
 
 def verdict_of(
-    state: str,
+    state: RunStatus,
     window: Callable[[], RunWindow],
     occurrences: Sequence[Occurrence],
     *,

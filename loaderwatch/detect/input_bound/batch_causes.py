@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Evidence, known_evidence
+from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import COLLECTOR_PART
 from loaderwatch.detect.measures.statistics import mean, ratio, total

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.core.answers import Evidence
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.pace import paces

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Evidence
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import JITTER_SPIKES

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderwatch.core.answers import Severity
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, slow_samples, spike_mask, without
@@ -38,7 +39,7 @@ class Stall:
     share: float
     began_ns: int
     lost_s: float
-    severity: str
+    severity: Severity
 
     @property
     def pace(self) -> Pace:
@@ -103,7 +104,7 @@ def _is_stall(now: Pace, limits: Limits) -> bool:
     return not lately < max(OVER_RATIO * limits.input_warning_ratio, usual)
 
 
-def _severity(share: float, symptoms: Symptoms, explanation: Explanation, limits: Limits) -> str:
+def _severity(share: float, symptoms: Symptoms, explanation: Explanation, limits: Limits) -> Severity:
     critical = share >= limits.input_critical_ratio
     if explanation.scenario == "S09" and symptoms.first_epoch:
         return "info"
@@ -166,7 +167,7 @@ def spiky_stall(
     whole_s = max(limits.spike_recent_s, (pace.rank.made_ns - int(pace.request_ns[0])) / 1e9)
     all_share = sum(spike.wait_s for spike in spikes) / whole_s
     if late[-1].open and len(late) == 1:
-        severity = "info"  # it may end soon, or turn out to be a hang
+        severity: Severity = "info"  # it may end soon, or turn out to be a hang
     elif share >= limits.input_critical_ratio and repeated:
         severity = "critical"
     elif share >= limits.input_warning_ratio or (repeated and all_share >= SPIKE_REPEAT_RATIO):

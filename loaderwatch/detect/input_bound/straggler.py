@@ -7,7 +7,8 @@ import math
 import msgspec
 import numpy as np
 
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.core.answers import Evidence
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling

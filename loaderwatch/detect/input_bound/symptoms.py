@@ -15,8 +15,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Evidence, known_evidence
+from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.fetches import Fetches

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Evidence, known_evidence
+from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.cpu_causes import neighbours
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import LATENCY_CPU_RATIO

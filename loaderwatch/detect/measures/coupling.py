@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.answers import CouplingState, Share
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, mean
 from loaderwatch.detect.text import duration, ranks_phrase
@@ -38,19 +39,8 @@ LATE_RATIO: Final = (
 )
 MOST_WITNESSES: Final = 32  # ranks whose phases are looked at
 FEW_RATIO: Final = 0.25  # "few" is at most this share of all ranks
+Source: TypeAlias = Literal["measured", "durations"]
 PHASES: Final = ("forward", "backward", "optimizer", "other")
-
-
-@dataclass(frozen=True)
-class Share:
-    """A rank's part in one iteration, means over the iterations that all ranks have done; seconds."""
-
-    rank: int
-    iteration_s: float
-    data_s: float  # waiting for its own loader
-    own_s: float  # working
-    others_s: float  # waiting for other ranks
-    caused_s: float  # what a rank that waits for this one loses by it
 
 
 @dataclass(frozen=True)
@@ -61,14 +51,14 @@ class Coupling:
     nobody waits for long. "apart": the ranks do not go in step. "unknown": see ``reason``.
     """
 
-    state: str
+    state: CouplingState
     reason: str = ""
-    source: str | None = None  # "measured" | "durations"
+    source: Source | None = None
     iterations: int = 0
     shares: tuple[Share, ...] = ()
     waited_for: tuple[int, ...] = ()
     wait_s: float = math.nan  # of the ranks that wait, per iteration
-    cause: str | None = None  # what keeps those that are waited for: "data" | "work"
+    cause: Literal["data", "work"] | None = None  # what keeps those that are waited for
     where: str | None = None  # the phase in which most of the wait lies
     waiting: tuple[int, ...] = ()
 
@@ -199,7 +189,8 @@ def _compare(ranks: list[_Steps]) -> Coupling:
             iterations=data_s.shape[1],
             shares=_shares(ranks, data_s, step_s, np.zeros_like(data_s)),
         )
-    wait_s, source = np.minimum(data_s.max(axis=0) - data_s, step_s), "durations"
+    source: Source = "durations"
+    wait_s = np.minimum(data_s.max(axis=0) - data_s, step_s)
     if np.isfinite(collective_s).all():
         measured_s = collective_s - collective_s.min(axis=0)
         if measured_s.mean(axis=1).max() >= MIRRORED_RATIO * wait_s.mean(axis=1).max():
@@ -239,8 +230,12 @@ def _shares(ranks: list[_Steps], data_s: Floats, step_s: Floats, wait_s: Floats)
     )  # of one of the others
     caused_s = late * (lost_s / late.sum(axis=0))
     parts = (data_s + step_s, data_s, step_s - wait_s, wait_s, caused_s)
+    names = ("iteration_s", "data_s", "own_s", "others_s", "caused_s")
     means = np.stack([part.mean(axis=1) for part in parts], axis=1).tolist()
-    return tuple(Share(steps.rank, *of) for steps, of in zip(ranks, means, strict=True))
+    return tuple(
+        Share(rank=steps.rank, **dict(zip(names, of, strict=True)))
+        for steps, of in zip(ranks, means, strict=True)
+    )
 
 
 def _where(late: list[_Steps], early: list[_Steps]) -> str | None:

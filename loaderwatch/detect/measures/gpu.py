@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from loaderwatch.detect.finding import Evidence
+from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, quantile, ratio, total
 from loaderwatch.detect.window import RankWindow, seconds

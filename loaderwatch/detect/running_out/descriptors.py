@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Growth, growth, known
 from loaderwatch.detect.text import duration, rate
@@ -51,7 +52,7 @@ def _finding(rank: RankWindow) -> Finding | None:
     if eta_s > WARNING_ETA_S:
         return None
     sure = now >= SURE_USED_RATIO * most
-    severity = "info" if not sure else "critical" if now >= NEARLY_RATIO * most else "warning"
+    severity: Severity = "info" if not sure else "critical" if now >= NEARLY_RATIO * most else "warning"
     steps = rank.table("steps")["request_ns"]
     inside = int(((steps >= t_ns[0]) & (steps <= t_ns[-1])).sum())
     per_step = rise.grown / inside if inside else 0.0

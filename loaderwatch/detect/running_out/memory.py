@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import limit_hits_per_s
 from loaderwatch.detect.measures.statistics import Growth, growth, known, mean, median
@@ -99,7 +100,7 @@ def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
     worst = max(leaks, key=lambda leak: leak.rise.per_s)
     ends_s = min((_epoch_left_s(leak) for leak in leaks), default=math.inf)
     survives = ends_s < 0.8 * eta_s
-    severity = "info" if survives else "critical" if eta_s <= CRITICAL_ETA_S else "warning"
+    severity: Severity = "info" if survives else "critical" if eta_s <= CRITICAL_ETA_S else "warning"
     workers = [leak for leak in leaks if leak.worker >= 0]
     mine = sum(leak.rise.per_s for leak in workers) >= 0.5 * per_s
     who = (

@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.text import count, listing, percent, size

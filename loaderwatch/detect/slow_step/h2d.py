@@ -16,7 +16,8 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.detect.finding import Evidence, Finding, known_evidence
+from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.gpu import gpu_evidence
@@ -157,7 +158,7 @@ def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
     one = singular(ranks, world)
     known = math.isfinite(copies.bytes)
     sure = copies.proven and known
-    severity = "info" if not sure else "critical" if copies.share >= LARGE_RATIO else "warning"
+    severity: Severity = "info" if not sure else "critical" if copies.share >= LARGE_RATIO else "warning"
     what = (
         f"{size(copies.bytes)} in {duration(copies.copy_s)} ({size(copies.rate)}/s)"
         if known

@@ -15,9 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import LoaderInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.stacks import compiling, main_frames, user_frame
@@ -146,7 +147,7 @@ def _explain(pauses: Pauses, limits: Limits) -> list[Finding]:
     return [finding for finding in found if finding is not None]
 
 
-def _severity(share: float, limits: Limits) -> str:
+def _severity(share: float, limits: Limits) -> Severity:
     if share >= limits.input_critical_ratio:
         return "critical"
     return "warning" if share >= limits.input_warning_ratio else "info"
@@ -313,7 +314,7 @@ def _finding(
     pauses: Pauses,
     *,
     scenario: str,
-    severity: str,
+    severity: Severity,
     confidence: float,
     share: float,
     lost_s: float,

@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.core.answers import Evidence
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import coupling

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from loaderwatch.core.answers import Severity
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import mean, median, quantile
@@ -153,7 +154,14 @@ def _name(gpu: _Gpu) -> str:
 
 
 def _finding(
-    gpu: _Gpu, *, severity: str, confidence: float, title: str, cause: str, advice: str, gain: float | None
+    gpu: _Gpu,
+    *,
+    severity: Severity,
+    confidence: float,
+    title: str,
+    cause: str,
+    advice: str,
+    gain: float | None,
 ) -> Finding:
     rank = gpu.rank
     return Finding(

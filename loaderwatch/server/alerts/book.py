@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final
 
 import msgspec
 
+from loaderwatch.core import answers
+from loaderwatch.core.answers import AlertState
 from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Changes, Incident
 from loaderwatch.server.store.protocol import StoredAlert
 
-State = Literal["firing", "acknowledged", "silenced", "resolved"]
 MAX_SILENCE_S: Final = 30 * 86400
 MAX_NS: Final = 2**62  # a time later than any other
 _ID_SEPARATOR: Final = "."  # run ids do not contain it
@@ -35,7 +37,7 @@ class Alert:
 
     id: str
     finding: Finding
-    state: State
+    state: AlertState
     opened_ns: int
     updated_ns: int
     closed_ns: int | None = None
@@ -273,53 +275,55 @@ def alert_of(stored: StoredAlert) -> Alert:
     )
 
 
-def shape(alert: Alert, *, stack_texts: bool = True) -> dict[str, Any]:
+def shape(alert: Alert, *, stack_texts: bool = True) -> answers.Finding:
     """Return the alert as ``GET /runs/{run}/findings`` gives it."""
     finding = alert.finding
-    return {
-        "id": alert.id,
-        "key": finding.key,
-        "code": finding.code,
-        "scenario": finding.scenario,
-        "severity": finding.severity,
-        "state": alert.state,
-        "confidence": finding.confidence,
-        "rank": finding.rank,
-        "host": finding.host,
-        "worker": finding.worker,
-        "pid": finding.pid,
-        "sample_indices": finding.sample_indices,
-        "began_at": finding.began_ns / 1e9,
-        "ended_at": None if finding.ended_ns is None else finding.ended_ns / 1e9,
-        "title": finding.title,
-        "cause": finding.cause,
-        "advice": finding.advice,
-        "evidence": finding.evidence,
-        "lost_s": finding.lost_s,
-        "gain_ceiling_ratio": finding.gain_ceiling_ratio,
-        "stacks": [
-            {
-                "rank": stack.rank,
-                "worker": stack.worker,
-                "pid": stack.pid,
-                "taken_at": stack.taken_ns / 1e9,
-                "text": stack.text if stack_texts else "",
-                "why": stack.why,
-            }
-            for stack in finding.stacks
-        ],
-        "folded": [
-            {
-                "key": folded.key,
-                "code": folded.code,
-                "scenario": folded.scenario,
-                "severity": folded.severity,
-                "title": folded.title,
-                "evidence": folded.evidence,
-                "began_at": folded.began_ns / 1e9,
-                "warned_s": folded.warned_s,
-            }
+    return answers.Finding(
+        id=alert.id,
+        key=finding.key,
+        code=finding.code,
+        scenario=finding.scenario,
+        severity=finding.severity,
+        state=alert.state,
+        confidence=finding.confidence,
+        rank=finding.rank,
+        host=finding.host,
+        worker=finding.worker,
+        pid=finding.pid,
+        sample_indices=finding.sample_indices,
+        began_at=finding.began_ns / 1e9,
+        ended_at=None if finding.ended_ns is None else finding.ended_ns / 1e9,
+        title=finding.title,
+        cause=finding.cause,
+        advice=finding.advice,
+        evidence=finding.evidence,
+        lost_s=finding.lost_s,
+        gain_ceiling_ratio=finding.gain_ceiling_ratio,
+        stacks=[stack_of(dump, text=stack_texts) for dump in finding.stacks],
+        folded=[
+            answers.Folded(
+                key=folded.key,
+                code=folded.code,
+                scenario=folded.scenario,
+                severity=folded.severity,
+                title=folded.title,
+                evidence=folded.evidence,
+                began_at=folded.began_ns / 1e9,
+                warned_s=folded.warned_s,
+            )
             for folded in finding.folded
         ],
-        "silenced_until": None if alert.silenced_until_ns is None else alert.silenced_until_ns / 1e9,
-    }
+        silenced_until=None if alert.silenced_until_ns is None else alert.silenced_until_ns / 1e9,
+    )
+
+
+def stack_of(dump: StackDump, *, text: bool = True) -> answers.Stack:
+    """Return a stack as the API gives it, with its text or without."""
+    return answers.Stack(
+        rank=dump.rank,
+        worker=dump.worker,
+        pid=dump.pid,
+        taken_at=dump.taken_ns / 1e9,
+        text=dump.text if text else "",
+        why=dump.why,
+    )

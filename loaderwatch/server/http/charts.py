@@ -13,9 +13,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core import answers
+from loaderwatch.core.answers import Verdict
 from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
-from loaderwatch.detect.finding import Verdict
 from loaderwatch.server.live.summary import state_now, summary_of
 from loaderwatch.server.recordings.replay import rebuild
 from loaderwatch.server.store.metrics import METRICS, SECOND_NS
@@ -36,7 +37,7 @@ def series(
     start: float | None = None,
     end: float | None = None,
     points: int = DEFAULT_POINTS,
-) -> dict[str, Any]:
+) -> answers.Series:
     """Answer ``GET /runs/{run}/series``: every bucket of the range has a value, ``None`` where it is empty."""
     return several_series(store, run_id, [metric], rank, start, end, points)[0]
 
@@ -50,7 +51,7 @@ def several_series(
     end: float | None = None,
     points: int = DEFAULT_POINTS,
     attempt: int | None = None,
-) -> list[dict[str, Any]]:
+) -> list[answers.Series]:
     """Answer ``GET /runs/{run}/series`` for several metrics, in their order."""
     _check_count("metric", len(metrics), 1, MAX_METRICS)
     for metric in metrics:
@@ -64,20 +65,20 @@ def several_series(
     ]
 
 
-def _series_shape(metric: str, rank: int | None, found: Series, start_ns: int, end_ns: int) -> dict[str, Any]:
+def _series_shape(metric: str, rank: int | None, found: Series, start_ns: int, end_ns: int) -> answers.Series:
     width = found.bucket_ns
     begin = start_ns // width * width
     times = np.arange(begin, -(-end_ns // width) * width, width, dtype=np.int64)
     at = (found.t_ns - begin) // width
-    return {
-        "metric": metric,
-        "rank": rank,
-        "bucket_s": width / SECOND_NS,
-        "t": (times / SECOND_NS).tolist(),
-        "min": _spread(len(times), at, found.low),
-        "mean": _spread(len(times), at, found.mean),
-        "max": _spread(len(times), at, found.high),
-    }
+    return answers.Series(
+        metric=metric,
+        rank=rank,
+        bucket_s=width / SECOND_NS,
+        t=(times / SECOND_NS).tolist(),
+        min=_spread(len(times), at, found.low),
+        mean=_spread(len(times), at, found.mean),
+        max=_spread(len(times), at, found.high),
+    )
 
 
 def heatmap(
@@ -88,44 +89,44 @@ def heatmap(
     end: float | None = None,
     points: int = DEFAULT_POINTS,
     attempt: int | None = None,
-) -> dict[str, Any]:
+) -> answers.Heatmap:
     """Answer ``GET /runs/{run}/heatmap``; with very many ranks there are fewer buckets than asked for."""
     _check_metric(metric)
     _check_count("points", points, 2, MAX_POINTS)
     start_ns, end_ns = _range(store, run_id, start, end, attempt)
     grid = store.grid(run_id, metric, start_ns, end_ns, points)
-    return {
-        "metric": metric,
-        "bucket_s": grid.bucket_ns / SECOND_NS,
-        "ranks": grid.ranks.tolist(),
-        "t": (grid.t_ns / SECOND_NS).tolist(),
-        "values": _or_none(grid.values),
-    }
+    return answers.Heatmap(
+        metric=metric,
+        bucket_s=grid.bucket_ns / SECOND_NS,
+        ranks=grid.ranks.tolist(),
+        t=(grid.t_ns / SECOND_NS).tolist(),
+        values=_or_none(grid.values),
+    )
 
 
 def epochs(
     store: Store, run_id: str, rank: int | None = None, attempt: int | None = None
-) -> list[dict[str, Any]]:
+) -> list[answers.Epoch]:
     """Answer ``GET /runs/{run}/epochs``."""
     begin_ns, end_ns = store.run(run_id).span_of(attempt)
     return [
-        {
-            "rank": row["rank"],
-            "loader": row["loader"],
-            "epoch": row["epoch"],
-            "began_at": _seconds(row["request_ns"]),
-            "iter_s": _seconds(row["iter_ns"]),
-            "sampler_s": _seconds(row["sampler_ns"]),
-            "first_wait_s": _seconds(row["first_wait_ns"]),
-            "iter_kind": _name(IterKind, row["iter_kind"]),
-            "workers": row["workers"],
-            "drained": row["drained"],
-            "gap_s": _seconds(row["gap_ns"]),
-            "ended_at": _seconds(row["end_ns"]),
-            "teardown_s": _seconds(row["teardown_ns"]),
-            "batches": row["batches"],
-            "ended_by": _name(EndedBy, row["ended_by"]),
-        }
+        answers.Epoch(
+            rank=row["rank"],
+            loader=row["loader"],
+            epoch=row["epoch"],
+            began_at=row["request_ns"] / 1e9,
+            iter_s=_seconds(row["iter_ns"]),
+            sampler_s=_seconds(row["sampler_ns"]),
+            first_wait_s=_seconds(row["first_wait_ns"]),
+            iter_kind=_name(IterKind, row["iter_kind"]),
+            workers=row["workers"],
+            drained=row["drained"],
+            gap_s=_seconds(row["gap_ns"]),
+            ended_at=_seconds(row["end_ns"]),
+            teardown_s=_seconds(row["teardown_ns"]),
+            batches=row["batches"],
+            ended_by=_name(EndedBy, row["ended_by"]),
+        )
         for row in store.epochs(run_id, rank)
         if begin_ns <= (row["request_ns"] or 0) < end_ns
     ]
@@ -138,38 +139,40 @@ def fetches(
     start: float | None = None,
     end: float | None = None,
     limit: int = 2000,
-) -> dict[str, Any]:
+) -> answers.Fetches:
     """Answer ``GET /runs/{run}/fetches``."""
     _check_count("limit", limit, 1, MAX_LIMIT)
     start_ns, end_ns = _range(store, run_id, start, end)
     rows = store.fetches(run_id, rank, start_ns, end_ns, limit)
-    return {
-        "loader": _or_none(rows["loader"]),
-        "worker": _or_none(rows["worker"]),
-        "began_at": _seconds_column(rows["request_ns"]),
-        "fetch_s": _seconds_column(rows["fetch_ns"]),
-        "collate_s": _seconds_column(rows["collate_ns"]),
-        "cpu_s": _seconds_column(rows["cpu_ns"]),
-        "samples": _or_none(rows["samples"]),
-        "slow_index": _or_none(rows["slow_index"]),
-        "slow_s": _seconds_column(rows["slow_ns"]),
-        "bytes": _or_none(rows["bytes"]),
-    }
+    return answers.Fetches(
+        loader=_or_none(rows["loader"]),
+        worker=_or_none(rows["worker"]),
+        began_at=(rows["request_ns"] / 1e9).tolist(),
+        fetch_s=_seconds_column(rows["fetch_ns"]),
+        collate_s=_seconds_column(rows["collate_ns"]),
+        cpu_s=_seconds_column(rows["cpu_ns"]),
+        samples=_or_none(rows["samples"]),
+        slow_index=_or_none(rows["slow_index"]),
+        slow_s=_seconds_column(rows["slow_ns"]),
+        bytes=_or_none(rows["bytes"]),
+    )
 
 
-def slow_samples(store: Store, run_id: str, rank: int | None = None, limit: int = 20) -> list[dict[str, Any]]:
+def slow_samples(
+    store: Store, run_id: str, rank: int | None = None, limit: int = 20
+) -> list[answers.SlowSample]:
     """Answer ``GET /runs/{run}/slow-samples``."""
     _check_count("limit", limit, 1, MAX_LIMIT)
     return [
-        {
-            "rank": row["rank"],
-            "loader": row["loader"],
-            "worker": row["worker"],
-            "index": row["slow_index"],
-            "slow_s": _seconds(row["slow_ns"]),
-            "fetch_s": _seconds(row["fetch_ns"]),
-            "at": _seconds(row["request_ns"]),
-        }
+        answers.SlowSample(
+            rank=row["rank"],
+            loader=row["loader"],
+            worker=row["worker"],
+            index=row["slow_index"],
+            slow_s=row["slow_ns"] / 1e9,
+            fetch_s=_seconds(row["fetch_ns"]),
+            at=row["request_ns"] / 1e9,
+        )
         for row in store.slow_samples(run_id, rank, limit)
     ]
 
@@ -180,7 +183,7 @@ def stored_summary(
     verdict: Verdict | None = None,
     costs_s: Iterable[float | None] = (),
     attempt: int | None = None,
-) -> dict[str, Any]:
+) -> answers.Summary:
     """Answer ``GET /runs/{run}/summary`` for a run that is not live or an earlier attempt, from its last half minute and totals."""
     run = store.run(run_id)
     builder = rebuild(store, run_id, attempt)

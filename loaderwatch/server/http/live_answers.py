@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
 from fastapi.concurrency import run_in_threadpool
 
 from loaderwatch.advise.audit import audit
 from loaderwatch.advise.facts import facts_of
+from loaderwatch.core import answers
+from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.finding import Verdict
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
-from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape
+from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
 from loaderwatch.server.http.charts import stored_summary
 from loaderwatch.server.http.encoding import encode_json
 from loaderwatch.server.http.events import RunState
@@ -31,7 +31,7 @@ from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 _LIST_S: Final = 0.3
 
 
-def runs(parts: Parts) -> list[dict[str, Any]]:
+def runs(parts: Parts) -> list[answers.RunRow]:
     """Answer ``GET /runs``.
 
     If hundreds of files have to be opened, the older runs come without a verdict after ``_LIST_S``, and get theirs when
@@ -45,35 +45,35 @@ def runs(parts: Parts) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(parts: Parts, run: StoredRun, now_ns: int, deadline: float) -> dict[str, Any]:
+def _row(parts: Parts, run: StoredRun, now_ns: int, deadline: float) -> answers.RunRow:
     live = parts.live.get(run.run_id)
-    if live is None or live.latest is None:
+    summary = None if live is None else live.summary
+    if live is None or summary is None:
         return _row_with(run, state_now(run, now_ns), parts.verdicts.of(run, now_ns, deadline), run.steps)
-    state, verdict = live.state_of(run), live.summary.get("verdict")
-    steps: int = live.summary["steps"]
+    state = live.state_of(run)
     seen = state == "live" or live.said_goodbye  # a whole row must come from the same look
-    return _row_with(run, live.summary["state"] if seen else state, verdict, steps)
+    return _row_with(run, summary.state if seen else state, summary.verdict, summary.steps)
 
 
-def stored_row(run: StoredRun, store: Store, now_ns: int) -> dict[str, Any]:
+def stored_row(run: StoredRun, store: Store, now_ns: int) -> answers.RunRow:
     """Make a run's row of ``GET /runs``, without a server."""
     return _row_with(run, state_now(run, now_ns), Verdicts(store).of(run, now_ns, math.inf), run.steps)
 
 
-def _row_with(run: StoredRun, state: str, verdict: Verdict | None, steps: int | None) -> dict[str, Any]:
-    return {
-        "run_id": run.run_id,
-        "name": run.name,
-        "state": state,
-        "started_at": run.started_ns / 1e9,
-        "last_seen_at": run.last_seen_ns / 1e9,
-        "world_size": run.world_size,
-        "hosts": [host.name for host in run.hosts],
-        "steps": steps,
-        "attempts": run.attempt,
-        "verdict": verdict.title if verdict else None,
-        "severity": verdict.severity if verdict else None,
-    }
+def _row_with(run: StoredRun, state: RunStatus, verdict: Verdict | None, steps: int | None) -> answers.RunRow:
+    return answers.RunRow(
+        run_id=run.run_id,
+        name=run.name,
+        state=state,
+        started_at=run.started_ns / 1e9,
+        last_seen_at=run.last_seen_ns / 1e9,
+        world_size=run.world_size,
+        hosts=[host.name for host in run.hosts],
+        steps=steps,
+        attempts=run.attempt,
+        verdict=verdict.title if verdict else None,
+        severity=verdict.severity if verdict else None,
+    )
 
 
 async def run_state(parts: Parts, run_id: str, attempt: int | None = None) -> RunState:
@@ -92,7 +92,7 @@ async def run_state(parts: Parts, run_id: str, attempt: int | None = None) -> Ru
     return await run_in_threadpool(_stored_state, parts.store, parts.verdicts, run_id)
 
 
-def findings(parts: Parts, run_id: str, attempt: int | None = None) -> list[dict[str, Any]]:
+def findings(parts: Parts, run_id: str, attempt: int | None = None) -> list[answers.Finding]:
     """Answer ``GET /runs/{run}/findings``."""
     run = parts.store.run(run_id)  # an unknown run is no empty list
     live = parts.live.get(run_id)
@@ -102,7 +102,7 @@ def findings(parts: Parts, run_id: str, attempt: int | None = None) -> list[dict
     return [shape(alert) for alert in book.of_span(run.span_of(attempt))]
 
 
-def change_alert(parts: Parts, alert_id: str, action: Callable[[AlertBook], Alert]) -> dict[str, Any]:
+def change_alert(parts: Parts, alert_id: str, action: Callable[[AlertBook], Alert]) -> answers.Finding:
     """Acknowledge or silence an alert, and return the changed alert.
 
     Raises:
@@ -121,39 +121,31 @@ def change_alert(parts: Parts, alert_id: str, action: Callable[[AlertBook], Aler
     return shape(alert)
 
 
-def audit_of(parts: Parts, run_id: str) -> list[dict[str, Any]]:
+def audit_of(parts: Parts, run_id: str) -> list[answers.Advice]:
     """Answer ``GET /runs/{run}/audit``."""
-    found: list[dict[str, Any]] = msgspec.to_builtins(audit(facts_of(_window(parts, run_id))))
-    return found
+    return audit(facts_of(_window(parts, run_id)))
 
 
-def coupling_now(parts: Parts, run_id: str) -> dict[str, Any]:
+def coupling_now(parts: Parts, run_id: str) -> answers.Coupling:
     """Answer ``GET /runs/{run}/coupling``."""
     return coupling_of(_window(parts, run_id), limits_of(parts.options.hang_after_s))
 
 
-def workers(parts: Parts, run_id: str, rank: int | None) -> list[dict[str, Any]]:
+def workers(parts: Parts, run_id: str, rank: int | None) -> list[answers.Worker]:
     """Answer ``GET /runs/{run}/workers``."""
     window = _window(parts, run_id)
-    rows: list[dict[str, Any]] = []
+    rows: list[answers.Worker] = []
     for number in sorted(window.ranks):
         if rank is None or rank == number:
             rows += _rank_rows(window.ranks[number])
     return rows
 
 
-def stacks(parts: Parts, run_id: str, rank: int | None) -> list[dict[str, Any]]:
+def stacks(parts: Parts, run_id: str, rank: int | None) -> list[answers.Stack]:
     """Answer ``GET /runs/{run}/stacks``."""
     window = _window(parts, run_id)
     return [
-        {
-            "rank": stack.rank,
-            "worker": stack.worker,
-            "pid": stack.pid,
-            "taken_at": stack.taken_ns / 1e9,
-            "text": stack.text,
-            "why": stack.why,
-        }
+        stack_of(stack)
         for number in sorted(window.ranks)
         if rank is None or rank == number
         for stack in sorted(window.ranks[number].stacks, key=lambda stack: stack.worker)
@@ -181,37 +173,37 @@ def _earlier_state(store: Store, run: StoredRun, attempt: int) -> RunState:
     costs_s = [alert.finding.lost_s for alert in alerts]
     summary = stored_summary(store, run.run_id, said, costs_s, attempt)
     found = [shape(alert, stack_texts=False) for alert in alerts]
-    return RunState(encode_json(summary), encode_json(found), summary["last_seen_at"])
+    return RunState(encode_json(summary), encode_json(found), summary.last_seen_at)
 
 
-def _rank_rows(rank: RankWindow) -> list[dict[str, Any]]:
+def _rank_rows(rank: RankWindow) -> list[answers.Worker]:
     samples = _newest_by_pid(rank.table("processes"))
     spans = ([rank.span] if rank.span is not None else []) + sorted(rank.workers, key=lambda s: s.worker)
     return [_row_of(span, rank.made_ns, samples.get(span.pid, {})) for span in spans]
 
 
-def _row_of(span: SpanInfo, made_ns: int, sample: dict[str, float | None]) -> dict[str, Any]:
+def _row_of(span: SpanInfo, made_ns: int, sample: dict[str, float | None]) -> answers.Worker:
     state = sample.get("state")
-    return {
-        "rank": span.rank,
-        "worker": span.worker,
-        "loader": span.loader,
-        "pid": span.pid,
-        "phase": span.phase,
-        "phase_age_s": max(0.0, (made_ns - span.since_ns) / 1e9),
-        "sample_index": span.sample_index,
-        "sample_age_s": None
+    return answers.Worker(
+        rank=span.rank,
+        worker=span.worker,
+        loader=span.loader,
+        pid=span.pid,
+        phase=span.phase,
+        phase_age_s=max(0.0, (made_ns - span.since_ns) / 1e9),
+        sample_index=span.sample_index,
+        sample_age_s=None
         if span.sample_since_ns is None
         else max(0.0, (made_ns - span.sample_since_ns) / 1e9),
-        "os_state": span.os_state or (chr(int(state)) if state else None),
-        "wchan": span.wchan,
-        "cpu_ratio": sample.get("cpu_ratio"),
-        "rss_bytes": sample.get("rss_bytes"),
-        "threads": sample.get("threads"),
-        "fds": sample.get("fds"),
-        "alive": span.alive,
-        "batches": span.batches,
-    }
+        os_state=span.os_state or (chr(int(state)) if state else None),
+        wchan=span.wchan,
+        cpu_ratio=sample.get("cpu_ratio"),
+        rss_bytes=sample.get("rss_bytes"),
+        threads=sample.get("threads"),
+        fds=sample.get("fds"),
+        alive=span.alive,
+        batches=span.batches,
+    )
 
 
 def _newest_by_pid(processes: Columns) -> dict[int, dict[str, float | None]]:

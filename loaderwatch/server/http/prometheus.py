@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
+from loaderwatch.core.answers import RankRow
 from loaderwatch.server.parts import Parts
 
 _Rows = list[tuple[Mapping[str, str], float | None]]
@@ -22,51 +22,51 @@ def text(parts: Parts) -> str:
 
 
 def _of_runs(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
-    ranks: list[tuple[dict[str, str], dict[str, Any]]] = []
+    ranks: list[tuple[dict[str, str], RankRow]] = []
     firing: _Rows = []
     ages: _Rows = []
     for live in parts.live.all():
-        if live.latest is None:
-            continue
         summary = live.summary
-        run = {"run": live.run_id, "name": str(summary["name"])}
+        if summary is None:
+            continue
+        run = {"run": live.run_id, "name": summary.name}
         firing.append((run, live.firing()))
-        ages.append((run, summary["last_seen_at"]))
-        ranks += [({**run, "rank": str(rank["rank"])}, rank) for rank in summary["ranks"]]
+        ages.append((run, summary.last_seen_at))
+        ranks += [({**run, "rank": str(rank.rank)}, rank) for rank in summary.ranks]
 
-    def per_rank(key: str) -> _Rows:
-        return [(labels, rank.get(key)) for labels, rank in ranks]
+    def per_rank(value: Callable[[RankRow], float | None]) -> _Rows:
+        return [(labels, value(rank)) for labels, rank in ranks]
 
     return (
         (
             "loaderwatch_data_wait_ratio",
             "gauge",
             "Share of time blocked in next(loader), last 30 s.",
-            per_rank("data_wait_ratio"),
+            per_rank(lambda rank: rank.data_wait_ratio),
         ),
         (
             "loaderwatch_steps_total",
             "counter",
             "Training steps of the attempt that goes on.",
-            per_rank("step"),
+            per_rank(lambda rank: rank.step),
         ),
         (
             "loaderwatch_eval_batches_total",
             "counter",
             "Batches of evaluation loaders, apart from the steps.",
-            per_rank("eval_batches"),
+            per_rank(lambda rank: rank.eval_batches),
         ),
         (
             "loaderwatch_steps_per_second",
             "gauge",
             "Training steps per second, last 30 s.",
-            per_rank("steps_per_s"),
+            per_rank(lambda rank: rank.steps_per_s),
         ),
         (
             "loaderwatch_gpu_utilization_ratio",
             "gauge",
             "NVML utilization of the rank's GPU, last 30 s.",
-            per_rank("gpu_utilization_ratio"),
+            per_rank(lambda rank: rank.gpu_utilization_ratio),
         ),
         ("loaderwatch_alerts_firing", "gauge", "Alerts firing, remarks excluded.", firing),
         ("loaderwatch_run_last_seen_timestamp_seconds", "gauge", "When the run was last heard of.", ages),

@@ -2,68 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Any
+import msgspec
 
+from loaderwatch.core import answers
 from loaderwatch.detect.hang.rank_positions import Place, patience, places
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling
 from loaderwatch.detect.window import RunWindow
+from loaderwatch.server.alerts.book import stack_of
 
 
-def coupling_of(window: RunWindow, limits: Limits) -> dict[str, Any]:
+def coupling_of(window: RunWindow, limits: Limits) -> answers.Coupling:
     """Return both in one shape: the ranks in ``waiting`` wait for those in ``waited_for``."""
     found = coupling(window, limits) or Coupling("unknown", "the run has a single rank")
     standing = places(window, limits)
-    plain: dict[str, Any] = {
-        "state": found.state,
-        "reason": found.reason,
-        "source": found.source,
-        "iterations": found.iterations,
-        "waiting": list(found.waiting),
-        "waited_for": list(found.waited_for),
-        "wait_s": found.wait_s,
-        "cause": found.cause,
-        "where": found.where,
-        "ranks": list(found.shares),
-        "places": [_place(place) for place in standing],
-        "given_up_in_s": None,
-        "timeout_s": None,
-    }
-    if standing:
-        waiting = [rank for place in standing if place.collective for rank in place.ranks]
-        others = [rank for place in standing if not place.collective for rank in place.ranks]
-        left = patience([seat for place in standing for seat in place.seats])
-        plain |= {
-            "state": "standing",
-            "reason": "",
-            "waiting": waiting,
-            "waited_for": others if waiting else [],
-            "wait_s": max((place.seat.age_s for place in standing if place.collective), default=None),
-            "cause": None,
-            "where": None,
-            "given_up_in_s": max(0.0, left.left_s) if left else None,
-            "timeout_s": left.timeout_s if left else None,
-        }
-    return plain
+    going = answers.Coupling(
+        state=found.state,
+        reason=found.reason,
+        source=found.source,
+        iterations=found.iterations,
+        waiting=list(found.waiting),
+        waited_for=list(found.waited_for),
+        wait_s=found.wait_s,
+        cause=found.cause,
+        where=found.where,
+        ranks=list(found.shares),
+        places=[_place(place) for place in standing],
+        given_up_in_s=None,
+        timeout_s=None,
+    )
+    if not standing:
+        return going
+    waiting = [rank for place in standing if place.collective for rank in place.ranks]
+    others = [rank for place in standing if not place.collective for rank in place.ranks]
+    left = patience([seat for place in standing for seat in place.seats])
+    return msgspec.structs.replace(
+        going,
+        state="standing",
+        reason="",
+        waiting=waiting,
+        waited_for=others if waiting else [],
+        wait_s=max((place.seat.age_s for place in standing if place.collective), default=None),
+        cause=None,
+        where=None,
+        given_up_in_s=max(0.0, left.left_s) if left else None,
+        timeout_s=left.timeout_s if left else None,
+    )
 
 
-def _place(place: Place) -> dict[str, Any]:
-    dump = place.dump
-    return {
-        "ranks": place.ranks,
-        "state": place.state,
-        "collective": place.collective,
-        "stands": place.stands,
-        "at": place.at,
-        "for_s": place.seat.age_s if place.state == "stands" else None,
-        "stack": None
-        if dump is None
-        else {
-            "rank": dump.rank,
-            "worker": dump.worker,
-            "pid": dump.pid,
-            "taken_at": dump.taken_ns / 1e9,
-            "text": dump.text,
-            "why": dump.why,
-        },
-    }
+def _place(place: Place) -> answers.Place:
+    return answers.Place(
+        ranks=place.ranks,
+        state=place.state,
+        collective=place.collective,
+        stands=place.stands,
+        at=place.at,
+        for_s=place.seat.age_s if place.state == "stands" else None,
+        stack=None if place.dump is None else stack_of(place.dump),
+    )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from loaderwatch.core.answers import ServerFacts
 from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.http.encoding import error_answer, json_answer
 from loaderwatch.server.parts import Parts
@@ -40,8 +40,8 @@ async def stop(request: Request) -> Response:
     except msgspec.MsgspecError:
         return error_answer(400, 'the body is {"force": true}, or none', "force")
     facts = _facts(parts)
-    if facts["reporting"] and not asked.force:
-        return error_answer(409, f"{', '.join(facts['reporting'])} is reporting", "force")
+    if facts.reporting and not asked.force:
+        return error_answer(409, f"{', '.join(facts.reporting)} is reporting", "force")
     if parts.stay.end is None:
         return error_answer(409, "this server is a part of another program", "(body)")
     parts.stay.end()
@@ -53,18 +53,18 @@ def _is_owner(request: Request, parts: Parts) -> bool:
     return parts.keys.tokens is not None and Access.CHANGE in parts.keys.tokens.access(token)
 
 
-def _facts(parts: Parts) -> dict[str, Any]:
+def _facts(parts: Parts) -> ServerFacts:
     left_s = parts.stay.left_s()
-    return {
-        "url": parts.url,
-        "pid": os.getpid(),
-        "data_dir": str(parts.options.data_dir),
-        "started_by": parts.options.started_by,
-        "started_at": parts.stay.started_at,
-        "idle_hours": parts.options.idle_hours,
-        "leaves_at": None if left_s is None else time.time() + left_s,
-        "reporting": _reporting(parts),
-    }
+    return ServerFacts(
+        url=parts.url,
+        pid=os.getpid(),
+        data_dir=str(parts.options.data_dir),
+        started_by=parts.options.started_by,
+        started_at=parts.stay.started_at,
+        idle_hours=parts.options.idle_hours,
+        leaves_at=None if left_s is None else time.time() + left_s,
+        reporting=_reporting(parts),
+    )
 
 
 def _reporting(parts: Parts) -> list[str]:

@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from loaderwatch.core import answers
+from loaderwatch.core.answers import RunStatus, Summary, Verdict
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.finding import Verdict
 from loaderwatch.detect.hang.rank_positions import without_stack
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
@@ -75,7 +76,7 @@ class LiveRun:
         self._hearing = Hearing()
         self._refused: str | None = None  # why the last envelope is not on disk
         self.latest: RunState | None = None  # the state at the last look
-        self.summary: dict[str, Any] = {}  # the summary in that state, as a structure
+        self.summary: Summary | None = None  # in that state
         self.ended = False
         self.undetected = False  # the detectors have not seen the newest window
         self.detections = 0
@@ -104,10 +105,15 @@ class LiveRun:
         self.heard_at = time.monotonic()
         self._refused = reason
 
-    def state_of(self, run: StoredRun) -> str:
+    def state_of(self, run: StoredRun) -> RunStatus:
         """Return the state as ``summary.state_now`` does, but by a clock that nobody sets."""
         silent = run.state == "live" and time.monotonic() - self.heard_at > LOST_AFTER_S
         return "lost" if silent else run.state
+
+    @property
+    def name(self) -> str:
+        """The run's name, or its id where it has none or nobody has looked yet."""
+        return (self.summary.name if self.summary is not None else "") or self.run_id
 
     @property
     def held_bytes(self) -> int:
@@ -164,13 +170,13 @@ class LiveRun:
             self._save(judge.book)
             alerts = judge.alerts(window)
             hung = any(a.finding.code == "hung" and a.pages and a.state != "resolved" for a in alerts)
-            state = "hung" if base == "live" and hung else base
+            state: RunStatus = "hung" if base == "live" and hung else base
             findings = [shape(alert, stack_texts=False) for alert in alerts]
             costs_s = [alert.finding.lost_s for alert in alerts]
             verdict_now = self._verdict_now(window, alerts, base)
             totals = builder.totals()
         # This runs outside the lock: with a thousand ranks it takes a while, and it reads only immutable data.
-        self.summary = summary_of(
+        summary = self.summary = summary_of(
             window,
             totals,
             state=state,
@@ -179,7 +185,7 @@ class LiveRun:
             host_lost=self._hearing.lost,
             earlier=run.earlier,
         )
-        self.latest = RunState(encode_json(self.summary), encode_json(findings), window.now_ns / 1e9)
+        self.latest = RunState(encode_json(summary), encode_json(findings), window.now_ns / 1e9)
         return self.latest
 
     def detect(self, now_ns: int) -> list[Announcement]:
@@ -222,7 +228,7 @@ class LiveRun:
             self._save(judge.book)
             return result
 
-    def findings(self) -> list[dict[str, Any]]:
+    def findings(self) -> list[answers.Finding]:
         """Return the findings of the present attempt, as ``GET /runs/{run}/findings`` gives them."""
         with self._lock:
             builder, judge = self._load()
@@ -317,7 +323,7 @@ class LiveRun:
             book.put_back(unsaved)
         self._saved_at = time.monotonic()
 
-    def _verdict_now(self, window: RunWindow, alerts: Sequence[Alert], state: str) -> Verdict | None:
+    def _verdict_now(self, window: RunWindow, alerts: Sequence[Alert], state: RunStatus) -> Verdict | None:
         """Return the verdict of a live run by the detectors' last pass; None before the first pass of an attempt."""
         refused = None if self.ended else self._refused
         if state == "live" and refused is None:

@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from loaderwatch.core.answers import Verdict
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.wire import Envelope
-from loaderwatch.detect.finding import Verdict
 from loaderwatch.server.alerts.book import Announcement
 from loaderwatch.server.alerts.messages import message, notice
 from loaderwatch.server.alerts.notify import Notifier
@@ -251,11 +251,11 @@ class LiveRuns:
 
     async def _detect(self, live: LiveRun) -> None:
         announcements = await self._in_thread(live.detect, time.time_ns())
-        self._tell(live.run_id, str(live.summary.get("name") or live.run_id), announcements)
+        self._tell(live.run_id, live.name, announcements)
         if announcements or live.ended or not live.has_news:
             await self._look(live)  # new findings are shown at once, other changes with the next look
         if live.ended and self._ended is not None:
-            await self._in_thread(self._ended, live.run_id, live.summary.get("verdict"))
+            await self._in_thread(self._ended, live.run_id, live.summary and live.summary.verdict)
 
     async def _in_thread(self, work: Callable[..., _T], *args: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
@@ -271,7 +271,7 @@ class LiveRuns:
             if live.has_news or (times is not None and (times.looking or times.detecting)):
                 continue
             if now - live.heard_at > (_LINGER_S if live.ended else _FORGET_S):
-                self._tell(run_id, str(live.summary.get("name") or run_id), live.let_go(time.time_ns()))
+                self._tell(run_id, live.name, live.let_go(time.time_ns()))
                 del self._runs[run_id]
                 self._times.pop(run_id, None)
                 self._failed.pop(run_id, None)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core import answers
+from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.crash.unexplained import ending
-from loaderwatch.detect.finding import Verdict
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of
@@ -25,7 +26,7 @@ RECENT_S: Final = 30.0
 """How far ratios and means look back: long enough for slow steps, short enough to follow changes."""
 
 
-def state_now(run: StoredRun, now_ns: int) -> str:
+def state_now(run: StoredRun, now_ns: int) -> RunStatus:
     """Return ``live``, ``finished``, ``crashed``, or ``lost`` when a live run was silent for 15 s.
 
     ``now_ns`` is this server's UTC clock. The state ``hung`` comes from findings.
@@ -59,14 +60,14 @@ def summary_of(
     window: RunWindow,
     totals: RunTotals,
     *,
-    state: str,
+    state: RunStatus,
     verdict: Verdict | None = None,
     costs_s: Iterable[float | None] = (),
     last_seen_ns: int | None = None,
     host_lost: Callable[[str], bool] | None = None,
     earlier: Sequence[Attempt] = (),
-) -> dict[str, Any]:
-    """Return the JSON of ``GET /runs/{run}/summary``.
+) -> answers.Summary:
+    """Return the answer of ``GET /runs/{run}/summary``.
 
     Without a ``verdict`` the summary has a plain sentence from the numbers.
     ``host_lost`` tells whether a host has fallen silent; without it, the hosts' own times of their newest envelopes decide.
@@ -86,94 +87,94 @@ def summary_of(
     gpus = [gpu for host in window.hosts.values() for gpu in host.gpus]
     waited = [totals.wait_s[r] + totals.boundary_s[r] + _open_s(window.ranks.get(r)) for r in totals.wait_s]
     lost_s = max([_mean(waited) or 0.0, *(cost_s for cost_s in costs_s if cost_s is not None)])
-    return {
-        "run_id": window.run_id,
-        "name": window.run_name,
-        "state": state,
-        "attempt": window.attempt,
-        "attempts": max([window.attempt, *(one.number + 1 for one in earlier[-1:])]),
-        "earlier": [
-            {
-                "attempt": one.number,
-                "state": one.state,
-                "began_at": one.began_ns / 1e9,
-                "ended_at": one.ended_ns / 1e9,
-                "steps": one.steps,
-                "exit": ending(one),
-            }
+    return answers.Summary(
+        run_id=window.run_id,
+        name=window.run_name,
+        state=state,
+        attempt=window.attempt,
+        attempts=max([window.attempt, *(one.number + 1 for one in earlier[-1:])]),
+        earlier=[
+            answers.Earlier(
+                attempt=one.number,
+                state=one.state,
+                began_at=one.began_ns / 1e9,
+                ended_at=one.ended_ns / 1e9,
+                steps=one.steps,
+                exit=ending(one),
+            )
             for one in earlier
         ],
-        "started_at": window.started_ns / 1e9,
-        "last_seen_at": (last_seen_ns or window.now_ns) / 1e9,
-        "now": window.now_ns / 1e9,
-        "world_size": max([len(window.ranks), *(r.process.world_size for r in window.ranks.values())]),
-        "hosts": [
-            {
-                "name": host.info.name,
-                "cpus": host.info.cpus,
-                "usable_cpus": host.info.usable_cpus,
-                "gpu_status": host.info.gpu_status,
-            }
+        started_at=window.started_ns / 1e9,
+        last_seen_at=(last_seen_ns or window.now_ns) / 1e9,
+        now=window.now_ns / 1e9,
+        world_size=max([len(window.ranks), *(r.process.world_size for r in window.ranks.values())]),
+        hosts=[
+            answers.Host(
+                name=host.info.name,
+                cpus=host.info.cpus,
+                usable_cpus=host.info.usable_cpus,
+                gpu_status=host.info.gpu_status,
+            )
             for host in window.hosts.values()
         ],
-        "steps": max((_steps(window.ranks[r], totals) for r in window.ranks), default=0),
-        "eval_batches": max((totals.eval_batches.get(r, 0) for r in window.ranks), default=0),
-        "steps_per_s": _mean([rate for r in recent.values() if (rate := _rate(r)) is not None]),
-        "data_wait_ratio": wait_ratio,
-        "gpu_utilization_ratio": _mean([r.utilization for r in recent.values() if r.utilization is not None]),
-        "gpu_starved_ratio": _ratio(starved_s, starved_s + gpu_step_s),
-        "compute_duty_ratio": None if wait_ratio is None else 1 - wait_ratio,
-        "goodput_ratio": _mean(goodputs),
-        "lost_s": lost_s,
-        "lost_records": totals.lost_records,
-        "simulated_gpu": any(gpu.simulated for gpu in gpus),
-        "epochs": max(totals.epochs.values(), default=0),
-        "progress": _progress(window),
-        "verdict": verdict or verdict_of("live", lambda: window, []),
-        "loaders": [
-            {"rank": number, **msgspec.to_builtins(loader)}
+        steps=max((_steps(window.ranks[r], totals) for r in window.ranks), default=0),
+        eval_batches=max((totals.eval_batches.get(r, 0) for r in window.ranks), default=0),
+        steps_per_s=_mean([rate for r in recent.values() if (rate := _rate(r)) is not None]),
+        data_wait_ratio=wait_ratio,
+        gpu_utilization_ratio=_mean([r.utilization for r in recent.values() if r.utilization is not None]),
+        gpu_starved_ratio=_ratio(starved_s, starved_s + gpu_step_s),
+        compute_duty_ratio=None if wait_ratio is None else 1 - wait_ratio,
+        goodput_ratio=_mean(goodputs),
+        lost_s=lost_s,
+        lost_records=totals.lost_records,
+        simulated_gpu=any(gpu.simulated for gpu in gpus),
+        epochs=max(totals.epochs.values(), default=0),
+        progress=_progress(window),
+        verdict=verdict or verdict_of("live", lambda: window, []),
+        loaders=[
+            answers.Loader(rank=number, **msgspec.structs.asdict(loader))
             for number, rank in window.ranks.items()
             for loader in rank.process.loaders
         ],
-        "ranks": [
+        ranks=[
             _rank_row(window, rank, recent[number], totals, rank.host in lost)
             for number, rank in window.ranks.items()
         ],
-    }
+    )
 
 
 def _rank_row(
     window: RunWindow, rank: RankWindow, recent: _Recent, totals: RunTotals, lost: bool
-) -> dict[str, Any]:
+) -> answers.RankRow:
     span = rank.span
     host = window.hosts.get(rank.host)
     gpu = next((g.gpu for g in host.gpus if g.rank == rank.rank), None) if host is not None else None
-    return {
-        "rank": rank.rank,
-        "host": rank.host,
-        "pid": rank.process.pid,
-        "state": "lost" if lost and rank.process.state == "live" else rank.process.state,
-        "exit": ending(rank.process),
-        "watched": not rank.process.tripped,
-        "phases_missing": rank.process.phases_missing,
-        "step": _steps(rank, totals),
-        "eval_batches": totals.eval_batches.get(rank.rank, 0),
-        "epoch": span.epoch if span is not None else None,
-        "batch": span.batch if span is not None else None,
-        "phase": (span.phase_name or span.phase) if span is not None else None,
-        "phase_age_s": max(0.0, (rank.made_ns - span.since_ns) / 1e9) if span is not None else None,
-        "steps_per_s": _rate(recent),
-        "data_wait_ratio": recent.wait_ratio,
-        "step_s": recent.mean_step_s,
-        "wait_s": recent.mean_wait_s,
-        "ready_batches": recent.ready,
-        "gpu": gpu,
-        "gpu_utilization_ratio": recent.utilization,
-        "seen_at": rank.made_ns / 1e9,
-    }
+    return answers.RankRow(
+        rank=rank.rank,
+        host=rank.host,
+        pid=rank.process.pid,
+        state="lost" if lost and rank.process.state == "live" else rank.process.state,
+        exit=ending(rank.process),
+        watched=not rank.process.tripped,
+        phases_missing=rank.process.phases_missing,
+        step=_steps(rank, totals),
+        eval_batches=totals.eval_batches.get(rank.rank, 0),
+        epoch=span.epoch if span is not None else None,
+        batch=span.batch if span is not None else None,
+        phase=(span.phase_name or span.phase) if span is not None else None,
+        phase_age_s=max(0.0, (rank.made_ns - span.since_ns) / 1e9) if span is not None else None,
+        steps_per_s=_rate(recent),
+        data_wait_ratio=recent.wait_ratio,
+        step_s=recent.mean_step_s,
+        wait_s=recent.mean_wait_s,
+        ready_batches=recent.ready,
+        gpu=gpu,
+        gpu_utilization_ratio=recent.utilization,
+        seen_at=rank.made_ns / 1e9,
+    )
 
 
-def _progress(window: RunWindow) -> dict[str, Any] | None:
+def _progress(window: RunWindow) -> answers.Progress | None:
     """Return the framework's progress on the lowest rank that has one; while it trains, our count continues its global step."""
     for _, rank in sorted(window.ranks.items()):
         told = rank.process.progress
@@ -182,14 +183,14 @@ def _progress(window: RunWindow) -> dict[str, Any] | None:
         global_step = told.global_step
         if global_step is not None and told.stage == "train" and rank.span is not None:
             global_step += max(0, rank.span.steps - told.at_steps)
-        return {
-            "framework": told.framework,
-            "version": told.framework_version,
-            "stage": told.stage,
-            "epoch": told.epoch,
-            "max_epochs": told.max_epochs,
-            "global_step": global_step,
-        }
+        return answers.Progress(
+            framework=told.framework,
+            version=told.framework_version,
+            stage=told.stage,
+            epoch=told.epoch,
+            max_epochs=told.max_epochs,
+            global_step=global_step,
+        )
     return None
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
 
+from loaderwatch.core.answers import Finding, Verdict
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.finding import Verdict
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import shape
@@ -21,7 +20,7 @@ from loaderwatch.server.store.protocol import Store
 
 def reanalyse(
     store: Store, run_id: str, detector: Detector = detect, attempt: int | None = None
-) -> list[dict[str, Any]]:
+) -> list[Finding]:
     """Return the findings of an attempt of a stored run (None: the newest), shaped as the API gives them, newest first.
 
     Raises:
@@ -33,7 +32,7 @@ def reanalyse(
     return _judged(run_id, looks, detector)[0]
 
 
-def reanalyse_recording(recorded: Recording, detector: Detector = detect) -> list[dict[str, Any]]:
+def reanalyse_recording(recorded: Recording, detector: Detector = detect) -> list[Finding]:
     """Return the findings of a recording in the same shape.
 
     Raises:
@@ -42,9 +41,7 @@ def reanalyse_recording(recorded: Recording, detector: Detector = detect) -> lis
     return judge_recording(recorded, detector)[0]
 
 
-def judge_recording(
-    recorded: Recording, detector: Detector = detect
-) -> tuple[list[dict[str, Any]], Verdict | None]:
+def judge_recording(recorded: Recording, detector: Detector = detect) -> tuple[list[Finding], Verdict | None]:
     """Return a recording's findings, and its verdict as the page would give it.
 
     Raises:
@@ -55,7 +52,7 @@ def judge_recording(
 
 def _judged(
     run_id: str, looks: Iterable[tuple[RunWindow, bool]], detector: Detector
-) -> tuple[list[dict[str, Any]], Verdict | None]:
+) -> tuple[list[Finding], Verdict | None]:
     """Judge ``looks``: windows in order of time, each with whether the run was over, of which only the last one's counts."""
     judge = Judge(run_id)
     now_ns = time.time_ns()

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.files import write_atomically
-from loaderwatch.detect.finding import Verdict
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import AlertBook
@@ -116,7 +116,7 @@ def attempt_verdict(run: StoredRun, store: Store, attempt: int) -> Verdict:
     return verdict_of(state, lambda: rebuild(store, run.run_id, attempt).window(), alerts)
 
 
-def end_of(window: RunWindow) -> str:
+def end_of(window: RunWindow) -> RunStatus:
     """Return how a run ended whose processes have all ended: "crashed" if one of them crashed."""
     crashed = any(rank.process.state == "crashed" for rank in window.ranks.values())
     return "crashed" if crashed else "finished"

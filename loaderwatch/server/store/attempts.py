@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.answers import AttemptStatus
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import ProcessInfo
 
@@ -32,7 +33,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     began_ns: int
     ended_ns: int
-    state: str
+    state: AttemptStatus
     steps: int | None = None  # training steps of the rank that was furthest, None if no process said
     exit: str | None = None
     exit_code: int | None = None

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.facts import GpuInfo, HostInfo, ProcessInfo
+from loaderwatch.core.facts import GpuInfo, HostInfo, ProcessInfo, ProcessState
 from loaderwatch.core.wire import Envelope, decode, encode
 from loaderwatch.server.store.attempts import MOST, Attempt, ended
 
@@ -117,7 +117,7 @@ class RunFacts:
             self.earlier[-1] = msgspec.structs.replace(self.earlier[-1], ended_ns=process.started_ns)
 
     @property
-    def state(self) -> str:
+    def state(self) -> ProcessState:
         """The run's state: ``crashed`` if any process crashed, ``finished`` if all have ended well, else ``live``."""
         states = [process.state for process in self.processes.values()]
         if "crashed" in states:

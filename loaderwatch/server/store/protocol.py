@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.facts import GpuInfo, HostInfo, Loss, ProcessInfo
+from loaderwatch.core.facts import GpuInfo, HostInfo, Loss, ProcessInfo, ProcessState
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import Columns
 from loaderwatch.server.store.attempts import Attempt, UnknownAttempt
@@ -45,7 +45,7 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     received_ns: int  # UTC of the newest envelope, by this server's clock
     world_size: int
     hosts: list[HostInfo] = []
-    state: str = "live"
+    state: ProcessState = "live"
     processes: list[ProcessInfo] = []  # by rank
     rank_hosts: dict[int, str] = {}
     gpus: dict[str, list[GpuInfo]] = {}  # by host

@@ -72,7 +72,7 @@ def slow_samples(snapshot: duckdb.DuckDBPyConnection, rank: int | None, limit: i
         snapshot,
         f"""
         SELECT rank, loader, worker, slow_index, slow_ns, fetch_ns, request_ns FROM (
-          SELECT * FROM fetches WHERE slow_index IS NOT NULL AND slow_ns IS NOT NULL{_of_rank(rank)}
+          SELECT * FROM fetches WHERE slow_index IS NOT NULL AND slow_ns IS NOT NULL AND request_ns IS NOT NULL{_of_rank(rank)}
           ORDER BY slow_ns DESC LIMIT {max(2000, 50 * int(limit))}
         )
         QUALIFY row_number() OVER (PARTITION BY loader, slow_index ORDER BY slow_ns DESC) = 1

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from loaderwatch.advise.advice import Advice
 from loaderwatch.advise.audit import audit
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts, facts_of, facts_of_script
-from loaderwatch.core.facts import ProcessInfo
-from loaderwatch.core.probe import LoaderProbe, ScriptReport
+from loaderwatch.core.answers import Advice
+from loaderwatch.core.facts import LoaderProbe, ProcessInfo, ScriptReport
 from tests.unit.detect.build import RankBuilder, loader, run
 from tests.unit.detect.epoch_boundary.test_detector import anew, epochs
 

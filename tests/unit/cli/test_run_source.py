@@ -87,4 +87,4 @@ def test_what_is_no_run_is_named(kept: Path, tmp_path: Path) -> None:
         with pytest.raises(NoSuchRun, match=said), open_run(which, kept):
             pass
     with open_runs(kept) as runs:
-        assert [row["run_id"] for row in rows_of(runs)] == ["newer", "older"]
+        assert [row.run_id for row in rows_of(runs)] == ["newer", "older"]

@@ -32,7 +32,7 @@ def test_another_server_at_the_address_is_told_apart(data_dir: Path) -> None:
         try:
             url = f"http://127.0.0.1:{other.server_address[1]}"
             with pytest.raises(ServerError, match="is not a loaderwatch server"):
-                Client(url, None).get("/runs")
+                Client(url, None).runs()
             data_dir.mkdir(parents=True, exist_ok=True)
             (data_dir / "server.json").write_text(json.dumps({"url": url, "pid": 1}))
             (data_dir / "token.json").write_text(json.dumps({"viewer": "v"}))

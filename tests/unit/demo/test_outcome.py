@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
+from loaderwatch.core.answers import Finding, Severity
 from loaderwatch.demo.acts import ACTS
 from loaderwatch.demo.outcome import Played, outcomes, read_played, table
 
 
-def finding(scenario: str, began_at: float, severity: str = "warning") -> dict[str, Any]:
-    return {"scenario": scenario, "began_at": began_at, "severity": severity, "title": f"{scenario} happened"}
+def finding(scenario: str, began_at: float, severity: Severity = "warning") -> Finding:
+    return Finding(
+        id="run:1", key="k", code="hung", scenario=scenario, severity=severity, state="resolved", confidence=0.9,
+        rank=0, host=None, worker=None, pid=None, sample_indices=[], began_at=began_at, ended_at=None,
+        title=f"{scenario} happened", cause="", advice="", evidence=[], lost_s=None, gain_ceiling_ratio=None, stacks=[],
+    )  # fmt: skip
 
 
 PLAYED = [Played(act, 100.0 + 20 * number, 120.0 + 20 * number) for number, act in enumerate(ACTS)]

@@ -7,9 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from loaderwatch.core.facts import GpuInfo, HostInfo, LoaderInfo, ProcessInfo, SpanInfo, StackDump
+from loaderwatch.core.answers import RunStatus, Verdict
+from loaderwatch.core.facts import (
+    GpuInfo,
+    HostInfo,
+    LoaderInfo,
+    PhaseName,
+    ProcessInfo,
+    ProcessState,
+    SpanInfo,
+    StackDump,
+)
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN, EndedBy
-from loaderwatch.detect.finding import Finding, Verdict
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Incident
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
@@ -66,7 +76,7 @@ class RankBuilder:
         self.workers: list[SpanInfo] = []
         self.workers_are_gone = False  # the newest envelope tells of none
         self.stacks: list[StackDump] = []
-        self.state = "live"
+        self.state: ProcessState = "live"
         self.faults = 0  # of ours; the hooks are out when it is not 0
         self.phase_names: list[str] = []
         self.host = "box"
@@ -163,7 +173,7 @@ class RankBuilder:
         )
         return self
 
-    def open(self, phase: str, age: float, **fields: Any) -> RankBuilder:
+    def open(self, phase: PhaseName, age: float, **fields: Any) -> RankBuilder:
         """What the training process is doing now, since ``age`` seconds; time goes on by that much."""
         since_ns = self.now_ns
         self.now_ns += int(age * S)
@@ -175,7 +185,7 @@ class RankBuilder:
         return self
 
     def worker(
-        self, worker: int, phase: str, age: float, *, sample_age: float | None = None, **fields: Any
+        self, worker: int, phase: PhaseName, age: float, *, sample_age: float | None = None, **fields: Any
     ) -> RankBuilder:
         """What a worker is doing, since ``age`` seconds before now (call after ``open``)."""
         base: dict[str, Any] = {"loader": 0, "os_state": "S", "wchan": "poll_schedule_timeout"}
@@ -240,7 +250,7 @@ class RankBuilder:
         )
 
 
-def verdict_now(window: RunWindow, findings: Sequence[Finding], state: str = "live") -> Verdict:
+def verdict_now(window: RunWindow, findings: Sequence[Finding], state: RunStatus = "live") -> Verdict:
     """What people are told first if each finding is an incident that goes on, with its key for an id."""
     incidents = [
         Incident(id=finding.key, key=finding.key, finding=finding, opened_ns=T0, updated_ns=T0)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderwatch.advise.whatif import what_if
-from loaderwatch.core.facts import SpanInfo
+from loaderwatch.core.facts import ProcessState, SpanInfo
 from loaderwatch.core.records import TABLES, UNKNOWN, Phase
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import SEVERITIES
@@ -199,7 +199,7 @@ def test_detectors_take_anything(seed: int) -> None:
 
 
 @pytest.mark.parametrize("state", ["live", "finished"])
-def test_a_run_that_has_recorded_nothing(state: str) -> None:
+def test_a_run_that_has_recorded_nothing(state: ProcessState) -> None:
     builder = RankBuilder()
     builder.state = state
     window = run(builder)

@@ -20,8 +20,8 @@ def test_each_rank_of_a_shared_gpu_has_its_number_and_its_readings() -> None:
     infos.append(GpuInfo(gpu=0, uuid="GPU-0", name="H200", rank=1))
     builder = WindowBuilder("run-1")
     builder.add(envelope(60, processes=[process(0, 2), process(1, 2)], gpus=infos, tables={"gpus": rows}))
-    ranks = summary_of(builder.window(), builder.totals(), state="live")["ranks"]
-    assert [(rank["rank"], rank["gpu"], rank["gpu_utilization_ratio"]) for rank in ranks] == [
+    ranks = summary_of(builder.window(), builder.totals(), state="live").ranks
+    assert [(rank.rank, rank.gpu, rank.gpu_utilization_ratio) for rank in ranks] == [
         (0, 0, 0.75),
         (1, 0, 0.75),
     ]

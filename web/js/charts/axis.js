@@ -1,8 +1,8 @@
 // What all charts on the time axis share: margins, range, bands of alerts, marks of epochs.
 
 /**
- * @typedef {import("../types.js").Palette} Palette
- * @typedef {import("../types.js").Range} Range
+ * @typedef {import("../theme.js").Palette} Palette
+ * @typedef {import("../store.js").Range} Range
  * @typedef {import("../types.js").Finding} Finding
  * @typedef {import("../types.js").Epoch} Epoch
  * @typedef {{data: any[], layout: any}} Figure

@@ -7,8 +7,8 @@ import { isEmpty } from "./steps.js";
 
 /**
  * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], findings: import("../types.js").Finding[],
- *   range: import("../types.js").Range, width: number}} input
- * @param {import("../types.js").Palette} palette
+ *   range: import("../store.js").Range, width: number}} input
+ * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}
  */
 export function gpuFigure(input, palette) {

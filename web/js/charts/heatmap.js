@@ -10,8 +10,8 @@ export function heatmapHeight(ranks) {
 
 /**
  * @param {{data: import("../types.js").Heatmap, epochs: import("../types.js").Epoch[],
- *   findings: import("../types.js").Finding[], range: import("../types.js").Range, width: number}} input
- * @param {import("../types.js").Palette} palette
+ *   findings: import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}
  */
 export function heatmapFigure(input, palette) {

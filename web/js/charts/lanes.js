@@ -18,12 +18,13 @@ const LONG_OPEN_S = 1;
 /** @param {Fetches} f @returns {boolean[]} which fetches were held up by one slow sample */
 export function slowOnes(f) {
   const least = Math.max(SLOW_S, SLOW_FACTOR * median(f.fetch_s));
-  return f.fetch_s.map((s, i) => s > least && (f.slow_s[i] ?? 0) > s / 2);
+  return f.fetch_s.map((s, i) => s !== null && s > least && (f.slow_s[i] ?? 0) > s / 2);
 }
 
-/** @param {number[]} values */
+/** The middle of the values that are known. @param {(number|null)[]} values */
 function median(values) {
-  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+  const known = values.flatMap((v) => (v === null ? [] : v)).sort((a, b) => a - b);
+  return known[Math.floor(known.length / 2)] ?? 0;
 }
 
 /** Lanes in order: all workers seen in fetches or alive now. @param {Fetches} f @param {Worker[]} workers @returns {number[]} */
@@ -33,9 +34,9 @@ export function laneWorkers(f, workers) {
 }
 
 /**
- * @param {{fetches: Fetches, workers: Worker[], epochs: import("../types.js").Epoch[], range: import("../types.js").Range,
+ * @param {{fetches: Fetches, workers: Worker[], epochs: import("../types.js").Epoch[], range: import("../store.js").Range,
  *   now: number, width: number}} input
- * @param {import("../types.js").Palette} palette
+ * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}
  */
 export function lanesFigure(input, palette) {

@@ -40,8 +40,8 @@ export function latest(series) {
 }
 
 /**
- * @param {{series: Series, counter: Counter, range: import("../types.js").Range}} input
- * @param {import("../types.js").Palette} palette
+ * @param {{series: Series, counter: Counter, range: import("../store.js").Range}} input
+ * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}
  */
 export function counterFigure(input, palette) {
@@ -94,9 +94,9 @@ function band(series, color) {
 
 /**
  * Batches ready and unread when the loop asked: the band is what they moved within.
- * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], range: import("../types.js").Range, capacity: number|null,
+ * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], range: import("../store.js").Range, capacity: number|null,
  *   width: number}} input
- * @param {import("../types.js").Palette} palette
+ * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}
  */
 export function readyFigure(input, palette) {

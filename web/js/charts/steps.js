@@ -5,7 +5,7 @@ import { bandNames, epochNames, marks, niceTop, timeLayout, toAxis, valueAxis } 
 
 /**
  * @typedef {import("../types.js").Series} Series
- * @typedef {import("../types.js").Palette} Palette
+ * @typedef {import("../theme.js").Palette} Palette
  * @typedef {{metric: string, name: string, color: keyof Palette}} Part
  */
 
@@ -33,7 +33,7 @@ export function knownParts(data) {
 
 /**
  * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], findings: import("../types.js").Finding[],
- *   range: import("../types.js").Range, width: number}} input
+ *   range: import("../store.js").Range, width: number}} input
  * @param {Palette} palette
  * @returns {import("./axis.js").Figure}
  */
@@ -107,7 +107,7 @@ export function ceiling(total) {
   return known.length >= 20 && usual > 0 && longest > 8 * usual ? niceTop(4 * usual) : null;
 }
 
-/** What the columns that are cut off come to. @param {Series} series @param {number[]} widths @param {(number|null)[]} total @param {number} top @param {{range: import("../types.js").Range, width: number}} input @param {Palette} palette @returns {any[]} */
+/** What the columns that are cut off come to. @param {Series} series @param {number[]} widths @param {(number|null)[]} total @param {number} top @param {{range: import("../store.js").Range, width: number}} input @param {Palette} palette @returns {any[]} */
 function clipped(series, widths, total, top, input, palette) {
   const gap_s = (64 * (input.range.end - input.range.start)) / Math.max(1, input.width - 120);
   let last = -Infinity;

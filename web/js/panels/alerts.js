@@ -8,7 +8,7 @@ import { button, copyButton } from "./parts.js";
 import { ownFrame, stackView } from "./stacks.js";
 
 /**
- * @typedef {import("../types.js").State} State
+ * @typedef {import("../store.js").State} State
  * @typedef {import("../types.js").Finding} Finding
  * @typedef {import("../types.js").Folded} Folded
  * @typedef {import("../types.js").Worker} Worker

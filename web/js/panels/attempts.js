@@ -5,7 +5,7 @@ import { clock, plural } from "../format.js";
 import { routeHash, serverNow } from "../store.js";
 
 /**
- * @typedef {import("../types.js").State} State
+ * @typedef {import("../store.js").State} State
  * @typedef {import("../types.js").Summary} Summary
  * @typedef {import("../types.js").Earlier} Earlier
  * @typedef {import("../main.js").Actions} Actions

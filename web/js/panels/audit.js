@@ -7,7 +7,7 @@ import { card } from "./frame.js";
 import { button, empty } from "./parts.js";
 
 /**
- * @typedef {import("../types.js").State} State
+ * @typedef {import("../store.js").State} State
  * @typedef {import("../types.js").Advice} Advice
  * @typedef {import("../main.js").Actions} Actions
  */

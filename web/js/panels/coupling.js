@@ -9,7 +9,7 @@ import { empty } from "./parts.js";
 import { stackBody } from "./stacks.js";
 
 /**
- * @typedef {import("../types.js").State} State
+ * @typedef {import("../store.js").State} State
  * @typedef {import("../types.js").Coupling} Coupling
  * @typedef {import("../types.js").Share} Share
  * @typedef {import("../types.js").Place} Place

@@ -7,8 +7,8 @@ import { active, routeHash, serverNow } from "../store.js";
 import { button, empty, skeleton } from "./parts.js";
 
 /**
- * @typedef {import("../types.js").State} State
- * @typedef {import("../types.js").CardData} CardData
+ * @typedef {import("../store.js").State} State
+ * @typedef {import("../store.js").CardData} CardData
  * @typedef {import("../main.js").Actions} Actions
  * @typedef {import("../dom.js").Child} Child
  * @typedef {{name: string, color: string, value?: string, dash?: boolean, hatch?: boolean}} LegendItem

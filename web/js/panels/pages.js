@@ -21,7 +21,7 @@ import { FIRST_SAMPLES, ranksTable, samplesTable, workersTable } from "./tables.
 import { gpuStatus, rankTiles, runHead, runTiles, verdictBanner } from "./verdict.js";
 
 /**
- * @typedef {import("../types.js").State} State
+ * @typedef {import("../store.js").State} State
  * @typedef {import("../types.js").Summary} Summary
  * @typedef {import("../main.js").Actions} Actions
  */

@@ -7,7 +7,7 @@ import { routeHash, serverNow } from "../store.js";
 import { copyButton, empty, skeleton, stateBadge } from "./parts.js";
 
 /**
- * @typedef {import("../types.js").State} State
+ * @typedef {import("../store.js").State} State
  * @typedef {import("../types.js").RunRow} RunRow
  * @typedef {import("../main.js").Actions} Actions
  */
@@ -67,7 +67,7 @@ function runTable(runs, now) {
             h("b", { title: run.name }, run.name),
             h("small", { title: run.hosts.join(", ") }, `${plural(run.world_size, "rank")} on ${listed(run.hosts)}${run.steps === null ? "" : ` · ${plural(run.steps, "step")}`}${run.attempts > 1 ? ` · attempt ${run.attempts}` : ""}`, h("code", {}, run.run_id)),
           ),
-          h("span", { class: "run-verdict" }, severityIcon(run.severity), h("span", {}, run.verdict)),
+          h("span", { class: "run-verdict" }, run.severity && severityIcon(run.severity), h("span", {}, run.verdict)),
           h("span", { class: "run-started", title: clock(run.started_at, now) }, clock(run.started_at, now)),
           h("span", { class: "run-seen", title: clock(run.last_seen_at, now) }, ago(now - run.last_seen_at)),
         ),

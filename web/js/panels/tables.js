@@ -6,7 +6,7 @@ import { routeHash, serverNow, sorted } from "../store.js";
 import { button, copyButton, meter, stateBadge, waitTone } from "./parts.js";
 
 /**
- * @typedef {import("../types.js").State} State
+ * @typedef {import("../store.js").State} State
  * @typedef {import("../types.js").RankRow} RankRow
  * @typedef {import("../types.js").Worker} Worker
  * @typedef {import("../types.js").SlowSample} SlowSample

@@ -7,7 +7,7 @@ import { currentLoader, routeHash, serverNow } from "../store.js";
 import { meter, stateBadge, waitTone } from "./parts.js";
 
 /**
- * @typedef {import("../types.js").State} State
+ * @typedef {import("../store.js").State} State
  * @typedef {import("../types.js").Summary} Summary
  * @typedef {import("../types.js").RankRow} RankRow
  * @typedef {import("../dom.js").Child} Child

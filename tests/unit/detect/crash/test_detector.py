@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from loaderwatch.core.facts import PhaseName
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.detectors import detect
 from tests.unit.detect.build import RankBuilder, loader, run, verdict_now
 
 
-def dead(text: str | None, *, steps: int = 50, phase: str = "wait", **fields: object) -> RankBuilder:
+def dead(text: str | None, *, steps: int = 50, phase: PhaseName = "wait", **fields: object) -> RankBuilder:
     builder = RankBuilder(loaders=[loader(**fields)])
     for _ in range(steps):
         builder.step(0.001, 0.05)
@@ -112,7 +113,7 @@ KILLED = WORKER + "Killed. "
 CAUGHT = "uncaught FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 0. [Errno 2] No such file"
 
 
-def started(text: str | None, *, worker_phase: str = "fetch", **fields: object) -> RankBuilder:
+def started(text: str | None, *, worker_phase: PhaseName = "fetch", **fields: object) -> RankBuilder:
     """Dead in its first batch, which its workers were reading."""
     builder = dead(text, steps=0, phase="wait", **fields)
     builder.worker(0, worker_phase, 0.1, sample_age=0.1, sample_index=3)

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from loaderwatch.core.answers import Verdict
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.crash.unexplained import crash_verdict, ending, unexplained_death
-from loaderwatch.detect.finding import Finding, Verdict
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import Alert
 from loaderwatch.server.live.window_builder import WindowBuilder

@@ -70,8 +70,8 @@ def test_the_same_number_everywhere(after: float) -> None:
     assert facts.step_s == pytest.approx(MODEL_S, rel=0.02)
     (first, *_) = what_if(window, 0, 0)
     assert first.iteration_s == pytest.approx(0.003, rel=0.02)  # one worker's fetch
-    row = summary_of(window, NO_TOTALS, state="live")["ranks"][0]
-    assert row["step_s"] == pytest.approx(MODEL_S, rel=0.02)
+    row = summary_of(window, NO_TOTALS, state="live").ranks[0]
+    assert row.step_s == pytest.approx(MODEL_S, rel=0.02)
 
 
 def test_what_comes_with_an_evaluation_is_a_long_step_of_the_loop() -> None:

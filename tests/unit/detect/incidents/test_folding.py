@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.core.answers import Evidence
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.folding import MOST_FOLDED, explains, fold
 from loaderwatch.detect.incidents.tracker import Tracker
 from tests.unit.detect.build import T0, S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loaderwatch.core.facts import ProcessState
 from loaderwatch.detect.detectors import detect
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.live.window_builder import RunTotals
@@ -101,7 +102,7 @@ def test_a_script_in_which_no_loader_is_iterated_gets_no_clean_bill_of_health() 
     )
 
 
-def short_run(state: str = "finished") -> RankBuilder:
+def short_run(state: ProcessState = "finished") -> RankBuilder:
     """Six seconds, of which the first wait took three."""
     rank = RankBuilder()
     rank.state = state
@@ -172,5 +173,5 @@ def test_the_summary_says_the_same_sentence() -> None:
     totals = RunTotals(
         steps={}, eval_batches={}, wait_s={}, step_s={}, epochs={}, boundary_s={}, lost_records=0
     )
-    said = summary_of(window, totals, state="finished")["verdict"]
+    said = summary_of(window, totals, state="finished").verdict
     assert said == verdict_now(window, []) == verdict_now(window, [], "finished")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from loaderwatch.advise.audit import audit
 from loaderwatch.advise.facts import facts_of
+from loaderwatch.core.facts import ProcessState
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.measures.machine import cpus_of
 from tests.unit.detect.build import RankBuilder, S, loader, run
@@ -109,7 +110,7 @@ def test_reading_in_workers_costs_as_much_cpu_as_before(busy_cpus: float, gain: 
     assert finding.advice.startswith("Make reading a sample cheaper: ") is (busy_cpus > 1.8)
 
 
-def serial(rank: int, *, state: str = "live") -> RankBuilder:
+def serial(rank: int, *, state: ProcessState = "live") -> RankBuilder:
     """One of two ranks that read on the training thread."""
     builder = RankBuilder(rank, 2, loaders=[loader(num_workers=0)])
     builder.state = state

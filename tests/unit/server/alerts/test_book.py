@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import StackDump
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Tracker
 from loaderwatch.server.alerts.book import AlertBook, UnknownAlert, run_of, shape
 from loaderwatch.server.http.encoding import encode_json
@@ -145,8 +146,8 @@ def test_stacks_seen_once_stay() -> None:
     run.see(finding(stacks=[]))
     (alert,) = run.book.newest_first()
     assert alert.finding.stacks == [stack]
-    assert shape(alert)["stacks"][0]["text"] == "File x"
-    assert shape(alert, stack_texts=False)["stacks"][0]["text"] == ""
+    assert shape(alert).stacks[0].text == "File x"
+    assert shape(alert, stack_texts=False).stacks[0].text == ""
 
 
 def test_unsaved_come_back_when_the_store_refused() -> None:
@@ -185,8 +186,8 @@ def test_a_warning_that_becomes_a_hang_is_one_alert_told_once_more() -> None:
     assert run.book.by_key("hung:0") is alert
     assert run.book.by_key(SLOW.key) is None
     shaped = shape(alert)
-    assert (shaped["key"], shaped["severity"]) == ("hung:0", "critical")
-    assert [(f["scenario"], f["title"], f["warned_s"]) for f in shaped["folded"]] == [("S20", "Slow.", 6.0)]
+    assert (shaped.key, shaped.severity) == ("hung:0", "critical")
+    assert [(f.scenario, f.title, f.warned_s) for f in shaped.folded] == [("S20", "Slow.", 6.0)]
     run.see(seconds=5)
     assert run.told == [(SLOW.key, False), ("hung:0", False), ("hung:0", True)]
 
@@ -244,7 +245,7 @@ def test_an_alert_stored_before_there_were_folded_ones_still_opens() -> None:
     del old["folded"]
     stored = msgspec.structs.replace(stored, finding=msgspec.json.encode(old).decode())
     (alert,) = AlertBook("run-1", [stored]).newest_first()
-    assert shape(alert)["folded"] == []
+    assert shape(alert).folded == []
 
 
 def test_an_unknown_alert_is_named() -> None:

@@ -52,7 +52,7 @@ def test_a_death_that_nobody_explains_is_told_live_and_of_the_recording() -> Non
 
     recorded = Recording(run_id="run-1", run_name="train.py", envelopes=[encode(each) for each in killed()])
     found, said = judge_recording(recorded)
-    assert [(each["id"], each["title"], each["severity"]) for each in found] == [
+    assert [(each.id, each.title, each.severity) for each in found] == [
         (alert.id, alert.finding.title, alert.finding.severity) for alert in live
     ]
     assert said == verdict_of("crashed", lambda: window, live)

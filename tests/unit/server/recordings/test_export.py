@@ -61,9 +61,9 @@ def test_the_recording_of_a_stored_run_says_what_the_run_says(store: DuckDBStore
         "host-a": 0.5,
         "host-b": 0.6,
     }
-    found = [(f["scenario"], f["severity"], f["rank"]) for f in reanalyse_recording(recorded)]
+    found = [(f.scenario, f.severity, f.rank) for f in reanalyse_recording(recorded)]
     assert found
-    assert found == [(f["scenario"], f["severity"], f["rank"]) for f in reanalyse(store, "run-1")]
+    assert found == [(f.scenario, f.severity, f.rank) for f in reanalyse(store, "run-1")]
 
 
 def test_only_the_end_is_exported(store: DuckDBStore) -> None:

@@ -54,10 +54,10 @@ def test_replayed_windows_are_a_second_apart() -> None:
 def test_a_recording_is_judged_as_the_live_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded = _recorded()
     found = reanalyse_recording(recorded)
-    assert [(f["code"], f["severity"], f["state"]) for f in found] == [("input-bound", "critical", "firing")]
+    assert [(f.code, f.severity, f.state) for f in found] == [("input-bound", "critical", "firing")]
     (tmp_path / "run.lwrec").write_bytes(recording.pack(recorded))
     assert main(["analyze", str(tmp_path / "run.lwrec")]) == 0
-    assert found[0]["title"].split(" ", 1)[0] in capsys.readouterr().out
+    assert found[0].title.split(" ", 1)[0] in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

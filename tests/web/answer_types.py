@@ -1,0 +1,81 @@
+"""Writes ``web/js/types.js`` from ``loaderwatch.core.answers``: ``python -m tests.web.answer_types``, or ``make types``."""
+
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from pathlib import Path
+from typing import Any, Final, Literal, get_args, get_origin
+
+import msgspec
+
+from loaderwatch.core import answers
+
+FILE: Final = Path(__file__).resolve().parents[2] / "web" / "js" / "types.js"
+PLAIN: Final = {
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
+HEAD: Final = """\
+/**
+ * The answers of the HTTP API, for the type checker. Made from loaderwatch/core/answers.py by `make types`: change them there.
+ *
+"""
+WIDTH: Final = 120
+LINE: Final = " * "
+
+
+def script() -> str:
+    """Return the text of ``types.js``: a typedef for each literal type and each struct, in their order."""
+    lines = []
+    for name, value in vars(answers).items():
+        if get_origin(value) is Literal:
+            lines += _wrapped(name, [f'"{word}"' for word in get_args(value)], "|", "")
+        elif (
+            isinstance(value, type)
+            and issubclass(value, msgspec.Struct)
+            and value.__module__ == answers.__name__
+        ):
+            hints = typing.get_type_hints(value)
+            fields = [f"{field}: {_type(hints[field])}" for field in value.__struct_fields__]
+            lines += _wrapped(name, fields, ", ", "{}")
+    return HEAD + "\n".join(lines) + "\n */\nexport {};\n"
+
+
+def _wrapped(name: str, parts: list[str], between: str, braces: str) -> list[str]:
+    """Return the typedef in lines of at most WIDTH characters."""
+    lines, line = [], f"{LINE}@typedef {{{braces[:1]}"
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        piece = part + (f"{braces[1:]}}} {name}" if last else between)
+        if len((line + piece).rstrip()) > WIDTH:
+            lines.append(line.rstrip())
+            line = f"{LINE}  "
+        line += piece
+    return [*lines, line]
+
+
+def _type(hint: Any) -> str:
+    if hint in PLAIN:
+        return PLAIN[hint]
+    origin = get_origin(hint)
+    if origin is list:
+        inner = _type(get_args(hint)[0])
+        return f"({inner})[]" if "|" in inner and not inner.endswith("]") else f"{inner}[]"
+    if origin is Literal:
+        alias = next((name for name, value in vars(answers).items() if value == hint), None)
+        return alias or "|".join(f'"{word}"' for word in get_args(hint))
+    if origin in (types.UnionType, typing.Union):
+        return "|".join(dict.fromkeys(_type(part) for part in get_args(hint)))
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return hint.__name__
+    raise TypeError(f"no JavaScript type is known for {hint!r}; add it to {__file__}")
+
+
+if __name__ == "__main__":
+    FILE.write_text(script(), encoding="utf-8")
+    sys.stdout.write(f"{FILE}\n")
