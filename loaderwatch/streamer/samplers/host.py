@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+import psutil
 
 from loaderwatch.core.facts import HostInfo
 from loaderwatch.core.records import Values
@@ -19,11 +23,14 @@ from loaderwatch.streamer.samplers.cgroup import (
     read_oom_kills,
 )
 from loaderwatch.streamer.samplers.process import affinity_count
-from loaderwatch.streamer.samplers.procfs import CLOCK_TICKS, PAGE_BYTES, ProcessFiles
+from loaderwatch.streamer.samplers.procfs import PAGE_BYTES
 
-SECTOR_BYTES: Final = 512  # the unit of /proc/diskstats, whatever the disk's sector size
+_T = TypeVar("_T")
+
 LOOK_AGAIN_NS: Final = 30_000_000_000
 VIRTUAL_DISKS: Final = ("loop", "ram", "zram", "dm-", "md", "nbd", "fd", "sr")
+BUSY: Final = ("user", "nice", "system", "irq", "softirq", "steal")
+"""What a CPU's time goes into while it is busy, as psutil names it; a guest's time is in the user's."""
 
 
 @dataclass(slots=True)
@@ -46,6 +53,7 @@ class _Rates:
 class HostSampler:
     """Reads the host as the training process sees it, with that process's control group, affinity and network.
 
+    What psutil reads comes from psutil; the rest (pressure, control groups, shared memory, refaults) there is on Linux only.
     Tests give other folders for ``proc_root`` and ``fs_root``.
     """
 
@@ -54,7 +62,6 @@ class HostSampler:
         self._has_proc = proc_root.is_dir()
         self._root = fs_root
         self._rates = _Rates()
-        self._own = ProcessFiles(os.getpid(), proc_root)
         self._groups: tuple[int, list[Path]] = (0, [])  # a pid and its control groups
         self._memory_groups: list[Path] = []
         self._disks: frozenset[str] = frozenset()
@@ -64,7 +71,7 @@ class HostSampler:
         self._static = HostInfo(
             name=socket.gethostname(),
             cpus=os.cpu_count() or 1,
-            memory_bytes=self._memory()[1] if self._has_proc else _memory_elsewhere()[1],
+            memory_bytes=_memory()[1],
             shm_bytes=self._shm()[0] if self._has_proc else None,
             boot_id=self._text("sys/kernel/random/boot_id"),
         )
@@ -83,9 +90,23 @@ class HostSampler:
         )
 
     def sample(self, training_pid: int, now_ns: int) -> Values:
-        """Return the row's values without its time; None for each that cannot be read."""
-        if not self._has_proc:
-            return self._sample_elsewhere(now_ns)
+        """Return the row's values without its time; None, or nothing, for each that cannot be read."""
+        available, total = _memory()
+        load = (
+            _asked(os.getloadavg) if hasattr(os, "getloadavg") else None
+        )  # psutil's on Windows begins with a 0
+        own = _asked(lambda: psutil.Process().memory_info())
+        values: Values = {
+            "cpu_ratio": self._cpu_ratio(now_ns),
+            "load1": None if load is None else load[0],
+            "memory_available_bytes": available,
+            "memory_total_bytes": total,
+            "streamer_cpu_ratio": self._rates.per_s("own cpu", time.process_time(), now_ns),
+            "streamer_rss_bytes": None if own is None else own.rss,
+        }
+        return values | self._of_linux(training_pid, now_ns) if self._has_proc else values
+
+    def _of_linux(self, training_pid: int, now_ns: int) -> Values:
         if self._looked_ns is None or now_ns - self._looked_ns > LOOK_AGAIN_NS:
             self._looked_ns = now_ns
             self._disks = self._list_disks()
@@ -100,21 +121,14 @@ class HostSampler:
         affinity = affinity_count(training_pid)
         limits = [float(value) for value in (affinity, quota) if value is not None]
         self._usable_cpus = min(limits) if limits else None
-        available, total = self._memory()
         shm_total, shm_used = self._shm()
         disk_read, disk_written = self._disk()
         limit = read_memory_limit(self._memory_groups)
-        own = self._own.stat()
         per_s = self._rates.per_s
-        own_cpu_s = None if own is None else own.cpu_ns / 1e9
         return {
-            "cpu_ratio": self._cpu_ratio(now_ns),
             "usable_cpus": self._usable_cpus,
             "quota_cpus": quota,
             "throttled_ratio": throttled_ratio,
-            "load1": self._load1(),
-            "memory_available_bytes": available,
-            "memory_total_bytes": total,
             "psi_cpu_some_ratio": self._pressure("cpu", "some", now_ns),
             "psi_io_some_ratio": self._pressure("io", "some", now_ns),
             "psi_io_full_ratio": self._pressure("io", "full", now_ns),
@@ -125,8 +139,6 @@ class HostSampler:
             "disk_read_bytes_per_s": per_s("disk read", disk_read, now_ns),
             "disk_write_bytes_per_s": per_s("disk write", disk_written, now_ns),
             "network_rx_bytes_per_s": per_s("network", self._network(training_pid), now_ns),
-            "streamer_cpu_ratio": per_s("own cpu", own_cpu_s, now_ns),
-            "streamer_rss_bytes": None if own is None else own.rss_bytes,
             "memory_limit_bytes": limit.limit_bytes if limit else None,
             "memory_used_bytes": limit.used_bytes if limit else None,
             "oom_kills": limit.oom_kills if limit else read_oom_kills(self._memory_groups),
@@ -141,19 +153,15 @@ class HostSampler:
             return None
 
     def _cpu_ratio(self, now_ns: int) -> float | None:
-        text = self._text("stat")
-        if text is None:
+        """Return the busy share of all CPUs since the last sample. psutil's own would begin with a 0 that means nothing."""
+        times = _asked(psutil.cpu_times)
+        if times is None:
             return None
-        try:
-            ticks = [int(value) for value in text.partition("\n")[0].split()[1:9]]
-            idle = ticks[3] + ticks[4]
-        except (ValueError, IndexError):
-            return None
-        busy_per_s = self._rates.per_s("cpu busy", (sum(ticks) - idle) / CLOCK_TICKS, now_ns)
-        all_per_s = self._rates.per_s("cpu all", sum(ticks) / CLOCK_TICKS, now_ns)
-        if busy_per_s is None or not all_per_s:
-            return None
-        return min(busy_per_s / all_per_s, 1.0)
+        busy_s = sum(getattr(times, name, 0.0) for name in BUSY)
+        busy_per_s = self._rates.per_s("cpu busy", busy_s, now_ns)
+        all_s = busy_s + times.idle + getattr(times, "iowait", 0.0)
+        all_per_s = self._rates.per_s("cpu all", all_s, now_ns)
+        return min(busy_per_s / all_per_s, 1.0) if busy_per_s is not None and all_per_s else None
 
     def _quota(self) -> tuple[float | None, float | None]:
         """Return the quota in CPUs, and the share of periods since the last sample in which it stopped the process."""
@@ -169,24 +177,6 @@ class HostSampler:
         periods = limit.periods - old[0]
         # Without a period in between, nothing ran that could have been stopped.
         return limit.quota_cpus, min((limit.throttled_periods - old[1]) / periods, 1.0) if periods else 0.0
-
-    def _load1(self) -> float | None:
-        text = self._text("loadavg")
-        try:
-            return float(text.split()[0]) if text else None
-        except (ValueError, IndexError):
-            return None
-
-    def _memory(self) -> tuple[int | None, int | None]:
-        """Return available and total bytes of memory."""
-        found: dict[str, int] = {}
-        for line in (self._text("meminfo") or "").splitlines():
-            name, _, rest = line.partition(":")
-            if name in ("MemAvailable", "MemTotal"):
-                value = rest.split()[0] if rest.split() else ""
-                if value.isdecimal():
-                    found[name] = int(value) * 1024
-        return found.get("MemAvailable"), found.get("MemTotal")
 
     def _refaulted(self) -> int | None:
         """Return the bytes of files that were read again so soon after eviction that a larger page cache would hold them."""
@@ -222,21 +212,12 @@ class HostSampler:
         return frozenset(name for name in names if not name.startswith(VIRTUAL_DISKS))
 
     def _disk(self) -> tuple[int | None, int | None]:
-        """Return the bytes read from and written to the host's disks so far."""
-        if not self._disks:
+        """Return the bytes read from and written to the host's disks so far, as far as there are any."""
+        counted = _asked(lambda: psutil.disk_io_counters(perdisk=True)) or {}
+        disks = [disk for name, disk in counted.items() if name in self._disks]
+        if not disks:
             return None, None
-        read = written = 0
-        for line in (self._text("diskstats") or "").splitlines():
-            fields = line.split()
-            if (
-                len(fields) > 9
-                and fields[2] in self._disks
-                and fields[5].isdecimal()
-                and fields[9].isdecimal()
-            ):
-                read += int(fields[5]) * SECTOR_BYTES
-                written += int(fields[9]) * SECTOR_BYTES
-        return read, written
+        return sum(disk.read_bytes for disk in disks), sum(disk.write_bytes for disk in disks)
 
     def _network(self, training_pid: int) -> int | None:
         """Return the bytes received so far by the interfaces that the training process sees, except loopback."""
@@ -251,33 +232,16 @@ class HostSampler:
                 received += int(first)
         return received
 
-    def _sample_elsewhere(self, now_ns: int) -> Values:
-        """Sample with psutil, on systems without /proc.
 
-        psutil's own CPU ratio would begin with a 0 that means nothing, and so does its load on Windows.
-        """
-        import psutil  # Linux does not need it
-
-        times = psutil.cpu_times()
-        busy_s = times.user + times.system + getattr(times, "nice", 0.0)
-        busy_per_s = self._rates.per_s("cpu busy", busy_s, now_ns)
-        all_per_s = self._rates.per_s("cpu all", busy_s + times.idle, now_ns)
-        available, total = _memory_elsewhere()
-        own = psutil.Process()
-        spent = own.cpu_times()
-        return {
-            "cpu_ratio": min(busy_per_s / all_per_s, 1.0) if busy_per_s is not None and all_per_s else None,
-            "load1": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-            "memory_available_bytes": available,
-            "memory_total_bytes": total,
-            "streamer_cpu_ratio": self._rates.per_s("own cpu", spent.user + spent.system, now_ns),
-            "streamer_rss_bytes": own.memory_info().rss,
-        }
-
-
-def _memory_elsewhere() -> tuple[int, int]:
+def _memory() -> tuple[int | None, int | None]:
     """Return available and total bytes of memory."""
-    import psutil  # Linux does not need it
+    memory = _asked(psutil.virtual_memory)
+    return (None, None) if memory is None else (memory.available, memory.total)
 
-    memory = psutil.virtual_memory()
-    return memory.available, memory.total
+
+def _asked(ask: Callable[[], _T]) -> _T | None:
+    """Return what psutil says; None where the system hides it, or says it in a way that psutil does not expect."""
+    try:
+        return ask()
+    except (psutil.Error, OSError, NotImplementedError, LookupError, ValueError):
+        return None

@@ -8,6 +8,8 @@ from pathlib import Path
 from time import thread_time_ns
 from typing import Final
 
+import psutil
+
 from loaderwatch.core.records import UNKNOWN, Values
 from loaderwatch.core.system import PROC
 from loaderwatch.streamer.samplers.procfs import ProcessFiles
@@ -23,15 +25,11 @@ PSS_REST: Final = 500
 
 def pid_alive(pid: int) -> bool:
     """Whether a pid is in use, on systems without /proc."""
-    import psutil  # not at import: Linux does not need it, and it costs two megabytes
-
     return bool(psutil.pid_exists(pid))
 
 
 def process_began_s(pid: int) -> float | None:
     """Return when the process with this pid began, which tells it from another; None if it has ended. This needs no /proc."""
-    import psutil  # see pid_alive
-
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -167,8 +165,6 @@ class ProcessSampler:
 
     def _sample_elsewhere(self, pid: int, now_ns: int) -> Reading | None:
         """Read a process with psutil, on systems without /proc; return None if it has ended or may not be read."""
-        import psutil  # see pid_alive
-
         try:
             process = psutil.Process(pid)
             with process.oneshot():

@@ -393,13 +393,24 @@ def test_limits_and_rollups_of_a_process() -> None:
     assert parse_pss(b"") is None
 
 
+MEMINFO = "".join(
+    f"{name}:  {kilobytes} kB\n"
+    for name, kilobytes in {
+        "MemTotal": 1000, "MemFree": 1, "MemAvailable": 400, "Buffers": 1, "Cached": 1, "SwapCached": 0, "Active": 1,
+        "Inactive": 1, "Shmem": 1, "Slab": 1, "SReclaimable": 1,
+    }.items()
+)  # fmt: skip
+
+
 def psi(some: int, full: int) -> str:
     """The text of a PSI file."""
     return f"some avg10=99.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
 
 
-def test_the_host_row_from_a_made_tree(tmp_path: Path) -> None:
+def test_the_host_row_from_a_made_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every column from its source; rates from the second look on."""
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.5, 1.0, 0.5))
     pid = os.getpid()
     sector = 512
 
@@ -408,8 +419,7 @@ def test_the_host_row_from_a_made_tree(tmp_path: Path) -> None:
             tmp_path,
             {
                 "proc/stat": f"{cpu}\ncpu0 1 2 3\n",
-                "proc/loadavg": "1.5 1.0 0.5 1/100 999\n",
-                "proc/meminfo": "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  400 kB\n",
+                "proc/meminfo": MEMINFO,
                 "proc/vmstat": f"a 1\nworkingset_refault_anon 7\nworkingset_refault_file {read}\nb 2\n",
                 "proc/pressure/cpu": psi(stall, 0),
                 "proc/pressure/io": psi(2 * stall, stall),
@@ -452,13 +462,20 @@ def test_the_host_row_from_a_made_tree(tmp_path: Path) -> None:
     assert sampler.info("").usable_cpus == 0.5
 
 
-def test_an_empty_tree_is_unknown_not_zero(tmp_path: Path) -> None:
+def test_an_empty_tree_is_unknown_not_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing there: every field None, no error."""
     (tmp_path / "proc").mkdir()
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
+
+    def no_load() -> None:
+        raise OSError("unobtainable")
+
+    monkeypatch.setattr(os, "getloadavg", no_load)
     sampler = HostSampler(tmp_path / "proc", tmp_path)
     for now in (SECOND, 2 * SECOND):
         row = sampler.sample(1, now)
         row.pop("usable_cpus")  # asked from the kernel, not from a file
+        row.pop("streamer_cpu_ratio")
         assert set(row.values()) == {None}
 
 
