@@ -6,7 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -75,6 +75,85 @@ OF_MANY = {
     "streamer/test_gpu_of_a_process.py",
 }
 """Unit tests whose subject lies in several modules."""
+
+
+TESTED_BY: dict[str, str] = {
+    "__main__.py": "unit/cli/test_main.py",
+    "advise/*.py": "unit/advise/test_audit.py",
+    "agent/arguments.py": "unit/agent/test_attach.py",
+    "agent/doctor/*.py": "integration/test_doctor.py",
+    "agent/frames.py": "integration/test_cli_run_tracebacks.py",
+    "agent/hot/*.py": "unit/agent/test_hot.py",
+    "agent/launcher/*.py": "integration/test_cli_run.py",
+    "agent/launcher/site/*.py": "integration/test_cli_run.py",
+    "agent/loaders/class_hook.py": "integration/test_agent_subclasses.py",
+    "agent/loaders/construction.py": "unit/agent/loaders/test_naming.py",
+    "agent/loaders/dataloader.py": "integration/test_agent_loader.py",
+    "agent/loaders/epoch.py": "integration/test_agent_loader.py",
+    "agent/loaders/iterator.py": "integration/test_agent_loader.py",
+    "agent/loaders/lineage.py": "integration/test_agent_made_anew.py",
+    "agent/loaders/roles.py": "integration/test_agent_roles.py",
+    "agent/loaders/substitutes.py": "integration/test_agent_substitutes.py",
+    "agent/loaders/watch.py": "integration/test_agent_loader.py",
+    "agent/loaders/wrapper.py": "compat/test_loader.py",
+    "agent/model/compilers.py": "compat/test_training.py",
+    "agent/model/discovery.py": "integration/test_agent_scout.py",
+    "agent/model/hooks.py": "integration/test_agent_steps.py",
+    "agent/model/modules.py": "integration/test_agent_scout.py",
+    "agent/model/phase.py": "integration/test_agent_loader.py",
+    "agent/process/stack_signal.py": "integration/test_streamer_stacks.py",
+    "agent/progress.py": "integration/test_framework_callbacks.py",
+    "agent/recorder.py": "integration/test_agent_steps.py",
+    "agent/session.py": "integration/test_agent_processes.py",
+    "agent/source.py": "integration/test_doctor.py",
+    "agent/workers/probe.py": "integration/test_agent_loader.py",
+    "cli/analyze.py": "integration/test_server_cli.py",
+    "cli/demo.py": "integration/test_demo_acts.py",
+    "cli/doctor.py": "integration/test_doctor.py",
+    "cli/export.py": "unit/server/recordings/test_export.py",
+    "cli/flags.py": "unit/cli/test_main.py",
+    "cli/run.py": "integration/test_cli_run.py",
+    "cli/script.py": "integration/test_doctor.py",
+    "cli/serve.py": "integration/test_server_cli.py",
+    "cli/stop.py": "integration/test_server_stay.py",
+    "cli/token.py": "integration/test_server_cli.py",
+    "core/clock.py": "faults/test_clocks.py",
+    "core/errors.py": "unit/core/test_config.py",
+    "core/facts.py": "unit/core/test_wire.py",
+    "core/ring/*.py": "unit/core/test_ring.py",
+    "core/spawn.py": "unit/agent/process/test_launch.py",
+    "core/system.py": "integration/test_other_systems.py",
+    "demo/processes.py": "integration/test_demo_acts.py",
+    "demo/tour.py": "integration/test_demo_acts.py",
+    "demo/train.py": "integration/test_demo_acts.py",
+    "detect/crash/*.py": "unit/detect/crash/test_detector.py",
+    "detect/detectors.py": "unit/detect/test_anything.py",
+    "detect/epoch_boundary/causes.py": "unit/detect/epoch_boundary/test_detector.py",
+    "detect/explanation.py": "unit/detect/input_bound/test_rules.py",
+    "detect/finding.py": "unit/detect/incidents/test_tracker.py",
+    "detect/hang/*.py": "unit/detect/hang/test_detector.py",
+    "detect/input_bound/*.py": "unit/detect/input_bound/test_detector.py",
+    "detect/limits.py": "unit/detect/test_anything.py",
+    "detect/measures/*.py": "unit/detect/input_bound/test_detector.py",
+    "detect/slow_step/slow_rank.py": "unit/detect/measures/test_coupling.py",
+    "frameworks/*.py": "integration/test_framework_callbacks.py",
+    "server/access/connection.py": "integration/test_server_doors.py",
+    "server/access/sign_in.py": "browser/test_sign_in.py",
+    "server/http/*.py": "integration/test_http_api_doc.py",
+    "server/options.py": "integration/test_server_cli.py",
+    "server/parts.py": "unit/server/test_app.py",
+    "server/process.py": "integration/test_server_process.py",
+    "server/recordings/analysis.py": "integration/test_recordings.py",
+    "server/recordings/replay.py": "integration/test_replay.py",
+    "server/recovery.py": "integration/test_server_runs.py",
+    "server/stay.py": "integration/test_server_stay.py",
+    "server/store/*.py": "integration/test_store_duckdb.py",
+    "server/tls.py": "integration/test_server_tls.py",
+    "streamer/*.py": "integration/test_streamer_run.py",
+    "streamer/outbox/*.py": "integration/test_streamer_outbox.py",
+    "streamer/samplers/*.py": "unit/streamer/test_samplers.py",
+}
+"""Which test, under ``tests/``, to open for a module that has none of its own name."""
 
 
 def modules() -> list[Path]:
@@ -227,3 +306,20 @@ def test_unit_tests_lie_as_their_modules_do() -> None:
         if not subject.with_suffix(".py").exists() and not subject.is_dir():
             lost.add(path.relative_to(TESTS).as_posix())
     assert lost == OF_MANY
+
+
+def has_own_test(name: str) -> bool:
+    return (TESTS / name).with_name(f"test_{Path(name).name}").exists()
+
+
+def test_every_module_has_a_test_to_open() -> None:
+    names = {path.relative_to(PACKAGE).as_posix() for path in modules() if path.stem != "__init__"}
+    others = {name for name in names if not has_own_test(name)}
+    told = {pattern: {name for name in others if PurePosixPath(name).match(pattern)} for pattern in TESTED_BY}
+    assert not others.difference(*told.values()), (
+        "give it a test of its name, or say in TESTED_BY which one tests it"
+    )
+    assert not [pattern for pattern, found in told.items() if not found], (
+        "these have tests of their names now"
+    )
+    assert not [test for test in TESTED_BY.values() if not (TESTS.parent / test).exists()]
