@@ -41,6 +41,21 @@ def has_proc() -> bool:
     return PROC.is_dir()
 
 
+def pid_in_use(pid: int) -> bool:
+    """Whether a process has this id, another user's included, which psutil does not see where /proc hides it (hidepid)."""
+    if not HAS_OWNERS:
+        import psutil  # on Windows this signal would be a Ctrl-C
+
+        return bool(psutil.pid_exists(pid))
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it is another user's
+        return True
+    return True
+
+
 def descriptor_limit() -> int:
     """Return how many files and connections this process may have open now."""
     if resource is None:

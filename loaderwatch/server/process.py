@@ -22,6 +22,7 @@ from loaderwatch.core.files import write_atomically
 from loaderwatch.core.lock import HELD_FILES_STAY, try_lock
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.server_file import ServerFile, read_server_file
+from loaderwatch.core.system import pid_in_use
 from loaderwatch.server.access.connection import uvicorn_options
 from loaderwatch.server.access.tokens import Tokens, load_tokens
 from loaderwatch.server.app import create_app
@@ -272,7 +273,7 @@ def _other_server(options: ServeOptions, lock: int) -> str:
     while True:
         os.lseek(lock, 0, os.SEEK_SET)
         holder = os.read(lock, 20).decode("ascii", "replace").strip()
-        if _lives(holder):
+        if holder.isdecimal() and pid_in_use(int(holder)):
             break
         if time.monotonic() > give_up_at:
             return ""  # the holder is on another machine, or its disk is full
@@ -281,18 +282,6 @@ def _other_server(options: ServeOptions, lock: int) -> str:
     if where is not None and holder == str(where.pid):
         return f" at {where.url} (pid {where.pid})"
     return f" (pid {holder}, just starting)"
-
-
-def _lives(pid: str) -> bool:
-    if not pid.isdecimal():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True  # the process is another user's
-    return True
 
 
 def _tokens(options: ServeOptions) -> Tokens:

@@ -11,10 +11,10 @@ from typing import Final
 from loaderwatch.core.config import Settings
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
 from loaderwatch.core.spawn import spawn_detached
+from loaderwatch.core.system import pid_in_use
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.streamer.election import standby_missing
 from loaderwatch.streamer.outbox.files import SUFFIX, host_folder_name, ring_folder
-from loaderwatch.streamer.samplers.process import pid_alive
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ def is_orphan(folder: Path) -> bool:
     except FileNotFoundError:
         return True
     pids = [path.stem.removeprefix("main-") for path in folder.glob("main-*.ring")]
-    return not any(pid.isdecimal() and pid_alive(int(pid)) for pid in pids)
+    return not any(pid.isdecimal() and pid_in_use(int(pid)) for pid in pids)
 
 
 def is_unattended(outbox: Path) -> bool:

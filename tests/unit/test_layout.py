@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 HEAVY: dict[str, set[str]] = {
     "torch": {"agent", "demo"},
     "pynvml": {"streamer/samplers"},
-    "psutil": {"streamer/samplers"},
+    "psutil": {"streamer/samplers", "core"},
     "fastapi": {"server"},
     "starlette": {"server"},
     "uvicorn": {"server"},
@@ -122,7 +122,6 @@ TESTED_BY: dict[str, str] = {
     "core/facts.py": "unit/core/test_wire.py",
     "core/ring/*.py": "unit/core/test_ring.py",
     "core/spawn.py": "unit/agent/process/test_launch.py",
-    "core/system.py": "integration/test_other_systems.py",
     "demo/processes.py": "integration/test_demo_acts.py",
     "demo/tour.py": "integration/test_demo_acts.py",
     "demo/train.py": "integration/test_demo_acts.py",

@@ -6,7 +6,6 @@ Each field fails by itself: what a GPU or driver cannot tell is None, and the ot
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import deque
@@ -15,7 +14,7 @@ from typing import Final
 
 from loaderwatch.core.facts import GpuInfo
 from loaderwatch.core.records import Row, Values, pack_row
-from loaderwatch.core.system import HAS_OWNERS
+from loaderwatch.core.system import pid_in_use
 from loaderwatch.streamer.samplers.nvml import (
     SIMULATED_PREFIX,
     Device,
@@ -202,16 +201,4 @@ def _named(devices: list[Device], uuid: str | None) -> int | None:
 
 def _lists(device: Device, pid: int) -> bool:
     """Whether NVML lists the process on the device. A list with an unknown pid is of another pid namespace and not used."""
-    return pid in device.pids and not device.slices and all(map(_exists, device.pids))
-
-
-def _exists(pid: int) -> bool:
-    if not HAS_OWNERS:
-        return True  # Windows has no pid namespaces, and the signal would be a Ctrl-C
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return pid in device.pids and not device.slices and all(map(pid_in_use, device.pids))

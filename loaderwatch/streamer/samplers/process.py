@@ -23,11 +23,6 @@ PSS_REST: Final = 500
 """After reading a PSS, none is read for so many times as long as it took: 0.2 % of a core, however many processes there are."""
 
 
-def pid_alive(pid: int) -> bool:
-    """Whether a pid is in use, on systems without /proc."""
-    return bool(psutil.pid_exists(pid))
-
-
 def process_began_s(pid: int) -> float | None:
     """Return when the process with this pid began, which tells it from another; None if it has ended. This needs no /proc."""
     try:

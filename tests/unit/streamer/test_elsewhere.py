@@ -14,11 +14,12 @@ import psutil
 import pytest
 
 from loaderwatch.core import clock
+from loaderwatch.core.system import pid_in_use
 from loaderwatch.streamer.job_stderr import MOST_WAITING, JobStderr
 from loaderwatch.streamer.rings import RingFolder
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.host import HostSampler
-from loaderwatch.streamer.samplers.process import ProcessSampler, pid_alive, process_began_s
+from loaderwatch.streamer.samplers.process import ProcessSampler, process_began_s
 from loaderwatch.streamer.samplers.procfs import ProcessFiles
 from tests.fakes.ring_writer import open_rings
 from tests.fakes.streaming import wait_for
@@ -106,7 +107,7 @@ def test_a_process_that_ended_is_gone_even_while_nobody_collects_it(child: subpr
     assert sampler.sample(files, SECOND) is not None
     child.kill()
     wait_for(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
-    assert pid_alive(child.pid)
+    assert pid_in_use(child.pid)
     assert process_began_s(child.pid) is None
     assert sampler.sample(files, 2 * SECOND) is None
     child.wait()
