@@ -18,9 +18,9 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
 from loaderwatch.server.http.charts import stored_summary
+from loaderwatch.server.http.coupling import coupling_of
 from loaderwatch.server.http.encoding import encode_json
 from loaderwatch.server.http.events import RunState
-from loaderwatch.server.http.ranks import coupling_of
 from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.parts import Parts
