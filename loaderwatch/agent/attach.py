@@ -113,6 +113,9 @@ def _step_hooks(session: Session, model: Any, optimizer: Any, trains: bool) -> S
         session.change(has_model=_hooks.has_model, has_optimizer=_hooks.has_optimizer)
     if model is not None:
         session.change(synced_buffers=synced_buffers(model))
+    if _scout is not None and _scout.is_over:  # what is given now may be searched for again
+        _scout.remove()
+        _scout = None
     if trains and _scout is None:
         _scout = shield(Scout)(_hooks, session.change)
     return _hooks

@@ -154,6 +154,24 @@ def test_what_is_named_is_all_that_is_timed(rings: RingFolder) -> None:
     assert hooked(model, other) == [model]
 
 
+def test_the_search_ends_when_what_was_named_trains_and_begins_anew_with_the_next(rings: RingFolder) -> None:
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for (x,) in loaderwatch.attach(loader(), model=model, optimizer=optimizer):
+        model(x).sum().backward()
+        optimizer.step()
+    (scouting,) = optimizers._global_optimizer_post_hooks.values()
+    inner: Any = partial.func
+    assert inner.__get__(scouting).__name__ == "_nothing"
+    parts = Parts()
+    second = torch.optim.SGD(parts.parameters(), lr=0.1)
+    for (x,) in loaderwatch.attach(loader(20), model=parts, optimizer=second):
+        second.zero_grad()
+        parts.training_step(x).backward()
+        second.step()
+    assert hooked(parts) == [parts, parts.encoder, parts.heads[0]]
+
+
 def test_another_model_is_trained_later(rings: RingFolder) -> None:
     """Folds of a cross-validation, each with its own."""
     train = attached()

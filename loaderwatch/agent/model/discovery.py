@@ -67,6 +67,7 @@ class Scout:
     def __init__(self, hooks: StepHooks, change: Callable[..., None]) -> None:
         self._hooks = hooks
         self._change = change
+        self.is_over = False  # model and optimizer were both given, and train
         self._modules = Modules()
         self._from_the_first = not hooks.recorder.batches
         self._lead: Callable[[], Any] = _nobody
@@ -90,9 +91,14 @@ class Scout:
 
     def remove(self) -> None:
         """Take all hooks of the search out."""
-        self._rest()
+        self._end()
         for handle in self._handles:
             handle.remove()
+
+    def _end(self) -> None:
+        """Search no more. PyTorch is going through the global hooks now, so they stay where they are and do nothing."""
+        self.is_over = True
+        self._rest()
         for hook in self._hooks_here:
             hook.silence()
 
@@ -115,6 +121,8 @@ class Scout:
         if hooks.forward_ns:
             self._missed = 0
             if self._frontier is None:
+                if hooks.given_optimizer and hooks.given_models:
+                    self._end()
                 return
         self._look(optimizer)
 
