@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from loaderwatch.server.recordings import recording
 from tests.browser.conftest import Watched
-from tests.browser.test_page import BIG
+from tests.browser.drawing import BIG
 from tests.fakes.page_server import PageServer
 from tests.fakes.serving import Access, ServeProcess
 

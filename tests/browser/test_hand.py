@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Watched
-from tests.browser.test_page import DIGITS
+from tests.browser.drawing import DIGITS
 from tests.fakes.page_server import PageServer
 
 pytestmark = pytest.mark.browser

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Watched
-from tests.browser.test_page import drawn, until
+from tests.browser.drawing import drawn, until
 from tests.fakes.own_faults import stored_faults
 from tests.fakes.serving import Access, ServeProcess
 from tests.fakes.streaming import end_streamers

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, Position, Route, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Watched
+from tests.browser.drawing import BIG, DIGITS, drawn
 from tests.browser.shots import SIZES, settle
 from tests.fakes.page_data import XSS
 from tests.fakes.page_server import PageServer
-from tests.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]  # as a whole
 
-DIGITS = "#/runs/digits-cnn-7f3a"
 FROZEN = "#/runs/frozen-loader-11c2"
-BIG = "#/runs/imagenet-256-0a9d"
 ROUTES = [
     "#/",
     DIGITS,
@@ -29,25 +26,6 @@ ROUTES = [
     BIG,
     "#/runs/xss-0001",
 ]
-
-
-def until(page: Page, condition: Callable[[], bool], what: str, limit_s: float = PATIENCE_S) -> None:
-    """Wait for something outside the page's document, while the page's events come in."""
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {limit_s} s"
-        page.wait_for_timeout(50)
-
-
-def drawn(page: Page, chart: str) -> None:
-    """Bring a chart onto the screen and wait until it is drawn."""
-
-    def there() -> bool:
-        # Not scroll_into_view_if_needed: it fails when the page is drawn anew while it waits.
-        page.evaluate("(card) => document.querySelector(card)?.scrollIntoView()", f"[data-card={chart}]")
-        return page.locator(f"#plot-{chart} .main-svg").count() > 0
-
-    until(page, there, f"the chart {chart} is drawn")
 
 
 def test_runs_to_run_to_rank_and_back(server: PageServer, watched: Watched) -> None:
@@ -69,77 +47,6 @@ def test_runs_to_run_to_rank_and_back(server: PageServer, watched: Watched) -> N
     expect(page.locator("h1")).to_have_text("digits_cnn.py")
     page.go_back()
     expect(page.locator("h1")).to_have_text("Rank 1")
-
-
-def test_a_click_on_the_heat_map_opens_the_rank(server: PageServer, watched: Watched) -> None:
-    page = watched.page
-    page.goto(server.url + DIGITS)
-    drawn(page, "heatmap")
-    heat_map = page.locator("#plot-heatmap .nsewdrag")
-    box = heat_map.bounding_box()
-    assert box is not None
-    place: Position = {
-        "x": box["width"] / 2,
-        "y": box["height"] * 0.75,
-    }  # in it: cards above it may still grow
-
-    def hovered() -> bool:
-        heat_map.hover(position=place)
-        return "rank 1" in (page.locator("#plot-heatmap .hoverlayer").text_content() or "")
-
-    until(page, hovered, "Plotly sees the mouse")
-    heat_map.click(position=place)
-    expect(page.locator("h1")).to_have_text("Rank 1")
-
-
-def test_zooming_one_chart_zooms_all_and_comes_back(server: PageServer, watched: Watched) -> None:
-    page = watched.page
-    page.set_viewport_size({"width": 1280, "height": 1400})
-    page.goto(server.url + DIGITS)
-    for chart in ("steps", "gpu", "heatmap"):
-        drawn(page, chart)
-    box = page.locator("#plot-steps .nsewdrag").bounding_box()
-    assert box is not None
-    y = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + box["width"] * 0.4, y)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.6, y, steps=5)
-    page.mouse.up()
-    expect(page.locator(".chip.zoom")).to_be_visible()
-    ranges = "['steps', 'gpu', 'heatmap'].map(id => JSON.stringify(document.getElementById('plot-' + id)._fullLayout.xaxis.range.map(v => +new Date(v))))"
-    page.wait_for_function(f"() => new Set({ranges}).size === 1")
-    page.keyboard.press("Escape")
-    expect(page.locator(".chip.zoom")).to_have_count(0)
-    expect(page.locator("h1")).to_have_text("digits_cnn.py")
-
-
-def test_charts_move_while_the_run_goes_on_and_stand_still_while_paused(
-    server: PageServer, watched: Watched
-) -> None:
-    server.tick_s = 0.3
-    page = watched.page
-    asked: list[str] = []
-    answered: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/series" in request.url else None)
-    page.on(
-        "requestfinished", lambda request: answered.append(request.url) if "/series" in request.url else None
-    )
-    page.goto(server.url + DIGITS)
-    drawn(page, "steps")
-    newest = "document.getElementById('plot-steps').data[0].x.at(-1)"
-    first = page.evaluate(newest)
-    page.wait_for_function(f"() => {newest} > {first}")
-    page.locator("body").press(" ")
-    expect(page.locator(".link-pill")).to_have_text("Paused")
-    until(page, lambda: len(asked) == len(answered), "the request in flight is answered")
-    so_far = len(asked)
-    page.wait_for_timeout(1500)  # ticks come, and what was answered is drawn
-    stopped = page.evaluate(newest)
-    page.wait_for_timeout(1000)
-    assert page.evaluate(newest) == stopped
-    assert len(asked) == so_far
-    page.locator("body").press(" ")
-    page.wait_for_function(f"() => {newest} > {stopped}")
 
 
 def test_a_hang_shows_rank_worker_sample_and_stack(server: PageServer, watched: Watched) -> None:
@@ -368,66 +275,3 @@ def test_256_ranks(server: PageServer, watched: Watched) -> None:
     expect(page.locator("table.ranks tbody tr").first).to_contain_text("rank 255")
     expect(page.locator("table.ranks tbody tr").first).to_contain_text("not watched any more")
     expect(page.locator(".page-head .unwatched")).to_have_text("1 rank not watched any more")
-
-
-def test_first_paint_does_not_wait_for_plotly(server: PageServer, watched: Watched) -> None:
-    """How soon it comes, ``python -m benchmarks.page`` measures against the budget."""
-    page = watched.page
-    held: list[Route] = []
-    page.route("**/plotly.min.js", lambda route: held.append(route))
-    page.goto(server.url + DIGITS, wait_until="commit")
-    expect(page.locator(".verdict-title")).to_be_visible()
-    page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length > 0")
-    until(page, lambda: len(held) > 0, "the charts are asked for")
-    assert page.locator(".main-svg").count() == 0
-    held[0].continue_()
-    drawn(page, "steps")
-    assert (
-        page.evaluate(
-            "performance.getEntriesByType('resource').filter(r => !r.name.startsWith(location.origin)).length"
-        )
-        == 0
-    )
-
-
-def test_a_chart_is_drawn_once_a_second(server: PageServer, watched: Watched) -> None:
-    """Data of several charts, alerts and ranges change at moments of their own: each redrawn for every one would cost a core."""
-    page = watched.page
-    page.set_viewport_size({"width": 1280, "height": 4000})
-    page.goto(f"{server.url}{BIG}/ranks/37")
-    for chart in ("steps", "lanes", "gpu", "small-host_cpu_ratio"):
-        drawn(page, chart)
-    page.evaluate("""() => {
-        window.draws = {};
-        window.since = performance.now();
-        const react = Plotly.react;
-        Plotly.react = (element, ...more) => {
-            window.draws[element.id] = (window.draws[element.id] ?? 0) + 1;
-            return react.call(Plotly, element, ...more);
-        };
-    }""")
-    (alert,) = [
-        f for f in next(r for r in server.runs if r.run_id in BIG).findings if f["code"] == "straggler"
-    ]
-
-    def moves() -> bool:
-        alert["lost_s"] += 1
-        return bool(page.evaluate("(window.draws['plot-steps'] ?? 0) > 3"))
-
-    until(page, moves, "the chart moves")
-    draws, passed_s = page.evaluate("[window.draws, (performance.now() - window.since) / 1000]")
-    assert max(draws.values()) <= passed_s + 2, (draws, passed_s)
-
-
-def test_only_what_is_seen_is_asked_for(server: PageServer, watched: Watched) -> None:
-    page = watched.page
-    page.set_viewport_size({"width": 1280, "height": 500})
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(f"{server.url}{DIGITS}/ranks/1")
-    drawn(page, "steps")
-    page.wait_for_timeout(1500)
-    assert any("metric=wait_s" in url for url in asked)
-    assert not any("host_psi_io_ratio" in url for url in asked)
-    page.locator("[data-card=counters]").scroll_into_view_if_needed()
-    until(page, lambda: any("host_psi_io_ratio" in url for url in asked), "the card's data is asked for")
