@@ -1,7 +1,9 @@
-"""What a fetch is made of beside reading, S12 collating and S25 collector; and taking the batch, S13 unpacking, S16 pin thread, S19 snapshots.
+"""Causes that lie in a fetch beside reading (S12, S25), and in taking the batch (S13, S16, S19).
 
-Where a dataset holds millions of Python objects, a full collection in a worker walks all of them; with fork it also copies
-the pages they lie in, because it writes to every object (pytorch#13246). Its own clock (``gc.callbacks``) proves it.
+S12 is collating, S25 the garbage collector, S13 unpacking, S16 the thread that pins memory, S19 snapshots of
+the dataset's state. Where a dataset holds millions of Python objects, a full collection in a worker walks all
+of them; with fork it also copies the pages they lie in, because it writes to every object (pytorch#13246).
+The collector's own clock (``gc.callbacks``) proves it.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ COLLATE_RATIO = 0.5  # of a fetch: joining the samples costs more than reading a
 COLLATE_FLOOR_S = 0.005
 STATEFUL = "StatefulDataLoader"
 PIN_CPU_RATIO = (
-    0.05  # of a core; it waits as well, for the workers to hand over memory (measured: 0.1 to 0.5)
+    0.05  # of a core; the thread also waits for the workers to hand over memory (measured: 0.1 to 0.5)
 )
-RARE_SNAPSHOTS = 50  # steps between snapshots beyond which they are not what each batch carries
+RARE_SNAPSHOTS = 50  # steps between snapshots, from which on they are too rare to slow every batch
 COLLECTOR_ADVICE = (
     "In worker_init_fn call gc.collect() and gc.freeze(), so that what the dataset holds is not walked again, or gc.disable()"
     " where samples leave no reference cycles; take gc.collect() out of __getitem__ and collate_fn; hold metadata in NumPy or"
@@ -31,7 +33,7 @@ COLLECTOR_ADVICE = (
 
 
 def collate(s: Symptoms) -> Explanation | None:
-    """S12: most of a fetch is joining the samples, not reading them."""
+    """Explain S12: most of a fetch is joining the samples, not reading them; None otherwise."""
     fetches, workers = s.pace.fetches, s.workers
     fetch_s, collate_s = mean(fetches.fetch_s[s.lately]), mean(fetches.collate_s[s.lately])
     share = ratio(total(fetches.collate_s[s.lately]), total(fetches.fetch_s[s.lately]))
@@ -59,7 +61,7 @@ def collate(s: Symptoms) -> Explanation | None:
 
 
 def collector(s: Symptoms) -> Explanation | None:
-    """S25: most of what the workers do is collecting garbage."""
+    """Explain S25: most of what the workers do is collecting garbage; None otherwise."""
     fetches = s.pace.fetches
     share = ratio(total(s.pace.collected_s[s.lately]), total(fetches.fetch_s[s.lately]))
     if not share >= COLLECTOR_PART:
@@ -83,7 +85,7 @@ def collector(s: Symptoms) -> Explanation | None:
 
 
 def collector_pause(s: Symptoms) -> Explanation | None:
-    """S25: the long fetch that the loop waited for was the collector's."""
+    """Explain S25: most of the fetch behind the longest wait was garbage collection; None otherwise."""
     worst = s.longest
     fetch_s = worst.fetch_s or worst.wait_s
     if not worst.collected_s >= COLLECTOR_PART * fetch_s:
@@ -107,7 +109,7 @@ def collector_pause(s: Symptoms) -> Explanation | None:
 
 
 def snapshots(s: Symptoms) -> Explanation | None:
-    """S19: a StatefulDataLoader sends the dataset's state along with the batches (torchdata#1317)."""
+    """Explain S19: batches carry the dataset's state (StatefulDataLoader, torchdata#1317); None otherwise."""
     if STATEFUL not in s.loader.class_name:
         return None
     every = s.loader.snapshot_every_n_steps
@@ -131,7 +133,7 @@ def snapshots(s: Symptoms) -> Explanation | None:
 
 
 def unpacking(s: Symptoms) -> Explanation:
-    """S13: batches lie ready, and the training thread works to unpickle them."""
+    """Explain S13: batches lie ready, and the training thread works to unpickle them."""
     return Explanation(
         scenario="S13",
         confidence=0.85,
@@ -146,10 +148,11 @@ def unpacking(s: Symptoms) -> Explanation:
 
 
 def pin_thread(s: Symptoms) -> Explanation | None:
-    """S16: workers are ahead, the training thread has nothing to do, and the thread between them is the one that works.
+    """Explain S16: workers are ahead, the training thread is idle, and the thread that pins memory works.
 
-    Where other threads compute more than it does, they hold the interpreter's lock and keep this one from it, too. There is
-    none where PyTorch sees no accelerator: pin_memory=True does nothing then.
+    None otherwise. Where other threads compute more than that one, they hold the interpreter's lock and keep
+    it from working, too. Where PyTorch sees no accelerator there is no such thread: pin_memory=True does
+    nothing then.
     """
     machine = s.machine
     if not (s.loader.pin_memory and machine.pin_cpu_ratio >= max(PIN_CPU_RATIO, machine.other_cpu_ratio)):

@@ -1,7 +1,8 @@
-"""Too little CPU although the loader looks reasonable: S03 S04 S05 S06 in the workers, S14 in the training thread.
+"""Causes of too little CPU for a reasonable loader: S03 to S06 in workers, S14 in the training thread.
 
-The four of the workers look like decoding that is too expensive (S07): a quota that stops us (S04), an affinity mask that
-puts workers onto each other (S05), threads that fight inside the workers (S06), more workers than CPUs (S03).
+The four of the workers look like decoding that is too expensive (S07): a quota that stops us (S04), an
+affinity mask that puts workers onto each other (S05), threads that fight inside the workers (S06), more
+workers than CPUs (S03).
 """
 
 from __future__ import annotations
@@ -27,13 +28,16 @@ FIGHTING_RATIO = (
 )
 CROWD = 1.5  # workers per usable CPU
 LONE_CROWD = 2.0  # the same for a single loader: up to here what a sample costs matters, not how many workers there are
-COLLAPSED_RATIO = 0.25  # of the machine's CPUs: a mask that small and full is worth a question
-MASK_FULL = 1.2  # times the mask: workers that together get more are not held by it
+COLLAPSED_RATIO = 0.25  # of the machine's CPUs: a mask this small, with all its CPUs in use, is suspect
+MASK_FULL = 1.2  # times the CPUs in the mask: workers that together use more are not limited by it
 NEIGHBOURS_RATIO = 0.5  # of the CPUs that this run may use, in the hands of other programs
 
 
 def quota(s: Symptoms) -> Explanation | None:
-    """S04: the control group's quota stops every thread for the rest of each period (Linux, sched-bwc.rst)."""
+    """Explain S04: the control group's quota stops every thread for the rest of each period; None otherwise.
+
+    The mechanism is described in Linux's sched-bwc.rst.
+    """
     cpus, machine, workers = s.cpus, s.machine, s.pace.workers or 0
     if not (math.isfinite(machine.quota) and machine.throttled_ratio >= THROTTLED_RATIO):
         return None
@@ -78,7 +82,7 @@ def quota(s: Symptoms) -> Explanation | None:
 
 
 def affinity(s: Symptoms) -> Explanation | None:
-    """S05: the workers may run on few CPUs only, and sit on each other there (pytorch#101850)."""
+    """Explain S05: the workers may run on few CPUs only and take turns (pytorch#101850); None otherwise."""
     cpus, machine, workers = s.cpus, s.machine, s.workers
     mask = machine.worker_affinity
     full = workers * machine.worker_cpu_ratio <= MASK_FULL * mask and s.crowded
@@ -132,7 +136,10 @@ def affinity(s: Symptoms) -> Explanation | None:
 
 
 def threads(s: Symptoms) -> Explanation | None:
-    """S06: PyTorch limits only its own threads in a worker; those of NumPy, OpenCV and others fight (pytorch#22260)."""
+    """Explain S06: threads of NumPy, OpenCV and others in the workers fight for CPUs; None otherwise.
+
+    PyTorch limits only its own threads in a worker (pytorch#22260).
+    """
     cpus, machine = s.cpus, s.machine
     helpers = machine.worker_threads - LONE_THREADS
     cpu_s = s.batch_cpu_s
@@ -172,7 +179,7 @@ def threads(s: Symptoms) -> Explanation | None:
 
 
 def crowd(s: Symptoms) -> Explanation | None:
-    """S03: more workers want a CPU than there are."""
+    """Explain S03: more workers want a CPU than there are CPUs; None otherwise."""
     cpus, machine, workers = s.cpus, s.machine, s.workers
     if not (
         machine.workers_here >= CROWD * cpus.usable
@@ -228,7 +235,7 @@ def crowd(s: Symptoms) -> Explanation | None:
 
 
 def starved_training_thread(s: Symptoms) -> Explanation:
-    """S14: batches lie ready, and the training thread is kept from taking them."""
+    """Explain S14: batches lie ready, and the training thread is kept from taking them."""
     why = (
         "other programs hold the CPUs"
         if neighbours(s.cpus)
@@ -248,14 +255,17 @@ def starved_training_thread(s: Symptoms) -> Explanation:
 
 
 def neighbours(cpus: Cpus) -> str:
-    """Who else is at work, if they take much of what this run may use: no change to the loader brings that back."""
+    """Return a sentence about other programs if they take many of the CPUs that this run may use, else "".
+
+    No change to the loader brings those CPUs back.
+    """
     if not min(cpus.others, cpus.usable - cpus.ours) >= NEIGHBOURS_RATIO * cpus.usable:
         return ""
     return f" Other programs on this host keep {cpu_count(cpus.others)} busy: move them away first."
 
 
 def _free_step_s(s: Symptoms) -> float:
-    """A step that was not held up by the fight for CPUs: the quick ones."""
+    """Return the seconds of a step that no fight for CPUs held up: the 10 % quantile of all steps."""
     return quantile(s.pace.step_s + np.nan_to_num(s.pace.nested_s), 0.1)
 
 

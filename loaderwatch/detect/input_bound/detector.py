@@ -1,4 +1,7 @@
-"""Input-bound: the loop stands still because no batch is there. Code ``input-bound``, S01 to S21 and S43."""
+"""Input-bound: the loop stands still because no batch is there. Code ``input-bound``.
+
+Its scenarios are S01 to S21, S23, S25 and S43.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ MOST_ANALYSED = 48  # ranks looked at closely; the worst first
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """One finding per loader and kind of wait, over all ranks."""
+    """Return one finding per loader and kind of wait (steady, or single long ones), over all ranks."""
     live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
     waiting = {rank.rank: wait_share(rank, limits) for rank in live}
     loud = sorted(
@@ -37,7 +40,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
                 continue
             for stall in stalls_of(window, pace, cpus, limits):
                 groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)
-    # Ranks beyond those looked at closely: as many wait as much, and one finding speaks for all.
+    # Ranks that are not looked at closely but wait as much: the finding of steady waits names them, too.
     more = [rank.rank for rank in loud[MOST_ANALYSED:] if waiting[rank.rank] >= limits.input_warning_ratio]
     findings = [
         _finding(window, stalls, [] if spiky else more, limits)

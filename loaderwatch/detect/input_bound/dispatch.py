@@ -23,7 +23,7 @@ RECENT_NS = 20_000_000_000
 
 
 def as_dispatch(window: RunWindow, findings: Sequence[Finding], stalls: Sequence[Stall]) -> list[Finding]:
-    """The findings, with those of steady waits folded into one S18 if a single rank reads for all."""
+    """Return the findings; if a single rank reads for all, those of steady waits become one S18 finding."""
     steady = [stall for stall in stalls if not stall.spiky]
     reader = lone_reader(window, steady)
     if reader is None:
@@ -40,7 +40,7 @@ def as_dispatch(window: RunWindow, findings: Sequence[Finding], stalls: Sequence
 
 
 def lone_reader(window: RunWindow, stalls: Sequence[Stall]) -> RankWindow | None:
-    """The one rank that reads while all others, some of which wait, read nothing; None if there is no such rank."""
+    """Return the rank that alone reads while others wait and read nothing; None if there is no such rank."""
     live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
     if len(live) < 2 or len(live) < max(rank.process.world_size for rank in live):
         return None
@@ -55,7 +55,7 @@ def lone_reader(window: RunWindow, stalls: Sequence[Stall]) -> RankWindow | None
     waiting = [stall for stall in stalls if stall.pace.rank.rank != reader.rank]
     if not waiting or any(stall.pace.workers for stall in waiting):
         return None
-    # Per iteration of the others it reads between one batch (a large one, cut up) and one for each rank.
+    # While the others do one iteration, it reads between one batch (a large one, cut up) and one per rank.
     theirs_s = mean(np.array([stall.pace.iteration_s for stall in waiting]))
     own = [pace.since(reader.made_ns - RECENT_NS) for pace in paces(reader) if pace.workers is not None]
     batches = [theirs_s / pace.iteration_s for pace in own if pace.wait_s.size]

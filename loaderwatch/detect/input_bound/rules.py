@@ -74,6 +74,6 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
 
 
 def explain(symptoms: Symptoms) -> Explanation:
-    """Why the loop waits: the first rule that fits."""
+    """Explain why the loop waits, by the first rule that fits."""
     explanations = (rule(symptoms) for rule in RULES[symptoms.bottleneck])
     return next(explanation for explanation in explanations if explanation is not None)

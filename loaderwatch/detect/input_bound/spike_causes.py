@@ -1,4 +1,7 @@
-"""Single long waits for a loader that keeps up otherwise: jitter above what is read ahead (S21), or slow samples (S20)."""
+"""Causes of single long waits for a loader that otherwise keeps up: S20 and S21.
+
+S20 is a slow sample, S21 is jitter: many fetches that now and then outlast what is read ahead.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,14 @@ from loaderwatch.detect.measures.gain import prefetch_needed
 from loaderwatch.detect.measures.statistics import median
 from loaderwatch.detect.text import count, duration, listing, rate, sample_name
 
-MOST_PREFETCH = 32  # a cushion beyond this costs more memory than it is worth
+MOST_PREFETCH = 32  # a prefetch_factor above this costs more memory than it is worth
 
 
 def jitter(s: Symptoms) -> Explanation | None:
-    """S21: many different fetches now and then outlast what is read ahead, and a larger prefetch_factor would bear them."""
+    """Explain S21: several different fetches outlast what is read ahead; None otherwise.
+
+    A larger prefetch_factor, up to ``MOST_PREFETCH``, would bear them.
+    """
     spikes, indices, workers, tail_s = s.spikes, _indices(s.spikes), s.workers, _tail_s(s.spikes)
     prefetch, now = prefetch_needed(tail_s, s.step_s, workers), s.loader.prefetch_factor or 2
     distinct = len(indices) if indices else len(spikes)
@@ -52,7 +58,7 @@ def jitter(s: Symptoms) -> Explanation | None:
 
 
 def slow_sample(s: Symptoms) -> Explanation:
-    """S20: one slow sample, or very few, hold up the batches behind them."""
+    """Explain S20: one slow sample, or very few, hold up the batches behind them."""
     worst, spikes, indices = s.longest, s.spikes, _indices(s.spikes)
     ready = sum(spike.ready for spike in spikes)
     who = f"worker {worst.worker}" if worst.worker is not None else "a worker"
@@ -83,12 +89,12 @@ def slow_sample(s: Symptoms) -> Explanation:
 
 
 def _indices(spikes: Sequence[Spike]) -> list[int]:
-    """The samples that are to blame, each once."""
+    """Return the indices of the samples that are to blame, each once."""
     return list(dict.fromkeys(spike.sample_index for spike in spikes if spike.sample_index is not None))
 
 
 def _tail_s(spikes: Sequence[Spike]) -> float:
-    """The slowest fetch."""
+    """Return the seconds of the slowest fetch; where a fetch is not known, its wait counts instead."""
     return max(spike.fetch_s or spike.wait_s for spike in spikes)
 
 

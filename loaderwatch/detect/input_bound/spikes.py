@@ -22,13 +22,13 @@ from loaderwatch.detect.measures.statistics import median, total
 SPIKE_S = 0.25  # a single wait shorter than this is not a spike, however long it is against the others
 SPIKE_FACTOR = 4.0  # times the typical iteration
 FETCH_PART = 0.5  # share of a long wait in which a worker must have been fetching to be its cause
-STARVED_PART = 0.5  # of a fetch, ready to run and without a CPU
+STARVED_PART = 0.5  # share of a fetch in which the worker was ready to run but had no CPU
 SAMPLE_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class Spike:
-    """One long wait and the fetch that caused it. None where not known."""
+    """One long wait and the fetch that caused it; ``_ns`` is UTC. None where not known."""
 
     request_ns: int
     wait_s: float
@@ -44,17 +44,18 @@ class Spike:
 
 
 def spike_mask(pace: Pace) -> NDArray[np.bool_]:
-    """Rows whose wait stands out from the others."""
+    """Return the mask, shape (rows,), of the rows whose wait stands out from the others."""
     iteration_s = median(pace.wait_s + np.nan_to_num(pace.step_s) + pace.nested_s)
     result: NDArray[np.bool_] = pace.wait_s >= max(SPIKE_S, SPIKE_FACTOR * iteration_s)
     return result
 
 
 def find_spikes(pace: Pace) -> list[Spike]:
-    """The long waits of a pace that a worker caused, oldest first.
+    """Return the long waits of a pace that a worker caused, oldest first.
 
-    A wait during which the awaited worker was done is no spike: the batch lay ready, and was not taken. Nor is one for
-    a worker that would have been done in time, had it been given a CPU: on a crowded machine any fetch may take long.
+    A wait during which the awaited worker was done is no spike: the batch lay ready, and was not taken. Nor
+    is one for a worker that would have been done in time, had it been given a CPU: on a crowded machine any
+    fetch may take long.
     """
     rows = np.flatnonzero(spike_mask(pace))
     spikes = [_spike(pace, int(row)) for row in rows]
@@ -99,7 +100,7 @@ def _spike(pace: Pace, row: int) -> Spike | None:
 
 
 def _starved(pace: Pace, spike: Spike) -> bool:
-    """Whether the kernel kept the worker from a CPU for most of its fetch, and what is left is short."""
+    """Whether the kernel kept the worker from a CPU for most of its fetch, and the rest is short."""
     if spike.fetch_began_ns is None or spike.fetch_s is None:
         return False
     rows = pace.rank.table("processes")
@@ -142,7 +143,7 @@ def _open_spike(
 
 
 def slow_samples(pace: Pace) -> list[Spike]:
-    """The long waits for one or two samples that take far longer than a usual batch; none where many do."""
+    """Return the long waits for one or two samples far slower than a usual batch; none if many are."""
     if not pace.workers:
         return []
     usual_s = median(pace.fetches.fetch_s)
@@ -161,7 +162,7 @@ def slow_samples(pace: Pace) -> list[Spike]:
 
 
 def without(pace: Pace, spikes: Sequence[Spike]) -> Pace:
-    """The pace as it is but for these waits and the fetches that they were for."""
+    """Return the pace without these waits and without the fetches that they were for."""
     if not spikes:
         return pace
     began_ns = [spike.fetch_began_ns for spike in spikes if spike.fetch_began_ns is not None]

@@ -1,4 +1,4 @@
-"""What one loader costs one rank: whether it is a stall at all, since when, and how grave."""
+"""Stalls: whether waiting for one loader costs one rank too much, since when, and how grave it is."""
 
 from __future__ import annotations
 
@@ -19,20 +19,24 @@ from loaderwatch.detect.measures.progress import wait_limit_s
 from loaderwatch.detect.measures.statistics import ratio
 from loaderwatch.detect.window import RunWindow
 
-SPIKE_PART = 0.6  # share of the wait inside long waits, above which the long waits are the story
+SPIKE_PART = 0.6  # share of the waiting time in long waits, from which those are the trouble
 AGAIN_AND_AGAIN = 5
-SPIKE_REPEAT_RATIO = 0.05  # a spike that comes again is worth a word at half the usual share
-FIRST_EPOCH_S = 4.0  # of a first epoch that must have been seen, so that a trend of the workers would show
+SPIKE_REPEAT_RATIO = 0.05  # spikes that come again are reported from half the usual share on
+FIRST_EPOCH_S = 4.0  # so much of a first epoch must be seen before a trend of the workers shows
 RECENT_ROUNDS = 2
 OVER_RATIO = (
-    0.5  # the newer half of the rows against the limit, or against the older half: less is a stall no more
+    0.5  # over: the newer half of the rows has less than this of the limit, or of the older half's share
 )
 BUCKET_NS = 5_000_000_000
 
 
 @dataclass(frozen=True)
 class Stall:
-    """What one loader costs one rank."""
+    """One stall: the waits for one loader on one rank, their cause and their cost.
+
+    ``share`` is the part of the time that is lost (0 to 1), ``lost_s`` the seconds lost since ``began_ns``
+    (UTC).
+    """
 
     symptoms: Symptoms
     explanation: Explanation
@@ -43,7 +47,7 @@ class Stall:
 
     @property
     def pace(self) -> Pace:
-        """The rows it was judged on."""
+        """Return the steps and fetches that the stall was judged on."""
         return self.symptoms.pace
 
     @property
@@ -52,12 +56,15 @@ class Stall:
         return bool(self.symptoms.spikes)
 
     def source(self, limits: Limits) -> str:
-        """Which loader the wait is in, where the loop takes batches from more than one."""
+        """Return " from <loader>" if the loop takes batches from several loaders, else an empty string."""
         return f" from {self.pace.loader.name}" if takes_from_several(self.pace.rank, limits) else ""
 
 
 def stalls_of(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> list[Stall]:
-    """The steady wait of one loader and rank, and its single long ones; each is judged without the other."""
+    """Return at most two stalls of one loader and rank: its steady wait, and its single long waits.
+
+    Each of the two is judged without the other.
+    """
     slow = slow_samples(pace)
     rest = without(pace, slow)
     lately_ns = pace.rank.made_ns - int(limits.recent_s * 1e9)
@@ -65,14 +72,17 @@ def stalls_of(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> list
     now = recent(rest, limits, aside_s)
     steady = steady_stall(window, rest, now, cpus, limits) if now is not None else None
     short = steady is not None or Symptoms(window, rest, cpus).short is True
-    # Of a loader that keeps up any long wait counts, of one that does not only those for slow samples.
+    # If the loader keeps up, every long wait counts; if it does not, only those for slow samples do.
     spikes = slow if short else _spikes(Symptoms(window, pace, cpus))
     spiky = spiky_stall(window, pace, cpus, spikes, limits)
     return [stall for stall in (steady, spiky) if stall is not None]
 
 
 def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
-    """A wait that recurs at every step or every few steps, judged on ``now``; None when it is none."""
+    """Return the stall of a wait that recurs at every step or every few steps; None if there is none.
+
+    It is judged on ``now``. ``pace`` reaches further back and tells when it began.
+    """
     if not _is_stall(now, limits):
         return None
     change = pace.fetches.change
@@ -91,7 +101,7 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
 
 
 def _is_stall(now: Pace, limits: Limits) -> bool:
-    """Whether the waits cost enough to be told, and still do in the newer half."""
+    """Whether the waits cost enough to be reported, and still do in the newer half of the rows."""
     if not (
         now.share >= limits.input_warning_ratio
         and now.lost_s >= limits.input_floor_s
@@ -101,7 +111,8 @@ def _is_stall(now: Pace, limits: Limits) -> bool:
     newer = np.arange(now.wait_s.size) >= now.wait_s.size // 2
     lately, before = now.where(newer).share, now.where(~newer).share
     usual = min(limits.input_warning_ratio, OVER_RATIO * before)
-    return not lately < max(OVER_RATIO * limits.input_warning_ratio, usual)
+    over = lately < max(OVER_RATIO * limits.input_warning_ratio, usual)
+    return not over  # nor where the newer half tells nothing: its share is NaN
 
 
 def _severity(share: float, symptoms: Symptoms, explanation: Explanation, limits: Limits) -> Severity:
@@ -115,9 +126,10 @@ def _severity(share: float, symptoms: Symptoms, explanation: Explanation, limits
 
 
 def _is_spiky(now: Pace) -> bool:
-    """Single long waits are the story: a worker was late, or something stopped the loop once or twice.
+    """Whether the waiting is mostly single long waits: a worker was late, or something stopped the loop.
 
-    Long waits that come again and again, and for which no worker was late, are a steady trouble of what lies between.
+    Long waits that come again and again, and for which no worker was late, are a steady trouble of what lies
+    between the workers and the loop.
     """
     long = spike_mask(now)
     if float(now.wait_s[long].sum()) < SPIKE_PART * now.lost_s:
@@ -126,13 +138,16 @@ def _is_spiky(now: Pace) -> bool:
 
 
 def _with_recent_fetches(now: Pace) -> Pace:
-    """Only the fetches of the same time, if there are enough: the workers may have been quicker before."""
+    """Return the pace with only the fetches of the same time, or with all where those are too few.
+
+    Before that time the workers may have been quicker.
+    """
     lately = now.fetches.ended_ns >= now.request_ns[0]
     return now.with_fetches(lately) if lately.sum() >= RECENT_ROUNDS * (now.workers or 1) else now
 
 
 def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
-    """Since when it has been so, going back in five-second steps, and what was lost since."""
+    """Return when the stall began (ns UTC, found in steps of five seconds) and the seconds lost since."""
     bucket = (pace.rank.made_ns - pace.request_ns) // BUCKET_NS
     began = int(now.request_ns[0])
     oldest = int((pace.rank.made_ns - began) // BUCKET_NS)
@@ -153,10 +168,11 @@ def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
 def spiky_stall(
     window: RunWindow, pace: Pace, cpus: Cpus, spikes: Sequence[Spike], limits: Limits
 ) -> Stall | None:
-    """Single long waits; None when there are none worth a word."""
+    """Return the stall that single long waits make; None when none is worth reporting."""
     began_ns = pace.rank.made_ns - int(limits.spike_recent_s * 1e9)
     limit_s = wait_limit_s(pace.rank, pace.loader.loader, limits)
-    # Beyond the limit it was reported as a hang; one that goes on lies under that, if it is one.
+    # A wait beyond the limit was reported as a hang. One that goes on stays here: if it is a hang, it is
+    # shown under that.
     spikes = [spike for spike in spikes if spike.open or spike.wait_s < limit_s]
     late = [spike for spike in spikes if spike.request_ns + spike.wait_s * 1e9 >= began_ns]
     if not late:

@@ -1,4 +1,8 @@
-"""Reads that are slow although the loader is right: a step change (S10), amplification (S11), a cache that fills or thrashes (S09)."""
+"""Causes of slow reads where the loader is right: S09, S10 and S11.
+
+S09 is a page cache that still fills or is too small, S10 storage that slowed down at one moment, S11 reading
+far more than is used.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +20,16 @@ from loaderwatch.detect.text import duration, percent, rate, size
 
 AMPLIFICATION = 10.0  # a decoded JPEG is larger than its file; a large photo for a small crop reaches eight
 AMPLIFIED_BYTES = 256 * 1024  # read for one sample
-REFAULT_RATIO = 0.3  # of what the workers read from storage
-FROM_STORAGE_RATIO = 0.3  # of what they read at all
+REFAULT_RATIO = 0.3  # of what the workers read from storage had been evicted from the page cache
+FROM_STORAGE_RATIO = 0.3  # of all that the workers read comes from storage
 WARMING_ROWS = 12
 WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
 WARMING_TREND = 0.5  # rank correlation with their order; single late ones hardly change it
-WARMING_SIGMAS = 3.0  # of the correlation of as many values that vary without a trend, 1 / sqrt(n - 1)
+WARMING_SIGMAS = 3.0  # standard deviations: for n values without a trend, one is 1 / sqrt(n - 1)
 
 
 def slowed_down(s: Symptoms) -> Explanation | None:
-    """S10: the storage slowed down for everybody at once."""
+    """Explain S10: the storage slowed down for all workers at once; None otherwise."""
     change = s.history.change if s.history is not None else None
     machine, workers = s.machine, s.workers
     if change is None:
@@ -67,7 +71,7 @@ def slowed_down(s: Symptoms) -> Explanation | None:
 
 
 def amplification(s: Symptoms) -> Explanation | None:
-    """S11: far more is read than ends up in the batches."""
+    """Explain S11: far more is read than ends up in the batches; None otherwise."""
     fetches, machine = s.pace.fetches, s.machine
     lately = fetches.ended_ns >= s.pace.rank.made_ns - RECENT_NS
     seconds = RECENT_NS / 1e9
@@ -101,7 +105,10 @@ def amplification(s: Symptoms) -> Explanation | None:
 
 
 def thrashing_cache(s: Symptoms) -> Explanation | None:
-    """S09, for good: the page cache is too small, so that every epoch reads from storage again."""
+    """Explain a lasting S09: the page cache is too small, and every epoch reads from storage again.
+
+    None otherwise.
+    """
     machine = s.machine
     from_storage, refaults = machine.read_bytes_per_s, machine.refault_bytes_per_s
     if not (
@@ -136,7 +143,10 @@ def thrashing_cache(s: Symptoms) -> Explanation | None:
 
 
 def warming_cache(s: Symptoms) -> Explanation | None:
-    """S09: the first epoch reads from cold storage and gets faster as it goes. No cache gives workers that compute more CPU."""
+    """Explain a passing S09: a first epoch that reads from cold storage and gets faster; None otherwise.
+
+    For workers that compute without a CPU to spare, S07 comes first: no cache gives them more CPU.
+    """
     if not _warms_up(s):
         return None
     waits = s.pace.wait_s
@@ -161,7 +171,7 @@ def _warms_up(s: Symptoms) -> bool:
     pace = s.pace
     if s.history is None or pace.wait_s.size < WARMING_ROWS or not s.first_epoch:
         return False
-    fetches = s.history.fetch_s  # a few rounds of workers that vary may fall by chance
+    fetches = s.history.fetch_s  # not only the recent ones: a few rounds may fall by chance
     waits = pace.wait_s[:-1] if pace.open_wait else pace.wait_s  # how long an open one takes is not known
     series = fetches if fetches.size >= WARMING_ROWS else waits
     thirds = np.array_split(series, 3)

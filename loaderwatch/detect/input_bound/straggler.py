@@ -18,11 +18,14 @@ from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RunWindow
 
-AS_SLOW_RATIO = 0.9  # of the time that the rank's workers need per batch which the others wait for
+AS_SLOW_RATIO = 0.9  # of the awaited rank's time per batch: a rank whose workers need that much is as slow
 
 
 def waited_for(culprit: Stall, window: RunWindow, limits: Limits) -> Coupling | None:
-    """Who waits for whom, if the other ranks wait for this one because it waits for data."""
+    """Return who waits for whom, if the others wait for the culprit's rank because it waits for data.
+
+    None otherwise.
+    """
     found = coupling(window, limits)
     return (
         found if found and found.waited_for == (culprit.pace.rank.rank,) and found.cause == "data" else None
@@ -32,7 +35,7 @@ def waited_for(culprit: Stall, window: RunWindow, limits: Limits) -> Coupling | 
 def as_straggler(
     finding: Finding, culprit: Stall, window: RunWindow, limits: Limits, found: Coupling
 ) -> Finding:
-    """The same finding as S43: the other ranks wait for this one."""
+    """Return the finding rewritten as S43: the other ranks wait for the culprit's rank."""
     rank = culprit.pace.rank.rank
     own = found.share(rank)
     others = [found.share(other) for other in found.waiting]
@@ -82,7 +85,10 @@ def as_straggler(
 
 
 def as_slow(culprit: Stall, window: RunWindow, limits: Limits, found: Coupling) -> list[int]:
-    """The ranks to which the same happens, although their waits do not show it: to mend this one alone would gain nothing."""
+    """Return the ranks whose workers are as slow as the culprit's, although their waits do not show it.
+
+    To mend the culprit's rank alone would gain nothing.
+    """
     now = culprit.pace
     supply_s = mean(now.fetches.fetch_s) / now.workers if now.workers else math.nan
     slow = _too_slow(window, limits, found, now.loader.loader)
@@ -90,9 +96,9 @@ def as_slow(culprit: Stall, window: RunWindow, limits: Limits, found: Coupling) 
 
 
 def _too_slow(window: RunWindow, limits: Limits, found: Coupling, loader: int) -> list[tuple[float, int]]:
-    """Seconds per batch and rank of those loaders of ranks that wait that could not keep up either.
+    """Return (seconds per batch, rank) for each waiting rank whose workers could not keep up either.
 
-    While its rank waits for another, its workers read ahead, and nobody waits for them.
+    It does not show there: while a rank waits for another, its workers read ahead, and nobody waits for them.
     """
     slow = []
     for share in (found.share(rank) for rank in found.waiting):

@@ -1,8 +1,9 @@
-"""What the waits for one loader on one rank look like: everything that the rules decide on, each number measured once.
+"""Symptoms of the waits for one loader on one rank: all that the rules decide on, each number measured once.
 
-Three numbers taken in the training process say what the loop waits for: the wait, the training thread's CPU time inside
-it, and how many batches lay ready when the wait began. Workers too slow: nothing ready, no CPU. Delivery too slow: batches
-ready, CPU busy. The rest is arithmetic on fetch time, step time and CPUs.
+Three numbers taken in the training process say what the loop waits for: the wait, the training thread's CPU
+time inside it, and how many batches lay ready when the wait began. If the workers are too slow, nothing lies
+ready and the thread uses no CPU. If delivery is too slow, batches lie ready and the thread is busy. The rest
+is arithmetic on fetch time, step time and CPUs.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio
 from loaderwatch.detect.window import RunWindow
 
-READY_RATIO = 0.5  # of the wait, with a batch lying ready: it is not the workers that are waited for
+READY_RATIO = 0.5  # share of the wait with a batch lying ready, from which the workers are not the trouble
 DELIVERY_CPU_RATIO = (
     0.06  # measured: unpickling is a seventh (busy machine) to half CPU, waiting for workers below 3 %
 )
 UNPACK_RATIO = 0.05  # of an iteration without waiting; unpacking that costs less is not the trouble
 UNPACK_S = 0.002
-SHORT_RATIO = 1.05  # a batch of all workers against a step, at the median: beyond it they are too slow
-NEARLY_SHORT_RATIO = 0.8  # ... and at the mean: beyond it they are suspected
+SHORT_RATIO = 1.05  # median fetch time / workers, against a step: above it they are too slow
+NEARLY_SHORT_RATIO = 0.8  # the same with the mean fetch time: above it they are suspected
 RUNNABLE_RATIO = 0.5  # workers found runnable this often are computing, however little CPU they get
 CROWDED_RUNNABLE_RATIO = 0.5
-CORES = 4.0  # of a rank, where the number is not known
+CORES = 4.0  # CPUs that a rank is taken to have where the number is not known
 
 
 class Bottleneck(Enum):
-    """What the loop waits for; each has its own causes."""
+    """A thing that the loop may wait for; each has its own causes (``rules.RULES``)."""
 
     OTHER_ITERABLE = "an iterable that is no DataLoader"
     TRAINING_THREAD = "the training thread, which reads itself (num_workers=0)"
@@ -54,10 +55,13 @@ class Bottleneck(Enum):
 
 @dataclass(frozen=True)
 class Symptoms:
-    """The waits for one loader on one rank. NaN where not known; seconds are means per batch unless they say otherwise.
+    """The symptoms of the waits for one loader on one rank.
 
-    ``history``: all fetches in the window, to tell a change of the storage and a filling cache by; None where that is not
-    asked (evaluation, single waits). ``spikes``: the single long waits, where those are judged.
+    NaN where a number is not known; seconds are means per batch unless a property says otherwise.
+
+    ``history``: all fetches in the window, which show a change of the storage or a filling cache; None where
+    nobody asks for that (evaluation, single waits). ``spikes``: the single long waits; empty unless those are
+    judged.
     """
 
     window: RunWindow
@@ -70,32 +74,35 @@ class Symptoms:
 
     @property
     def loader(self) -> LoaderInfo:
-        """The loader that is waited for."""
+        """Return the loader that is waited for."""
         return self.pace.loader
 
     @property
     def iteration_s(self) -> float:
-        """What an iteration costs now, the wait included."""
+        """Return the seconds that an iteration takes now, the wait included."""
         return self.pace.iteration_s
 
     @property
     def step_s(self) -> float:
-        """What an iteration costs without any wait."""
+        """Return the seconds that an iteration takes without any wait."""
         return self.pace.mean_step_s
 
     @cached_property
     def wait_s(self) -> float:
-        """The wait for a batch."""
+        """Return the mean wait for a batch, in seconds."""
         return mean(self.pace.wait_s)
 
     @cached_property
     def ready(self) -> float:
-        """How many batches lay ready when a wait began."""
+        """Return how many batches lay ready when a wait began, on average."""
         return mean(np.where(self.pace.ready >= 0, self.pace.ready, np.nan).astype(np.float64))
 
     @cached_property
     def ready_wait_ratio(self) -> float:
-        """Share of the wait that was spent although some batch lay ready; of a wait that goes on it is not known."""
+        """Return the share (0 to 1) of the waiting time that passed although some batch lay ready.
+
+        A wait that goes on does not count, because for that it is not known.
+        """
         pace = self.pace
         seen = (pace.ready >= 0) | (pace.cached >= 0)
         waited_s = float(np.nansum(pace.wait_s[pace.anything_ready]))
@@ -103,16 +110,17 @@ class Symptoms:
 
     @cached_property
     def wait_cpu_ratio(self) -> float:
-        """Training-thread CPU time per second of wait."""
+        """Return the CPU time of the training thread per second of wait, 0 to 1."""
         wait_s, cpu_s = self.pace.wait_s, self.pace.wait_cpu_s
         known = np.isfinite(cpu_s) & np.isfinite(wait_s)
         return ratio(float(cpu_s[known].sum()), float(wait_s[known].sum()))
 
     @cached_property
     def hands_over(self) -> bool:
-        """Whether the training thread works to take batches that lie ready: nothing that quicker workers would change.
+        """Whether the training thread works to take batches that lie ready; quicker workers would not help.
 
-        The CPU time of unpacking must be worth a word by itself; on a busy machine a short one takes long as well.
+        The CPU time of unpacking must be large by itself: on a busy machine even a short unpacking takes
+        long.
         """
         unpack_s = mean(self.pace.wait_cpu_s)
         return (
@@ -123,17 +131,17 @@ class Symptoms:
 
     @cached_property
     def first_epoch(self) -> bool:
-        """Whether no later epoch is among the steps."""
+        """Whether all steps belong to the loader's first epoch."""
         return not bool((self.pace.epoch > 0).any())
 
     @cached_property
     def comb_period(self) -> int | None:
-        """A long wait comes every so many batches, because the workers finish together."""
+        """Return after how many batches a long wait recurs, as workers finish together; None if none does."""
         return comb_period(self.pace.wait_s, self.workers)
 
     @cached_property
     def bottleneck(self) -> Bottleneck:
-        """What the loop waits for."""
+        """Return what the loop waits for."""
         if self.spikes:
             return Bottleneck.SINGLE_BATCHES
         if self.pace.workers is None:
@@ -151,24 +159,26 @@ class Symptoms:
 
     @property
     def workers(self) -> int:
-        """Their number; at least 1, for what is divided among them."""
+        """Return the number of workers, or 1 where there are none, so that it can be divided by."""
         return self.pace.workers or 1
 
     @cached_property
     def typical_fetch_s(self) -> float:
-        """A fetch, median."""
+        """Return the median time of a fetch, in seconds."""
         return median(self.pace.fetches.fetch_s)
 
     @cached_property
     def mean_fetch_s(self) -> float:
-        """A fetch, mean."""
+        """Return the mean time of a fetch, in seconds."""
         return mean(self.pace.fetches.fetch_s)
 
     @property
     def fetch_s(self) -> float:
-        """What a worker needs for a batch.
+        """Return the seconds that a worker needs for a batch.
 
-        The mean, as the slow ones count; the median where quick ones have come since that nobody waited for.
+        This is the mean, because slow fetches count; the median where that is more, because quick fetches
+        have come since that nobody waited for. Where no fetch is known, the workers are taken to be busy all
+        the time.
         """
         if math.isfinite(self.mean_fetch_s):
             return max(self.typical_fetch_s, self.mean_fetch_s)
@@ -176,36 +186,39 @@ class Symptoms:
 
     @cached_property
     def short(self) -> bool | None:
-        """Whether the workers are too slow even at their median fetch time; None when fetch times are not known."""
+        """Whether the workers are too slow even at their median fetch time; None where that is not known."""
         if not self.pace.workers or not (math.isfinite(self.typical_fetch_s) and math.isfinite(self.step_s)):
             return None
         return self.typical_fetch_s / self.workers > SHORT_RATIO * self.step_s
 
     @cached_property
     def workers_needed(self) -> int:
-        """How many workers would keep up: more than now."""
+        """Return how many workers would keep up; always more than now."""
         return max(self.workers + 1, workers_needed(self.fetch_s, self.step_s))
 
     @cached_property
     def samples(self) -> float:
-        """Samples in a batch."""
+        """Return the mean number of samples in a batch."""
         samples = self.pace.fetches.samples
         return mean(np.where(samples > 0, samples, np.nan).astype(np.float64))
 
     @property
     def fetch_cpu_ratio(self) -> float:
-        """CPU use of a worker's reading thread while it fetches."""
+        """Return the CPU use of a worker's reading thread while it fetches, 0 to 1."""
         return self.pace.fetches.cpu_ratio
 
     @property
     def worker_cpu_ratio(self) -> float:
-        """CPU use of a worker, all its threads and all the time; of the reading thread where that is not known."""
+        """Return the mean CPU use of a worker in cores, over all its threads and all the time.
+
+        Where that is not known, it is the CPU use of the reading thread while it fetches.
+        """
         each = self.cpus.worker_ratio
         return each if math.isfinite(each) else self.fetch_cpu_ratio
 
     @property
     def computing_ratio(self) -> float:
-        """How much of the time that a worker fetches it computes, or wants to."""
+        """Return the share of its fetching time in which a worker computes, or is ready to but has no CPU."""
         computing = self.fetch_cpu_ratio if math.isfinite(self.fetch_cpu_ratio) else self.worker_cpu_ratio
         runnable = self.cpus.runnable_ratio
         return max(computing, runnable) if runnable >= RUNNABLE_RATIO else computing
@@ -217,7 +230,7 @@ class Symptoms:
 
     @cached_property
     def lately(self) -> NDArray[np.bool_]:
-        """Which of the fetches ended within the steps; it may be none."""
+        """Return the mask, shape (fetches,), of those that ended within the steps; it may be of none."""
         result: NDArray[np.bool_] = self.pace.fetches.ended_ns >= self.pace.request_ns[0]
         return result
 
@@ -227,41 +240,45 @@ class Symptoms:
 
     @cached_property
     def batch_s(self) -> float:
-        """A fetch of those that ended within the steps; of all where none did."""
+        """Return the mean seconds of the fetches that ended within the steps, of all where none did."""
         return mean(self.pace.fetches.fetch_s[self._lately_or_all])
 
     @cached_property
     def batch_cpu_s(self) -> float:
-        """CPU time of the reading thread in such a fetch."""
+        """Return the mean CPU seconds of the reading thread in the same fetches as ``batch_s``."""
         return mean(self.pace.fetches.cpu_s[self._lately_or_all])
 
     # ---- single long waits
 
     @property
     def longest(self) -> Spike:
-        """The longest of them; there must be one."""
+        """Return the longest of the single long waits.
+
+        Raises:
+            ValueError: there is none.
+        """
         return max(self.spikes, key=lambda spike: spike.wait_s)
 
     @property
     def without_spikes_s(self) -> float:
-        """What an iteration would cost without them."""
+        """Return the seconds that an iteration would take without the single long waits."""
         return self.iteration_s - sum(spike.wait_s for spike in self.spikes) / max(1, self.pace.wait_s.size)
 
     # ---- the machine
 
     @cached_property
     def machine(self) -> Machine:
-        """What the machine says of this rank's processes."""
+        """Return what the host and this rank's processes report, as means over the last ten seconds."""
         return machine_of(self.window, self.pace.rank, self.loader.loader)
 
     @property
     def cores(self) -> float:
-        """CPUs of this rank."""
+        """Return the number of CPUs that this rank has; ``CORES`` where that is not known."""
         return self.cpus.per_rank if math.isfinite(self.cpus.per_rank) else CORES
 
     @cached_property
     def helper_cpu_ratio(self) -> float:
-        """Share of the workers' CPU time in threads other than the reading one."""
+        """Return the share (0 to 1) of the workers' CPU time in threads other than the reading one."""
         return helper_cpu_ratio(self.pace)
 
     @property
@@ -275,11 +292,14 @@ class Symptoms:
     # ---- what follows
 
     def gain(self, after_s: float) -> float | None:
-        """The share of the time that comes back when an iteration takes ``after_s``."""
+        """Return the share (0 to 1) of the time that comes back if an iteration takes ``after_s`` seconds.
+
+        None where that is not known.
+        """
         return gain_ratio(self.iteration_s, after_s)
 
     def evidence(self, share: float) -> list[Evidence]:
-        """The symptoms as a person can check them in the charts; ``share`` of the time is lost."""
+        """Return the symptoms as a person can check them in charts; ``share`` (0 to 1) of time is lost."""
         ready = math.isfinite(self.ready)
         return [
             *known_evidence(

@@ -1,4 +1,8 @@
-"""Workers that are missing or too slow: S01 none at all, S23 one with a heavy share, S07 no CPU for more, S08 storage, S02 too few."""
+"""Causes that lie in workers which are missing or too slow: S01, S02, S07, S08 and S23.
+
+S01 is no workers at all, S02 too few of them, S07 no CPU for more, S08 slow storage, S23 one worker with a
+heavy share.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.statistics import median
 from loaderwatch.detect.text import count, cpu_count, duration, listing, percent, rate
 
-WORTH_RATIO = 0.1  # of the time: a change that gives less at most is not advised for its own sake
+WORTH_RATIO = 0.1  # of the time: a change that gains less than this at best is not advised for its own sake
 CHEAPER = (
     "Make reading a sample cheaper: resize and decode the dataset once ahead of time, decode with a faster library,"
     " do augmentation on the GPU, cache decoded samples."
@@ -24,13 +28,13 @@ MOST_PER_CORE = 4  # workers per core beyond which even sleeping workers are not
 FREE_CPUS = 0.5  # with less of a CPU free, there is none for one more worker
 MANY_WORKERS = 4  # so many that wait for storage are no mistake of the loader
 MOST_NEEDED = 16  # workers: with more of them, the storage's latency is the trouble
-MAPPED_FAULTS_PER_S = 20.0  # of one worker; loading code and libraries is over in a second
+MAPPED_FAULTS_PER_S = 20.0  # of one worker; those for loading code and libraries are over in a second
 HEAVIER = 3.0  # times the lightest worker's usual batch
 LEAST_BATCHES = 4  # of each worker, before its usual batch is known
 
 
 def other_iterable(s: Symptoms) -> Explanation:
-    """S01: what is iterated is no DataLoader, and gives its batches while the loop stands still."""
+    """Explain S01: what is iterated is no DataLoader, and makes its batches while the loop stands still."""
     return Explanation(
         scenario="S01",
         confidence=0.5,
@@ -43,7 +47,7 @@ def other_iterable(s: Symptoms) -> Explanation:
 
 
 def no_workers(s: Symptoms) -> Explanation:
-    """S01: the training thread reads every batch itself."""
+    """Explain S01: the training thread reads every batch itself (num_workers=0)."""
     cpus = s.cpus
     sleeping = s.fetch_cpu_ratio < LATENCY_CPU_RATIO and math.isfinite(cpus.per_rank)
     most = int(MOST_PER_CORE * cpus.per_rank) if sleeping else _most_workers(cpus, 1.0, 0)
@@ -84,11 +88,12 @@ def no_workers(s: Symptoms) -> Explanation:
 
 
 def heavy_share(s: Symptoms) -> Explanation | None:
-    """S23: one worker's share of a stream is heavier than the others', always, and all others could keep up.
+    """Explain S23: one worker's share of a stream is always heavier, others could keep up; None otherwise.
 
-    Batches of an iterable dataset are delivered in turn, worker after worker. Whoever has the heavy files, the long
-    documents or the larger shards sets the pace of all: every so many batches the loop waits for that worker, and what the
-    others have read ahead lies ready. Neither prefetching nor more workers help, since the share stays where it is.
+    Batches of an iterable dataset are delivered in turn, worker after worker. The worker that has the heavy
+    files, the long documents or the larger shards sets the pace of all: every so many batches the loop waits
+    for it, and what the others have read ahead lies ready. Neither prefetching nor more workers help, since
+    the share stays where it is.
     """
     workers = s.workers
     if not s.loader.iterable_dataset or workers < 2:
@@ -131,7 +136,7 @@ def heavy_share(s: Symptoms) -> Explanation | None:
 
 
 def no_cpu_for_more(s: Symptoms) -> Explanation | None:
-    """S07: the workers compute, and no CPU is free for more of them."""
+    """Explain S07: the workers compute, and no CPU is free for more of them; None otherwise."""
     cpus, computing = s.cpus, s.computing_ratio
     full = cpus.free < FREE_CPUS if math.isfinite(cpus.free) else s.workers >= s.cores
     if s.waits_for_storage or not (full or _target(s) <= s.workers):
@@ -157,7 +162,10 @@ def no_cpu_for_more(s: Symptoms) -> Explanation | None:
 
 
 def slow_storage(s: Symptoms) -> Explanation | None:
-    """S08: there are many workers already, or far too many would be needed, and all that they do is wait for their reads."""
+    """Explain S08: all that the workers do is wait for their reads; None otherwise.
+
+    There must be many workers already, or far too many must be needed.
+    """
     enough = s.workers >= max(MANY_WORKERS, s.cores) or s.workers_needed > max(MOST_NEEDED, 4 * s.cores)
     if not (s.waits_for_storage and enough):
         return None
@@ -195,7 +203,7 @@ def slow_storage(s: Symptoms) -> Explanation | None:
 
 
 def too_few_workers(s: Symptoms) -> Explanation:
-    """S02: more workers would keep up, and there is room for them."""
+    """Explain S02: more workers would keep up, and there is room for them."""
     workers, cpus, computing = s.workers, s.cpus, s.computing_ratio
     target = _target(s)
     after_s = max(iteration_with(s.fetch_s, target, s.step_s), cpus.least_s(s.iteration_s))
@@ -224,7 +232,7 @@ def too_few_workers(s: Symptoms) -> Explanation:
 
 
 def _target(s: Symptoms) -> int:
-    """The workers to have: those that keep up; of workers that compute, no more than the CPUs carry."""
+    """Return how many workers to have: those that keep up, and if they compute, no more than fit the CPUs."""
     if s.waits_for_storage:
         return s.workers_needed
     known = [ratio for ratio in (s.computing_ratio, s.worker_cpu_ratio) if math.isfinite(ratio)]
@@ -232,7 +240,10 @@ def _target(s: Symptoms) -> int:
 
 
 def _most_workers(cpus: Cpus, each: float, now: int) -> int:
-    """How many workers the CPUs carry: those that run now, plus what fits into the free ones."""
+    """Return how many workers the CPUs carry: the ``now`` that run, plus as many as fit into the free CPUs.
+
+    ``each`` is what one worker takes, in cores.
+    """
     if not math.isfinite(cpus.free):
         return max(now, 4)
     most = max(1, int(MOST_PER_CORE * cpus.per_rank))

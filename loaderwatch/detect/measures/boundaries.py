@@ -16,10 +16,10 @@ from loaderwatch.detect.window import RankWindow, seconds
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """What it took to get from the end of one epoch to the first batch of the next. Seconds."""
+    """One epoch boundary: the time from the end of one epoch to the first batch of the next, in seconds."""
 
     epoch: int  # the epoch that begins
-    request_ns: int  # when iter(loader) was entered
+    request_ns: int  # when iter(loader) was entered, UTC
     iter_s: float  # all of iter(loader)
     sampler_s: float  # of that, until the sampler gave its first index
     first_wait_s: float  # for the first batch, beyond a usual wait
@@ -28,29 +28,29 @@ class Boundary:
     workers: int
     drained: int  # stale batches that a reset threw away
     ended_by: EndedBy | None  # how the epoch before ended
-    batches_before: int | None  # that it delivered
+    batches_before: int | None  # how many batches the epoch before delivered
     first_fetch_s: float  # the first fetch of the new epoch; NaN if not known
     gap_s: float  # the loop's own time between the two epochs
     rebuilt: bool = False  # a new loader was built for it
 
     @property
     def start_s(self) -> float:
-        """iter(loader) without the sampler: starting or resetting workers."""
+        """Return the seconds of iter(loader) without the sampler: starting or resetting workers."""
         return max(0.0, self.iter_s - self.sampler_s)
 
     @property
     def ended_ns(self) -> int:
-        """When the first batch was there."""
+        """Return when the first batch was there, ns UTC."""
         return self.request_ns + int((self.iter_s + self.first_wait_s) * 1e9)
 
     @property
     def cost_s(self) -> float:
-        """All of it."""
+        """Return the seconds that the boundary cost: teardown, iter(loader) and the first wait."""
         return self.iter_s + self.first_wait_s + self.teardown_s
 
 
 def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
-    """The epoch beginnings of a loader in the window, oldest first."""
+    """Return the epoch boundaries of a loader in the window, one for each epoch that began, oldest first."""
     begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
     rows = np.flatnonzero(begins["loader"] == loader.loader)[-NEWEST_EPOCHS:]
     ended = {int(ends["epoch"][row]): row for row in np.flatnonzero(ends["loader"] == loader.loader)}
@@ -97,7 +97,7 @@ def _usual_wait_s(rank: RankWindow, loader: LoaderInfo) -> float:
 def _first_fetch_s(
     began_ns: np.ndarray[tuple[int], np.dtype[np.int64]], fetch_s: Floats, since_ns: int, until_ns: int
 ) -> float:
-    """The longest fetch that began in this epoch and ended by the time the first batch was there."""
+    """Return the seconds of the longest fetch between an epoch's begin and its first batch; NaN if none."""
     ended_ns = began_ns + (np.nan_to_num(fetch_s) * 1e9).astype(np.int64)
     inside = (began_ns >= since_ns) & (ended_ns <= until_ns + 50_000_000)
     took = known(fetch_s[inside])

@@ -1,14 +1,16 @@
-"""Who waits for whom, iteration by iteration, while the ranks go on.
+"""Coupling: which rank waits for which, iteration by iteration, while the ranks go on.
 
-In data-parallel training all ranks take equally long: the one that comes late to the gradient exchange makes the others
-wait there. Only durations are compared, never times of different hosts. Two sources, the first where it tells more:
+In data-parallel training all ranks take equally long: the one that comes late to the gradient exchange makes
+the others wait there. Only durations are compared, never times of different hosts. There are two sources; the
+first is used where it tells more:
 
 measured
-    What each rank spent in its DDP model's own collectives (``steps.collective_ns``). The rank that comes last spends the
-    least there: that is what the exchange itself costs, and what the others spend beyond it is their wait.
+    What each rank spent in its DDP model's own collectives (``steps.collective_ns``). The rank that comes
+    last spends the least there: that is what the exchange itself costs, and what the others spend beyond it
+    is their wait.
 durations
-    Iterations are equally long on all ranks. So what one rank waits for its loader longer than another, the other sits
-    longer in its step. This also holds with NCCL, where the GPU waits and not the thread.
+    Iterations are equally long on all ranks. So what one rank waits for its loader longer than another, the
+    other sits longer in its step. This also holds with NCCL, where the GPU waits and not the thread.
 """
 
 from __future__ import annotations
@@ -45,10 +47,10 @@ PHASES: Final = ("forward", "backward", "optimizer", "other")
 
 @dataclass(frozen=True)
 class Coupling:
-    """Who waits for whom.
+    """A comparison of the ranks over the recent iterations that all of them have done: who waits for whom.
 
-    ``state`` is "waiting": all wait for ``waited_for``. "turns": they wait, now for one and now for another. "even":
-    nobody waits for long. "apart": the ranks do not go in step. "unknown": see ``reason``.
+    ``state`` is "waiting": all wait for ``waited_for``. "turns": they wait, now for one and now for another.
+    "even": nobody waits for long. "apart": the ranks do not go in step. "unknown": see ``reason``.
     """
 
     state: CouplingState
@@ -63,10 +65,10 @@ class Coupling:
     waiting: tuple[int, ...] = ()
 
     def share(self, rank: int) -> Share:
-        """Of one rank.
+        """Return one rank's part in an iteration, in seconds.
 
         Raises:
-            KeyError: it is not part of it.
+            KeyError: the rank is not in ``shares``.
         """
         for share in self.shares:
             if share.rank == rank:
@@ -86,7 +88,7 @@ class _Steps:
     phases: tuple[NDArray[np.int64], ...]  # forward, backward, optimizer
 
     def at(self, keys: NDArray[np.int64]) -> _Steps:
-        """The rows of these iterations, in their order; a batch that came twice counts once."""
+        """Return the steps with these keys, in that order; a batch that came twice counts once."""
         if np.array_equal(self.key, keys):
             return self
         rows: slice | NDArray[np.intp]
@@ -107,13 +109,13 @@ class _Steps:
 
 
 def coupling(window: RunWindow, limits: Limits) -> Coupling | None:
-    """Who waits for whom now; None when the run has a single rank."""
+    """Return who waits for whom now; None when the run has a single rank."""
     if window.world_size < 2:
         return None
     everyone = list(window.ranks.values())
     going = [
         rank for rank in everyone if rank.process.state == "live"
-    ] or everyone  # over: how it was at the end
+    ] or everyone  # the run is over: as it was at the end
     if len(going) < 2:
         return Coupling("unknown", "fewer than two ranks are running")
     found = [_steps(rank, limits) for rank in going]
@@ -160,7 +162,7 @@ def _steps(rank: RankWindow, limits: Limits) -> _Steps:
 
 
 def _common(keys: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """The iterations that every rank has done, the oldest first."""
+    """Return the keys of the iterations that every rank has done, oldest first."""
     each = [key if _rises(key) else np.unique(key) for key in keys]
     if all(np.array_equal(key, each[0]) for key in keys):
         return each[0]
@@ -170,7 +172,7 @@ def _common(keys: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _rises(key: NDArray[np.int64]) -> bool:
-    """Whether it is in order and nothing comes twice, as with a single loader."""
+    """Whether the keys are in order and none comes twice, as with a single loader."""
     return bool((key[1:] > key[:-1]).all())
 
 
@@ -223,11 +225,14 @@ def _compare(ranks: list[_Steps]) -> Coupling:
 
 
 def _shares(ranks: list[_Steps], data_s: Floats, step_s: Floats, wait_s: Floats) -> tuple[Share, ...]:
-    """The parts of each rank. An iteration's wait is caused by the rank that waits least in it, or by several equally."""
+    """Return each rank's part in an iteration; the arrays are seconds, shape (ranks, iterations).
+
+    An iteration's wait is caused by the rank that waits least in it, or by several equally.
+    """
     late = wait_s <= LATE_RATIO * wait_s.max(axis=0)
     lost_s = np.where(late, 0.0, wait_s).sum(axis=0) / np.maximum(
         1, (~late).sum(axis=0)
-    )  # of one of the others
+    )  # what one of the others loses
     caused_s = late * (lost_s / late.sum(axis=0))
     parts = (data_s + step_s, data_s, step_s - wait_s, wait_s, caused_s)
     names = ("iteration_s", "data_s", "own_s", "others_s", "caused_s")
@@ -239,7 +244,7 @@ def _shares(ranks: list[_Steps], data_s: Floats, step_s: Floats, wait_s: Floats)
 
 
 def _where(late: list[_Steps], early: list[_Steps]) -> str | None:
-    """The phase that is longer by most on the ranks that wait; None when phases are not known."""
+    """Return the phase that is longer by most on the ranks that wait; None when phases are not known."""
     longer = _phase_means(early[:MOST_WITNESSES]) - _phase_means(late[:MOST_WITNESSES])
     if not math.isfinite(longer[PHASES.index("backward")]):
         return None
@@ -247,7 +252,7 @@ def _where(late: list[_Steps], early: list[_Steps]) -> str | None:
 
 
 def _phase_means(ranks: list[_Steps]) -> Floats:
-    """What each of ``PHASES`` takes, shape (4,), seconds."""
+    """Return the mean seconds that each of ``PHASES`` takes, shape (4,)."""
     found = []
     for steps in ranks:
         known = [mean(seconds(values)) for values in steps.phases]

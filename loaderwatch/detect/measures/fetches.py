@@ -1,4 +1,4 @@
-"""What the workers of one loader did lately: one entry per batch, and the moment since when all of them read far more slowly."""
+"""Fetches of one loader's workers, one entry per batch, and the moment since when all take far longer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TOGETHER_S = 2.0  # all workers change within this, or within one slow fetch
 
 @dataclass(frozen=True, slots=True)
 class StepChange:
-    """All workers of a loader read slowly from one moment on."""
+    """The moment (ns UTC) since when all workers of a loader read slowly, with numbers before and after."""
 
     at_ns: int
-    before_s: float  # a fetch before, median
+    before_s: float  # a fetch before it, median
     after_s: float
     bytes_per_s_before: float
     bytes_per_s_after: float
@@ -35,7 +35,7 @@ class StepChange:
 
 @dataclass(frozen=True)
 class Fetches:
-    """What the workers of a loader did lately, one entry per batch."""
+    """The recent fetches of a loader's workers; arrays have one entry per batch."""
 
     worker: Ints
     began_ns: Ints
@@ -49,19 +49,19 @@ class Fetches:
 
     @cached_property
     def ended_ns(self) -> Ints:
-        """When each batch was ready."""
+        """Return when each batch was ready, ns UTC, shape (fetches,)."""
         result: Ints = self.began_ns + (np.nan_to_num(self.fetch_s) * 1e9).astype(np.int64)
         return result
 
     @cached_property
     def cpu_ratio(self) -> float:
-        """CPU time of the worker's main thread per second of fetching, 0 to 1; NaN if not known."""
+        """Return the workers' main-thread CPU time per second of fetching, 0 to 1; NaN if not known."""
         known = np.isfinite(self.cpu_s) & np.isfinite(self.fetch_s)
         return ratio(float(self.cpu_s[known].sum()), float(self.fetch_s[known].sum()))
 
     @cached_property
     def change(self) -> StepChange | None:
-        """The moment since when every worker's fetches take at least three times as long; None if there is none."""
+        """Return since when every worker's fetches take at least three times as long; None if they do not."""
         return _step_change(self)
 
     @cached_property
@@ -77,12 +77,12 @@ class Fetches:
         return True
 
     def where(self, mask: NDArray[np.bool_]) -> Fetches:
-        """The fetches of a mask."""
+        """Return the fetches of a mask, shape (fetches,)."""
         return Fetches(**{field.name: getattr(self, field.name)[mask] for field in fields(self)})
 
 
 def fetches_of(rank: RankWindow, loader: LoaderInfo) -> Fetches:
-    """What the workers of a loader did in the window."""
+    """Return the fetches of a loader's workers in the window."""
     rows = rank.table("fetches")
     mask = rows["loader"] == loader.loader
     return Fetches(
@@ -99,7 +99,10 @@ def fetches_of(rank: RankWindow, loader: LoaderInfo) -> Fetches:
 
 
 def _step_change(fetches: Fetches) -> StepChange | None:
-    """See ``Fetches.change``. Batches that grew as much are no change of the storage."""
+    """Find the moment since when every worker fetches far more slowly; None if there is none.
+
+    Where the batches grew as much, the storage has not changed.
+    """
     workers = [int(worker) for worker in np.unique(fetches.worker) if worker >= 0]
     if not workers:
         return None
@@ -110,7 +113,7 @@ def _step_change(fetches: Fetches) -> StepChange | None:
         split = _split(fetches.fetch_s[rows], few_after)
         if split is None:
             return None
-        # The fetch it hit was under way: the change lies between its begin and the end of a usual fetch.
+        # The change hit this fetch under way: it lies between its begin and the end of a usual fetch.
         turns.append(int(fetches.began_ns[rows[split]]))
         before.append(rows[:split])
         after.append(rows[split:])
@@ -132,7 +135,7 @@ def _step_change(fetches: Fetches) -> StepChange | None:
 
 
 def _split(took: NDArray[np.float64], few_after: int) -> int | None:
-    """Where a worker's fetches turn slow for good; None if they do not."""
+    """Return the index from which a worker's fetches are slow for good; None if there is none."""
     if took.size < FEW_BEFORE + few_after:
         return None
     usual_s = float(np.quantile(took, 0.1))

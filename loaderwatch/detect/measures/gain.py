@@ -20,29 +20,33 @@ import math
 
 
 def iteration_with(fetch_s: float, workers: int, step_s: float) -> float:
-    """Seconds per iteration that ``workers`` workers can sustain: the slower of loading and computing.
+    """Return the seconds per iteration that so many workers can sustain: the slower of loading and computing.
 
-    Loading and computing overlap, so removing a wait gives back at most what the slower of the two leaves over.
+    Loading and computing overlap, so removing a wait gives back at most what the slower of the two leaves
+    over.
     """
     return max(step_s, fetch_s / max(1, workers))
 
 
 def gain_ratio(iteration_s: float, after_s: float) -> float | None:
-    """Share of the run's time that comes back when an iteration takes ``after_s`` instead of ``iteration_s``."""
+    """Return the share (0 to 1) of the run's time that comes back if ``after_s`` replaces ``iteration_s``.
+
+    None when either of the two is not known.
+    """
     if not (iteration_s > 0 and math.isfinite(after_s)):
         return None
     return min(1.0, max(0.0, 1 - after_s / iteration_s))
 
 
 def workers_needed(fetch_s: float, step_s: float, most: int = 64) -> int:
-    """Workers that keep up with the step: ``ceil(fetch / step)``, at most ``most``."""
+    """Return how many workers keep up with the step: ``ceil(fetch / step)``, 1 to ``most``."""
     if not (fetch_s > 0 and step_s > 0):
         return 1
     return max(1, min(most, math.ceil(fetch_s / step_s - 0.02)))
 
 
 def prefetch_needed(tail_s: float, step_s: float, workers: int) -> int:
-    """The prefetch_factor whose cushion of ready batches outlasts a fetch of ``tail_s``."""
+    """Return the prefetch_factor whose ready batches outlast a fetch of ``tail_s``; 2 if not known."""
     if not (step_s > 0 and workers > 0 and math.isfinite(tail_s)):
         return 2
     return math.ceil(tail_s / (step_s * workers)) + 1

@@ -16,7 +16,10 @@ LOW_POWER_RATIO = 0.5
 
 
 def gpu_evidence(pace: Pace) -> list[Evidence]:
-    """Utilization and starvation of the rank's GPU over the pace; the compute duty where there is no GPU."""
+    """Return the utilization and starvation of the rank's GPU over the pace, as evidence.
+
+    Where there is no GPU, it is the compute duty: the share of the time not lost to data wait.
+    """
     began_ns = int(pace.request_ns[0])
     found = []
     gpus = pace.rank.table("gpus")
@@ -44,10 +47,10 @@ def gpu_evidence(pace: Pace) -> list[Evidence]:
 
 
 def spins_in_collective(rank: RankWindow, since_ns: int) -> str | None:
-    """A sentence when the GPU shows full utilization at idle power: a kernel spins, it does not compute.
+    """Return a sentence if the GPU shows full utilization at idle power (a kernel only spins), else None.
 
-    NVML counts a waiting NCCL kernel as 100 % busy; reports of "100 % utilization, cool GPU" are hangs (yolov5#8398,
-    Lightning#5865).
+    NVML counts a waiting NCCL kernel as 100 % busy; reports of "100 % utilization, cool GPU" are hangs
+    (yolov5#8398, Lightning#5865).
     """
     gpus = rank.table("gpus")
     mask = gpus["t_ns"] >= since_ns

@@ -1,4 +1,4 @@
-"""What the machine says of a rank's processes lately: CPUs, quota, affinity, threads, run queue, bytes read."""
+"""What a rank's host and processes report lately: CPUs, quota, affinity, threads, run queue, bytes read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW_SECONDS = 4.0  # of fetching, all workers together: CPU use of processes is 
 
 @dataclass(frozen=True, slots=True)
 class Cpus:
-    """CPUs of a rank's host. NaN where not known."""
+    """The CPUs of a rank's host and who uses them, in cores. NaN where not known."""
 
     usable: float  # min(affinity, cgroup quota), whole host
     ranks: int  # of this run that share them
@@ -38,22 +38,22 @@ class Cpus:
 
     @property
     def per_rank(self) -> float:
-        """What each rank has of them."""
+        """Return how many of the usable CPUs each rank has."""
         return self.usable / self.ranks
 
     @property
     def others(self) -> float:
-        """CPUs of the host that programs outside this run keep busy; NaN where not known."""
+        """Return the CPUs of the host that programs outside this run keep busy; NaN where not known."""
         return max(0.0, self.busy - self.ours) if math.isfinite(self.busy - self.ours) else math.nan
 
     def least_s(self, iteration_s: float) -> float:
-        """What an iteration takes at least as long as it costs the CPU time that it costs now; 0 where not known."""
+        """Return the least seconds of an iteration that costs as much CPU time as now; 0 where not known."""
         busy_ratio = ratio(self.ours, self.usable)
         return iteration_s * min(1.0, busy_ratio) if math.isfinite(busy_ratio) else 0.0
 
 
 def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
-    """CPUs as this rank sees them.
+    """Return the CPUs as this rank sees them.
 
     ``os.cpu_count()`` is not asked: in a container it names the host's CPUs, not the quota.
     """
@@ -81,7 +81,7 @@ def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
 
 
 def ranks_on(neighbours: Sequence[RankWindow]) -> int:
-    """How many ranks of a host share its CPUs: those that run, or all where none does any more."""
+    """Return how many ranks of a host share its CPUs: those that run, or all where none does any more."""
     live = sum(rank.process.state == "live" for rank in neighbours)
     return max(1, live or len(neighbours))
 
@@ -92,7 +92,7 @@ def _sum_known(values: list[float]) -> float:
 
 
 def _busy(rank: RankWindow) -> float:
-    """Cores that a rank's processes keep busy: the mean of each process over the last seconds, summed."""
+    """Return the cores that a rank's processes keep busy: the sum of their means over ten seconds."""
     rows = rank.table("processes")
     first = first_at(rows["t_ns"], rank.made_ns - RECENT_NS)
     pids, ratios = rows["pid"][first:], rows["cpu_ratio"][first:]
@@ -106,7 +106,10 @@ def _worker_ratio(rank: RankWindow) -> float:
 
 
 def _runnable_ratio(rank: RankWindow) -> float:
-    """On a crowded machine a worker that computes gets little CPU, but its state still says that it wants it."""
+    """Return the share of looks that found a rank's workers running or waiting for a CPU; NaN if too few.
+
+    On a crowded machine a worker that computes gets little CPU, but its state still says that it wants it.
+    """
     rows = rank.table("processes")
     recent = (rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["worker"] >= 0)
     states = rows["state"][recent]
@@ -115,7 +118,10 @@ def _runnable_ratio(rank: RankWindow) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Means over the last ten seconds; NaN where not known. CPUs are in units of one core."""
+    """The load of a rank's host and processes: means over the last ten seconds, NaN where not known.
+
+    CPUs are in units of one core.
+    """
 
     cpus: int | None  # of the host
     quota: float
@@ -145,7 +151,7 @@ class Machine:
 
 
 def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
-    """The machine as this rank and the workers of its loader see it."""
+    """Return the machine as this rank and the workers of its loader see it."""
     here = [other for other in window.ranks_by_host.get(rank.host, []) if _lives(other)]
     mine = _recent(rank)
     workers = (mine["worker"] >= 0) & (mine["loader"] == loader)
@@ -190,7 +196,7 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
 
 
 def limit_hits_per_s(host: HostWindow) -> float:
-    """How often the control group reached its memory limit lately; NaN without a limit."""
+    """Return how often per second the control group reached its memory limit lately; NaN without a limit."""
     rows = host.hosts
     known_rows = np.isfinite(rows["memory_limit_hits"]) & (rows["t_ns"] >= host.made_ns - RECENT_NS)
     hits, t_ns = rows["memory_limit_hits"][known_rows], rows["t_ns"][known_rows]
@@ -200,7 +206,7 @@ def limit_hits_per_s(host: HostWindow) -> float:
 
 
 def counter_rates(rows: Columns, name: str, mask: NDArray[np.bool_]) -> list[tuple[float, float]]:
-    """Growth and seconds of a counter over the rows of a mask, one pair per process that was seen at least twice."""
+    """Return (growth, seconds) of a counter over the rows of a mask, for each process seen at least twice."""
     pids, times, values = rows["pid"][mask], rows["t_ns"][mask], rows[name][mask]
     found = []
     for pid in distinct(pids):
@@ -228,7 +234,7 @@ def _mean(rows: Columns, name: str, mask: NDArray[np.bool_]) -> float:
 
 
 def _crowd(ranks: list[RankWindow]) -> tuple[int, float, float]:
-    """Workers of some ranks, how many of them were runnable on average, and the CPUs that all processes take."""
+    """Return how many workers some ranks have, how many are runnable on average, and the cores in use."""
     workers, runnable, busy = 0, 0.0, math.nan
     for rank in ranks:
         rows = _recent(rank, ("t_ns", "pid", "worker", "cpu_ratio", "state"))
@@ -254,9 +260,9 @@ def _total_rate(rows: Columns, name: str, mask: NDArray[np.bool_]) -> float:
 
 
 def helper_cpu_ratio(pace: Pace) -> float:
-    """Share of the workers' CPU time that is not the reading thread's; NaN if not known.
+    """Return the share (0 to 1) of the workers' CPU time that is not the reading thread's; NaN if not known.
 
-    Of the last seconds, or where a fetch takes longer than those, of each worker's newest fetches.
+    It covers the last ten seconds or, where a fetch takes longer than those, each worker's newest fetches.
     """
     fetches, processes = pace.fetches, pace.rank.table("processes")
     own_s = used_s = covered_s = 0.0

@@ -1,4 +1,4 @@
-"""The recent steps of one loader on one rank, with the fetches of its workers: what the input-bound detectors reason about."""
+"""Paces: recent steps of one loader on one rank and its workers' fetches, which the detectors judge."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ QUIET_ROWS = 64
 
 @dataclass(frozen=True)
 class Pace:
-    """Steady-state steps of one loader on one rank, oldest first.
+    """The steady-state steps of one loader on one rank; arrays have one entry per step (a row), oldest first.
 
-    Left out, because they say nothing about the steady state: the first batches of each epoch (the prefetch queue is
-    empty by nature), and rows of a loader that another thread iterates. An open wait counts as a last row whose
-    outcome is unknown.
+    Left out, because they say nothing about the steady state: the first batches of each epoch (the prefetch
+    queue is empty by nature), and rows of a loader that another thread iterates. An open wait counts as a
+    last row whose outcome is unknown.
     """
 
     rank: RankWindow
@@ -42,7 +42,7 @@ class Pace:
     nested_s: Floats  # waits on other training loaders inside the step, and work with their batches
     aside_s: Floats  # evaluation inside the step, no part of the two above
     beside_s: Floats  # of that, what the loop did itself outside the evaluation's passes
-    ready: Ints  # UNKNOWN possible
+    ready: Ints  # batches that lay ready when the wait began; UNKNOWN possible
     cached: Ints
     awaited: Ints
     optimizer_steps: Ints
@@ -51,44 +51,47 @@ class Pace:
 
     @cached_property
     def total_s(self) -> float:
-        """Time of the rows, evaluation inside them left out, as it is where it comes between two passes."""
+        """Return the seconds of all rows.
+
+        Evaluation inside a step is left out, as it is where it comes between two passes over the loader.
+        """
         return total(self.wait_s) + total(self.step_s) + total(self.nested_s)
 
     @cached_property
     def lost_s(self) -> float:
-        """Time of the rows that went into waiting for data."""
+        """Return the seconds of all rows that went into waiting for data."""
         return total(self.wait_s)
 
     @cached_property
     def share(self) -> float:
-        """Share of the time lost to data wait."""
+        """Return the share (0 to 1) of the time lost to data wait; NaN without any time."""
         return ratio(self.lost_s, self.total_s)
 
     @cached_property
     def mean_step_s(self) -> float:
-        """What an iteration costs without any data wait."""
+        """Return the mean seconds of an iteration without any data wait."""
         return mean(self.step_s + np.nan_to_num(self.nested_s))
 
     @cached_property
     def until_next_s(self) -> Floats:
-        """Per row: from the delivery to the next request, with everything that lies between."""
+        """Return the seconds from each delivery to the next request, with all between, shape (rows,)."""
         result: Floats = np.nan_to_num(self.step_s + self.nested_s + self.aside_s)
         return result
 
     @cached_property
     def iteration_s(self) -> float:
-        """What an iteration costs now."""
+        """Return the mean seconds of an iteration now, data wait included; NaN without rows."""
         return ratio(self.total_s, self.wait_s.size)
 
     @cached_property
     def anything_ready(self) -> NDArray[np.bool_]:
-        """Per row: some batch lay ready at entry. False where not known."""
+        """Return the mask, shape (rows,), of waits that began with a batch ready; False if not known."""
         result: NDArray[np.bool_] = (self.ready > 0) | (self.cached > 0)
         return result
 
     @cached_property
     def collected_s(self) -> Floats:
-        """Per fetch: the time in which Python's garbage collector held the worker."""
+        """Return the seconds that the garbage collector held the worker in each fetch, shape (fetches,)."""
         table, fetches = self.rank.table("collections"), self.fetches
         result = np.zeros(fetches.fetch_s.size)
         for worker in np.unique(fetches.worker[fetches.worker >= 0]):
@@ -101,15 +104,15 @@ class Pace:
         return result
 
     def since(self, began_ns: int) -> Pace:
-        """The rows requested at or after a time."""
+        """Return the pace with only the rows requested at or after a time (ns UTC); all fetches stay."""
         return self.where(self.request_ns >= began_ns)
 
     def with_fetches(self, mask: NDArray[np.bool_]) -> Pace:
-        """The same rows, and the fetches of a mask."""
+        """Return the pace with the same rows and only the fetches of a mask, shape (fetches,)."""
         return replace(self, fetches=self.fetches.where(mask))
 
     def where(self, mask: NDArray[np.bool_]) -> Pace:
-        """The rows of a mask; all fetches stay."""
+        """Return the pace with only the rows of a mask, shape (rows,); all fetches stay."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         rows: dict[str, Any] = {
             name: value[mask] for name, value in values.items() if isinstance(value, np.ndarray)
@@ -119,7 +122,7 @@ class Pace:
 
 
 def warm_batches(loader: LoaderInfo) -> int:
-    """How many first batches of an epoch are left out: those that were asked for before the epoch began."""
+    """Return how many first batches of an epoch are left out: those that were asked for before it began."""
     if not loader.num_workers:
         return 1
     return max(1, loader.num_workers * (loader.prefetch_factor or 2))
@@ -127,7 +130,7 @@ def warm_batches(loader: LoaderInfo) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over a rank's training steps; cheap, for the many ranks that are well."""
+    """Sums over a rank's training steps, in seconds; they are cheap, for the many ranks that are well."""
 
     rows: int
     wait_s: float
@@ -135,7 +138,10 @@ class Totals:
 
 
 def totals_since(rank: RankWindow, since_ns: int, *, at_least: int = 0) -> Totals:
-    """Sums over the steps of training loaders requested since a time, or over the last ``at_least`` steps if more."""
+    """Return the sums over the steps of training loaders requested since a time (ns UTC).
+
+    They go back further where needed to look at the last ``at_least`` steps of any loader.
+    """
     steps = rank.steps
     first = first_at(steps["request_ns"], since_ns)
     first = max(0, min(first, steps["request_ns"].size - at_least))
@@ -149,7 +155,10 @@ def totals_since(rank: RankWindow, since_ns: int, *, at_least: int = 0) -> Total
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Where the time of a rank's training went since its first batch was asked for, first waits and all; seconds."""
+    """The parts of a rank's training time since its first batch was asked for, in seconds.
+
+    The first waits of epochs count.
+    """
 
     elapsed_s: float
     wait_s: float
@@ -157,7 +166,7 @@ class Shares:
 
 
 def shares_of(rank: RankWindow) -> Shares | None:
-    """Of the rows in the window; None when there are none of training, and none is waited for."""
+    """Return where the time went in the window; None when no training batch came and none is waited for."""
     training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
     begins, steps = rank.table("epoch_begins"), rank.table("steps")
     begun = one_of(begins["loader"], training)
@@ -180,7 +189,7 @@ def shares_of(rank: RankWindow) -> Shares | None:
 
 
 def _last_ns(rank: RankWindow, name: str) -> int:
-    """When the last thing that a table tells of was over."""
+    """Return when the last thing that a table tells of was over, ns UTC; 0 for a table without rows."""
     table = rank.table(name)
     took = [table[column] for column in _TAKE if column in table]
     ends = table["request_ns"] + sum(np.maximum(values, 0) for values in took)  # UNKNOWN is negative
@@ -188,7 +197,7 @@ def _last_ns(rank: RankWindow, name: str) -> int:
 
 
 def wait_share(rank: RankWindow, limits: Limits) -> float:
-    """Share of the last half minute that a rank waited for data; roughly, but cheaply."""
+    """Return the share (0 to 1) of the last half minute that a rank waited for data; roughly, but cheaply."""
     since_ns = rank.made_ns - int(limits.spike_recent_s * 1e9)
     totals = totals_since(rank, since_ns, at_least=QUIET_ROWS)
     span = rank.span
@@ -197,7 +206,7 @@ def wait_share(rank: RankWindow, limits: Limits) -> float:
 
 
 def paces(rank: RankWindow) -> list[Pace]:
-    """One pace per training loader of a rank that delivered anything in the window."""
+    """Return one pace for each training loader of a rank that delivered anything in the window."""
     found = []
     for loader in rank.process.loaders:
         if loader.role != "train":
@@ -209,16 +218,16 @@ def paces(rank: RankWindow) -> list[Pace]:
 
 
 def takes_from_several(rank: RankWindow, limits: Limits) -> bool:
-    """Whether batches of more than one training loader were taken lately, so that a sentence must say which it means."""
+    """Whether the loop lately took batches from several training loaders, so that texts must name one."""
     lately_ns = rank.made_ns - int(limits.spike_recent_s * 1e9)
     return sum(int(pace.request_ns[-1]) >= lately_ns for pace in paces(rank)) > 1
 
 
 def recent(pace: Pace, limits: Limits, aside_s: float = 0.0) -> Pace | None:
-    """The pace of "now": the last ``recent_s``, stretched back until it holds two rounds of the workers.
+    """Return the pace of "now": the last ``recent_s``, stretched back to hold two rounds of the workers.
 
-    ``aside_s``: time within it whose rows were taken out of the pace; it reaches back further by as much.
-    None when the loader is not being iterated now or there are too few rows to say anything.
+    ``aside_s``: the seconds in that time whose rows were taken out of the pace; it reaches back further by as
+    much. None when the loader is not being iterated now or there are too few rows to say anything.
     """
     needed = max(6, 2 * (pace.workers or 1))
     size = pace.wait_s.size
@@ -243,7 +252,10 @@ def recent(pace: Pace, limits: Limits, aside_s: float = 0.0) -> Pace | None:
 
 
 def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pace:
-    """The steps of one loader; ``warm``: how many first batches of an epoch to leave out, if not those read ahead."""
+    """Return the pace of a loader without the first ``warm`` batches of each epoch.
+
+    None leaves out those that were asked for before the epoch began.
+    """
     steps, recorded = rank.steps, rank.table("steps")
     warm = warm_batches(loader) if warm is None else warm
     mask = (

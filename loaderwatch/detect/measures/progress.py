@@ -1,4 +1,4 @@
-"""Does anything of a rank still move? What separates hung from slow."""
+"""Progress: whether anything of a rank still moves, which separates hung from slow."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Stuck:
     age_s: float
     limit_s: float
     usual_s: float  # 99th percentile of this phase's own history; NaN without one
-    reading: bool  # somebody still reads bytes
+    reading: bool  # the awaited worker, or the training process, still reads bytes
 
 
 def stuck(rank: RankWindow, limits: Limits) -> Stuck | None:
-    """The rank's stuck span, or None. A dead or traced process is never stuck."""
+    """Return the rank's stuck span; None if it is not stuck. A dead or traced process is never stuck."""
     span = rank.span
     if rank.process.state != "live" or span is None or not span.alive or span.traced:
         return None
@@ -60,9 +60,10 @@ def stuck(rank: RankWindow, limits: Limits) -> Stuck | None:
 
 
 def unwatched_s(rank: RankWindow, since_ns: int) -> float:
-    """How long since then nobody looked: the whole host was paused (docker pause, a suspend), so that nothing could move.
+    """Return the seconds since a time (ns UTC) in which the host was paused and nobody looked.
 
-    Processes are sampled once a second; where their rows have a hole, the streamer stood still as well.
+    Nothing can move in a docker pause or a suspend. Processes are sampled once a second; where their rows
+    have a hole, the streamer stood still as well.
     """
     times = rank.table("processes")["t_ns"]
     times = times[times >= since_ns - int(HOLE_S * 1e9)]
@@ -71,9 +72,10 @@ def unwatched_s(rank: RankWindow, since_ns: int) -> float:
 
 
 def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, float]:
-    """How old this span may get, and the 99th percentile of its phase (NaN without a history), in seconds.
+    """Return how old this span may get, and its phase's 99th percentile (NaN without a history), in seconds.
 
-    The limit is the floor, or ten times that percentile, whichever is more.
+    The limit is the floor, or ten times that percentile, whichever is more; without a history, a multiple of
+    the floor.
     """
     history = _history(rank, span)
     floor_s = limits.hang_floor_s
@@ -95,7 +97,7 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
 
 
 def wait_limit_s(rank: RankWindow, loader: int, limits: Limits) -> float:
-    """How long a wait for this loader's next batch may take before it counts as a hang."""
+    """Return how many seconds a wait for this loader's next batch may take before it counts as a hang."""
     span = SpanInfo(
         rank=rank.rank, worker=-1, pid=rank.process.pid, phase="wait", since_ns=rank.made_ns, loader=loader
     )
@@ -103,7 +105,7 @@ def wait_limit_s(rank: RankWindow, loader: int, limits: Limits) -> float:
 
 
 def moved_ns(rank: RankWindow, span: SpanInfo) -> int:
-    """When a counter that matters last moved: the span itself, and in a loader phase the worker it waits for."""
+    """Return when the span, or in a loader phase a worker that it waits for, last moved, ns UTC."""
     times = [span.since_ns]
     if span.sample_since_ns is not None:
         times.append(span.sample_since_ns)
@@ -113,7 +115,7 @@ def moved_ns(rank: RankWindow, span: SpanInfo) -> int:
 
 
 def concerned(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
-    """The workers whose progress matters: the awaited one, or all of the loader when that is not known."""
+    """Return the live workers whose progress matters: the awaited one; all of the loader if not known."""
     own = [w for w in rank.workers if w.alive and (span.loader is None or w.loader in (None, span.loader))]
     awaited = [w for w in own if w.worker == span.awaited_worker]
     return awaited or own
@@ -172,7 +174,10 @@ def _reading(rank: RankWindow, span: SpanInfo) -> bool:
 
 
 def _read_since(rank: RankWindow, pid: int, since_ns: int) -> float:
-    """Bytes a process read in the second half of the time since ``since_ns``, by read() or through a memory map."""
+    """Return the bytes that a process read in the second half of the time since ``since_ns``.
+
+    They may come by read() or through a memory map.
+    """
     chars, stored = (_grown_since(rank, pid, since_ns, name) for name in ("read_chars", "read_bytes"))
     return max(chars, stored if stored >= MAPPED_BYTES else 0.0)
 
@@ -186,7 +191,7 @@ def _grown_since(rank: RankWindow, pid: int, since_ns: int, counter: str) -> flo
 
 
 def cpu_ratio(rank: RankWindow, pid: int, since_ns: int) -> float:
-    """Mean CPU use of a process since a time, share of one core; NaN if not known."""
+    """Return the mean CPU use of a process since a time (ns UTC), in cores; NaN if not known."""
     rows = rank.table("processes")
     mask = (rows["pid"] == pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["cpu_ratio"])
     values = rows["cpu_ratio"][mask]
@@ -208,7 +213,7 @@ def stands_still(rank: RankWindow, pid: int, since_ns: int) -> bool:
 
 
 def stack_of(rank: RankWindow, worker: int, pid: int | None) -> StackDump | None:
-    """The newest dump of a process (worker -1: the training process); None if there is none."""
+    """Return the newest stack dump of a process (worker -1: the training process); None if there is none."""
     found = [
         dump
         for dump in rank.stacks

@@ -1,7 +1,8 @@
-"""Loaders that a script builds anew again and again (a DataLoader inside the epoch loop), seen as the one loader they are.
+"""Loaders that a script builds again and again (a DataLoader in the epoch loop), seen as the one they are.
 
 Each has a number of its own, and its only epoch would be a first one, which is never judged. Loaders that are
-configured alike and iterated one after the other take up each other's epochs; ones that are iterated by turns stay apart.
+configured alike and iterated one after the other take up each other's epochs; ones that are iterated by turns
+stay apart.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from loaderwatch.core.facts import LoaderInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
 
-_NUMBER = re.compile(r"-\d+$")  # what a name gets when another loader has it already
+_NUMBER = re.compile(r"-\d+$")  # what is appended to a name that another loader has already
 
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """When a loader was iterated."""
+    """One loader and the time in which it was iterated, ns UTC."""
 
     info: LoaderInfo
     began_ns: int
@@ -34,7 +35,11 @@ class _Use:
 
 
 def joined(window: RunWindow) -> RunWindow:
-    """The window with such loaders as one: it keeps the number and name of the first, and its epochs count on."""
+    """Return the window with each series of rebuilt loaders as one loader.
+
+    It keeps the number and name of the first, and its epochs count on. Where there is nothing to join, the
+    same object is returned.
+    """
     ranks = {number: joined_rank(rank) for number, rank in window.ranks.items()}
     if all(ranks[number] is rank for number, rank in window.ranks.items()):
         return window
@@ -42,7 +47,7 @@ def joined(window: RunWindow) -> RunWindow:
 
 
 def joined_rank(rank: RankWindow) -> RankWindow:
-    """See ``joined``; the same object where there is nothing to join."""
+    """Return the rank with its rebuilt loaders as one (see ``joined``); the same object if it has none."""
     chains = _chains(rank)
     if not chains:
         return rank
@@ -79,9 +84,10 @@ def joined_rank(rank: RankWindow) -> RankWindow:
 
 
 def _chains(rank: RankWindow) -> list[tuple[LoaderInfo, list[_Use], list[int]]]:
-    """Loaders that followed each other, in order; the one that stands for them all; and others of which no row is here.
+    """Return each series of loaders that followed each other: the head, their uses in order, and unseen ones.
 
-    Those are older than the rows, or wait for their first batch.
+    The head is the loader that stands for them all. Unseen are the numbers of loaders of the same series of
+    which no row is here: they are older than the rows, or wait for their first batch.
     """
     alike: dict[LoaderInfo, list[LoaderInfo]] = {}
     for info in rank.process.loaders:
@@ -98,7 +104,7 @@ def _chains(rank: RankWindow) -> list[tuple[LoaderInfo, list[_Use], list[int]]]:
         for chain in chains:
             if len(chain) > 1:
                 head = chain[0].info
-                # The name must stay when the rows of the first are gone, or each epoch would be another trouble.
+                # The name must stay when the rows of the first are gone, or each epoch is a new incident.
                 if unseen and unseen[0].loader < head.loader:
                     head = unseen.pop(0)
                 found.append((head, chain, [one.loader for one in unseen] if len(chains) == 1 else []))
@@ -106,7 +112,7 @@ def _chains(rank: RankWindow) -> list[tuple[LoaderInfo, list[_Use], list[int]]]:
 
 
 def _likeness(info: LoaderInfo) -> LoaderInfo:
-    """What loaders that are built by the same line have in common."""
+    """Return the loader's facts without what differs between loaders that are built by the same line."""
     return msgspec.structs.replace(
         info, loader=0, name=_NUMBER.sub("", info.name), same_epoch_passes=None, shards=None
     )
@@ -124,7 +130,7 @@ def _one_after_the_other(uses: Sequence[_Use]) -> list[list[_Use]]:
 
 
 def _uses(rank: RankWindow) -> dict[int, _Use]:
-    """By loader number, of those whose beginning is known."""
+    """Return the use of each loader whose beginning is known, by the loader's number."""
     begins, ends, steps = rank.table("epoch_begins"), rank.table("epoch_ends"), rank.table("steps")
     began, last = _by_loader(begins["loader"], begins["request_ns"])
     _, stepped = _by_loader(steps["loader"], steps["request_ns"])
@@ -146,7 +152,7 @@ def _uses(rank: RankWindow) -> dict[int, _Use]:
 def _by_loader(
     numbers: NDArray[np.int64], values: NDArray[np.int64]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """The least and the greatest value of each loader; one pass, however many loaders there are."""
+    """Return the least and the greatest value of each loader by its number, in one pass over all."""
     if not numbers.size:
         return {}, {}
     order = np.lexsort((values, numbers))

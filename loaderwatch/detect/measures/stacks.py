@@ -50,7 +50,7 @@ class Frame:
 
     @property
     def library(self) -> bool:
-        """Whether it belongs to Python, an installed package or us rather than to the user."""
+        """Whether the frame belongs to Python, an installed package or loaderwatch, not to the user."""
         return bool(_LIBRARY.search(self.file))
 
     def __str__(self) -> str:
@@ -59,7 +59,10 @@ class Frame:
 
 @lru_cache(maxsize=1024)
 def threads(text: str) -> tuple[tuple[Frame, ...], ...]:
-    """The stack of every thread in a dump, innermost frame first; the thread that was dumped first comes first."""
+    """Return the stack of every thread in a dump, innermost frame first.
+
+    The current thread comes first, then the others in the order of the dump.
+    """
     found: list[list[Frame]] = []
     current: list[list[Frame]] = []
     for line in text.splitlines():
@@ -78,10 +81,10 @@ def threads(text: str) -> tuple[tuple[Frame, ...], ...]:
 
 
 def main_frames(dump: StackDump | None) -> Sequence[Frame]:
-    """The frames that matter of a process, innermost first.
+    """Return the frames that matter of a process, innermost first; none without a dump.
 
-    A worker: the thread inside ``_worker_loop``, cut there, because a forked worker's stack goes on into its parent's
-    frames. A training process: the thread that runs the script.
+    Of a worker, that is the thread inside ``_worker_loop``, cut there, because a forked worker's stack goes
+    on into its parent's frames. Of a training process, it is the thread that runs the script.
     """
     if dump is None:
         return ()
@@ -97,12 +100,12 @@ def main_frames(dump: StackDump | None) -> Sequence[Frame]:
 
 
 def user_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame of the user's own code; None when there is none."""
+    """Return the innermost frame of the user's own code; None when there is none."""
     return next((frame for frame in frames if not frame.library), None)
 
 
 def collective(frames: Sequence[Frame]) -> str | None:
-    """The collective a thread sits in: "backward", "buffer sync", "barrier", ...; None when it sits in none."""
+    """Return the collective a thread sits in ("backward", "buffer sync", "barrier", ...); None if in none."""
     best: str | None = None
     for frame in frames:
         inside_torch = "/torch/" in frame.file or "\\torch\\" in frame.file or "torch/" in frame.file
@@ -117,7 +120,7 @@ def collective(frames: Sequence[Frame]) -> str | None:
 
 
 def in_debugger(frames: Sequence[Frame]) -> bool:
-    """A person is looking: a debugger prompt, or an idle notebook kernel."""
+    """Whether a person is looking: at a debugger prompt, or at an idle notebook kernel."""
     if any(mark in frame.file for frame in frames for mark in _DEBUGGER):
         return True
     innermost = frames[:6]
@@ -130,10 +133,10 @@ def in_debugger(frames: Sequence[Frame]) -> bool:
 
 
 def waits_on_queue(frames: Sequence[Frame]) -> bool:
-    """The thread is in ``queue.Queue.get``: it waits for another thread of the same process."""
+    """Whether the thread is in ``queue.Queue.get``: it waits for another thread of the same process."""
     return any(PurePath(frame.file).name == "queue.py" and frame.function == "get" for frame in frames[:4])
 
 
 def compiling(frames: Sequence[Frame]) -> bool:
-    """The thread builds a graph or a kernel: slow, not stuck."""
+    """Whether the thread compiles a graph or a kernel, which is slow but not stuck."""
     return any(mark in frame.file for frame in frames for mark in _COMPILE)

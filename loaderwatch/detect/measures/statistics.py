@@ -9,46 +9,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-MIN_PERIODS = 3  # of a comb of waits
+MIN_PERIODS = 3  # that a comb of waits must show
 MIN_CORRELATION = 0.35
 FEW_READINGS = 4  # before a growth is called steady
 STEADY_RATIO = 0.4  # the slope of each half against that of the whole: what levels off is no leak
 
 
 def known(values: Floats) -> Floats:
-    """The values that are numbers."""
+    """Return the values that are known: finite numbers."""
     result: Floats = values[np.isfinite(values)]
     return result
 
 
 def mean(values: Floats) -> float:
-    """Mean of the known values; NaN if there are none."""
+    """Return the mean of the known values; NaN if there are none."""
     values = known(values)
     return float(values.mean()) if values.size else math.nan
 
 
 def median(values: Floats) -> float:
-    """Median of the known values; NaN if there are none."""
+    """Return the median of the known values; NaN if there are none."""
     values = known(values)
     return float(np.median(values)) if values.size else math.nan
 
 
 def quantile(values: Floats, q: float) -> float:
-    """Quantile of the known values; NaN if there are none."""
+    """Return a quantile (``q`` from 0 to 1) of the known values; NaN if there are none."""
     values = known(values)
     return float(np.quantile(values, q)) if values.size else math.nan
 
 
 def high(values: Floats, q: float) -> float:
-    """Quantile that is one of the known values, rounded down: a single outlier among few never decides."""
+    """Return a quantile that is one of the known values, rounded down; NaN if there are none.
+
+    So a single outlier among few values never decides.
+    """
     values = known(values)
     return float(np.quantile(values, q, method="lower")) if values.size else math.nan
 
 
 def trend(values: Floats) -> float:
-    """Spearman's rank correlation of the known values with their order: -1 for what falls all the time, 1 for what rises.
+    """Return Spearman's rank correlation of the known values with their order, -1 to 1.
 
-    Equal values count as rising: nothing is taken to fall that stands still.
+    It is -1 for what falls all the time, 1 for what rises. Equal values count as rising: nothing is taken to
+    fall that stands still. Fewer than two values give 0.
     """
     values = known(values)
     if values.size < 2:
@@ -60,20 +64,20 @@ def trend(values: Floats) -> float:
 
 
 def total(values: Floats) -> float:
-    """Sum of the known values."""
+    """Return the sum of the known values."""
     return float(known(values).sum())
 
 
 def ratio(part: float, whole: float) -> float:
-    """part / whole; NaN where there is no whole."""
+    """Return ``part / whole``; NaN where ``whole`` is not above 0."""
     return part / whole if whole > 0 else math.nan
 
 
 def autocorrelation(values: Floats, lag: int) -> float:
-    """Correlation of the series with itself ``lag`` places later, -1 to 1.
+    """Return the correlation of the series with itself ``lag`` places later, -1 to 1.
 
-    NaN when the series does not vary or is shorter than two lags. Values are clipped at their 95th percentile first:
-    one huge wait would otherwise decide alone.
+    NaN when the series does not vary or is shorter than two lags. Values are clipped at their 95th percentile
+    first: one huge wait would otherwise decide alone.
     """
     if lag < 1 or values.size < 2 * lag or values.size < 4:
         return math.nan
@@ -88,10 +92,11 @@ def autocorrelation(values: Floats, lag: int) -> float:
 
 
 def comb_period(waits: Floats, workers: int) -> int | None:
-    """The period of a wait comb that fits ``workers``: they finish together, then all are busy again.
+    """Return the number of workers if every so many waits one is long (a comb of waits); None otherwise.
 
-    With round-robin dispatch N workers that are too slow deliver N batches at once, so every N-th wait is long
-    (pytorch#19836). Returns N when the series repeats at lag N and not already at a shorter lag; None otherwise.
+    With round-robin dispatch N workers that are too slow deliver N batches at once and then are all busy
+    again, so every N-th wait is long (pytorch#19836). The series must repeat at lag N and not already at a
+    shorter lag.
     """
     if workers < 2 or waits.size < MIN_PERIODS * workers:
         return None
@@ -106,7 +111,7 @@ def comb_period(waits: Floats, workers: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A quantity that has grown steadily."""
+    """The steady growth of one quantity, in its own unit, over ``span_s`` seconds."""
 
     per_s: float
     first: float
@@ -115,16 +120,19 @@ class Growth:
 
     @property
     def grown(self) -> float:
-        """By how much."""
+        """Return by how much the quantity has grown, in its own unit."""
         return self.last - self.first
 
     def eta_s(self, room: float) -> float:
-        """Seconds until ``room`` more of it is used."""
+        """Return the seconds until ``room`` more of the quantity is used."""
         return max(0.0, room) / self.per_s
 
 
 def growth(t_ns: NDArray[np.int64], values: Floats, least_s: float) -> Growth | None:
-    """The steady growth of a series over at least ``least_s`` seconds; None when it does not grow, or levels off."""
+    """Return the steady growth of a series over at least ``least_s`` seconds.
+
+    None when it does not grow, or levels off.
+    """
     good = np.isfinite(values)
     t_ns, values = t_ns[good], values[good]
     if values.size < FEW_READINGS:

@@ -1,11 +1,12 @@
-"""The way to the GPU is what takes long: S17, code ``slow-step``.
+"""Copies of batches to the GPU that take long: S17, code ``slow-step``.
 
-Measured is the time from a batch's delivery to the model's first call. CUDA is asynchronous: a copy that blocks waits for
-the kernels of the step before as well, and that is no loss, for the GPU computes meanwhile (the wait of a later ``.item()``
-that has moved here, Lightning#20995). So a copy costs no more than the time in which the GPU ran no kernel and did not wait
-for data: NVML's utilization counts kernels, not copies. CUDA events tell the rest: a GPU that had nothing left to do when the
-batch was asked for has no kernels that the copy could wait for. With neither it is a remark. A time in which no bus needs so
-long for so few bytes is other work of the loop, and nothing is said.
+The time from a batch's delivery to the model's first call is measured. CUDA is asynchronous: a copy that
+blocks also waits for the kernels of the step before, and that is no loss, because the GPU computes meanwhile
+(it is the wait of a later ``.item()`` that has moved here, Lightning#20995). So a copy costs no more than the
+time in which the GPU ran no kernel and did not wait for data: NVML's utilization counts kernels, not copies.
+CUDA events tell the rest: if the GPU had nothing left to do when the batch was asked for, there are no
+kernels that the copy could wait for. With neither utilization nor events the finding is a remark. If so few
+bytes take so long that no bus can be the cause, the time is other work of the loop, and nothing is said.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ CODE: Final = "slow-step"
 LATELY: Final = 64
 LEAST_S = 5.0  # of steps, so that a mean utilization means something
 FEW = 10  # readings of the GPU, or events
-KNOWN_PART = 0.8  # of the steps
+KNOWN_PART = 0.8  # of the steps must have been measured
 SHORT_WAIT_S = 50e-6  # below it, events say nothing: recording two of them takes a few microseconds
 IDLE_PART = 0.5  # of a data wait that the GPU's own stream was idle in: it had finished before
 LARGE_RATIO = (
@@ -45,7 +46,7 @@ PINNED_COPY = 11e9  # bytes/s from pinned memory on PCIe 3.0 x16 (pytorch#16901,
 
 @dataclass(frozen=True)
 class Copies:
-    """What the way to the GPU takes of one rank's steps; NaN where not known."""
+    """The time and the bytes of copying batches to the GPU, per step of one rank; NaN where not known."""
 
     pace: Pace
     before_model_s: float  # median, from delivery to the model's first call
@@ -56,22 +57,22 @@ class Copies:
 
     @property
     def share(self) -> float:
-        """Of the time."""
+        """Return the share (0 to 1) of the time that the copies take."""
         return ratio(self.copy_s, self.pace.iteration_s)
 
     @property
     def lost_s(self) -> float:
-        """All of it."""
+        """Return the seconds that the copies of all steps take together."""
         return self.copy_s * self.pace.wait_s.size
 
     @property
     def rate(self) -> float:
-        """Bytes per second."""
+        """Return how many bytes per second the copies move; NaN where the bytes are not known."""
         return self.bytes / self.copy_s
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """At most one finding: of the rank that loses most, and how many others there are."""
+    """Return at most one finding: that of the rank that loses most, which also names the other ranks."""
     found = [
         copies
         for rank in window.ranks.values()
@@ -88,7 +89,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def _may_copy(rank: RankWindow, limits: Limits) -> bool:
-    """Roughly, but cheaply: most ranks of most runs are not looked at any closer."""
+    """Whether a rank is worth a closer look, found roughly but cheaply: most ranks of most runs are not."""
     steps = rank.table("steps")
     before_model, whole = steps["h2d_ns"][-LATELY:], steps["step_ns"][-LATELY:]
     spent, of = before_model[before_model > 0].sum(), whole[whole > 0].sum()  # UNKNOWN is negative
@@ -104,7 +105,7 @@ def _copies(pace: Pace, limits: Limits) -> Copies | None:
     taken_s = seconds(steps["h2d_ns"][mine])
     if np.isfinite(taken_s).sum() < KNOWN_PART * now.wait_s.size:
         return None
-    before_model_s = median(taken_s)  # a pause in front of the model now and then is none of ours
+    before_model_s = median(taken_s)  # not the mean: a pause before the model now and then is no copy
     utilization, idle_s = _idle_s(now)
     finished = _finished_before(now)
     copy_s = min(before_model_s, idle_s) if math.isfinite(idle_s) else before_model_s
@@ -127,7 +128,10 @@ def _copies(pace: Pace, limits: Limits) -> Copies | None:
 
 
 def _idle_s(now: Pace) -> tuple[float, float]:
-    """Utilization of the GPU, and seconds of an iteration in which it ran no kernel although its batch was there."""
+    """Return the GPU's utilization (0 to 1) and the idle seconds per iteration in which its batch was there.
+
+    Both are NaN with too few readings.
+    """
     gpus = now.rank.table("gpus")
     values = gpus["utilization_ratio"][gpus["t_ns"] >= now.request_ns[0]]
     if np.isfinite(values).sum() < FEW:
@@ -142,7 +146,7 @@ def _idle_s(now: Pace) -> tuple[float, float]:
 
 
 def _finished_before(now: Pace) -> bool | None:
-    """Whether the GPU had done all its work when a batch was asked for; None without CUDA events."""
+    """Whether the GPU had done all its work when a batch was asked for; None without enough CUDA events."""
     waits = now.rank.table("gpu_waits")
     mine = waits["loader"] == now.loader.loader
     own, rows, events = np.intersect1d(now.request_ns, waits["request_ns"][mine], return_indices=True)

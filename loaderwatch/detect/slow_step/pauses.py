@@ -1,8 +1,9 @@
-"""Steps that now and then take far longer, while no data is awaited: S25 garbage collector, S26 other work, S27 new shapes.
+"""Steps that now and then take far longer, while no data is awaited: S25, S26 and S27, code ``slow-step``.
 
-Code ``slow-step``. The loader is not to blame, which is the first thing to say: pauses of the loop are the largest class
-of "GPU idle" that is mistaken for a slow loader. Only what is proven alerts, the collector by its own clock (torchtitan#148)
-and compilation by stacks or by shapes never seen before (pytorch#174704). The rest is a remark.
+S25 is the garbage collector, S26 other work of the loop, S27 new shapes. The loader is not to blame, which is
+the first thing to say: pauses of the loop are the largest class of "GPU idle" that is mistaken for a slow
+loader. Only what is proven alerts: the collector by its own clock (torchtitan#148), compilation by stacks or
+by shapes never seen before (pytorch#174704). The rest is a remark.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ LOOK_BACK_S = 60.0
 PAUSE_FACTOR = 4.0  # times the usual step
 PAUSE_S = 0.1
 FEW = 3
-EARLY_STEPS = 3  # of a run: CUDA, lazy modules, the first compilation, DDP's buckets
-SHAPE_PART = 0.6  # of the pauses (and no more of the other steps) that come with a new shape
+EARLY_STEPS = 3  # first steps of a run, left out: CUDA, lazy modules, the first compilation, DDP's buckets
+SHAPE_PART = 0.6  # of the pauses come with a new shape, and of the new shapes with a pause
 REMARK_RATIO = 0.03
 
 
 @dataclass(frozen=True)
 class Pauses:
-    """Long steps of one loader on one rank, one entry per step, oldest first."""
+    """The long steps of one loader on one rank; arrays have one entry per long step, oldest first."""
 
     rank: RankWindow
     pace: Pace
-    rows: NDArray[np.int64]  # of the pace
+    rows: NDArray[np.int64]  # indices of rows of the pace
     excess_s: Floats  # beyond the usual step
     usual_s: float
     collector_s: Floats  # of the whole step, in the collector
@@ -50,16 +51,16 @@ class Pauses:
 
     @property
     def lost_s(self) -> float:
-        """All of it."""
+        """Return the seconds that all long steps together took beyond the usual."""
         return float(self.excess_s.sum())
 
     @property
     def share(self) -> float:
-        """Of the time looked at."""
+        """Return the share (0 to 1) of the time looked at that the long steps took beyond the usual."""
         return min(1.0, self.lost_s / self.elapsed_s) if self.elapsed_s > 0 else 0.0
 
     def only(self, mask: NDArray[np.bool_]) -> Pauses:
-        """Some of them."""
+        """Return only the long steps of a mask, shape (long steps,)."""
         return replace(
             self,
             rows=self.rows[mask],
@@ -69,7 +70,10 @@ class Pauses:
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """At most one finding per cause: of the rank that loses most by it."""
+    """Return at most one finding per cause, that of the rank that loses most by it.
+
+    There is a remark (S26) only where no other cause was found.
+    """
     proven: dict[str, Finding] = {}
     remarks: list[Finding] = []
     for rank in window.ranks.values():
@@ -92,7 +96,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def _may_pause(rank: RankWindow) -> bool:
-    """Whether a late step was long or the collector was at work. Cheap, for the many ranks that are well."""
+    """Whether a recent step was long or the collector was at work; cheap, as most ranks are well."""
     steps = rank.table("steps")
     first = first_at(steps["request_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9))
     long = bool((steps["step_ns"][first:] >= PAUSE_S * 1e9).any())
@@ -100,7 +104,7 @@ def _may_pause(rank: RankWindow) -> bool:
 
 
 def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
-    """The long steps of the last minute; None when there are none."""
+    """Return the long steps of the last minute; None when there are none."""
     now = pace.since(rank.made_ns - int(LOOK_BACK_S * 1e9))
     now = now.where((now.epoch > 0) | (now.batch >= EARLY_STEPS))
     own_s = now.step_s + now.beside_s
@@ -109,7 +113,7 @@ def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
         return None
     rows = np.flatnonzero(own_s >= max(PAUSE_S, PAUSE_FACTOR * usual_s))
     collector_s = collector_times(rank, now)
-    # A collector that strikes in most steps has made them all long: then they are no pauses, but its work all the same.
+    # A collector that runs in most steps makes them all long: none stands out, but the time is lost to it.
     elapsed_s = now.total_s + float(now.beside_s.sum())
     steady = float(np.nansum(collector_s)) >= 0.5 * REMARK_RATIO * elapsed_s
     if steady and not rows.size:
@@ -121,7 +125,7 @@ def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
 
 
 def collector_times(rank: RankWindow, pace: Pace) -> Floats:
-    """Seconds of each step during which the garbage collector held the training process."""
+    """Return the seconds that the garbage collector held the training in each step, shape (steps,)."""
     result = np.zeros(pace.step_s.size)
     table = rank.table("collections")
     own = table["worker"] == -1
@@ -154,7 +158,7 @@ def _severity(share: float, limits: Limits) -> Severity:
 
 
 def _collector(pauses: Pauses, limits: Limits) -> Finding | None:
-    """S25."""
+    """Explain S25: the garbage collector makes steps long; None if it does so rarely or costs little."""
     lost_s = float(pauses.collector_s.sum())
     share = min(1.0, lost_s / pauses.elapsed_s)
     if pauses.rows.size < FEW or share < REMARK_RATIO:
@@ -184,7 +188,7 @@ def _collector(pauses: Pauses, limits: Limits) -> Finding | None:
 
 
 def _shapes(pauses: Pauses, limits: Limits) -> Finding | None:
-    """S27: long steps that come with a batch size never seen before, or whose stack shows a compiler."""
+    """Explain S27: long steps have a new batch size, or a stack shows a compiler; None otherwise."""
     dump = _compile_dump(pauses)
     new, repeats, sizes = _novelty(pauses)
     fits = new is not None and int(new[pauses.rows].sum()) >= max(2, SHAPE_PART * pauses.rows.size)
@@ -229,7 +233,11 @@ def _shapes(pauses: Pauses, limits: Limits) -> Finding | None:
 
 
 def _novelty(pauses: Pauses) -> tuple[NDArray[np.bool_] | None, int, int]:
-    """Per row of the pace: whether its batch had a size never seen before; how many repeated one; how many sizes."""
+    """Return which rows of the pace had a batch of a size never seen before, and two counts.
+
+    The rows are a mask, shape (rows,), or None where no sizes are known. The counts are the batches whose
+    size had been seen before, and the different sizes.
+    """
     sizes = _batch_bytes(pauses.rank, pauses.pace.loader)
     if not sizes:
         return None, 0, 0
@@ -251,7 +259,7 @@ def _novelty(pauses: Pauses) -> tuple[NDArray[np.bool_] | None, int, int]:
 
 
 def _compile_dump(pauses: Pauses) -> StackDump | None:
-    """A stack of the training process that was taken in one of the long steps and shows a compiler."""
+    """Find a stack of the training process, taken in a long step, that shows a compiler; else None."""
     pace = pauses.pace
     for dump in pauses.rank.stacks:
         if dump.worker != -1 or not compiling(main_frames(dump)):
@@ -265,7 +273,10 @@ def _compile_dump(pauses: Pauses) -> StackDump | None:
 
 
 def _other(pauses: Pauses) -> Finding | None:
-    """S26: something else in the loop. Only a remark: it may be meant to be so."""
+    """Explain S26: something else in the loop makes steps long; None if it does so rarely or costs little.
+
+    It is only a remark, because it may be meant to be so. Gradient accumulation is left out.
+    """
     if pauses.rows.size < FEW or pauses.share < REMARK_RATIO or _is_accumulation(pauses):
         return None
     longest_s = float(pauses.excess_s.max())
@@ -288,7 +299,7 @@ def _other(pauses: Pauses) -> Finding | None:
 
 
 def _is_accumulation(pauses: Pauses) -> bool:
-    """Gradients are accumulated: exactly the long steps are those with an optimizer step."""
+    """Whether gradients are accumulated: the long steps are exactly those with an optimizer step."""
     made = pauses.pace.optimizer_steps
     long = np.zeros(made.size, dtype=bool)
     long[pauses.rows] = True
@@ -296,7 +307,7 @@ def _is_accumulation(pauses: Pauses) -> bool:
 
 
 def _rhythm(pauses: Pauses) -> tuple[str, bool]:
-    """ " every 20 steps" or " every 5.0 s", and whether there is one."""
+    """Return the rhythm, ", every 20 steps" or ", every 5.0 s", else "", and whether there is one."""
     pace = pauses.pace
     if pauses.rows.size < FEW:
         return "", False
@@ -359,10 +370,11 @@ def _finding(
 
 
 def _batch_bytes(rank: RankWindow, loader: LoaderInfo) -> dict[tuple[int, int], int]:
-    """Which size a batch of a step had: tensor bytes by (epoch, batch), for the epochs that began within the window.
+    """Return each batch's tensor bytes by (epoch, batch), for the epochs that began within the window.
 
     Within an epoch the n-th batch that came from a worker is the n-th it fetched. That does not hold with
-    ``in_order=False``, and of an epoch whose beginning is no more in the window nobody can tell where to count from.
+    ``in_order=False``, for which the result is empty. Of an epoch whose beginning is no longer in the window
+    nobody can tell where to count from.
     """
     if loader.in_order is False:
         return {}

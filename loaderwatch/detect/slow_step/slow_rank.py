@@ -1,6 +1,7 @@
-"""A rank that works longer than the others in every iteration, so that they wait for it: a remark, code ``slow-step``.
+"""A rank that works longer than the others in each iteration, so that they wait for it: code ``slow-step``.
 
-It looks like a slow loader from the other ranks' side, and is none. Seen where collectives are measured (DDP with gloo).
+It is a remark. From the other ranks' side it looks like a slow loader, and is none. It is seen where
+collectives are measured (DDP with gloo).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ CODE: Final = "slow-step"
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """At most one finding. It has the key of a weak GPU's: where that is known, it says more."""
+    """Return at most one finding. It has the key of a weak GPU's, which says more where it is known."""
     found = coupling(window, limits)
     if found is None or found.cause != "work" or len(found.waited_for) != 1:
         return []

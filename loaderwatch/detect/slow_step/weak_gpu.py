@@ -1,7 +1,8 @@
 """A GPU that computes slower than it should: S48, code ``slow-step``.
 
-Bits are those of NVML's clocks event reasons (nvml.h). A software power cap is benign as a rule and is excluded by health
-checks of clusters (azurehpc#595); hardware slowdowns and thermal ones are not.
+The bits in ``BAD_REASONS`` are those of NVML's clocks event reasons (nvml.h). A software power cap is benign
+as a rule and is excluded by health checks of clusters (azurehpc#595); hardware slowdowns and thermal ones are
+not.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _BAD_BITS = sum(BAD_REASONS)
 RECENT_NS = 8_000_000_000  # half of it must be bad readings, and an alert is due after ten seconds
 STEPS_NS = 15_000_000_000
 FEW = 20  # readings, at ten a second
-BUSY_RATIO = 0.3  # an idle GPU clocks down, and rightly
+BUSY_RATIO = 0.3  # utilization from which a reading counts: an idle GPU clocks down, and rightly
 HELD_PART = 0.5  # of the busy readings
 SLOW_RATIO = 0.9  # of the clock of the others, or of its own best
 SHARED_SLOW_RATIO = 1.25  # its forward pass against that of the others
@@ -51,7 +52,7 @@ class _Gpu:
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """At most one finding: of the worst GPU."""
+    """Return at most one finding, that of the worst GPU."""
     if not any(_may_be_weak(rank) for rank in window.ranks.values()):
         return []
     gpus = [gpu for rank in window.ranks.values() if (gpu := _gpu(rank)) is not None]
@@ -70,7 +71,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def _may_be_weak(rank: RankWindow) -> bool:
-    """Whether any late reading says throttled or shared: where none does, a thousand GPUs need no closer look."""
+    """Whether a recent reading says throttled or shared; cheap, as most of a thousand GPUs are well."""
     rows = rank.table("gpus")
     first = first_at(rows["t_ns"], rank.made_ns - RECENT_NS)
     reasons = rows["throttle_reasons"][first:]
@@ -114,7 +115,7 @@ def _throttled(gpu: _Gpu, gpus: list[_Gpu]) -> Finding:
     reference_hz = median(np.array(others)) if others else gpu.best_hz
     ratio = gpu.clock_hz / reference_hz if reference_hz > 0 else math.nan
     slow = ratio <= SLOW_RATIO
-    # Known by its bits alone, a throttle that costs no clock is a remark.
+    # A throttle that shows in its bits only and costs no clock is a remark.
     against = "the other GPUs" if others else "its best"
     clock = f" at {gpu.clock_hz / 1e6:.0f} MHz, {percent(ratio)} of {against}" if math.isfinite(ratio) else ""
     waits = gpu.rank.process.world_size > 1
