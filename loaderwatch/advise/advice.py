@@ -1,4 +1,4 @@
-"""Advice in its order: the worst first, and what several ranks have in common once."""
+"""The order of advice: the worst first, and what several ranks have in common only once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 from loaderwatch.core.answers import Advice, Severity
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
-"""In order. "critical" fails or hangs; "warning" costs time; "info" is worth knowing."""
+"""Severities in rising order. "info" is worth knowing, "warning" costs time, "critical" fails or hangs."""
 
 
 def by_severity(found: list[Advice]) -> list[Advice]:
-    """The worst first; what several ranks' loaders of one name have in common, once."""
+    """Return the advice, the worst first; what several ranks have in common for loaders of one name, once."""
     merged: dict[tuple[str, str | None], Advice] = {}
     for advice in sorted(found, key=lambda a: -SEVERITIES.index(a.severity)):
         key = (advice.check, advice.loader)

@@ -1,4 +1,7 @@
-"""The audit of a configuration: every check, over the facts of all ranks. Nothing here waits for a stall to happen."""
+"""The audit of a configuration: every check, over the facts of all ranks.
+
+Nothing here waits for a stall to happen.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ CHECKS: Final[tuple[Callable[[Facts], list[Advice]], ...]] = (
 
 
 def audit(facts: Facts) -> list[Advice]:
-    """Everything to say about a configuration, the worst first; empty when there is nothing."""
+    """Return all advice on a configuration, the worst first; empty when there is none."""
     made_at = {loader.info.name: loader.made_at for loader in facts.loaders}
     found = [advice for check in CHECKS for advice in check(facts)]
     return by_severity(

@@ -1,4 +1,7 @@
-"""What a batch is made of, and whether a sample can be read at all: from the few samples that ``doctor`` reads."""
+"""What a batch is made of, and whether a sample can be read at all.
+
+Both are known from the few samples that ``doctor`` reads.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,16 @@ from loaderwatch.core.answers import Advice
 from loaderwatch.detect.text import duration
 
 MANY_TENSORS: Final = 200
-"""Each tensor costs the training thread a file descriptor and a map; measured 500 tensors ≈ 80 ms (pytorch#24984)."""
+"""Tensors in a batch above which it is dear to hand over.
+
+Each costs the training thread a file descriptor and a map; measured 500 tensors ≈ 80 ms (pytorch#24984).
+"""
 MANY_OBJECTS: Final = 20_000
 LARGE_ARRAYS_BYTES: Final = 8e6
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Samples that cannot be read, and batches that are dear to hand over."""
+    """Find samples that cannot be read, and batches that are dear to hand over."""
     found = []
     for loader in facts.loaders:
         found += [_unreadable(loader), _delivery(loader)]

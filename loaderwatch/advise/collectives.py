@@ -8,7 +8,7 @@ from loaderwatch.detect.hang.flight_recorder import SWITCHES
 
 
 def check(facts: Facts) -> list[Advice]:
-    """A run on NCCL whose ranks write no dump when a collective times out."""
+    """Find a run on NCCL whose ranks write no dump when a collective times out."""
     blind = sorted(
         rank
         for rank, process in facts.processes.items()

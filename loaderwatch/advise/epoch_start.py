@@ -18,7 +18,7 @@ SLOW_PICKLE_S: Final = 0.5
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Workers started anew each epoch; datasets that have to be pickled."""
+    """Find workers started anew each epoch, datasets that have to be pickled, and a missing main guard."""
     found = []
     for loader in facts.loaders:
         found += [_restarting(facts, loader), _pickled(loader), _unguarded(facts, loader)]

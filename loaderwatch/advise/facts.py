@@ -1,4 +1,7 @@
-"""The facts of a configuration: what the audit looks at. Built from a live or recorded window, or by ``doctor``."""
+"""The facts of a configuration, at which the audit looks.
+
+They are built from a live or recorded window, or by ``doctor``.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from loaderwatch.detect.measures.statistics import known, mean, quantile, ratio
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, between_s, seconds
 
 MEASURED_STEPS = 20
-"""Fewer steps say nothing about the steady state."""
+"""How many steps tell the steady state; fewer say nothing about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """A machine as its training processes see it. NaN where not known."""
+    """A machine as its training processes see it. Numbers are NaN where not known."""
 
     name: str
     cpus: int
@@ -33,13 +36,13 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True)
 class LoaderFacts:
-    """One loader of one rank: how it is configured and, where that is known, how it does. NaN where not."""
+    """One loader of one rank: its configuration and, where known, how it does. Numbers are NaN where not."""
 
     rank: int
     host: str
     info: LoaderInfo
     fetch_s: float = math.nan  # mean, reading and collating a batch
-    fetch_tail_s: float = math.nan  # its 99.9th percentile, the one worst sample of the dataset left out
+    fetch_tail_s: float = math.nan  # its 99.9th percentile, without the one worst sample of the dataset
     fetch_cpu_ratio: float = math.nan  # share of a fetch that computes
     batch_bytes: float = math.nan
     step_s: float = math.nan
@@ -55,7 +58,7 @@ class LoaderFacts:
 
     @property
     def workers(self) -> int:
-        """Worker processes; 0 for loaders that have no such notion."""
+        """Return the number of worker processes; 0 for loaders that have no such notion."""
         return self.info.num_workers or 0
 
     @property
@@ -65,35 +68,35 @@ class LoaderFacts:
 
     @property
     def in_flight(self) -> int:
-        """The most batches that exist at once: read ahead, delivered, and the one in the loop's hands."""
+        """Return the most batches that exist at once: read ahead, delivered, and the one in the loop."""
         ahead = self.workers * (self.info.prefetch_factor or 2)
         return (ahead if self.info.batches is None else min(ahead, max(1, self.info.batches))) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything the audit looks at."""
+    """All the facts that the audit looks at, of every rank and host of a run or script."""
 
     loaders: list[LoaderFacts]
     processes: Mapping[int, ProcessInfo]  # by rank
     hosts: Mapping[str, HostFacts]
     world_size: int = 1
-    reports: Mapping[int, ScriptReport] | None = None  # by rank; only of a script that was not run
+    reports: Mapping[int, ScriptReport] | None = None  # by rank; only of a script that ``doctor`` looks at
 
     def host_of(self, loader: LoaderFacts) -> HostFacts | None:
-        """The loader's machine."""
+        """Return the loader's machine; None if it is not known."""
         return self.hosts.get(loader.host)
 
     def on_host(self, name: str) -> list[LoaderFacts]:
-        """Loaders of every rank on a machine."""
+        """Return the loaders of every rank on a machine."""
         return [loader for loader in self.loaders if loader.host == name]
 
     def ranks_on(self, name: str) -> int:
-        """Ranks on a machine."""
+        """Return how many ranks on a machine have a loader."""
         return len({loader.rank for loader in self.on_host(name)})
 
     def torch_of(self, rank: int) -> tuple[int, int] | None:
-        """The rank's torch version, as (major, minor)."""
+        """Return the rank's torch version, as (major, minor); None if it is not known."""
         process = self.processes.get(rank)
         parts = ((process.torch if process else None) or "").split("+")[0].split(".")
         try:
@@ -103,7 +106,10 @@ class Facts:
 
 
 def facts_of(window: RunWindow) -> Facts:
-    """What a window tells of a run's configuration. A loader that is built anew for every epoch counts once."""
+    """Return what a window tells of a run's configuration.
+
+    A loader that is built anew for every epoch counts once.
+    """
     window = joined(window)
     return Facts(
         loaders=[
@@ -118,7 +124,7 @@ def facts_of(window: RunWindow) -> Facts:
 
 
 def facts_of_script(reports: list[ScriptReport], host: HostFacts) -> Facts:
-    """What running a script up to its first batch told; all its ranks on this machine."""
+    """Return what a script told that ran up to its first batch, with all its ranks on this machine."""
     return Facts(
         loaders=[
             _probed(report, info, next((p for p in report.probes if p.loader == info.loader), None), host)
@@ -159,7 +165,7 @@ def _host_facts(host: HostWindow) -> HostFacts:
     )
     if not math.isfinite(total) and host.info.shm_bytes is not None:
         total = float(host.info.shm_bytes)
-    # What is used now holds this run's own batches; the least that was ever used comes nearest to the others' share.
+    # What is used now holds this run's own batches; the least ever used comes nearest to the others' share.
     least = known(host.hosts["shm_used_bytes"])
     return HostFacts(
         name=host.info.name,
@@ -213,7 +219,10 @@ def _worst_sample(
     slow_index: np.ndarray[tuple[int], np.dtype[np.int64]],
     fetch_s: np.ndarray[tuple[int], np.dtype[np.float64]],
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Fetches that one sample makes slow, epoch after epoch: that sample wants mending, not more prefetch."""
+    """Return the mask, shape (fetches,), of those that the one worst sample makes slow, epoch after epoch.
+
+    That sample wants mending, not more prefetch.
+    """
     if not np.isfinite(fetch_s).any():
         return np.zeros(fetch_s.size, dtype=np.bool_)
     worst = slow_index[int(np.nanargmax(fetch_s))]

@@ -14,7 +14,7 @@ TIMEOUT_ROOM: Final = 3.0
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Each option of each loader."""
+    """Find what to change in single options of each loader."""
     found = []
     for loader in facts.loaders:
         found += [_pinning(facts, loader), _timeout(loader), _nothing_ahead(loader), _snapshots(loader)]
@@ -102,7 +102,7 @@ def _nothing_ahead(loader: LoaderFacts) -> Advice | None:
 
 
 def _snapshots(loader: LoaderFacts) -> Advice | None:
-    """torchdata#1317: 10 ms became 2 s per iteration with a large state."""
+    """Find snapshots with every batch: 10 ms became 2 s per iteration with a large state (torchdata#1317)."""
     if loader.info.snapshot_every_n_steps != 1 or not loader.workers:
         return None
     return Advice(

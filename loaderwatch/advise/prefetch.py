@@ -17,14 +17,17 @@ MOST_PREFETCH: Final = 32
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Jitter against the cushion for each loader, and shared memory for each machine."""
+    """Find loaders whose slow fetches outlast the batches ready, and machines short of shared memory."""
     found = [advice for loader in facts.loaders if (advice := _jitter(facts, loader)) is not None]
     found += [advice for host in facts.hosts.values() if (advice := _shared_memory(facts, host)) is not None]
     return found
 
 
 def _jitter(facts: Facts, loader: LoaderFacts) -> Advice | None:
-    """Only where the mean is fast enough: prefetching more gives no throughput."""
+    """Find slow fetches that outlast the batches that lie ready, or return None.
+
+    This is only done where the mean fetch is fast enough: prefetching more gives no throughput.
+    """
     workers, ahead = loader.workers, loader.info.prefetch_factor
     if not workers or not ahead or not loader.trains or not loader.step_s > 0:
         return None
@@ -88,7 +91,7 @@ def _shared_memory(facts: Facts, host: HostFacts) -> Advice | None:
 
 
 def _lower(sized: list[LoaderFacts], by: float) -> str:
-    """What to lower so that batches in flight need that share of what they need now."""
+    """Return what to lower so that batches in flight need only the share ``by`` of what they need now."""
     largest = max(sized, key=lambda loader: loader.in_flight * loader.batch_bytes)
     now, name = largest.info.prefetch_factor or 2, largest.info.name
     factor = math.floor(now * by)

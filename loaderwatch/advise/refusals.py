@@ -28,7 +28,7 @@ _EXPLAINED: Final[tuple[tuple[str, str, str], ...]] = (
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Every rank's refusal; they are all the same one as a rule."""
+    """Return each rank's refusal as advice; as a rule they are all the same one."""
     found = []
     for rank, report in (facts.reports or {}).items():
         if report.refusal is None:

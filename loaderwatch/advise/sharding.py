@@ -9,11 +9,14 @@ from loaderwatch.core.answers import Advice
 from loaderwatch.detect.text import count, listing
 
 NEW_BUFFER_SWITCH = (2, 13)
-"""The torch release that deprecates DDP's ``broadcast_buffers`` for ``forward_sync_buffers`` (pytorch#178054)."""
+"""The torch version from which DDP has ``forward_sync_buffers``.
+
+It deprecates ``broadcast_buffers`` (pytorch#178054).
+"""
 
 
 def check(facts: Facts) -> list[Advice]:
-    """What goes wrong between ranks, and shards that do not divide."""
+    """Find what goes wrong between ranks, and shards that do not divide evenly."""
     found = [
         advice
         for loader in facts.loaders
@@ -45,7 +48,10 @@ def _same_order(loader: LoaderFacts) -> Advice | None:
 
 
 def _epoch_never_set(facts: Facts, loader: LoaderFacts) -> Advice | None:
-    """The same before the run: the script iterates the loader itself, and its source never says set_epoch."""
+    """Find, before the run, a sampler whose epoch is never set.
+
+    The script iterates the loader itself, and its source never says set_epoch.
+    """
     report = (facts.reports or {}).get(loader.rank)
     if report is None or not loader.trains or loader.info.loader not in report.epoch_never_set:
         return None
@@ -83,7 +89,7 @@ def _shards(facts: Facts, loader: LoaderFacts) -> Advice | None:
         what = f"{count(shards, 'shard')} do not divide over {of}: some readers get one more than others."
         change = f"A multiple of {readers} shards of equal size."
     else:
-        return None  # one in several more: the imbalance is small
+        return None  # each reader has several, so that one more for some is a small imbalance
     return Advice(
         check="shards",
         severity="warning" if shards < readers or facts.world_size > 1 else "info",
@@ -146,7 +152,7 @@ def _buffers(facts: Facts) -> list[Advice]:
 
 
 def switch(facts: Facts) -> str:
-    """The DDP argument of this torch version that stops the sending around of buffers."""
+    """Return the DDP argument of this torch version that stops the sending around of buffers."""
     versions = [version for rank in facts.processes if (version := facts.torch_of(rank)) is not None]
     new = not versions or min(versions) >= NEW_BUFFER_SWITCH
     return "forward_sync_buffers=False" if new else "broadcast_buffers=False"

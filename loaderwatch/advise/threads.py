@@ -1,7 +1,8 @@
 """Threads that numeric libraries start inside workers.
 
-``torch.set_num_threads`` in the training process does not reach workers, and a worker itself only limits torch's own
-threads to one; OpenBLAS, MKL, OpenCV, numexpr and rayon start one per CPU in each (pytorch#20311, pytorch#22451).
+``torch.set_num_threads`` in the training process does not reach workers, and a worker itself only limits
+torch's own threads to one; OpenBLAS, MKL, OpenCV, numexpr and rayon start one per CPU in each (pytorch#20311,
+pytorch#22451).
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ from loaderwatch.detect.text import count
 OWN_THREADS: Final = 2
 """A worker's main thread, and the one that feeds its result queue."""
 BUSY_RATIO: Final = 1.1
-"""CPUs that a worker keeps busy, above which more than one thread computes."""
+"""CPUs that a worker keeps busy, above which more than one of its threads computes."""
 COMPUTES_RATIO: Final = 0.5
 OTHERS_RATIO: Final = 0.25
-"""Share of a worker's CPU time in threads other than the reading one: an idle helper (a client's event loop) is none."""
+"""Share of a worker's CPU time, 0 to 1, from which threads other than the reading one compute.
+
+An idle helper (a client's event loop) is none of these.
+"""
 VARIABLES: Final = "OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1"
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Loaders whose workers compute with several threads each, or will."""
+    """Find loaders whose workers compute with several threads each, or will."""
     return [advice for loader in facts.loaders if (advice := _threaded(facts, loader)) is not None]
 
 
@@ -58,7 +62,7 @@ def _threaded(facts: Facts, loader: LoaderFacts) -> Advice | None:
 
 
 def _threads(loader: LoaderFacts) -> int:
-    """Threads that a worker computes with; 1 when there is no sign of more."""
+    """Return how many threads a worker computes with; 1 when there is no sign of more."""
     probe = loader.probe
     if probe is not None:
         several = (probe.threads or 1) > 1 and loader.fetch_cpu_ratio > COMPUTES_RATIO

@@ -1,7 +1,8 @@
 """What other numbers of workers would give: a table, from the fetch and step times of a running loader.
 
-The model is the same that the detectors' advice rests on: loading and computing overlap, so an iteration takes as long
-as the slower of the two. Workers that compute share the usable CPUs; workers that wait for storage do not.
+The model is the same that the detectors' advice rests on: loading and computing overlap, so an iteration
+takes as long as the slower of the two. Workers that compute share the usable CPUs; workers that wait for
+storage do not.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ MOST_WORKERS = 32
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One number of workers and what it would bring at most. Seconds, steps per second, share of the run's time."""
+    """One number of workers, and what it would bring at most.
+
+    Times are in seconds, ``gain_ratio`` is a share of the run's time, 0 to 1.
+    """
 
     num_workers: int
     iteration_s: float
@@ -31,9 +35,10 @@ class Option:
 
 
 def what_if(window: RunWindow, rank: int, loader: int) -> list[Option]:
-    """Options for the loader of a rank, from one worker to where more bring nothing.
+    """Return the options for the loader of a rank, from one worker to where more bring nothing.
 
-    Empty when the loader is not being iterated, is no DataLoader, or its fetch times are not known.
+    The list is empty when the loader is not being iterated, is no DataLoader, or its fetch times are not
+    known.
     """
     found = window.ranks.get(rank)
     pace = next((p for p in paces(found) if p.loader.loader == loader), None) if found else None
@@ -64,6 +69,6 @@ def what_if(window: RunWindow, rank: int, loader: int) -> list[Option]:
 
 
 def _fetch_s(pace: Pace) -> float:
-    """Seconds to read a batch; without workers that is the wait itself."""
+    """Return the mean seconds to read a batch, without workers the wait itself; NaN if not known."""
     mean_s = mean(pace.fetches.fetch_s)
     return mean_s if math.isfinite(mean_s) else mean(pace.wait_s) if not pace.workers else math.nan

@@ -12,19 +12,25 @@ from loaderwatch.detect.measures.gain import workers_needed
 from loaderwatch.detect.text import count, duration, percent
 
 SERIAL_STEP_RATIO: Final = 0.1
-"""Loading on the training thread is worth a word from this share of a step: below, more processes would cost more
-than they bring (Lightning#18149: message passing dominates for data in memory)."""
+"""Share of a step, 0 to 1, from which loading on the training thread is worth a word.
+
+Below, more processes would cost more than they bring (Lightning#18149: message passing dominates for data in
+memory).
+"""
 SERIAL_FLOOR_S: Final = 0.005
-"""Handing a batch over between processes costs about a millisecond: below this, workers would gain nothing."""
+"""Seconds of a fetch below which workers would gain nothing.
+
+Handing a batch over between processes costs about a millisecond.
+"""
 SERIAL_FETCH_S: Final = 0.05
-"""The same where the step is not known."""
+"""Seconds of a fetch from which loading on the training thread is worth a word, if the step is unknown."""
 
 MUCH_CROWDED: Final = 1.5
-"""Computing workers per CPU from which it costs; below, it only brings nothing."""
+"""Computing workers per CPU from which more of them cost time; below, they only bring nothing."""
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Oversubscription per machine, then each loader without workers, then a mask that leaves one CPU."""
+    """Find too many workers on a machine, then loaders without workers, then a mask that leaves one CPU."""
     found = [advice for host in facts.hosts.values() for advice in _crowded(facts, host)]
     found += [advice for loader in facts.loaders if (advice := _serial(facts, loader)) is not None]
     found += [advice for host in facts.hosts.values() if (advice := _one_cpu(facts, host)) is not None]
@@ -35,7 +41,7 @@ def _crowded(facts: Facts, host: HostFacts) -> list[Advice]:
     if not math.isfinite(host.usable_cpus):
         return []
     loaders = [loader for loader in facts.on_host(host.name) if loader.workers]
-    # Workers of an evaluation loader only compute while nothing else does, unless they persist and read ahead.
+    # An evaluation loader's workers only compute while nothing else does, unless they persist and read ahead.
     at_once = [loader for loader in loaders if loader.trains or loader.info.persistent_workers]
     at_once = at_once or loaders
     total = sum(loader.workers for loader in at_once)
@@ -74,7 +80,7 @@ def _crowded(facts: Facts, host: HostFacts) -> list[Advice]:
 
 
 def _split(loaders: list[LoaderFacts]) -> str:
-    """How the workers of one rank are split over its loaders: "8", or "8 + 4"."""
+    """Return how the workers of one rank are split over its loaders: "8", or "8 + 4" for two of them."""
     first = min(loader.rank for loader in loaders)
     return " + ".join(str(loader.workers) for loader in loaders if loader.rank == first)
 
@@ -117,7 +123,7 @@ def _serial(facts: Facts, loader: LoaderFacts) -> Advice | None:
 
 
 def _room(facts: Facts, host: HostFacts | None, loader: LoaderFacts) -> int | None:
-    """Workers that still find a CPU; None when they need none or it is not known."""
+    """Return how many workers still find a CPU; None when they need none or it is not known."""
     if host is None or not math.isfinite(host.usable_cpus) or loader.fetch_cpu_ratio < LATENCY_CPU_RATIO:
         return None
     ranks = max(1, facts.ranks_on(host.name))
@@ -125,16 +131,17 @@ def _room(facts: Facts, host: HostFacts | None, loader: LoaderFacts) -> int | No
 
 
 def most_workers(usable_cpus: float, ranks: int) -> int:
-    """Workers that compute, for each rank: one per CPU, less one for the training process where there are several.
+    """Return how many computing workers each rank may have: one per CPU of its share.
 
-    Of two CPUs both may load: a training process that drives a GPU sleeps most of the time.
+    Where there are several CPUs, one is left for the training process. Of two CPUs both may load: a training
+    process that drives a GPU sleeps most of the time.
     """
     each = math.floor(usable_cpus / max(1, ranks))
     return max(1, each if each <= 2 else each - 1)
 
 
 def _one_cpu(facts: Facts, host: HostFacts) -> Advice | None:
-    """The mask leaves one CPU where the machine has more, and no quota explains it (pytorch#101850)."""
+    """Find a mask that leaves one of several CPUs where no quota explains it (pytorch#101850)."""
     if host.usable_cpus != 1 or host.cpus < 4 or math.isfinite(host.quota_cpus):
         return None
     loaders = [loader for loader in facts.on_host(host.name) if loader.workers]

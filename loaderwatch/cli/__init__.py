@@ -16,7 +16,7 @@ from loaderwatch.core.errors import ConfigError, LoaderwatchError
 
 
 class Command(NamedTuple):
-    """A command, its line in ``--help``, and the module that knows the rest."""
+    """A command: its name, its line in ``--help``, and the module that knows the rest."""
 
     name: str
     line: str
@@ -41,7 +41,7 @@ COMMANDS: Final = (
 
 
 def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser for a command line; the ``run`` of the command that it chooses will be in ``args.run``.
+    """Return the parser for a command line; ``args.run`` will be the ``run`` of the command that it chooses.
 
     Raises:
         LoaderwatchError: the command needs something that is not installed.

@@ -26,11 +26,11 @@ from loaderwatch.server.recordings.verdict_cache import attempt_verdict, stored_
 
 _STACK_LINES = 12
 _WIDTH = 100
-_SERVED_S = 3600.0  # as much as a server packs
+_SERVED_S = 3600.0  # at most; a server packs no more
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
-    """Describe the command."""
+    """Add the command's arguments to its parser."""
     add_run(parser)
     add_data_dir(parser)
     parser.add_argument(
@@ -50,7 +50,11 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the findings, the worst first."""
+    """Print the verdict and the findings, the worst first; return the exit code.
+
+    Raises:
+        ConfigError: an option cannot be used with this kind of run.
+    """
     if args.attempt is not None and (args.redact or args.which.endswith(SUFFIX)):
         raise ConfigError(
             "--attempt cannot be used with a recording or --redact: name a run or its .duckdb file"
@@ -72,7 +76,10 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Analysis:
-    """What is printed of a run. ``verdict`` as the page and ``runs`` give it; None where nobody has made one."""
+    """What is printed of a run.
+
+    ``verdict`` is as the page and ``runs`` give it; None where nobody has made one.
+    """
 
     findings: list[Finding]
     title: str
@@ -80,7 +87,7 @@ class _Analysis:
 
     @property
     def sound(self) -> bool:
-        """Whether the verdict has nothing to say that would make a clean bill of health wrong."""
+        """Whether no verdict speaks against saying that nothing was found: it is ok, or there is none."""
         return self.verdict is None or self.verdict.severity == "ok"
 
 
@@ -168,7 +175,7 @@ def _paragraphs(finding: Finding) -> list[str]:
 
 
 def _said(verdict: Verdict) -> list[str]:
-    """The verdict; its advice where no finding below gives it."""
+    """Return the lines of the verdict, with its advice where no finding below gives that."""
     advice = [] if verdict.finding_id or not verdict.advice else [_labelled("Advice", verdict.advice)]
     return [fill(one_line(verdict.title), _WIDTH), *advice]
 
@@ -188,7 +195,7 @@ def _value(item: Evidence) -> str:
 
 
 def _frames(stack: Stack) -> list[str]:
-    """The thread that matters, innermost frame first; ``--json`` and the page show every thread."""
+    """Return the thread that matters, innermost frame first; ``--json`` and the page show every thread."""
     dump = StackDump(rank=stack.rank, worker=stack.worker, pid=stack.pid, taken_ns=0, text=stack.text)
     frames = [f'File "{frame.file}", line {frame.line} in {frame.function}' for frame in main_frames(dump)]
     if not frames:

@@ -21,7 +21,7 @@ two and a half minutes; no GPU needed."""
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
-    """Describe the command."""
+    """Add the command's arguments to its parser."""
     parser.description = _ABOUT
     keys = ", ".join(act.key for act in ACTS)
     parser.add_argument("--fast", action="store_true", help="shorter acts, about a minute")
@@ -44,5 +44,5 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the demo."""
+    """Play the demo and return its exit code."""
     return tour.run(args)

@@ -36,7 +36,7 @@ from what is known of it. Exit code 0: nothing to change; 1: a warning or worse,
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
-    """Describe the command."""
+    """Add the command's arguments to its parser."""
     parser.description = _ABOUT
     parser.usage = "loaderwatch doctor [options] SCRIPT [ARGS...] | -m MODULE [ARGS...] | RUN"
     parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
@@ -68,7 +68,12 @@ def _count(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the advice, the worst first."""
+    """Print the advice, the worst first; return 1 if any of it is a warning or worse, else 0.
+
+    Raises:
+        ConfigError: there is no such script or run.
+        ScriptFailed: the script did not get to a training loader.
+    """
     script = Path(args.target).expanduser()
     if args.module or (script.is_file() and script.suffix not in FILES):
         found, lines = _of_script(args)
@@ -132,7 +137,7 @@ def _of_script(args: argparse.Namespace) -> tuple[list[Advice], list[str]]:
 
 
 def _hint(ended: str, args: argparse.Namespace) -> str:
-    """The option that was missing, where the error tells."""
+    """Return a line on the option that was missing, where the error tells, else an empty text."""
     if args.ranks is None and ("env://" in ended or any(f"'{name}'" in ended for name in _LAUNCHER)):
         return "\nIt wants the environment of torchrun: loaderwatch doctor --ranks 2 (as many as you train with) ..."
     if ended.startswith("exit code") and not args.arguments:
@@ -161,7 +166,7 @@ def _this_host() -> HostFacts:
 
 
 def _head(target: str, facts: Facts) -> list[str]:
-    """What was looked at: the loaders as they would train."""
+    """Return the lines that say what was looked at: the machine, and the loaders as they would train."""
     (host,) = facts.hosts.values()
     process = facts.processes[min(facts.processes)]
     usable = f"{host.usable_cpus:g} of {host.cpus} CPUs usable" if math.isfinite(host.usable_cpus) else ""

@@ -20,7 +20,7 @@ class CannotWrite(LoaderwatchError):
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
-    """Describe the command."""
+    """Add the command's arguments to its parser."""
     add_run(parser)
     parser.add_argument("file", metavar="FILE", type=Path, help="what to write, e.g. stalled.lwrec")
     parser.add_argument(
@@ -39,7 +39,11 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the file."""
+    """Write the newest part of the run to the file, and return the exit code.
+
+    Raises:
+        CannotWrite: the file cannot be written.
+    """
     with open_run(args.which, args.data_dir) as source:
         recording = source.recording(args.last)
     packed = pack(redacted(recording) if args.redact else recording)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """RUN, as ``which``: what ``open_run`` takes."""
+    """Add the argument RUN, as ``which``, in the form that ``open_run`` takes."""
     parser.add_argument(
         "which",
         metavar="RUN",
@@ -16,7 +16,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
-    """``--data-dir``; None where it is not given."""
+    """Add the option ``--data-dir``, which is None where it is not given."""
     parser.add_argument(
         "--data-dir",
         type=path,
@@ -27,17 +27,21 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def add_hang_after(parser: argparse.ArgumentParser, about: str) -> None:
-    """``--hang-after``; None where it is not given."""
+    """Add the option ``--hang-after`` in seconds, None where it is not given; ``about`` is its help text."""
     parser.add_argument("--hang-after", type=_hang_seconds, default=None, metavar="SECONDS", help=about)
 
 
 def path(text: str) -> Path:
-    """A file or folder, wherever this process goes."""
+    """Return the path of a file or folder as an absolute one, valid wherever this process goes."""
     return Path(text).expanduser().absolute()
 
 
 def seconds(text: str) -> float:
-    """A time above 0."""
+    """Return a time in seconds, above 0.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is no such time.
+    """
     try:
         number = float(text)
     except ValueError:
@@ -48,7 +52,11 @@ def seconds(text: str) -> float:
 
 
 def port(text: str) -> int:
-    """A port to listen on; 0 for any."""
+    """Return a port to listen on; 0 stands for any free one.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is no port.
+    """
     try:
         number = int(text)
     except ValueError:

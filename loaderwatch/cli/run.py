@@ -18,7 +18,7 @@ code is the script's own."""
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
-    """Describe the command."""
+    """Add the command's arguments to its parser."""
     parser.description = _ABOUT
     parser.usage = (
         "loaderwatch run [--name NAME] [--redact] SCRIPT [ARGS...] | -m MODULE [ARGS...] | -- COMMAND..."
@@ -34,7 +34,11 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Become the script: Python itself runs it, so that no frame of ours is below its own."""
+    """Become the script: Python itself runs it, so that no frame of ours is below its own.
+
+    Raises:
+        ConfigError: there is no such script or program.
+    """
     command = list(args.command)
     if args.name is not None:
         os.environ["LOADERWATCH_RUN"] = args.name

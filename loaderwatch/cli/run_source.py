@@ -1,4 +1,7 @@
-"""Which run is meant by RUN on the command line: one that a server has, one of the files of a store, or a recording."""
+"""The run that RUN on the command line means.
+
+It is one that a server has, one of the files of a store, or a recording.
+"""
 
 from __future__ import annotations
 
@@ -29,35 +32,35 @@ class NoSuchRun(LoaderwatchError):
 
 @dataclass(frozen=True, slots=True)
 class ServedRun:
-    """A run of a server that is up, which has its file open; ``row`` as ``GET /runs`` gives it."""
+    """A run of a server that is up and has its file open; ``row`` is as ``GET /runs`` gives it."""
 
     client: Client
     row: RunRow
 
     @property
     def run_id(self) -> str:
-        """The run's id."""
+        """Return the run's id."""
         return self.row.run_id
 
     def recording(self, last_s: float) -> Recording:
-        """The newest part of it."""
+        """Return the newest part of the run, ``last_s`` seconds long."""
         return unpack(self.client.recording(self.run_id, last_s), Path(self.client.url))
 
 
 @dataclass(frozen=True, slots=True)
 class FiledRun:
-    """A run in a file that no server has open; ``row`` as a server would give it."""
+    """A run in a file that no server has open; ``row`` is as a server would give it."""
 
     store: DuckDBStore
     row: RunRow
 
     @property
     def run_id(self) -> str:
-        """The run's id."""
+        """Return the run's id."""
         return self.row.run_id
 
     def recording(self, last_s: float) -> Recording:
-        """The newest part of it."""
+        """Return the newest part of the run, ``last_s`` seconds long."""
         return export(self.store, self.run_id, last_s)
 
 
@@ -70,11 +73,11 @@ class RecordedRun:
 
     @property
     def title(self) -> str:
-        """How to call it."""
+        """Return the run's name and id, and the file it is recorded in, as people read it."""
         return f"{self.recorded.run_name} ({self.recorded.run_id}), recorded in {self.file.name}"
 
     def recording(self, last_s: float) -> Recording:
-        """All of it, however long that is."""
+        """Return all that is recorded, however long that is; ``last_s`` is not used."""
         return self.recorded
 
 
@@ -83,10 +86,11 @@ RunSource: TypeAlias = ServedRun | FiledRun | RecordedRun
 
 @contextmanager
 def open_run(which: str, data_dir: Path | None) -> Iterator[RunSource]:
-    """The run of a file, or of this id, or the newest of this name.
+    """Open the run of a file, or of this id, or the newest of this name.
 
     Raises:
-        NoSuchRun, BadRecording, ServerError, StoreError
+        NoSuchRun: there is no such run or file.
+        BadRecording, ServerError, StoreError: the run cannot be read.
     """
     file = Path(which).expanduser()
     if file.suffix == SUFFIX:
@@ -103,11 +107,11 @@ def open_run(which: str, data_dir: Path | None) -> Iterator[RunSource]:
 
 @contextmanager
 def open_runs(data_dir: Path | None) -> Iterator[Client | DuckDBStore]:
-    """The server that has the runs' files open, else the files.
+    """Open the server that has the runs' files open, else the files.
 
     Raises:
-        NoSuchRun: nobody has kept any there.
-        ServerError, StoreError
+        NoSuchRun: nobody has kept any runs there.
+        ServerError, StoreError: the runs cannot be read.
     """
     client = find_server(data_dir)
     if client is not None:
@@ -121,7 +125,7 @@ def open_runs(data_dir: Path | None) -> Iterator[Client | DuckDBStore]:
 
 
 def rows_of(runs: Client | DuckDBStore) -> list[RunRow]:
-    """The runs as ``GET /runs`` gives them, newest first."""
+    """Return the runs as ``GET /runs`` gives them, newest first."""
     if isinstance(runs, Client):
         return runs.runs()
     return [stored_row(run, runs, time.time_ns()) for run in runs.runs()]
@@ -132,7 +136,11 @@ def _open_store(runs_dir: Path) -> closing[DuckDBStore]:
 
 
 def _check_database(file: Path) -> None:
-    """DuckDB's files have their mark after a checksum."""
+    """Check by its mark that a file is DuckDB's; the mark comes after a checksum.
+
+    Raises:
+        NoSuchRun: there is no such file, or it cannot be read, or is something else.
+    """
     if not file.is_file():
         raise NoSuchRun(f"there is no file {file}")
     try:

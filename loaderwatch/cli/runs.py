@@ -20,7 +20,7 @@ _BY: Final = {"hand": "started by hand", "run": "started by a run", "demo": "sta
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
-    """Describe the command."""
+    """Add the command's arguments to its parser."""
     add_data_dir(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument(
@@ -31,7 +31,7 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the runs, newest first, and which server is up."""
+    """Print the runs, newest first, and which server is up; return the exit code."""
     if args.server:
         client, facts = _server(args)
         print(_server_json(client, facts) if args.json else _server_line(client, facts))
@@ -64,19 +64,20 @@ def _server(args: argparse.Namespace) -> tuple[Client | None, ServerFacts | None
     """Return the server that is up, if one is, and what it says of itself, if it does.
 
     Raises:
-        ServerError: the server that LOADERWATCH_SERVER names does not answer, or does not know LOADERWATCH_TOKEN.
+        ServerError: the server that LOADERWATCH_SERVER names does not answer, or does not know
+            LOADERWATCH_TOKEN.
     """
     client = find_server(args.data_dir)
     if client is None:
         return None, None
     try:
         return client, client.server()
-    except (ServerError, OSError):  # of an older version; or it left this moment
+    except (ServerError, OSError):  # the server is of an older version, or left this moment
         return client, None
 
 
 def _server_json(client: Client | None, facts: ServerFacts | None) -> str:
-    """Return what ``GET /server`` says, with the address by which it is reached; null when no server is up."""
+    """Return as JSON what ``GET /server`` says, with the address to reach it; null when no server is up."""
     if client is None:
         return "null"
     said = {} if facts is None else msgspec.to_builtins(facts)
@@ -84,7 +85,7 @@ def _server_json(client: Client | None, facts: ServerFacts | None) -> str:
 
 
 def _server_line(client: Client | None, facts: ServerFacts | None) -> str:
-    """Return the same in a line for people."""
+    """Return a line for people on which server is up and how long it stays."""
     if client is None:
         return "No server is up; the next run starts one, and so does `loaderwatch serve`."
     if facts is None:
@@ -122,7 +123,10 @@ def _table(found: list[RunRow]) -> list[str]:
 
 
 def in_a_cell(text: object, width: int) -> str:
-    """On one line, cut to a width, and without what would move a terminal's cursor: names come from other machines."""
+    """Return a text on one line, cut to a width in characters.
+
+    It is without what would move a terminal's cursor, because names come from other machines.
+    """
     line = one_line(str(text))
     return line if len(line) <= width else line[: width - 1] + "…"
 

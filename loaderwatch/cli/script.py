@@ -23,7 +23,7 @@ from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import ScriptReport
 
 _POLL_S: Final = 0.05
-_OTHERS_S: Final = 20.0  # for the other ranks, once one has reported: they are where it was
+_OTHERS_S: Final = 20.0  # for the other ranks once one has reported, because they are as far as it is
 _TAIL_LINES: Final = 15
 _ABORT_S: Final = 2.0
 
@@ -34,7 +34,7 @@ class ScriptFailed(LoaderwatchError):
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """What a script's ranks reported, and what it printed."""
+    """The reports of a script's ranks, and what the script printed."""
 
     reports: list[ScriptReport]
     output: str
@@ -43,8 +43,8 @@ class Inspected:
 def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) -> Inspected:
     """Run ``[-m] SCRIPT ARGS`` up to its first training batch, on ``ranks`` ranks of this machine.
 
-    Every process it started has ended when this returns. None as ``ranks`` runs it as a plain script, without a
-    launcher's environment.
+    Every process it started has ended when this returns. None as ``ranks`` runs it as a plain script, without
+    a launcher's environment.
 
     Raises:
         ScriptFailed: no rank reported within ``timeout_s``.
@@ -97,7 +97,10 @@ def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) 
 
 
 def _say_where(children: list[subprocess.Popen[bytes]]) -> None:
-    """Have processes that take too long write their stacks: the bootstrap asks faulthandler to answer SIGABRT."""
+    """Have processes that take too long write their stacks.
+
+    The bootstrap has faulthandler answer SIGABRT.
+    """
     for child in children:
         child.send_signal(signal.SIGABRT)
     deadline = time.monotonic() + _ABORT_S
@@ -106,7 +109,10 @@ def _say_where(children: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _kill_marked(folder: Path) -> None:
-    """End processes that the script started in a session of their own."""
+    """Kill the processes that the script started in a session of their own.
+
+    They are known by the folder's mark in their environment.
+    """
     mark = f"{DOCTOR_FOLDER}={folder}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -117,13 +123,16 @@ def _kill_marked(folder: Path) -> None:
 
 
 def tail(output: str) -> str:
-    """The last lines of what a script printed."""
+    """Return the last lines of what a script printed, indented."""
     lines = output.rstrip().splitlines()[-_TAIL_LINES:]
     return "\n".join(f"  | {line}" for line in lines)
 
 
 def _stuck(output: str) -> str:
-    """What it printed, and the lines at which faulthandler found it, without those that ran the script."""
+    """Return what the script printed last, and the lines at which faulthandler found it.
+
+    Lines of what ran the script are left out.
+    """
     printed, _, fault = output.partition("Fatal Python error: Aborted")
     _, _, stack = fault.partition("Current thread ")
     lines = list(takewhile(_of_script, stack.splitlines()[1:]))

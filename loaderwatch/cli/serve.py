@@ -16,13 +16,13 @@ from loaderwatch.server.process import serve
 
 LEAST_TOKEN: Final = 16  # characters
 IDLE_HOURS: Final = 4.0
-"""After which a server that a run started leaves; it takes 130 to 170 MB."""
+"""Hours without anybody after which a server that a run started leaves; it takes 130 to 170 MB."""
 STARTERS: Final = ("run", "demo")
-"""Who starts a server whose output goes to a log, and says itself where the page is."""
+"""Who starts a server whose output goes to a log, and then says where the page is."""
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
-    """Describe the command."""
+    """Add the command's arguments to its parser."""
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"
     )
@@ -101,11 +101,11 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT, and return the exit code."""
     os.umask(0o077)  # runs hold paths and stacks of this user's code
 
     def say(text: str) -> None:
-        # Whoever starts a server by itself sends its output to a log; people get the address from the job, or the demo.
+        # A starter sends the server's output to a log; people get the address from the job, or the demo.
         print(without_tokens(text) if args.resume or args.started_by else text, flush=True)
 
     serve(_options(args), say=say)
@@ -177,7 +177,11 @@ def _days(text: str) -> float:
 
 
 def _hours(text: str) -> float:
-    """Hours without anybody; 0 for ever."""
+    """Return the hours without anybody after which the server leaves; with 0 it stays for ever.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is no number of hours.
+    """
     try:
         hours = float(text)
     except ValueError:

@@ -21,7 +21,7 @@ _REFUSED: Final = 409
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
-    """Describe the command."""
+    """Add the command's arguments to its parser."""
     parser.description = _ABOUT
     add_data_dir(parser)
     parser.add_argument(
@@ -32,7 +32,13 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask the server that proves itself to end. No process is signalled, so none can be the wrong one."""
+    """Ask the server that proves itself to end, wait until it has, and return the exit code.
+
+    No process is signalled, so none can be the wrong one.
+
+    Raises:
+        LoaderwatchError: the server does not answer, refuses, or has not ended in time.
+    """
     data_dir = args.data_dir or load_settings().data_dir
     lock = DataDir(data_dir).lock_path
     server = find_own_server(data_dir, "owner")
@@ -73,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _holder(lock: Path) -> str:
-    """The number that the holder of the lock wrote into it."""
+    """Return the pid that the holder of the lock wrote into it, else words in its place."""
     try:
         pid = lock.read_text().strip()
     except (OSError, UnicodeDecodeError):

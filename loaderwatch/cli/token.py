@@ -15,7 +15,7 @@ _WITHIN_S = 10.0
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
-    """Describe the command and its one action."""
+    """Add the command's one action and its arguments to the parser."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     rotate = actions.add_parser(
         "rotate",
@@ -27,7 +27,11 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Rotate, and wait until the old tokens open nothing."""
+    """Write new tokens, wait until the server refuses the old ones, and return the exit code.
+
+    Raises:
+        LoaderwatchError: the tokens cannot be written, or the server still accepts the old ones.
+    """
     data_dir = args.data_dir or load_settings().data_dir
     path = DataDir(data_dir).token_path
     server = find_server(data_dir)

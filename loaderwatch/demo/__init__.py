@@ -1,1 +1,1 @@
-"""The guided demo: a real two-rank training run that goes wrong in five ways, with the page open beside it."""
+"""The guided demo: a real training run on two ranks that goes wrong in five ways, with the page beside it."""

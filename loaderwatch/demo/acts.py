@@ -11,7 +11,8 @@ from loaderwatch.core.errors import ConfigError
 class Act:
     """One stretch of the training run with its own data loader.
 
-    An epoch has ``images / (2 ranks * batch_size)`` batches; ``repeats`` of 4 shows each image four times an epoch.
+    An epoch has ``images / (2 ranks * batch_size)`` batches; ``repeats`` of 4 shows each image four times an
+    epoch.
     """
 
     key: str
@@ -22,11 +23,11 @@ class Act:
     epochs: int
     repeats: int = 4
     workers: int = 2
-    read_latency_s: float = 0.0  # what each image takes to arrive from pretended remote storage
+    read_latency_s: float = 0.0  # seconds for each image to arrive from pretended remote storage
     persistent: bool = True
     start_method: str | None = None
-    slow_read_s: float = 0.0  # the one large file
-    hang_s: float = 0.0  # the one read that is not answered; first epoch only
+    slow_read_s: float = 0.0  # seconds that the one large file takes
+    hang_s: float = 0.0  # seconds in which one read is not answered; first epoch only
 
 
 ACTS = (
@@ -81,14 +82,14 @@ ACTS = (
 )
 
 HANG_AFTER_S = 8.0
-"""The demo's hang limit: short enough that the alert comes while the worker still hangs."""
+"""The demo's hang limit in seconds, so short that the alert comes while the worker still hangs."""
 
 
 def acts_to_play(keys: list[str] | None = None, *, fast: bool = False) -> list[Act]:
-    """The acts in their order; ``fast`` shortens them for tests.
+    """Return the acts with these keys (None: all) in their order; ``fast`` shortens them for tests.
 
     Raises:
-        ConfigError: a key that names no act.
+        ConfigError: a key names no act.
     """
     known = {act.key: act for act in ACTS}
     for key in keys or ():

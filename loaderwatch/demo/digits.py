@@ -1,4 +1,7 @@
-"""scikit-learn's handwritten digits as a folder of PNG files, one folder per class, as an image data set lies on disk."""
+"""scikit-learn's handwritten digits as a folder of PNG files, as an image data set lies on disk.
+
+There is one folder for each class.
+"""
 
 from __future__ import annotations
 

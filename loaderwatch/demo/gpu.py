@@ -18,19 +18,21 @@ from loaderwatch.demo.stand_in import (
 )
 
 FOLDER_VARIABLE = "LOADERWATCH_DEMO_GPUS"
-"""Where the ranks find their busy files."""
+"""The environment variable that names the folder with the ranks' busy files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What the training's environment needs for simulated GPUs, and what to tell the person."""
+    """The environment variables that the training needs for simulated GPUs, and what to tell the person."""
 
     environ: Mapping[str, str]
     notice: str
 
 
 def prepare(folder: Path, ranks: int) -> Simulation:
-    """Build the stand-in for NVIDIA's library and its script in ``folder``; without a compiler, GPU charts stay off.
+    """Build the stand-in for NVIDIA's library and its script in ``folder``.
+
+    Without a compiler the GPU charts stay off.
 
     Raises:
         OSError: the folder cannot be written.
@@ -58,13 +60,13 @@ def prepare(folder: Path, ranks: int) -> Simulation:
 
 
 def busy_file(local_rank: int) -> BusyFile | None:
-    """Where this rank says that it computes: ``with`` it around the step; None outside the demo."""
+    """Return the file in which this rank says that it computes, used by ``with``; None outside the demo."""
     folder = os.environ.get(FOLDER_VARIABLE)
     return BusyFile(_busy_path(Path(folder), local_rank)) if folder else None
 
 
 def registered_pids(folder: Path) -> list[int]:
-    """The ranks that have opened their busy files."""
+    """Return the pids of the ranks that have opened their busy files."""
     pids = []
     for path in folder.glob("rank*"):
         content = path.read_bytes()

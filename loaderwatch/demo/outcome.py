@@ -11,7 +11,7 @@ from loaderwatch.core.answers import Finding
 from loaderwatch.demo.acts import ACTS, Act
 
 SLACK_S = 1.0
-"""A finding's interval may begin with the step before its act."""
+"""Seconds by which a finding may begin before its act: its interval may hold the step before that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was found in one act."""
+    """One act that was played, and what was found in it."""
 
     played: Played
     found: tuple[str, ...]  # scenarios of its findings that alert, first found first
@@ -33,13 +33,13 @@ class Outcome:
 
     @property
     def is_right(self) -> bool:
-        """Whether the expected scenario is among those found, or nothing was found where nothing should be."""
+        """Whether an expected scenario is among those found, or none was found where none should be."""
         expected = self.played.act.scenarios
         return any(scenario in expected for scenario in self.found) if expected else not self.found
 
 
 def read_played(report: Path) -> list[Played]:
-    """The acts that were played to their end, from the training script's report."""
+    """Return the acts that were played to their end, from the training script's report; none without one."""
     acts = {act.key: act for act in ACTS}
     if not report.exists():
         return []
@@ -48,7 +48,7 @@ def read_played(report: Path) -> list[Played]:
 
 
 def outcomes(played: Sequence[Played], findings: Iterable[Finding]) -> list[Outcome]:
-    """Each act with the findings that began in it; those of severity info do not count."""
+    """Return each act with the findings that began in it; those of severity info do not count."""
     alerting = sorted((f for f in findings if f.severity != "info"), key=lambda f: f.began_at)
     result = []
     for act in played:
@@ -58,7 +58,7 @@ def outcomes(played: Sequence[Played], findings: Iterable[Finding]) -> list[Outc
 
 
 def table(results: Sequence[Outcome]) -> str:
-    """The outcomes as text: act, expected, found, and the sentence that was found."""
+    """Return the outcomes as text: act, expected, found, and the sentence that was found."""
     lines = [f"{'act':<38} {'expected':<9} found"]
     for outcome in results:
         act = outcome.played.act

@@ -1,4 +1,4 @@
-"""Starting the demo's processes, and ending them without leftovers."""
+"""The demo's processes: how they are started, and how they are ended without leftovers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ from loaderwatch.core.system import HAS_OWNERS
 
 
 class Group:
-    """A process in a session of its own, so that it and its children end together and Ctrl-C reaches only the demo."""
+    """A process in a session of its own.
+
+    It ends together with its children, and Ctrl-C reaches only the demo.
+    """
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str], log: Path | None = None) -> None:
-        """Start ``command``; its output goes to ``log``, begun anew for this user alone, or to the terminal without one.
+        """Start ``command``.
+
+        Its output goes to ``log``, begun anew for this user alone, or to the terminal without one.
 
         Raises:
-            OSError: it cannot be started.
+            OSError: the command cannot be started.
         """
         self.log = log
         self._is_muted = False
@@ -46,7 +51,10 @@ class Group:
             self._relay.start()
 
     def _copy_output(self) -> None:
-        """Copy what it says to the terminal, until it is told to end: torchrun answers that with a traceback."""
+        """Copy the process's output to the terminal until it is told to end.
+
+        torchrun answers that with a traceback, which nobody needs.
+        """
         assert self._process.stdout is not None
         with self._process.stdout as output:
             while text := os.read(output.fileno(), 65536):
@@ -59,18 +67,18 @@ class Group:
                     self._is_muted = True
 
     def exit_code(self) -> int | None:
-        """The exit code; None while it runs."""
+        """Return the exit code; None while the process runs."""
         return self._process.poll()
 
     def wait(self) -> int:
-        """Wait for its end, show the last it said, and return the exit code."""
+        """Wait for the process's end, show its last output, and return the exit code."""
         code = self._process.wait()
         if self._relay.is_alive():
             self._relay.join(timeout=5)
         return code
 
     def end(self, patience_s: float = 10.0) -> None:
-        """Ask it to end, then make it."""
+        """Ask the process to end; after ``patience_s`` seconds at most, kill it and its children."""
         self._is_muted = True
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
@@ -80,7 +88,7 @@ class Group:
         self._process.wait()
 
     def last_words(self, lines: int = 15) -> str:
-        """The end of its log."""
+        """Return the last lines of the log; an empty text without a log."""
         if self.log is None or not self.log.exists():
             return ""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
@@ -89,7 +97,8 @@ class Group:
 def end_ranks(pids: Sequence[int], patience_s: float = 5.0) -> None:
     """End what is left of the ranks: torchrun gives each a session of its own, with its workers in it.
 
-    Patience is for multiprocessing's resource tracker: it removes the semaphores of spawned workers once they are gone.
+    Patience is for multiprocessing's resource tracker: it removes the semaphores of spawned workers once they
+    are gone.
     """
     for pid in pids:
         _signal_group(pid, signal.SIGTERM)
@@ -99,7 +108,7 @@ def end_ranks(pids: Sequence[int], patience_s: float = 5.0) -> None:
 
 
 def wait_until(condition: Callable[[], bool], limit_s: float, every_s: float = 0.1) -> bool:
-    """Whether ``condition`` became true within ``limit_s``."""
+    """Wait until ``condition`` is true; return whether it became so within ``limit_s`` seconds."""
     deadline = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > deadline:
@@ -115,7 +124,10 @@ def remove_rings(rings_dir: Path, limit_s: float = 10.0) -> None:
 
 
 def _begin(log: Path) -> int:
-    """An empty log, and nobody else's to read, whatever an earlier demo has left in its place."""
+    """Open an empty log for this user alone, and return its descriptor.
+
+    It does not matter what an earlier demo has left in its place.
+    """
     descriptor = opener(str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     if HAS_OWNERS:
         os.fchmod(descriptor, 0o600)
@@ -123,7 +135,7 @@ def _begin(log: Path) -> int:
 
 
 def _signal_group(leader: int, signum: int) -> bool:
-    """Whether there was a group to get the signal."""
+    """Send a signal to a process group; return whether there was one to get it."""
     try:
         os.killpg(leader, signum)
     except (ProcessLookupError, PermissionError):  # gone; or, on macOS, only zombies are left

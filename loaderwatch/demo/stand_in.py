@@ -1,6 +1,7 @@
-"""Simulated GPUs: builds the stand-in for NVIDIA's library, writes its script, and marks when a GPU is busy.
+"""Simulated GPUs: the stand-in for NVIDIA's library, its script, and the marks of when a GPU is busy.
 
-A training script imports it beside torch, so it imports nothing that is heavy. ``nvml_stand_in.c`` describes the script's statements.
+A training script imports this module beside torch, so it imports nothing that is heavy. ``nvml_stand_in.c``
+describes the script's statements.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class NoCompiler(RuntimeError):
 
 @dataclass(frozen=True)
 class SimulatedProcess:
-    """One that runs on a GPU. ``memory_used`` None: NVML does not tell it; ``sm_percent`` 0: it has no sample."""
+    """A process that runs on a GPU.
+
+    ``memory_used`` is in bytes; None: NVML does not tell it. ``sm_percent`` 0: NVML has no sample of it.
+    """
 
     pid: int
     memory_used: int | None
@@ -48,13 +52,16 @@ class SimulatedSlice:
 
 @dataclass(frozen=True)
 class SimulatedGpu:
-    """One GPU of the script. ``busy`` and ``util_percent`` are two ways to say how busy it is; neither: idle."""
+    """One GPU of the script.
+
+    ``busy`` and ``util_percent`` are two ways to say how busy it is; with neither it is idle.
+    """
 
     uuid: str
     name: str = "loaderwatch simulated GPU"  # the page labels names that begin so
-    busy: Path | None = None  # a BusyFile's
+    busy: Path | None = None  # the path of a BusyFile
     util_percent: int | None = None
-    pids: Sequence[int] = ()  # share memory and utilization equally
+    pids: Sequence[int] = ()  # these share memory and utilization equally
     processes: Sequence[SimulatedProcess] = ()
     memory_used: int = 11 * 2**30
     memory_total: int = 80 * 2**30
@@ -70,7 +77,7 @@ class SimulatedGpu:
 
 
 def build(folder: Path) -> Path:
-    """Compile the library into ``folder`` and return its path; put the folder into ``LD_LIBRARY_PATH``.
+    """Compile the library into ``folder`` and return its path; ``LD_LIBRARY_PATH`` must name the folder.
 
     Raises:
         NoCompiler: there is no C compiler, it failed, or the system is not Linux or macOS.
@@ -94,9 +101,10 @@ def build(folder: Path) -> Path:
 
 
 def write_script(path: Path, gpus: Iterable[SimulatedGpu], errors: Sequence[tuple[str, str]] = ()) -> None:
-    """Write what the library shall show; a running one takes the change over at its next call.
+    """Write what the library shall show; a running library takes the change over at its next call.
 
-    ``errors`` are (function, NVML error name) for all GPUs, e.g. ``("nvmlInit", "NVML_ERROR_DRIVER_NOT_LOADED")``.
+    ``errors`` are (function, NVML error name) for all GPUs, e.g.
+    ``("nvmlInit", "NVML_ERROR_DRIVER_NOT_LOADED")``.
     """
     lines = [f"error {function} {name}" for function, name in errors]
     for gpu in gpus:
@@ -127,14 +135,14 @@ def write_script(path: Path, gpus: Iterable[SimulatedGpu], errors: Sequence[tupl
 
 
 def environment(library: Path, script: Path) -> dict[str, str]:
-    """The variables under which a process sees the simulated GPUs instead of real ones."""
+    """Return the environment with which a process sees the simulated GPUs instead of real ones."""
     older = os.environ.get("LD_LIBRARY_PATH")
     folders = [str(library.parent), older] if older else [str(library.parent)]
     return {"LD_LIBRARY_PATH": os.pathsep.join(folders), SCRIPT_VARIABLE: str(script)}
 
 
 class BusyFile:
-    """Tells a simulated GPU when its training process computes. ``begin``/``end``, or ``with``.
+    """A file that tells a simulated GPU when its training process computes, by ``begin``/``end`` or ``with``.
 
     Opening it makes this process the one that NVML names as running on the GPU.
     """
@@ -155,16 +163,15 @@ class BusyFile:
         self._pid.value = os.getpid()
 
     def begin(self) -> None:
-        """The GPU is busy from now on."""
+        """Mark the GPU as busy from now on."""
         self._since_ns.value = time.monotonic_ns()
 
     def end(self) -> None:
-        """The GPU is idle from now on."""
+        """Mark the GPU as idle from now on."""
         since = self._since_ns.value
         if since:
-            self._since_ns.value = (
-                0  # first, so that a reader in between counts too little for a moment, never too much
-            )
+            # First, so that a reader in between counts too little for a moment, never too much.
+            self._since_ns.value = 0
             self._busy_ns.value += time.monotonic_ns() - since
 
     def __enter__(self) -> BusyFile:

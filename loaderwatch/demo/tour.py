@@ -33,7 +33,7 @@ class DemoError(LoaderwatchError):
 
 
 def run(options: argparse.Namespace) -> int:
-    """Play the demo and return its exit code: 0 when every act was told as what it is, else 1.
+    """Play the demo and return its exit code: 0 when every act had the finding that it should have, else 1.
 
     Raises:
         ConfigError: an act is asked for that there is not.
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class Tour:
-    """The demo's processes and folder; leaving the block ends and removes them."""
+    """The demo's processes and folder; leaving the block ends them and removes a temporary folder."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         own: Path | None = options.data_dir or _default_folder()
@@ -91,18 +91,18 @@ class Tour:
 
     @property
     def client(self) -> Client:
-        """The demo's server."""
+        """Return the client of the demo's server."""
         assert self._client is not None, "used outside its block"
         return self._client
 
     @property
     def page_url(self) -> str:
-        """Where a person looks at it."""
+        """Return the address of the page for a person."""
         server = read_server_file(self._places.server_path)
         return self.client.url if server is None else server.page_url
 
     def play(self, played: Sequence[acts.Act], *, fast: bool) -> None:
-        """Train through the acts.
+        """Run the training through the acts, and wait for its end.
 
         Raises:
             DemoError: the training run failed.
@@ -124,7 +124,7 @@ class Tour:
             raise DemoError(f"the training run ended with exit code {code}; what it said is above")
 
     def close(self, *, keep: bool) -> int:
-        """Say what was found; leave the page up if ``keep``. Returns the exit code."""
+        """Print what was found, leave the page up until Ctrl-C if ``keep``, and return the exit code."""
         results = self._results()
         print("\n" + outcome.table(results), flush=True)
         if keep:
@@ -189,13 +189,17 @@ def _default_folder() -> Path | None:
 
 
 def _environ(folder: Path) -> dict[str, str]:
-    """This environment, with the demo's own data folder and nothing of another server or run."""
+    """Return this environment with the demo's own data folder and nothing of another server or run."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
     return {**environ, "LOADERWATCH_DIR": str(folder)}
 
 
 def _free_port() -> int:
-    """The default port if it is free, else any."""
+    """Return the default port if it is free, else any that is.
+
+    Raises:
+        DemoError: no port is free.
+    """
     for port in (DEFAULT_PORT, 0):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

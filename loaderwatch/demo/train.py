@@ -31,15 +31,21 @@ from loaderwatch.demo.gpu import busy_file
 
 BATCH_SIZE = 32
 SLOW_INDEX = 1690
-"""The large file: with DistributedSampler's seed it comes in the middle of the epoch (tests/unit/demo checks)."""
+"""The index of the large file.
+
+With DistributedSampler's seed it comes in the middle of the epoch (tests/unit/demo checks).
+"""
 SILENT_INDEX = 511
-"""The read that is not answered, also in the middle."""
+"""The index of the read that is not answered, also in the middle of the epoch."""
 
 CATCH_UP_S = 0.25
 
 
 class Digits(Dataset[tuple[Tensor, int]]):
-    """The PNG files of ``folder``, each ``act.repeats`` times per epoch. A sample: (float32 [1, 32, 32], class)."""
+    """The PNG files of ``folder``, each ``act.repeats`` times per epoch.
+
+    A sample is (float32 [1, 32, 32], class).
+    """
 
     def __init__(self, folder: Path, act: Act) -> None:
         self.paths = sorted(folder.glob("*/*.png"))
@@ -58,10 +64,10 @@ class Digits(Dataset[tuple[Tensor, int]]):
         return torch.from_numpy(pixels / 255 - 0.5)[None], int(path.parent.name)
 
     def _fetch_from_storage(self, index: int) -> None:
-        """Take the time that remote storage would."""
+        """Take the time that remote storage would, and wait where it does not answer."""
         if self.act.read_latency_s:
-            # So many images a second on each connection. A worker that was late catches up, else the machine's other
-            # work would make one rank slower than the other, and that would be another story.
+            # Each connection gives so many images a second. A worker that was late catches up, else the
+            # machine's other work would make one rank slower than the other, which is another scenario.
             now = time.monotonic()
             self.answer_at = max(self.answer_at, now - CATCH_UP_S) + self.act.read_latency_s
             time.sleep(max(0.0, self.answer_at - now))
@@ -75,7 +81,10 @@ class Digits(Dataset[tuple[Tensor, int]]):
 
 
 class PretendedGpuTime(torch.autograd.Function):
-    """Stands for the layers of a larger model on a GPU: takes time in forward and backward, leaves the CPU to others."""
+    """A stand-in for the layers of a larger model on a GPU.
+
+    It takes time in forward and backward, and leaves the CPU to others.
+    """
 
     @staticmethod
     def forward(ctx: Any, activations: Tensor) -> Tensor:
@@ -89,7 +98,7 @@ class PretendedGpuTime(torch.autograd.Function):
 
 
 class SmallCnn(nn.Module):
-    """Two convolutions and a linear layer."""
+    """A network of two convolutions and a linear layer: images [N, 1, 32, 32] to logits [N, 10]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +114,7 @@ class SmallCnn(nn.Module):
 
 
 def make_loader(folder: Path, act: Act) -> DataLoader[tuple[Tensor, int]]:
-    """This rank's loader for one act."""
+    """Return this rank's loader for one act."""
     digits = Digits(folder, act)
     return DataLoader(
         digits,
@@ -147,7 +156,7 @@ def train(
 
 
 def main() -> None:
-    """Play the acts."""
+    """Play the acts that the command line names, and append to the report when each was played."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=Path, required=True)
     parser.add_argument("--acts", nargs="*", default=[act.key for act in ACTS])

@@ -1,4 +1,4 @@
-"""All detectors, in the order in which they decide: what hangs is not slow, and one cause gives one finding."""
+"""All detectors, in the order in which they decide: a hang is no slow step, one cause gives one finding."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     descriptors.detect,
     memory.detect,
 )
-"""Every family, the decisive first."""
+"""One detector for each family of findings, the decisive ones first."""
 
 DEFAULT_LIMITS: Final = Limits()
 
 
 def detect(window: RunWindow, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
-    """The findings of a window, the worst first: one for each cause, its effects folded under it.
+    """Return the findings of a window, the worst first: one for each cause, with its effects folded under it.
 
-    A key is said once: the family that comes first knows the cause more exactly. A loader that is built anew for every
-    epoch is one loader to all of them.
+    Where several detectors find the same key, the first one's finding counts, because it knows the cause more
+    exactly. A loader that is built anew for every epoch is one loader to all of them.
     """
     window = joined(window)
     found: dict[str, Finding] = {}

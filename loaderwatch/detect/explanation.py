@@ -1,4 +1,4 @@
-"""Why a rank waits, hangs or died: what a rule says when it fits."""
+"""The explanation of why a rank waits, hangs or died, which a rule gives when it fits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from loaderwatch.core.answers import Evidence
 class Explanation:
     """One cause, in words and numbers; the detector that asked for it makes a finding of it.
 
-    ``because`` completes the finding's title: "Training loses 62 % of its time waiting for data: num_workers=0 reads every
-    batch on the training thread". A rule fills in what it knows; the detector tells the rest.
+    ``because`` completes the finding's title: "Training loses 62 % of its time waiting for data:
+    num_workers=0 reads every batch on the training thread". A rule fills in what it knows; the detector adds
+    the rest.
     """
 
     scenario: str
@@ -21,7 +22,7 @@ class Explanation:
     cause: str = ""
     advice: str = ""
     gain_ceiling_ratio: float | None = None
-    saved_s: float = 0.0  # the gain of an epoch boundary: seconds per epoch, at most
+    saved_s: float = 0.0  # at an epoch boundary: seconds per epoch that the advice saves at most
     evidence: list[Evidence] = field(default_factory=list)
     worker: int | None = None
     pid: int | None = None

@@ -1,4 +1,4 @@
-"""What a detector concluded, and what becomes of it over time."""
+"""A finding, which is what a detector concluded, and its occurrence over time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEVERITIES: Final = {"info": 0, "warning": 1, "critical": 2}
 
 
 def known_evidence(*values: tuple[str, float | int | str | None, Unit]) -> list[Evidence]:
-    """Evidence of those values that are known: neither None nor NaN."""
+    """Return evidence of those (label, value, unit) whose value is known: not None, NaN or infinite."""
     return [
         Evidence(label=label, value=value, unit=unit)
         for label, value, unit in values
@@ -32,13 +32,14 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     began_ns: int  # UTC
     evidence: list[Evidence] = []
-    warned_s: float | None = None  # so long it had been an alert when the finding it lies under took over
+    warned_s: float | None = None  # seconds as an alert before the finding above took over; None: it was none
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One conclusion of a detector over one window.
 
-    ``key`` says which findings of later windows are the same incident: the tracker merges those, and alerts once.
+    ``key`` says which findings of later windows are the same incident: the tracker merges those, and people
+    are alerted once.
     """
 
     key: str
@@ -60,7 +61,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     lost_s: float | None = None  # training time lost within [began, now]
     gain_ceiling_ratio: float | None = None  # at most this share of the run's time comes back
     stacks: list[StackDump] = []
-    folded: list[Folded] = []  # what it explains, see detect.folding
+    folded: list[Folded] = []  # the findings that this one explains, see incidents/folding.py
 
 
 class Occurrence(Protocol):

@@ -1,4 +1,4 @@
-"""Numbers as people read them, and the small words of a verdict."""
+"""Numbers, sizes and names as text for people, for the sentences of findings and verdicts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 
 def percent(ratio: float) -> str:
-    """0.62 as "62 %"; small shares keep one digit."""
+    """Return a ratio as percent: 0.62 as "62 %"; below 2 % with one digit after the point."""
     value = ratio * 100
     return f"{value:.1f} %" if 0 < value < 2 else f"{value:.0f} %"
 
 
 def duration(seconds: float) -> str:
-    """Seconds as "0.4 ms", "118 ms", "2.4 s", "3 min 20 s", "2 h 5 min"."""
+    """Return seconds as "0.4 ms", "118 ms", "2.4 s", "3 min 20 s", "2 h 5 min"; NaN as "an unknown time"."""
     if not math.isfinite(seconds):
         return "an unknown time"
     if seconds < 0.0095:
@@ -31,7 +31,7 @@ def duration(seconds: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """A rate with two or three digits that matter: "0.42", "9.1", "24", "1,240"."""
+    """Return a rate per second with the digits that matter: "0.42", "9.1", "24", "1,240"."""
     if per_second < 1:
         return f"{per_second:.2f}"
     if per_second < 10:
@@ -40,7 +40,7 @@ def rate(per_second: float) -> str:
 
 
 def cpu_count(number: float, noun: str = "CPU") -> str:
-    """A number of CPUs, which may be a part of one: "1 CPU", "0.40 CPUs", "7.5 CPUs"."""
+    """Return a number of CPUs, which may be a part of one: "1 CPU", "0.40 CPUs", "7.5 CPUs"."""
     if not math.isfinite(number):
         return f"an unknown number of {noun}s"
     whole = round(number)
@@ -48,7 +48,7 @@ def cpu_count(number: float, noun: str = "CPU") -> str:
 
 
 def size(number: float) -> str:
-    """Bytes as "640 B", "12 kB", "3.1 MB", "1.8 GB" (powers of 1000, as volumes and their limits are sold)."""
+    """Return bytes as "640 B", "12 kB", "3.1 MB", "1.8 GB": powers of 1000, as volumes are sold."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= 0.9995 * scale:
             return f"{rate(number / scale)} {unit}"
@@ -56,14 +56,14 @@ def size(number: float) -> str:
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
-    """ "1 worker", "2 workers", "3 batches"."""
+    """Return a number with its noun: "1 worker", "2 workers", "3 batches"."""
     if number == 1:
         return f"1 {noun}"
     return f"{number} {plural or noun + ('es' if noun.endswith(('ch', 's', 'x')) else 's')}"
 
 
 def listing(items: Sequence[str], limit: int = 4) -> str:
-    """ "a", "a and b", "a, b and c"; the rest as a number."""
+    """Return items as "a", "a and b" or "a, b and c"; of more than ``limit`` items the rest is a number."""
     if len(items) > limit:
         items = [*items[: limit - 1], f"{len(items) - limit + 1} more"]
     if len(items) <= 1:
@@ -72,12 +72,12 @@ def listing(items: Sequence[str], limit: int = 4) -> str:
 
 
 def sample_name(index: int, iterable: bool | None) -> str:
-    """ "dataset[18432]"; a sample of a stream has no index, only its place in what its worker read."""
+    """Return a sample's name: "dataset[18432]", or in a stream its place in what its worker read."""
     return f"sample {index} of its stream" if iterable else f"dataset[{index}]"
 
 
 def ranks_phrase(ranks: Sequence[int], world_size: int) -> str:
-    """Who it is about, as the beginning of a sentence: "Training", "Rank 3", "Ranks 0 and 2", "All 8 ranks"."""
+    """Return ranks as the beginning of a sentence: "Training", "Rank 3", "Ranks 0 and 2", "All 8 ranks"."""
     if world_size <= 1:
         return "Training"
     if len(ranks) == world_size:
@@ -93,7 +93,10 @@ def singular(ranks: Sequence[int], world_size: int) -> bool:
 
 
 def folded_phrase(title: str, warned_s: float | None) -> str:
-    """A finding that lies under another: what else was seen of the same cause."""
+    """Return the line about a finding that is folded under another one of the same cause.
+
+    ``warned_s`` is how many seconds it was an alert before the other one came; None if it was none.
+    """
     if warned_s is None:
         return f"Also seen, same cause: {title}"
     return f"Warned {duration(warned_s)} before: {title}"

@@ -1,4 +1,4 @@
-"""A tracker of accelerate's.
+"""A tracker for accelerate, which shows the epoch and the step that the script logs.
 
     from loaderwatch.frameworks.accelerate import LoaderwatchTracker
 
@@ -7,7 +7,8 @@
     ...
     accelerator.log({"loss": loss, "epoch": epoch}, step=global_step)
 
-accelerate has no loop of its own: what it is told of epoch and step is what the script logs. Tried with accelerate 1.15.
+accelerate has no loop of its own: what it is told of epoch and step is what the script logs. Tried with
+accelerate 1.15.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from accelerate.tracking import GeneralTracker
 from loaderwatch.frameworks.teller import Teller
 
 EVERY_S: Final = 10.0
-"""Between two tellings in one epoch; the page counts on in between."""
+"""Seconds between two reports in one epoch; the page counts on in between."""
 
 
 class LoaderwatchTracker(GeneralTracker):
-    """Attaches to every loader of each rank; shows the epoch and the step that the script logs."""
+    """A tracker that attaches to every loader of each rank and shows the epoch and step that are logged."""
 
     name = "loaderwatch"
     requires_logging_directory = False
@@ -39,14 +40,14 @@ class LoaderwatchTracker(GeneralTracker):
 
     @property
     def tracker(self) -> LoaderwatchTracker:
-        """There is nothing behind it."""
+        """Return this tracker itself: there is no other object behind it."""
         return self
 
     def store_init_configuration(self, values: dict[str, Any]) -> None:
-        """Nothing of that is kept."""
+        """Ignore the configuration of the script."""
 
     def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
-        """A new epoch, or some time has gone by."""
+        """Report epoch and step if the epoch is new, or ``EVERY_S`` have gone by since the last report."""
         epoch = values.get("epoch") if isinstance(values, dict) else None
         now = monotonic()
         if self._told is None or self._told[0] != epoch or now - self._told[1] >= EVERY_S:
@@ -60,5 +61,5 @@ class LoaderwatchTracker(GeneralTracker):
             )
 
     def finish(self) -> None:
-        """The training is over."""
+        """Report that the training is over."""
         self._teller.tell(None)

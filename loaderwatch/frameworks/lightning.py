@@ -1,4 +1,4 @@
-"""A callback of Lightning's.
+"""A callback for Lightning, which shows where its loop is.
 
     from loaderwatch.frameworks.lightning import LoaderwatchCallback
 
@@ -22,71 +22,74 @@ else:
 
 
 class LoaderwatchCallback(pl.Callback):
-    """Attaches to every loader; shows stage, epoch and global step, and sanity check, validation, checkpoints and logging."""
+    """A callback that attaches to every loader and shows stage, epoch and global step.
+
+    It also shows sanity check, validation, checkpoints and logging as parts of the loop.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._teller = Teller("Lightning", getattr(pl, "__version__", ""))
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Attach; called on each rank before the first loader is iterated."""
+        """Attach, on each rank before the first loader is iterated."""
         self._teller.attach()
         self._teller.time(trainer, "save_checkpoint", "checkpoint")
         for logger in getattr(trainer, "loggers", ()):
             self._teller.time(logger, "log_metrics", "logging")
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """The trainer and its loggers are left as they were."""
+        """Leave the trainer and its loggers as they were, and report that no stage goes on."""
         self._teller.leave_all()
         self._teller.restore()
         self._tell(None, trainer)
 
     def on_sanity_check_start(self, trainer: Any, pl_module: Any) -> None:
-        """Some batches of validation before training."""
+        """Begin the sanity check: some batches of validation before training."""
         self._teller.enter("sanity check")
         self._tell("sanity check", trainer)
 
     def on_sanity_check_end(self, trainer: Any, pl_module: Any) -> None:
-        """They are over."""
+        """End the sanity check."""
         self._teller.leave("sanity check")
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """An epoch begins."""
+        """Report the epoch that begins."""
         self._tell("train", trainer)
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """A validation begins, inside an epoch or by itself."""
+        """Begin a validation, inside an epoch or by itself; that of a sanity check is part of the check."""
         if not self._teller.is_in("sanity check"):
             self._teller.enter("validation")
             self._tell("validate", trainer)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """It is over; inside an epoch, training goes on."""
+        """End the validation; inside an epoch, training goes on."""
         if self._teller.is_in("validation"):
             self._teller.leave("validation")
             fitting = getattr(getattr(trainer, "state", None), "fn", None) == "fit"
             self._tell("train" if fitting else None, trainer)
 
     def on_test_start(self, trainer: Any, pl_module: Any) -> None:
-        """``trainer.test``."""
+        """Begin ``trainer.test``."""
         self._teller.enter("test")
         self._tell("test", trainer)
 
     def on_test_end(self, trainer: Any, pl_module: Any) -> None:
-        """It is over."""
+        """End ``trainer.test``."""
         self._teller.leave("test")
 
     def on_predict_start(self, trainer: Any, pl_module: Any) -> None:
-        """``trainer.predict``."""
+        """Begin ``trainer.predict``."""
         self._teller.enter("prediction")
         self._tell("predict", trainer)
 
     def on_predict_end(self, trainer: Any, pl_module: Any) -> None:
-        """It is over."""
+        """End ``trainer.predict``."""
         self._teller.leave("prediction")
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """The training failed: what it was in is over."""
+        """End every part of the loop, because the training failed, and leave the trainer as it was."""
         self._teller.leave_all()
         self._teller.restore()
 

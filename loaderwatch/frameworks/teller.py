@@ -1,7 +1,8 @@
 """What all callbacks share: they attach, tell how far the framework is, and name parts of the loop.
 
-What a framework does not have under the name that we know (a version older or newer than those we tried) is asked for in vain
-once, said in one line on stderr, and from then on the run is one that was plainly attached.
+If a framework does not have something under the name that we know (a version older or newer than those we
+tried), it is asked for in vain once. That is said in one line on stderr, and from then on the run is one that
+was plainly attached.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from loaderwatch.agent.progress import publish_progress
 
 
 class Teller:
-    """Tells of one run of a framework.
+    """The link between one run of a framework and the page.
 
     Args:
         framework: its name, as a person writes it.
@@ -36,11 +37,11 @@ class Teller:
         loaderwatch.attach()
 
     def tell(self, stage: str | None, question: Callable[[], dict[str, int | None]] = dict) -> None:
-        """The framework is at this stage; None: at none any more.
+        """Report the framework's stage; None: it is at none any more.
 
         Args:
             stage: "train", "validate", "test", "predict", "sanity check".
-            question: ``epoch`` (from 0), ``max_epochs`` and ``global_step``, as far as there are any.
+            question: returns ``epoch`` (from 0), ``max_epochs`` and ``global_step``, as far as there are any.
         """
         if self._off:
             return
@@ -55,29 +56,29 @@ class Teller:
         publish_progress(framework=self.framework, framework_version=self.version, stage=stage, **facts)
 
     def enter(self, name: str) -> None:
-        """A part of the loop begins, unless one of that name goes on."""
+        """Begin a part of the loop, unless one of that name goes on."""
         if not self.is_in(name):
             phase = loaderwatch.phase(name)
             phase.__enter__()
             self._open.append((name, phase))
 
     def leave(self, name: str) -> None:
-        """It ended, and what was entered inside it."""
+        """End the part of this name, and what was entered inside it."""
         while self.is_in(name):
             _, phase = self._open.pop()
             phase.__exit__(None, None, None)
 
     def is_in(self, name: str) -> bool:
-        """Whether such a part goes on."""
+        """Whether a part of this name goes on."""
         return any(one == name for one, _ in self._open)
 
     def leave_all(self) -> None:
-        """None goes on any more: the framework is known to be elsewhere."""
+        """End every part that goes on: the framework is known to be elsewhere."""
         while self._open:
             self.leave(self._open[0][0])
 
     def time(self, owner: Any, method: str, name: str) -> None:
-        """Name the part of the loop in which the framework calls this method of one object, until ``restore``."""
+        """Show each call of this method of one object as a part of the loop, ``name``, until ``restore``."""
         own = ask(lambda: getattr(owner, method))
         if own is None or any(one is owner and known == method for one, known in self._wrapped):
             return
@@ -91,7 +92,7 @@ class Teller:
         self._wrapped.append((owner, method))
 
     def restore(self) -> None:
-        """The objects have their own methods again."""
+        """Give the objects their own methods back."""
         for owner, method in self._wrapped:
             ask(lambda owner=owner, method=method: delattr(owner, method))  # type: ignore[misc]
         self._wrapped.clear()

@@ -1,4 +1,4 @@
-"""A callback of transformers' Trainer.
+"""A callback for the Trainer of transformers, which shows where its loop is.
 
     from loaderwatch.frameworks.transformers import LoaderwatchCallback
 
@@ -17,66 +17,72 @@ import transformers
 from loaderwatch.frameworks.teller import Teller
 
 PARTS: Final = (("should_log", "logging"), ("should_evaluate", "evaluation"), ("should_save", "checkpoint"))
-"""What the Trainer does between two steps, in its order, where the control says so."""
+"""What the Trainer does between two steps, in its order.
+
+Each is the switch in the Trainer's control that says so, and the name of the part.
+"""
 
 
 class LoaderwatchCallback(transformers.TrainerCallback):
-    """Attaches to every loader; shows epoch and global step, and logging, evaluation and checkpoints."""
+    """A callback that attaches to every loader and shows epoch and global step.
+
+    It also shows logging, evaluation and checkpoints as parts of the loop.
+    """
 
     def __init__(self) -> None:
         self._teller = Teller("Transformers", transformers.__version__)
 
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The Trainer is made, also one that only evaluates."""
+        """Attach when the Trainer is made, also one that only evaluates."""
         self._teller.attach()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Once more: a Trainer may have been given the callback afterwards."""
+        """Attach once more: the Trainer may have been given the callback after it was made."""
         self._teller.attach()
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """An epoch begins."""
+        """End what was before, and report the epoch that begins."""
         self._teller.leave_all()
         self._tell("train", args, state)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Whatever was between the steps is over."""
+        """End whatever was between the steps."""
         self._teller.leave_all()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The control says what comes before the next."""
+        """Begin what comes before the next step, as the control says."""
         self._begin_next(args, state, control)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """As after a step."""
+        """Begin what comes after the epoch, as the control says."""
         self._begin_next(args, state, control)
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Something was logged; an evaluation logs as well, and goes on."""
+        """End the logging and begin what comes next; an evaluation logs as well, and goes on."""
         if self._teller.is_in("logging"):
             self._teller.leave("logging")
             self._begin_next(args, state, control)
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """A batch of an evaluation; nothing else tells of one that the user began."""
+        """Begin an evaluation with its first batch; nothing else tells of one that the user began."""
         if not self._teller.is_in("evaluation"):
             self._teller.leave_all()
             self._begin("evaluation", args, state)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """An evaluation is over."""
+        """End the evaluation."""
         self._end_evaluation(args, state, control)
 
     def on_predict(self, args: Any, state: Any, control: Any, metrics: Any, **kwargs: Any) -> None:
-        """``trainer.predict`` is over."""
+        """End ``trainer.predict``, which counts as an evaluation."""
         self._end_evaluation(args, state, control)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """A checkpoint is written."""
+        """End the checkpoint, which is written."""
         self._teller.leave("checkpoint")
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The training is over."""
+        """End every part of the loop, and report that the training is over."""
         self._teller.leave_all()
         self._tell(None, args, state)
 

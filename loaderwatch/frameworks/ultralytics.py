@@ -1,4 +1,4 @@
-"""Callbacks of ultralytics'.
+"""Callbacks for ultralytics, which show where its loop is.
 
     from ultralytics import YOLO
     from loaderwatch.frameworks.ultralytics import add_callbacks
@@ -6,8 +6,8 @@
     model = add_callbacks(YOLO("yolo11n.pt"))
     model.train(data="coco8.yaml", epochs=10)
 
-With several GPUs ultralytics starts a process for each, which knows no callbacks of the script: run the script under ``loaderwatch
-run`` there. Written for the events of ultralytics 8.
+With several GPUs ultralytics starts a process for each, which knows no callbacks of the script: run the
+script under ``loaderwatch run`` there. Written for the events of ultralytics 8.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ M = TypeVar("M")
 
 
 def add_callbacks(model: M) -> M:
-    """Attach to every loader, and show epochs, validation and checkpoints of this model's (or trainer's) runs.
+    """Attach to every loader, and show the progress of this model's (or trainer's) runs.
+
+    Epochs, validation and checkpoints are shown.
 
     Returns:
         The model.
@@ -35,49 +37,49 @@ def add_callbacks(model: M) -> M:
 
 
 class _Shown:
-    """A method for each event of ultralytics that is of interest, in the order in which they come."""
+    """The callbacks, a method for each event of ultralytics that is of interest, in order of time."""
 
     def __init__(self, teller: Teller) -> None:
         self._teller = teller
         self._trainer: Any = None
 
     def on_pretrain_routine_start(self, trainer: Any) -> None:
-        """Before the loaders are made."""
+        """Attach before the loaders are made."""
         self._teller.attach()
 
     def on_train_epoch_start(self, trainer: Any) -> None:
-        """An epoch begins."""
+        """End what was before, and report the epoch that begins."""
         self._trainer = trainer
         self._teller.leave_all()
         self._tell("train")
 
     def on_val_start(self, validator: Any) -> None:
-        """A validation begins, after an epoch or by itself."""
+        """Begin a validation, after an epoch or by itself."""
         self._teller.attach()
         self._teller.enter("validation")
         self._tell("validate")
 
     def on_val_end(self, validator: Any) -> None:
-        """It is over; after an epoch, the checkpoint comes next."""
+        """End the validation; after an epoch, the checkpoint comes next."""
         self._teller.leave("validation")
         if self._trainer is not None:
             self._teller.enter("checkpoint")
 
     def on_model_save(self, trainer: Any) -> None:
-        """The checkpoint is written."""
+        """End the checkpoint, which is written."""
         self._teller.leave("checkpoint")
 
     def on_fit_epoch_end(self, trainer: Any) -> None:
-        """Nothing of an epoch is left."""
+        """End every part of the epoch."""
         self._teller.leave_all()
 
     def on_predict_start(self, predictor: Any) -> None:
-        """A prediction begins."""
+        """Attach and report that a prediction begins."""
         self._teller.attach()
         self._tell("predict")
 
     def on_train_end(self, trainer: Any) -> None:
-        """The training is over."""
+        """End every part of the loop, and report that the training is over."""
         self._teller.leave_all()
         self._tell(None)
         self._trainer = None

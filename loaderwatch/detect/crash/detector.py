@@ -1,7 +1,8 @@
-"""A training process that died of its loader: S37 killed, S39 shared memory, S40 descriptors, S42 at start-up. Code ``crashed``.
+"""A training process that died of its loader. Code ``crashed``.
 
-What it died of is in its last words, which tools and people misread alike: "Killed" is memory nine times of ten, "Bus
-error" is /dev/shm (pytorch#5040), "received 0 items of ancdata" is descriptors (pytorch#973).
+S37 is a killed worker, S39 shared memory, S40 descriptors, S42 a failed start-up. What the process died of is
+in its last words, which tools and people misread alike: "Killed" is memory nine times of ten, "Bus error" is
+/dev/shm (pytorch#5040), "received 0 items of ancdata" is descriptors (pytorch#973).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _AGAIN = ("spawn", "forkserver")
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """At most one finding: the rank that died first of something we know; the others followed it."""
+    """Find the rank that died first of a known cause: one finding at most, because the others followed it."""
     dead = [rank for rank in window.ranks.values() if rank.process.state == "crashed"]
     for rank in sorted(dead, key=lambda rank: (rank.made_ns, rank.rank)):
         reason = _reason(rank, window.hosts.get(rank.host))
@@ -66,7 +67,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
     text = rank.process.exit or ""
     if interrupted(rank.process):
-        return None  # workers that end with it say nothing
+        return None  # workers that end with Ctrl-C tell nothing
     multi = [loader for loader in rank.process.loaders if loader.num_workers]
     if _SHM.search(text) and multi:
         return _shared_memory(rank, host, multi)
@@ -83,7 +84,7 @@ def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
         gone = _GONE.search(text)
         if gone is not None:
             return killed_worker(rank, host, int(gone["pid"].split(",")[0]), "Killed" if kills else "")
-        if multi and _CUT.match(text) and kills:  # in the middle of handing over a batch
+        if multi and _CUT.match(text) and kills:  # while it handed over a batch
             return killed_worker(rank, host, None, "Killed", "a worker")
     if _delivered(rank) or not multi:
         return None
@@ -96,7 +97,10 @@ def _delivered(rank: RankWindow) -> bool:
 
 
 def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> Explanation | None:
-    """S42: its workers could not be started. An error of a worker that works is the dataset's own, but for CUDA's."""
+    """Explain S42: the process's workers could not be started; None where that is not what happened.
+
+    An error that a running worker raised is the dataset's own, except for CUDA's.
+    """
     method = loader.start_method or "the default start method"
     again = method in _AGAIN
     what = f"before the first batch, while {loader.name} started its workers ({method})"

@@ -1,4 +1,4 @@
-"""What a dead training process left behind: its last words, the epoch an error threw it out of, its workers."""
+"""The traces of a dead training process: its last words, the epoch that an error ended, its workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.window import RankWindow
 
 MOMENT_NS: Final = 3_000_000_000
-"""An error that ends an epoch ends the process within this; longer, and something else went on in between."""
+"""Nanoseconds within which an error that ends an epoch ends the process.
+
+If it takes longer, something else went on in between.
+"""
 _UNCAUGHT: Final = re.compile(r"uncaught (?P<error>.+)", re.DOTALL)
 _INTERRUPT: Final = re.compile(r"uncaught KeyboardInterrupt\b")
 _WORKED: Final = (WORKER_IDLE, "fetch", "collate")
@@ -20,7 +23,7 @@ _WORKED: Final = (WORKER_IDLE, "fetch", "collate")
 
 @dataclass(frozen=True)
 class LeftEpoch:
-    """The epoch that the process was in when an error threw it out: by then its iterator has been closed."""
+    """The epoch that an error threw the process out of; its iterator has been closed by then."""
 
     loader: LoaderInfo | None
     epoch: int
@@ -28,18 +31,21 @@ class LeftEpoch:
 
 
 def interrupted(process: ProcessInfo) -> bool:
-    """Whether it ended by Ctrl-C: SIGINT, which Python turns into an exception."""
+    """Whether the process ended by Ctrl-C: SIGINT, which Python turns into an exception."""
     return _INTERRUPT.match(process.exit or "") is not None
 
 
 def uncaught(process: ProcessInfo) -> str | None:
-    """The error it died of, "ValueError: loss is nan"; None when it named none."""
+    """Return the error of which the process died, as "ValueError: loss is nan"; None when it named none."""
     found = _UNCAUGHT.fullmatch((process.exit or "").strip())
     return found["error"] if found else None
 
 
 def last_sign_ns(rank: RankWindow) -> int:
-    """UTC of the last thing that shows it alive: its open span's begin, or the last sample of the process."""
+    """Return when the process last showed that it lived, in ns UTC.
+
+    That is its start, the beginning of its open span, or the last sample of the process.
+    """
     processes = rank.table("processes")
     mine = processes["t_ns"][processes["pid"] == rank.process.pid]
     signs = [rank.process.started_ns, *(int(t) for t in mine[-1:])]
@@ -49,7 +55,7 @@ def last_sign_ns(rank: RankWindow) -> int:
 
 
 def left_epoch(rank: RankWindow) -> LeftEpoch | None:
-    """The epoch that its uncaught error left within a moment of the death; None when it was in none."""
+    """Return the epoch that the uncaught error ended within a moment of the death; None if it was in none."""
     span, ends = rank.span, rank.table("epoch_ends")
     if uncaught(rank.process) is None or span is None or span.phase != "outside" or not ends["rank"].size:
         return None
@@ -62,7 +68,10 @@ def left_epoch(rank: RankWindow) -> LeftEpoch | None:
 
 
 def could_not_start(rank: RankWindow) -> bool:
-    """Whether ``iter(loader)`` raised, or was not through when it died: such an epoch ends where it began."""
+    """Whether ``iter(loader)`` raised, or had not returned when the process died.
+
+    Such an epoch ends where it began.
+    """
     if rank.span is not None and rank.span.phase == "iter":
         return True
     ends, begins = rank.table("epoch_ends"), rank.table("epoch_begins")
@@ -73,12 +82,12 @@ def could_not_start(rank: RankWindow) -> bool:
 
 
 def loader_of(rank: RankWindow, number: int | None) -> LoaderInfo | None:
-    """The loader of that number, if the process told of it."""
+    """Return the loader with this number; None if the process did not report one."""
     return next((loader for loader in rank.process.loaders if loader.loader == number), None)
 
 
 def workers_began(rank: RankWindow) -> bool:
-    """Whether a worker ever got as far as its work: then starting them did not fail."""
+    """Whether a worker ever got as far as its work, so that starting the workers did not fail."""
     processes, fetches = rank.table("processes"), rank.table("fetches")
     began_ns = rank.process.started_ns
     return (
@@ -89,19 +98,22 @@ def workers_began(rank: RankWindow) -> bool:
 
 
 def worker_of(rank: RankWindow, pid: int) -> SpanInfo | None:
-    """The worker with this pid as it was last seen; what it was doing is in its ring also after its death."""
+    """Return the worker with this pid as it was last seen; None if it is not known.
+
+    What the worker was doing is in its ring even after its death.
+    """
     return next((worker for worker in _own_workers(rank) if worker.pid == pid), None)
 
 
 def sample_at_death(worker: SpanInfo | None) -> int | None:
-    """The sample it died at; None when it was reading none, or was last seen while it still lived."""
+    """Return the index of the sample at which a worker died; None if it read none or was last seen alive."""
     if worker is None or worker.alive or worker.phase != "fetch":
         return None
     return worker.sample_index
 
 
 def _own_workers(rank: RankWindow) -> list[SpanInfo]:
-    """Not those of a process that had the rank before a restart."""
+    """Return the workers of this process, without those of one that had the rank before a restart."""
     return [
         worker for worker in (*rank.workers, *rank.last_workers) if worker.since_ns >= rank.process.started_ns
     ]

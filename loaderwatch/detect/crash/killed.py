@@ -1,4 +1,4 @@
-"""S37: a worker that a signal ended. Which one, at which sample, and whether it was memory."""
+"""S37, a worker that a signal ended: which one, at which sample, and whether memory was the reason."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from loaderwatch.detect.text import count, sample_name, size
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 _SENT: Final = ("terminated", "hangup", "interrupt", "quit", "user defined signal 1", "user defined signal 2")
-"""Signals that a person or a program sends; of the others native code dies by itself."""
+"""Signals that a person or a program sends; the others come from crashes of native code."""
 _RECENT_NS: Final = 15_000_000_000
 _PLENTY_RATIO: Final = 0.2
-"""Share of the host's memory, and of the control group's limit: with as much free, a kill was hardly the kernel's."""
+"""Share of the host's memory, and of the control group's limit, that is plenty when it is free.
+
+With as much free, a kill was hardly the kernel's.
+"""
 _WHO_SENT_IT: Final = (
     "Find out who sent it: a person (kill), a watchdog, the job scheduler or the container's runtime; their logs name the pid."
     " Nothing needs to be changed in the loader."
@@ -26,7 +29,11 @@ _WHO_SENT_IT: Final = (
 def killed_worker(
     rank: RankWindow, host: HostWindow | None, pid: int | None, by: str, who: str = "a worker"
 ) -> Explanation:
-    """Why it died. ``by``: the signal's name as PyTorch gives it, "" when it is not known; ``who``: when ``pid`` is not."""
+    """Explain S37: why a worker or the training process died.
+
+    ``by`` is the signal's name as PyTorch gives it, "" when it is not known. ``who`` names the process in
+    words when ``pid`` is None.
+    """
     signal = by.strip().rstrip(".")
     worker = worker_of(rank, pid) if pid is not None else None
     if pid is not None:
@@ -77,7 +84,7 @@ def _vanished(host: HostWindow | None, who: str, was_reading: str) -> tuple[floa
 
 
 def _killed(host: HostWindow | None, who: str, was_reading: str) -> tuple[float, str, str, str]:
-    """SIGKILL."""
+    """Explain a death by SIGKILL: return confidence, completion of the title, cause and advice."""
     kills, (plenty, memory) = oom_kills(host), _memory(host)
     if plenty and not kills:
         return (
@@ -104,7 +111,10 @@ def _killed(host: HostWindow | None, who: str, was_reading: str) -> tuple[float,
 
 
 def _memory(host: HostWindow | None) -> tuple[bool, str]:
-    """Whether there was plenty of memory in the last seconds, and a sentence with the figures; "" when there are none."""
+    """Return whether there was plenty of memory in the last seconds, and a sentence with the figures.
+
+    The sentence is "" when there are no figures.
+    """
     if host is None:
         return False, ""
     rows = host.hosts
@@ -132,6 +142,6 @@ def _memory(host: HostWindow | None) -> tuple[bool, str]:
 
 
 def oom_kills(host: HostWindow | None) -> int:
-    """Kills in the control group within the window."""
+    """Return how many processes the out-of-memory killer ended in the control group within the window."""
     values = known(host.hosts["oom_kills"]) if host is not None else np.empty(0)
     return int(values[-1] - values[0]) if values.size else 0

@@ -1,6 +1,7 @@
-"""A training process that died, and no rule knows why: what it was doing, from its last open span and samples. Code ``crashed``.
+"""A training process that died, and no rule knows why. Code ``crashed``.
 
-Who stops a job wants no message: SIGTERM, SIGINT, SIGHUP, an exit code and Ctrl-C are how jobs are stopped.
+The finding says what the process was doing, from its last open span and samples. Who stops a job wants no
+message: SIGTERM, SIGINT, SIGHUP, an exit code and Ctrl-C are how jobs are stopped.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ from loaderwatch.detect.text import count, duration, listing, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE: Final = "crashed"
-_STOPS: Final = (signal.SIGINT, signal.SIGTERM, 1)  # SIGHUP, which Windows has not
+_STOPS: Final = (signal.SIGINT, signal.SIGTERM, 1)  # 1 is SIGHUP, which Windows does not name
 _STOPPED: Final = re.compile(r"(?:uncaught )?KeyboardInterrupt\b|exit code ")
 _CONFIDENCE: Final = 0.3  # a detector that learns the reason later knows better
 _MEMORY_SHORT: Final = 0.05
 """With less than this share of the host's memory left, the out-of-memory killer is the first suspect."""
 _EXIT_LENGTH: Final = 160
 _SAME_MOMENT_NS: Final = 3_000_000_000
-"""A hang that was closed so shortly before the last sign of life was not over when the process died."""
+"""Nanoseconds before the last sign of life: a hang that closed within them was not over.
+
+The process died in it.
+"""
 
 _DOING: Final = {
     "iter": "while its workers were started (inside iter(loader))",
@@ -44,7 +48,7 @@ _DOING: Final = {
 }
 
 _ERROR_IN: Final = {"iter": _DOING["iter"], "wait": _DOING["wait"]}
-"""Where an error was raised that ended its epoch; for an error in the loop's body nothing need be said."""
+"""Words for where an error that ended its epoch was raised; one in the loop's body needs none."""
 
 _NO_TRACE: Final = (
     "Look at the last lines of its stderr: a Python error leaves its traceback there. If there is none, it was killed "
@@ -56,7 +60,7 @@ _BY_HAND: Final = "Somebody pressed Ctrl-C, or a program sent SIGINT: nothing fa
 
 
 class Ended(Protocol):
-    """How a process ended: what it said itself, and what the kernel knows."""
+    """The end of a process: what it said itself, and what the kernel knows."""
 
     @property
     def state(self) -> str: ...
@@ -71,7 +75,7 @@ class Ended(Protocol):
 def unexplained_death(
     window: RunWindow, found: Sequence[Finding], occurrences: Sequence[Occurrence]
 ) -> Finding | None:
-    """The finding for a run in which a process died; None when nobody need be told, or people know already.
+    """Return the finding for a run in which a process died; None if nobody need be told, or people know.
 
     They know when a detector names the reason, or when the run hung until its end and they were told of that.
     """
@@ -104,9 +108,10 @@ def unexplained_death(
 
 
 def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:
-    """For a run in which a process died: the detectors' word if they know why, else when and where it died.
+    """Return the verdict of a run in which a process died.
 
-    A run that hung until it died was most likely killed for that, so its verdict is the hang.
+    It is the detectors' word if they know why, else when and where the process died. A run that hung until it
+    died was most likely killed for that, so its verdict is the hang.
     """
     known = next((each for each in occurrences if each.finding.code == CODE), None)
     if known is not None:
@@ -146,9 +151,10 @@ def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdi
 
 
 def died(process: ProcessInfo) -> bool:
-    """Whether it ended by what it could not handle.
+    """Whether the process died of something that it could not handle.
 
-    One that vanished without a word, and of which the kernel tells nothing, was most likely killed.
+    One that vanished without a word, and of which the kernel tells nothing, counts: it was most likely
+    killed.
     """
     if process.state != "crashed":
         return False
@@ -158,7 +164,10 @@ def died(process: ProcessInfo) -> bool:
 
 
 def ending(process: Ended) -> str | None:
-    """How it ended in a word or two: what it said itself, else what the kernel knows. None when nobody knows."""
+    """Return how the process ended, in a word or two: what it said itself, else what the kernel knows.
+
+    None when nobody knows.
+    """
     if process.exit or not process.exit_code or process.state == "live":
         return process.exit
     if process.exit_code >= 0:
@@ -233,7 +242,10 @@ def _where(rank: RankWindow) -> str:
 
 
 def _outside(rank: RankWindow, span: SpanInfo) -> str:
-    """Say where a process outside all loops died: an error inside a loop has ended that loop's epoch before."""
+    """Return where a process outside all loops died, in words.
+
+    An error inside a loop has ended that loop's epoch before.
+    """
     step = f" in step {_steps(span)}"
     left = left_epoch(rank)
     if left is not None:

@@ -19,7 +19,7 @@ MANY_REBUILDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Means over the boundaries, seconds."""
+    """The parts of an epoch boundary: means over several boundaries, in seconds."""
 
     sampler_s: float
     start_s: float
@@ -28,12 +28,12 @@ class Parts:
 
     @property
     def total_s(self) -> float:
-        """The whole boundary."""
+        """Return the seconds of the whole boundary."""
         return self.sampler_s + self.start_s + self.first_s + self.teardown_s
 
 
 def parts_of(paid: Sequence[Boundary]) -> Parts:
-    """Where the time goes, on average."""
+    """Return the mean seconds of each part over the boundaries."""
     size = max(1, len(paid))
     return Parts(
         sampler_s=sum(min(b.sampler_s, b.iter_s) for b in paid) / size,
@@ -44,14 +44,17 @@ def parts_of(paid: Sequence[Boundary]) -> Parts:
 
 
 def rebuilt(loader: LoaderInfo, found: Sequence[Boundary]) -> list[Boundary]:
-    """The newest boundaries if nearly every epoch delivered one or two batches of many: S32; else nothing."""
+    """Return the newest boundaries whose epoch before gave one or two batches of many: S32.
+
+    The list is empty unless nearly all of the newest boundaries are such.
+    """
     newest = list(found)[-50:]
     dropped = [b for b in newest if dropped_early(loader, b)]
     return dropped if len(dropped) >= max(MANY_REBUILDS, 0.8 * (len(newest) - 1)) else []
 
 
 def dropped_early(loader: LoaderInfo, boundary: Boundary) -> bool:
-    """Whether the epoch before gave one or two batches of many, and was left."""
+    """Whether the epoch before the boundary gave only one or two of many batches, and was left early."""
     many_exist = loader.batches is None or loader.batches > 2 * FEW_BATCHES
     given = boundary.batches_before
     return (
@@ -63,7 +66,7 @@ def dropped_early(loader: LoaderInfo, boundary: Boundary) -> bool:
 
 
 def explain_rebuilt(loader: LoaderInfo, paid: Sequence[Boundary]) -> Explanation:
-    """S32."""
+    """Explain S32: a new iterator is made for nearly every batch."""
     parts = parts_of(paid)
     ahead = (loader.num_workers or 0) * (loader.prefetch_factor or 2)
     spacing_s = (paid[-1].request_ns - paid[0].request_ns) / 1e9 / max(1, len(paid) - 1)
@@ -77,13 +80,17 @@ def explain_rebuilt(loader: LoaderInfo, paid: Sequence[Boundary]) -> Explanation
         " next(iter(loader)) inside the training loop does, or a DataLoader that is built inside it.",
         advice=f"Make the iterator once, outside the loop: `for batch in {loader.name}`, or keep `it = iter({loader.name})` and"
         " call next(it). Do not use itertools.cycle: it keeps every batch in memory.",
-        # All but the loop's own work between two of them: forking and ending workers costs more than is seen in the parts.
+        # All the time between two iterators but the loop's own work: forking and ending workers costs more
+        # than the parts show.
         saved_s=max(parts.total_s, spacing_s - gap_s),
     )
 
 
 def explain(loader: LoaderInfo, paid: Sequence[Boundary], usual_fetch_s: float) -> Explanation:
-    """The part that costs most, as a scenario."""
+    """Explain what the boundaries cost by the part that costs most, as the scenario of that part.
+
+    ``usual_fetch_s`` is the median time of a fetch in seconds; NaN if it is not known.
+    """
     parts = parts_of(paid)
     newest = paid[-1]
     half = 0.5 * parts.total_s
@@ -109,7 +116,7 @@ def _drains(paid: Sequence[Boundary]) -> bool:
 
 
 def _filling(paid: Sequence[Boundary], parts: Parts, usual_fetch_s: float) -> bool:
-    """The workers themselves were busy with the first batch, far longer than with a usual one."""
+    """Whether the workers were busy with the first batch themselves, far longer than with a usual one."""
     first = [b.first_fetch_s for b in paid if math.isfinite(b.first_fetch_s)]
     if not first:
         return False

@@ -1,7 +1,7 @@
-"""Epoch boundaries: what starting, resetting and ending an epoch's iterator costs.
+"""Epoch boundaries: the cost of starting, resetting and ending an epoch's iterator.
 
-Code ``epoch-boundary``: S15 sampler, S28 workers started anew, S30 reset drain, S31 teardown, S32 rebuilt for every step,
-S33 slow first batch.
+Code ``epoch-boundary``: S15 sampler, S28 workers started anew, S30 reset drain, S31 teardown, S32 rebuilt for
+every step, S33 slow first batch.
 """
 
 from __future__ import annotations
@@ -34,36 +34,38 @@ from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 CODE = "epoch-boundary"
 WARNING_RATIO = 0.10  # share of the time
 CRITICAL_RATIO = 0.30
-FLOOR_S = 0.2  # lost per epoch boundary below which nothing is said
-REBUILD_FLOOR_S = (
-    0.005  # the same for a loader that is rebuilt for every step: there it is paid hundreds of times
-)
+FLOOR_S = 0.2  # seconds lost per epoch boundary below which nothing is reported
+# The same for a loader that is rebuilt for every step, where the time is lost hundreds of times.
+REBUILD_FLOOR_S = 0.005
 FEW_EPOCHS = 2  # boundaries that must have been seen, unless one alone costs ONE_COSTS_S
 ONE_COSTS_S = 10.0
 
 
 @dataclass(frozen=True)
 class Toll:
-    """What the epoch boundaries of one loader cost one rank."""
+    """The cost of one loader's epoch boundaries to one rank."""
 
     rank: RankWindow
     loader: LoaderInfo
     paid: list[Boundary]  # the boundaries that count
     cause: Explanation
-    share: float  # of the time between the first of them and now
-    cost_s: float  # per epoch
-    epoch_s: float  # from the first batch of one to the first batch of the next
-    lost_s: float
+    share: float  # of the time between the first of them and now, 0 to 1
+    cost_s: float  # mean of one boundary, seconds
+    epoch_s: float  # seconds from the first batch of one epoch to the first batch of the next
+    lost_s: float  # in all boundaries that count, seconds
     severity: Severity
 
     @property
     def epoch_share(self) -> float:
-        """Share of an epoch, what the gain is of as well; ``share`` holds the first epoch, too, whose start stays."""
+        """Return the share of an epoch that a boundary takes, 0 to 1; the gain is a share of an epoch, too.
+
+        ``share`` is of a time that holds the first epoch as well, whose start no advice saves.
+        """
         return min(1.0, self.cost_s / self.epoch_s) if self.epoch_s > 0 else self.share
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """One finding per loader whose epoch boundaries cost too much, over all ranks."""
+    """Find each loader whose epoch boundaries cost too much: one finding for all its ranks."""
     tolls: dict[int, list[Toll]] = {}
     for rank in window.ranks.values():
         if rank.process.state != "live":
@@ -101,13 +103,16 @@ def _toll(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Toll | None:
 
 
 def _hung(boundary: Boundary, found: Sequence[Boundary], limit_s: float, limits: Limits) -> bool:
-    """A first batch so late was reported as a hang; where it stands out, it says nothing about the other boundaries."""
+    """Whether the first batch came so late that it was reported as a hang, and stands out from the others.
+
+    Such a boundary says nothing about the other boundaries.
+    """
     usual_s = median(np.array([other.cost_s for other in found if other is not boundary]))
     return boundary.first_wait_s >= max(limit_s, limits.hang_factor * usual_s)
 
 
 def _worth_a_look(rank: RankWindow, loader: LoaderInfo) -> bool:
-    """Cheap: whether the newest epoch beginnings and ends took any notable share of the time since then."""
+    """Whether the newest epoch beginnings and ends took a notable share of the time since: a cheap test."""
     begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
     rows = np.flatnonzero(begins["loader"] == loader.loader)[-NEWEST_EPOCHS:]
     if rows.size < 2:
@@ -132,7 +137,7 @@ def _judge(
     before = [b.request_ns for b in found if b.request_ns < paid[0].request_ns]
     began_ns = max(before) if before else paid[0].request_ns
     elapsed_s = (rank.made_ns - began_ns) / 1e9
-    # From first batch to first batch: so many epochs, and the boundary at the end of each.
+    # From first batch to first batch there are whole epochs, each with the boundary at its end.
     since = [b.ended_ns for b in found if b.request_ns >= began_ns]
     epoch_s = (since[-1] - since[0]) / 1e9 / max(1, len(since) - 1)
     over = (rank.made_ns - found[-1].request_ns) / 1e9 > 10.0 + 2.5 * epoch_s + found[-1].cost_s

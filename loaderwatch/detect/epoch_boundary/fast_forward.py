@@ -1,7 +1,8 @@
-"""A resumed run that reads and throws away what it has seen already: S34, code ``fast-forward``. A remark with an ETA.
+"""A resumed run that reads and throws away what it has seen already: S34, code ``fast-forward``.
 
-``skip_first_batches`` and the like iterate the loader without training (transformers#11284: 28 hours). Nothing is wrong
-with the loader then, and nothing hangs; people only think so.
+The finding is a remark with an ETA. ``skip_first_batches`` and the like iterate the loader without training
+(transformers#11284: 28 hours). Nothing is wrong with the loader then, and nothing hangs; people only think
+so.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from loaderwatch.detect.text import duration, rate
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 CODE = "fast-forward"
-EMPTY_STEP_S = 0.0001  # a loop body that trains takes longer, if only to launch its kernels
+EMPTY_STEP_S = 0.0001  # seconds; a loop body that trains takes longer, if only to launch its kernels
 FEW = 30  # batches in a row without a step
 LEAST_S = 2.0
-AHEAD = 8  # steps of which half must train: a loop body that was kept from the CPU is no training
+AHEAD = 8  # steps of which half must train: a body that only waited for a CPU is no training
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """One finding per loader that is being fast-forwarded, or was until a moment ago."""
+    """Find each loader that is being fast-forwarded, or was until a moment ago: one finding for each."""
     found: dict[int, Finding] = {}
     for rank in window.ranks.values():
         if rank.process.state != "live":
@@ -89,7 +90,7 @@ def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | 
 
 
 def _trains(rank: RankWindow, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which of these steps train."""
+    """Return which of these steps train, shape (rows,)."""
     steps = rank.table("steps")
     if rank.process.has_optimizer:
         return np.asarray(steps["optimizer_steps"][rows] > 0)
@@ -100,7 +101,7 @@ def _trains(rank: RankWindow, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
 
 
 def _feeds_another(rank: RankWindow, loader: LoaderInfo, began_ns: int, until_ns: int) -> bool:
-    """Whether a loop over another watched loader trained meanwhile: then that one is made of this one's batches."""
+    """Whether a loop over another watched loader, which is made of this one's batches, trained meanwhile."""
     steps = rank.table("steps")
     meanwhile = (steps["request_ns"] >= began_ns) & (steps["request_ns"] <= until_ns)
     trains = (steps["loader"] != loader.loader) & (seconds(steps["step_ns"]) > EMPTY_STEP_S)
@@ -108,7 +109,7 @@ def _feeds_another(rank: RankWindow, loader: LoaderInfo, began_ns: int, until_ns
 
 
 def _first_lasting(trains: NDArray[np.bool_]) -> int:
-    """The first step that trains and is followed by others that do; the number of steps if there is none."""
+    """Return the index of the first step that trains and is followed by others that do; the size if none."""
     total = np.concatenate(([0], np.cumsum(trains)))
     ends = np.minimum(np.arange(trains.size) + AHEAD, trains.size)
     lasting = trains & (total[ends] - total[:-1] >= AHEAD // 2)
@@ -116,6 +117,6 @@ def _first_lasting(trains: NDArray[np.bool_]) -> int:
 
 
 def _still(rank: RankWindow, loader: LoaderInfo) -> bool:
-    """Whether it goes on now: the loader is where the process is."""
+    """Whether the fast-forward goes on now: the process waits for this loader's next batch."""
     span = rank.span
     return span is not None and span.loader == loader.loader and span.phase == "wait"

@@ -1,7 +1,7 @@
 """Workers of an iterable dataset without anything left to read: S23, code ``input-bound``.
 
-A map-style dataset is dealt out batch by batch, an iterable one in shards: a worker whose shards are short ends early
-and then helps nobody (datasets#8669, webdataset#188). What is left over is read by too few workers.
+A map-style dataset is dealt out batch by batch, an iterable one in shards: a worker whose shards are short
+ends early and then helps nobody (datasets#8669, webdataset#188). Too few workers then read what is left.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ LEAST_IDLE_S = 2.0
 
 @dataclass(frozen=True)
 class _Shares:
-    """Batches that each worker delivered in the window, and who reads no more."""
+    """The batches of this epoch by the worker that delivered them, and the workers that read no more."""
 
     batches: dict[int, int]
     exhausted: list[int]
-    idle_s: float  # of the one that ended last
+    idle_s: float  # seconds, of the exhausted worker that ended last
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """One finding per loader: of the rank that loses most."""
+    """Find each loader that too few workers still read: one finding, of the rank that loses most."""
     worst: dict[int, Finding] = {}
     for rank in window.ranks.values():
         if rank.process.state != "live":
@@ -119,7 +119,7 @@ def _advice(rank: RankWindow, workers: int) -> str:
 
 
 def _shares(rank: RankWindow, now: Pace, workers: int) -> _Shares | None:
-    """Who reads and who does not; None while all do, or nobody."""
+    """Return each worker's batches and the exhausted workers; None while all workers read, or none does."""
     patience_s = max(LEAST_IDLE_S, ROUNDS * workers * now.iteration_s)
     begins = rank.table("epoch_begins")
     own = np.flatnonzero(begins["loader"] == now.loader.loader)

@@ -1,4 +1,7 @@
-"""Evaluation that waits for its data: judged apart from training, by its share of the run. Code ``slow-evaluation``, S55."""
+"""Evaluation that waits for its data: S55, code ``slow-evaluation``.
+
+It is judged apart from training, by its share of the run.
+"""
 
 from __future__ import annotations
 
@@ -26,41 +29,40 @@ from loaderwatch.detect.window import RankWindow, RunWindow, one_of
 CODE: Final = "slow-evaluation"
 SCENARIO: Final = "S55"
 REMARK_RATIO = 0.03  # share of the run that evaluation must wait for data to be worth a remark
-WARNING_RATIO = (
-    0.25  # ... and an alert: it is meant to take some of the time, and nobody is woken for its last percent
-)
-FLOOR_S = 1.0  # data wait of all passes together below which nothing is said
-ALONE_S = 30.0  # a single pass may be an alert from so much waiting on
-FEW_ROWS = 6  # of a pass without the batches that were read ahead, for its steady state to be looked at
-START_PART = 0.5  # of the waiting, above which the start of the workers is the story
+# Share of the run for an alert: evaluation is meant to take some time; its last percent wakes nobody.
+WARNING_RATIO = 0.25
+FLOOR_S = 1.0  # seconds of data wait in all passes together below which nothing is reported
+ALONE_S = 30.0  # seconds of waiting from which a single pass may be an alert
+FEW_ROWS = 6  # batches beyond those read ahead that a pass needs for its steady state to be judged
+START_PART = 0.5  # share of the waiting from which the start of the workers is the cause
 
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """What the passes over one evaluation loader cost one rank, over the whole run; seconds."""
+    """The passes over one evaluation loader in the whole run, and what they cost one rank, in seconds."""
 
     rank: RankWindow
     loader: LoaderInfo
     passes: int
-    began_ns: int  # the first of them
+    began_ns: int  # the first pass, UTC
     evaluating_s: float
-    elapsed_s: float  # of the run, since its first batch was asked for
-    wait_ratio: float  # share of an evaluation that is waiting for data, of the passes in the window
-    start_ratio: float  # of that waiting, what ``iter(loader)`` and first batches take
+    elapsed_s: float  # age of the run, since its first batch was asked for
+    wait_ratio: float  # share of evaluation that waits for data, in the passes of the window
+    start_ratio: float  # share of that waiting in ``iter(loader)`` and for first batches
 
     @property
     def lost_s(self) -> float:
-        """All that evaluation has waited."""
+        """Return the seconds that evaluation has waited for data in the whole run."""
         return self.wait_ratio * self.evaluating_s
 
     @property
     def share(self) -> float:
-        """The same as a share of the run."""
+        """Return the share of the run, 0 to 1, in which evaluation has waited for data."""
         return min(1.0, ratio(self.lost_s, self.elapsed_s))
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """One finding per evaluation loader that costs enough of the run: of the rank that waits most for it."""
+    """Find each evaluation loader that costs enough of the run, on the rank that waits most for it."""
     worst: dict[int, Passes] = {}
     for rank in window.ranks.values():
         if rank.process.state != "live":
@@ -77,7 +79,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def passes_of(rank: RankWindow, loader: LoaderInfo) -> Passes | None:
-    """What evaluation with this loader costs; None when none of it is in the window."""
+    """Return what evaluation with this loader costs a rank; None when none of it is in the window."""
     steps = rank.steps
     rows = (steps["loader"] == loader.loader) & (steps["off_main_thread"] != 1)
     rows &= steps["wait_ns"] != UNKNOWN
@@ -93,7 +95,7 @@ def passes_of(rank: RankWindow, loader: LoaderInfo) -> Passes | None:
     first_s = _sum_s(steps["wait_ns"][rows & (steps["batch"] == 0)])
     waited_s = iter_s + _sum_s(steps["wait_ns"][rows]) + _open_wait_s(rank, loader) + teardown_s
     here_s = waited_s + _sum_s(steps["step_ns"][rows])
-    # Passes from before the window: what their batches take today. When one was left early, nobody saw.
+    # Passes before the window count with the time that a batch takes now; one left early may be unknown.
     batches = dict(zip(ends["epoch"][ended].tolist(), ends["batches"][ended].tolist(), strict=True))
     for epoch, batch in zip(steps["epoch"][rows].tolist(), steps["batch"][rows].tolist(), strict=True):
         batches[epoch] = max(batches.get(epoch, 0), batch + 1)
@@ -119,7 +121,10 @@ def _worth_a_word(passes: Passes, limits: Limits) -> bool:
 
 
 def _severity(passes: Passes) -> Severity:
-    """Evaluation is rare in most runs: only what costs much of one wakes anybody, and never from a single short pass."""
+    """Return the severity of evaluation that waits.
+
+    Evaluation is rare in most runs: only what costs much of one alerts, and never a single short pass.
+    """
     costly = passes.share >= WARNING_RATIO
     proven = passes.passes >= 2 or passes.lost_s >= ALONE_S
     return "warning" if costly and proven else "info"
@@ -164,7 +169,10 @@ def _finding(window: RunWindow, passes: Passes) -> Finding | None:
 
 
 def _cause(window: RunWindow, passes: Passes) -> Explanation | None:
-    """Why it waits: the start of its workers in each pass, or what keeps a training loader waiting as well."""
+    """Explain why evaluation waits, or return None when no cause fits.
+
+    Its workers start anew in each pass, or it has a cause that keeps a training loader waiting as well.
+    """
     rank, loader = passes.rank, passes.loader
     if loader.num_workers and passes.start_ratio >= START_PART:
         return None if loader.persistent_workers else _restarts(passes)  # those that stay start once

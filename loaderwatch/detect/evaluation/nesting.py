@@ -1,7 +1,8 @@
 """Training and evaluation, told apart where one lies in a step of the other.
 
-Frameworks evaluate before the training loop asks for its next batch (Lightning at the end of an epoch, a Trainer every
-``eval_steps``): that is within a training step by the clock, and no part of what the model takes for one.
+Frameworks evaluate before the training loop asks for its next batch (Lightning at the end of an epoch, a
+Trainer every ``eval_steps``): by the clock that is within a training step, but it is no part of the model's
+work in one.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ Columns: TypeAlias = Mapping[str, NDArray[Any]]
 def steps_apart(
     loaders: Sequence[LoaderInfo], steps: Columns, epoch_begins: Columns, epoch_ends: Columns
 ) -> Columns:
-    """The table ``steps`` with training and evaluation told apart; the same object where neither lies in a step of the other.
+    """Return the table ``steps`` with training and evaluation told apart.
 
-    A training step that evaluates has no part of the evaluation's passes in ``nested_ns``, and its own work in ``step_ns``
-    is at most that of a usual step of its loader: what lies beyond it is metrics, checkpoints and whatever else comes with
-    an evaluation. Where every step evaluates there is no usual one, and ``step_ns`` stays as it was recorded. The last step
-    of an evaluation that was left before its loader was exhausted goes on, by the clock, until the next evaluation: it has no
-    part of the training in between.
+    A training step that evaluates has no part of the evaluation's passes in ``nested_ns``, and its own work
+    in ``step_ns`` is at most that of a usual step of its loader: what lies beyond it is metrics, checkpoints
+    and whatever else comes with an evaluation. Where every step evaluates there is no usual one, and
+    ``step_ns`` stays as it was recorded. The last step of an evaluation that was left before its loader was
+    exhausted goes on, by the clock, until the next evaluation: it has no part of the training in between.
+
+    The same object is returned where neither lies in a step of the other.
     """
     evaluating = [info.loader for info in loaders if info.role != "train"]
     if not evaluating or len(evaluating) == len(loaders):
@@ -53,7 +56,7 @@ def steps_apart(
 def _inside(
     steps: Columns, rows: NDArray[np.bool_], began_ns: Ints, took_ns: Ints
 ) -> tuple[NDArray[np.bool_], Ints]:
-    """Which steps hold any of the pieces, and how much time of theirs."""
+    """Return which steps hold any pieces, shape (steps,), and for each of these the pieces' nanoseconds."""
     rows = rows & (steps["step_ns"] != UNKNOWN)
     delivered_ns = steps["request_ns"] + _known(steps["wait_ns"])
     ended_ns = delivered_ns + _known(steps["step_ns"]) + _known(steps["nested_ns"])
@@ -64,7 +67,7 @@ def _inside(
 
 
 def _cap(step_ns: Ints, loaders: Ints, rows: NDArray[np.bool_], holds: NDArray[np.bool_]) -> None:
-    """No step that evaluates is longer than a usual one of its loader."""
+    """Cut ``step_ns`` in place, so that no step that evaluates is longer than a usual one of its loader."""
     known = rows & (step_ns != UNKNOWN)
     for number in set(loaders[holds].tolist()):
         own = known & (loaders == number)
@@ -81,7 +84,10 @@ def _pieces(
     epoch_begins: Columns,
     epoch_ends: Columns,
 ) -> tuple[Ints, Ints]:
-    """When each wait and step, each ``iter(loader)`` and each end of these loaders' passes began, and how long it took."""
+    """Return when each piece of these loaders' passes began and how long it took, in ns, ordered by time.
+
+    A piece is a wait with its step, an ``iter(loader)``, or the end of a pass.
+    """
     begun, ended = _of(epoch_begins["loader"], loaders), _of(epoch_ends["loader"], loaders)
     began_ns = np.concatenate(
         (steps["request_ns"][rows], epoch_begins["request_ns"][begun], epoch_ends["request_ns"][ended])

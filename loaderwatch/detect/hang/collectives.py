@@ -1,4 +1,7 @@
-"""Hangs across ranks: everybody waits for somebody. S44 S45 S46 S47, and S26 for a lone process that stands still."""
+"""Hangs across ranks, in which everybody waits for somebody: S44 S45 S46 S47.
+
+A lone process that stands still is S26.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,12 @@ from loaderwatch.detect.window import RunWindow
 
 CODE = "hung"
 STAYS_NS = 10_000_000_000
-STACKS_COME_S = (
-    10.0  # stacks are asked for when a span grows old; without them nobody can tell collectives apart
-)
+# Stacks are asked for when a span grows old; without them nobody can tell collectives apart.
+STACKS_COME_S = 10.0
 
 
 def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Finding]:
-    """At most one finding about ranks that are stuck outside their loaders."""
+    """Find why ranks are stuck outside their loaders: one finding at most. ``found`` are the stuck ranks."""
     found = [item for item in found if not is_excused(item)]
     world = window.world_size
     if world == 1:
@@ -50,7 +52,10 @@ def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Findin
 
 
 def _stays(seat: Seat) -> bool:
-    """Whether it sits in that collective since its stack was taken: outside a loop, a loop of its own may go on."""
+    """Whether the rank sits in its collective since its stack was taken.
+
+    Outside a watched loop, a loop of the script's own may go on.
+    """
     if seat.collective is None or seat.dump is None:
         return False
     taken_ns = seat.dump.taken_ns
@@ -59,7 +64,7 @@ def _stays(seat: Seat) -> bool:
 
 
 def _without_collective(found: list[Stuck], stuck: list[Seat]) -> list[Finding]:
-    """Every rank stands still, and no stack shows a collective: perhaps a pause that is meant."""
+    """Return the finding when all ranks stand still and no stack shows a collective: perhaps it is meant."""
     if any(seat.dump is None for seat in stuck):
         late = min(item.age_s - item.limit_s for item in found) > STACKS_COME_S
         return [_desync(stuck)] if late else []
@@ -67,7 +72,10 @@ def _without_collective(found: list[Stuck], stuck: list[Seat]) -> list[Finding]:
 
 
 def _unequal(stuck: list[Seat], outside: list[Seat], *, same_epoch: bool) -> Finding | None:
-    """S44: some ranks have left the epoch, others still have batches and wait for a partner that will not come."""
+    """Explain S44, or return None: some ranks have left the epoch, and others still have batches.
+
+    Those wait for a partner that will not come.
+    """
     gone = [seat for seat in [*outside, *stuck] if seat.has_left]
     waits = [seat for seat in stuck if not seat.has_left]
     for left in gone:
@@ -139,7 +147,7 @@ def _differ(seats: list[Seat]) -> bool:
 
 
 def _desync(seats: list[Seat]) -> Finding:
-    """S46 when one rank exchanges buffers and another does something else; S45 for other different collectives."""
+    """Explain S46, an exchange of buffers against something else, or S45, other collectives that differ."""
     groups: dict[str, list[int]] = {}
     for seat in seats:
         groups.setdefault(seat.stands, []).append(seat.number)
@@ -218,7 +226,10 @@ def _crashed(stuck: list[Seat], seats: list[Seat]) -> Finding | None:
 
 
 def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
-    """S47: one rank does something long outside any collective while the others wait in one."""
+    """Explain S47, or return None: one rank does something long outside any collective.
+
+    The others wait in a collective meanwhile.
+    """
     waiting = [seat for seat in stuck if seat.collective]
     away = [seat for seat in [*stuck, *outside] if seat.collective is None and seat.dump is not None]
     if not waiting or len(away) != 1 or away[0].place == "ended":

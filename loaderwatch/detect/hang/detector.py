@@ -1,7 +1,8 @@
-"""Hung: nothing moves any more. Code ``hung``, S22 S35 S36 S37 S41 in the loader; S43 to S46 across ranks.
+"""Hung: nothing moves any more. Code ``hung``: S22 S35 S36 S37 S41 in the loader, S44 to S47 across ranks.
 
-Hung and slow are different answers: hung needs an open span beyond its learned limit *and* that no counter moved. What
-people lack then are four facts, and every finding names those it has: rank, worker, sample index, stack.
+Hung and slow are different answers: hung needs an open span beyond its learned limit *and* that no counter
+moved. What people lack then are four facts, and every finding names those it has: rank, worker, sample index,
+stack.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ READING_FACTOR = 10.0  # a worker that still reads gets this many times the limi
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """What hangs, at most one finding per stuck loader and one for all ranks together."""
+    """Find what hangs: the loader stuck longest, else the ranks together, else a process outside its loops.
+
+    At most one finding is returned.
+    """
     found = [item for rank in window.ranks.values() if (item := stuck(rank, limits)) is not None]
     found = [item for item in found if not in_debugger(main_frames(stack_of(item.rank, -1, None)))]
     outside = [item for item in found if item.span.phase == "outside"]
@@ -103,7 +107,10 @@ def _out_of_memory(kills: int) -> str:
 
 
 def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
-    """The worker that is to blame: the awaited one, else a dead one, else the one that has been busy longest."""
+    """Return the worker to blame: the awaited one, else one that is dead or stopped, else the busiest.
+
+    The busiest is the one that has been busy longest. None when all are idle or none is known.
+    """
     own = [w for w in rank.workers if span.loader is None or w.loader in (None, span.loader)]
     for worker in own:
         if worker.worker == span.awaited_worker and (worker.phase != WORKER_IDLE or _is_out(worker)):
@@ -116,10 +123,11 @@ def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
 
 
 def _vanished(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
-    """Workers that were seen earlier but of which nothing is heard any more: they died. The awaited one first.
+    """Return the workers that were seen earlier but are heard of no more: they died. The awaited comes first.
 
-    Another one than the awaited counts only if it was last seen when the hang began: its half message blocks the
-    queue they share. Workers of earlier epochs, and those whose part of a stream was read, went away before.
+    Another one than the awaited counts only if it was last seen when the hang began: its half message blocks
+    the queue they share. Workers of earlier epochs, and those whose part of a stream was read, went away
+    before.
     """
     rows = rank.table("processes")
     own = rows["loader"] == (-1 if span.loader is None else span.loader)
@@ -146,7 +154,7 @@ def _vanished(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
 
 
 def _is_out(worker: SpanInfo) -> bool:
-    """Dead or stopped: whatever it was doing, it does no more."""
+    """Whether a worker is dead or stopped: whatever it was doing, it does no more."""
     return not worker.alive or worker.os_state in ("T", "t")
 
 

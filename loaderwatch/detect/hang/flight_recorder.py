@@ -1,4 +1,4 @@
-"""What the ranks' flight recorders say together: the first collective that some ranks came to and others did not."""
+"""The ranks' flight recorders, compared: the first collective that some ranks came to and others did not."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ SWITCHES: Final = (
     "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_FR_DUMP_TEMP_FILE=/some/folder/rank_ in the job's environment"
     " (TORCH_NCCL_TRACE_BUFFER_SIZE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE in older versions of PyTorch)"
 )
-"""What makes PyTorch write dumps when a NCCL collective times out."""
+"""The environment variables that make PyTorch write dumps when a NCCL collective times out."""
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where the ranks' collectives part: ``did`` says who did what there, the fewest first; None: did not come."""
+    """The collective at which the ranks part.
+
+    ``did`` says what each group of ranks did there, the smallest group first; None says that they did not
+    come.
+    """
 
     group: str
     number: int
@@ -30,7 +34,7 @@ class Divergence:
 
     @property
     def sentence(self) -> str:
-        """In words."""
+        """Return the sentence that says which collective it is and what the odd ranks did instead."""
         odd, ranks = self.did[0]
         others, waiting = self.did[1]
         if others is None:
@@ -44,7 +48,7 @@ class Divergence:
 
     @property
     def evidence(self) -> list[Evidence]:
-        """One line for each group of ranks."""
+        """Return one line of evidence for each group of ranks."""
         return [
             Evidence(
                 label=f"collective {self.number} of {self.group} on {names(ranks)}",
@@ -60,7 +64,10 @@ def _named(entry: FlightEntry) -> str:
 
 
 def recorded(finding: Finding, window: RunWindow) -> Finding:
-    """A hang, with what the flight recorders of its ranks say of it."""
+    """Return the finding of a hang with what the flight recorders of its ranks say of it.
+
+    Where NCCL is used and no recorder writes, its advice says how to switch them on.
+    """
     found = divergence(window)
     if found is None:
         processes = [rank.process for rank in window.ranks.values()]
@@ -73,7 +80,7 @@ def recorded(finding: Finding, window: RunWindow) -> Finding:
 
 
 def divergence(window: RunWindow) -> Divergence | None:
-    """The first collective in which the ranks part; None when they do not, or fewer than two have dumped."""
+    """Return the first collective in which the ranks part; None if they do not, or fewer than two dumped."""
     dumps: dict[str, dict[int, dict[int, FlightEntry]]] = {}  # group, rank, number
     for rank in window.ranks.values():
         for group in rank.process.flight:
@@ -86,7 +93,7 @@ def divergence(window: RunWindow) -> Divergence | None:
 
 
 def _first(group: str, ranks: dict[int, dict[int, FlightEntry]]) -> Divergence | None:
-    # What is older than the shortest memory cannot be compared.
+    # Collectives that some rank no longer remembers cannot be compared.
     begin = max(min(entries) for entries in ranks.values())
     end = max(max(entries) for entries in ranks.values())
     for number in range(begin, end + 1):

@@ -16,14 +16,14 @@ from loaderwatch.detect.window import RunWindow
 
 CODE = "hung"
 QUIET_NS = 20_000_000_000
-ALONE_FACTOR = 10.0  # a lone process that stands still is reported at the limit, but alerts only at this many
+ALONE_FACTOR = 10.0  # a lone process that stands still is reported at its limit, but alerts only at this many
 _TERMINAL = ("n_tty_read", "tty_read")  # input(), or a person at a prompt
 _SOCKETS = ("socket.py", "ssl.py")
 _SAVING = ("torch/serialization.py", "distributed/checkpoint", "safetensors")
 
 
 def is_excused(item: Stuck) -> bool:
-    """Slow on purpose: building kernels, saving, a person at the terminal, or simply computing."""
+    """Whether a process is slow on purpose: it builds kernels, saves, asks a person, or simply computes."""
     frames = main_frames(stack_of(item.rank, -1, None))
     if compiling(frames) or _asks_a_person(item, frames):
         return True
@@ -42,7 +42,10 @@ def is_excused(item: Stuck) -> bool:
 
 
 def _asks_a_person(item: Stuck, frames: Sequence[Frame]) -> bool:
-    """``input()`` at a terminal. Newer kernels name the same function for it and for a read from a network connection."""
+    """Whether the process waits in ``input()`` at a terminal.
+
+    Newer kernels name the same function for that and for a read from a network connection.
+    """
     wchan = item.span.wchan or ""
     if wchan in _TERMINAL:
         return True
@@ -51,15 +54,16 @@ def _asks_a_person(item: Stuck, frames: Sequence[Frame]) -> bool:
 
 
 def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
-    """A remark when every process stands still outside its loops: ``found``, with a stack that says where.
+    """Return a remark if every process stands still outside its loops, and a stack says where; else none.
 
-    It never alerts: a script that has trained may serve, wait for a person, or have nothing left to do.
+    ``found`` are the processes that are stuck there. The remark never alerts: a script that has trained may
+    serve, wait for a person, or have nothing left to do.
     """
     live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
     stands = [item for item in found if _is_seen(item) and _is_quiet(item) and not is_excused(item)]
     if not stands or len(stands) < len(live):
         return []
-    # The others may wait for it in a collective.
+    # One that is in no collective comes first: the others may wait for it in theirs.
     apart = [item for item in stands if collective(main_frames(stack_of(item.rank, -1, None))) is None]
     return [alone(max(apart or stands, key=lambda item: item.age_s))]
 
@@ -74,7 +78,7 @@ def _is_seen(item: Stuck) -> bool:
 
 
 def alone(item: Stuck) -> Finding:
-    """S26: a process that stands still in its own code, with no loader and no partner to blame."""
+    """Explain S26: a process stands still in its own code, with no loader and no partner to blame."""
     rank, dump = item.rank, stack_of(item.rank, -1, None)
     where = user_frame(main_frames(dump))
     is_outside = item.span.phase == "outside"

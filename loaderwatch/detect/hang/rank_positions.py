@@ -1,4 +1,4 @@
-"""Where the ranks stand while a run stands still: ranks with the same stack are one group, the outlier first."""
+"""The places of ranks in a standstill: ranks with the same stack are one group, the outlier first."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from loaderwatch.detect.measures.stacks import Frame, collective, main_frames, u
 from loaderwatch.detect.text import duration, listing
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-STANDS_AFTER_S: Final = 5.0  # stacks are taken when a span is so old
+STANDS_AFTER_S: Final = 5.0  # stacks are taken when a span is this old
 DEFAULT_TIMEOUT_S: Final = {"nccl": 600.0, "gloo": 1800.0}
-"""PyTorch's own (``torch.distributed.init_process_group``), where the run's is not known."""
+"""PyTorch's own timeouts (``torch.distributed.init_process_group``), where the run's is not known."""
 STALE_NS = 10_000_000_000  # a host that has not been heard of for so long says nothing about its ranks
 
 
 SeatPlace: TypeAlias = Literal["stuck", "outside", "moving", "ended", "crashed", "unknown"]
 _Group: TypeAlias = tuple[PlaceState, str | None, str, str | None]
-"""The fields of a Place but its seats."""
+"""The fields of a Place without its seats: seats that have them in common are in one place."""
 
 
 @dataclass(frozen=True)
 class Seat:
-    """Where one rank stands while the run stands still."""
+    """The position of one rank while the run stands still."""
 
     rank: RankWindow
     place: SeatPlace
@@ -36,16 +36,16 @@ class Seat:
     collective: str | None
     age_s: float
     epoch: int | None
-    batches: int | None  # of that epoch, so far
+    batches: int | None  # delivered in that epoch so far
 
     @property
     def number(self) -> int:
-        """The rank's number."""
+        """Return the rank's number."""
         return self.rank.rank
 
     @property
     def has_left(self) -> bool:
-        """Whether it is out of its training epoch: outside, ended, or in another loader (validation)."""
+        """Whether the rank has left its training epoch: outside, ended, or in another loader (validation)."""
         span = self.rank.span
         training = {loader.loader for loader in self.rank.process.loaders if loader.role == "train"}
         elsewhere = self.place == "stuck" and span is not None and span.loader not in training
@@ -53,7 +53,7 @@ class Seat:
 
     @property
     def stands(self) -> str:
-        """Where it stands, in words."""
+        """Return where the rank stands: its collective, the line of the user's code, or its phase."""
         if self.collective:
             return {"backward": "backward", "buffer sync": "the forward pass's buffer sync"}.get(
                 self.collective, self.collective
@@ -64,7 +64,7 @@ class Seat:
 
 
 def seats_of(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Seat]:
-    """One seat per rank; ``found`` are the ranks that are stuck outside their loaders."""
+    """Return one seat for each rank; ``found`` are the ranks that are stuck outside their loaders."""
     stuck = {item.rank.rank: item for item in found}
     return [_seat(window, rank, stuck.get(rank.rank), limits) for rank in window.ranks.values()]
 
@@ -95,7 +95,10 @@ def _seat(window: RunWindow, rank: RankWindow, item: Stuck | None, limits: Limit
 
 
 def _position(rank: RankWindow) -> tuple[int | None, int | None]:
-    """Epoch of the training loader and batches delivered in it: of the open span, else of the epoch that ended last."""
+    """Return the epoch of the training loader and the batches delivered in it; None where not known.
+
+    They are those of the open span, else of the epoch that ended last.
+    """
     training = {loader.loader for loader in rank.process.loaders if loader.role == "train"}
     span = rank.span
     if span is not None and span.phase not in ("outside", "teardown") and span.loader in training:
@@ -109,7 +112,7 @@ def _position(rank: RankWindow) -> tuple[int | None, int | None]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where some ranks stand. ``seats`` by rank; ``seat`` is the one that has stood there longest."""
+    """A place where some ranks stand. ``seats`` are ordered by rank; ``seat`` has stood there longest."""
 
     state: PlaceState
     collective: str | None
@@ -119,28 +122,35 @@ class Place:
 
     @property
     def ranks(self) -> list[int]:
-        """Who stands here."""
+        """Return the numbers of the ranks that stand here."""
         return [seat.number for seat in self.seats]
 
     @property
     def seat(self) -> Seat:
-        """The rank that has stood here longest."""
+        """Return the seat of the rank that has stood here longest."""
         return max(self.seats, key=lambda seat: seat.age_s)
 
     @property
     def dump(self) -> StackDump | None:
-        """A stack of one of them; they are alike. Of a rank that waits for a worker, the worker's."""
+        """Return a stack of one of the ranks, which are alike; None if there is none.
+
+        Of a rank that waits for a worker, it is the worker's stack.
+        """
         dumps = [dump for seat in self.seats if (dump := _worker_dump(seat) or seat.dump) is not None]
         return dumps[0] if dumps else None
 
     @property
     def text(self) -> str:
-        """In words: "backward (train.py:33 in train)"."""
+        """Return the place with its line of code, as "backward (train.py:33 in train)"."""
         return f"{self.stands} ({self.at})" if self.at else self.stands
 
 
 def places_of(seats: Sequence[Seat], odd: int | None = None) -> list[Place]:
-    """The seats grouped by collective and line: first the group of ``odd``, then the smallest, in none before in one."""
+    """Return the seats grouped by collective and line of code.
+
+    The group of the rank ``odd`` comes first, then one that crashed, then the smallest, and of these one in
+    no collective before one in some.
+    """
     groups: dict[_Group, list[Seat]] = {}
     for seat in sorted(seats, key=lambda seat: seat.number):
         groups.setdefault(_key(seat), []).append(seat)
@@ -175,7 +185,7 @@ def _key(seat: Seat) -> _Group:
 
 
 def _worker_dump(seat: Seat) -> StackDump | None:
-    """Where the worker stands whose batch a rank waits for, if one was asked for its stack."""
+    """Return the stack of the worker for whose batch a rank waits; None if none has been taken."""
     span = seat.rank.span
     if span is None or span.phase not in LOADER_PHASES or span.awaited_worker is None:
         return None
@@ -184,7 +194,7 @@ def _worker_dump(seat: Seat) -> StackDump | None:
 
 
 def places(window: RunWindow, limits: Limits) -> list[Place]:
-    """Where all ranks stand now; none while no rank is stuck, or when there is but one."""
+    """Return where all ranks stand now; no places while no rank is stuck, or when there is only one."""
     found = [item for rank in window.ranks.values() if (item := stuck(rank, limits)) is not None]
     found = [item for item in found if item.span.phase != "outside"]
     if not found or len(window.ranks) < 2:
@@ -194,7 +204,7 @@ def places(window: RunWindow, limits: Limits) -> list[Place]:
 
 
 def without_stack(window: RunWindow) -> list[int]:
-    """Ranks that have stood still for a while and of which no stack is known since."""
+    """Return the ranks that have stood still for a while and whose stack was not taken since."""
     found = []
     for rank in window.ranks.values():
         span, dump = rank.span, stack_of(rank, -1, None)
@@ -207,7 +217,7 @@ def without_stack(window: RunWindow) -> list[int]:
 
 
 def place_evidence(found: Sequence[Place]) -> list[Evidence]:
-    """One line for each group."""
+    """Return one line of evidence for each place, at most 16."""
     return [
         Evidence(
             label=f"{names(place.ranks)} stand{'s' if len(place.ranks) == 1 else ''} in",
@@ -219,13 +229,13 @@ def place_evidence(found: Sequence[Place]) -> list[Evidence]:
 
 
 def names(ranks: Sequence[int]) -> str:
-    """ "rank 3", "ranks 0, 2 and 5"."""
+    """Return ranks in words, as "rank 3" or "ranks 0, 2 and 5"."""
     return f"rank{'s' if len(ranks) > 1 else ''} {listing([str(rank) for rank in sorted(ranks)])}"
 
 
 @dataclass(frozen=True)
 class Patience:
-    """When the first collective gives up, and with it the job."""
+    """The time until the first collective is given up, and with it the job."""
 
     left_s: float
     timeout_s: float
@@ -233,7 +243,7 @@ class Patience:
 
     @property
     def sentence(self) -> str:
-        """In words."""
+        """Return the sentence that says when the collective is given up."""
         whose = "" if self.known else ", PyTorch's default"
         after = f"its timeout of {duration(self.timeout_s)}{whose}"
         if self.left_s <= 0:
@@ -242,7 +252,7 @@ class Patience:
 
 
 def patience(seats: Sequence[Seat]) -> Patience | None:
-    """Of the rank that has waited in a collective longest; None when none waits or the backend is not known.
+    """Return when the first collective is given up; None if no rank waits in one or no timeout is known.
 
     A rank has entered its collective when its span began or later, so it may be a little more.
     """

@@ -14,7 +14,10 @@ from loaderwatch.detect.window import RankWindow
 def reason_of(
     rank: RankWindow, span: SpanInfo, worker: SpanInfo | None, frames: Sequence[Frame]
 ) -> Explanation:
-    """Why ``worker`` (None: nobody is known) does not deliver; ``frames`` are its stack, or the training process's."""
+    """Explain why a loader does not deliver, by the state of the worker that should (None: nobody is known).
+
+    ``frames`` are the stack of that worker, else of the training process.
+    """
     if worker is None:
         idle = [w for w in rank.workers if w.phase == WORKER_IDLE]
         if idle:

@@ -1,1 +1,1 @@
-"""From findings of one window to what a person is told: merged over time, folded under their cause, one sentence."""
+"""From findings to what people are told: merged over time, folded under their cause, one sentence."""

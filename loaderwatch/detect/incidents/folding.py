@@ -1,7 +1,8 @@
-"""Which finding explains which: one cause, one alert, with what else it shows itself by folded under it.
+"""Folding: one cause gives one alert, and the other findings that it explains lie under it.
 
-Within a window ``fold`` puts effects under their cause; over time the tracker asks ``explains`` whether a new finding
-is what an open incident was leading up to (it then takes that incident over), or only another effect of it.
+Within a window ``fold`` puts effects under their cause. Over time the tracker asks ``explains`` whether a new
+finding is what an open incident was leading up to (it then takes that incident over), or only another effect
+of it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from loaderwatch.detect.finding import SEVERITIES, Finding, Folded
 MOST_FOLDED: Final = 8
 
 OF_THE_HOST: Final = frozenset(("S03", "S04", "S05", "S06", "S07", "S09", "S10", "S14"))
-"""Causes that lie in the machine or the job's settings: two loaders that suffer from one have one trouble."""
+"""Scenarios whose cause is the machine or the job's settings: for two loaders it is one trouble."""
 
 
 def explains(cause: Finding, effect: Finding) -> bool:
@@ -27,7 +28,7 @@ def explains(cause: Finding, effect: Finding) -> bool:
 
 
 def fold(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings of one window that nothing explains, each with what it explains under it."""
+    """Return the findings of one window that no other one explains, with those they explain under them."""
     above = {
         effect.key: cause
         for effect in findings
@@ -36,7 +37,7 @@ def fold(findings: Sequence[Finding]) -> list[Finding]:
     under: dict[str, list[Finding]] = {}
     for finding in findings:
         top = finding
-        for _ in above:  # the cause of the cause; no further than there are causes
+        for _ in above:  # up to the cause of the cause, at most as often as there are causes
             top = above.get(top.key, top)
         if top is not finding:
             under.setdefault(top.key, []).append(finding)
@@ -44,9 +45,10 @@ def fold(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def absorb(cause: Finding, effects: Iterable[Finding], warned_s: float | None = None) -> Finding:
-    """The cause with these effects under it. It is as grave, and costs as much, as the worst of them.
+    """Return the cause with these effects folded under it. It is as grave, and costs as much, as the worst.
 
-    A resumed run is only a remark, however long its loop waits meanwhile. ``warned_s``: see ``Folded``.
+    A fast-forward keeps its own severity and cost: a resumed run is only a remark, however long its loop
+    waits meanwhile. ``warned_s`` is for how many seconds the effects had been an alert, as in ``Folded``.
     """
     for effect in effects:
         cause = msgspec.structs.replace(
@@ -61,7 +63,11 @@ def absorb(cause: Finding, effects: Iterable[Finding], warned_s: float | None = 
 
 
 def joined(old: Iterable[Folded], new: Iterable[Folded], key: str) -> list[Folded]:
-    """Both, the newer word for each key, without ``key`` itself; that something warned is not forgotten."""
+    """Return both lists as one, with the newer entry for each key and none for ``key`` itself.
+
+    An entry keeps its earliest beginning, its gravest severity and what it warned; ``MOST_FOLDED`` entries
+    stay.
+    """
     by_key = {folded.key: folded for folded in old}
     for folded in new:
         known = by_key.get(folded.key)
@@ -78,12 +84,12 @@ def joined(old: Iterable[Folded], new: Iterable[Folded], key: str) -> list[Folde
 
 
 def warned_s(finding: Finding) -> float | None:
-    """How long before people were warned of what has now come; None when they were not."""
+    """Return how many seconds before people were warned of what has now come; None when they were not."""
     return max((each.warned_s for each in finding.folded if each.warned_s is not None), default=None)
 
 
 def graver(one: Severity, other: Severity) -> Severity:
-    """The graver of two severities."""
+    """Return the graver of two severities."""
     return max(one, other, key=SEVERITIES.__getitem__)
 
 
@@ -112,7 +118,7 @@ def _same_host(cause: Finding, effect: Finding) -> bool:
 
 
 def _crash_of_what_ran_out(crash: Finding, forecast: Finding) -> bool:
-    """The crash was foretold: the same resource, or a kill while memory ran out."""
+    """Whether the forecast foretold the crash: the same resource, or memory before a worker was killed."""
     if forecast.scenario == "S40":
         return crash.scenario == "S40" and _same_rank(crash, forecast)
     return crash.scenario == {"S24": "S37"}.get(forecast.scenario, forecast.scenario) and _same_host(
@@ -121,19 +127,25 @@ def _crash_of_what_ran_out(crash: Finding, forecast: Finding) -> bool:
 
 
 def _crash_in_a_wait(crash: Finding, wait: Finding) -> bool:
-    """The wait in which a worker died, a remark until then. Waits that were an alert before are a trouble of their own."""
+    """Whether this is the wait in which a worker died (S37), which was a remark until then.
+
+    Waits that were an alert before are a trouble of their own.
+    """
     in_worker = crash.scenario == "S37" and wait.key.endswith(":spikes")
     return in_worker and wait.severity == "info" and _same_rank(crash, wait)
 
 
 def _hang_of_what_ran_out(hang: Finding, forecast: Finding) -> bool:
-    """A worker that is dead, or a batch that was lost, while /dev/shm, memory or descriptors ran out (pytorch#25691)."""
+    """Whether the forecast foretold the hang.
+
+    A worker died, or a batch was lost, while /dev/shm, memory or descriptors ran out (pytorch#25691).
+    """
     fits = {"S37": ("S24", "S39", "S40"), "S41": ("S39", "S40")}.get(hang.scenario, ())
     return hang.severity == "critical" and forecast.scenario in fits and _same_host(hang, forecast)
 
 
 def _hang_of_a_wait(hang: Finding, wait: Finding) -> bool:
-    """What hangs is not slow: long waits of the same rank, and whatever began to wait after it."""
+    """Whether the hang explains the wait: a long wait of the same rank, or one that began after the hang."""
     if hang.scenario == "S26" or SEVERITIES[hang.severity] < SEVERITIES[wait.severity]:
         return False
     same = wait.key.endswith(":spikes") and _same_rank(hang, wait)
@@ -141,12 +153,12 @@ def _hang_of_a_wait(hang: Finding, wait: Finding) -> bool:
 
 
 def _wait_that_may_hang(wait: Finding, hang: Finding) -> bool:
-    """A remark that a sample may hang does not hide the alert that it takes long."""
+    """Whether the hang is only a remark that a sample may hang, which hides no alert that it takes long."""
     return hang.severity == "info" != wait.severity and _same_rank(wait, hang) and hang.scenario != "S26"
 
 
 def _loader_that_holds_all(one: Finding, other: Finding) -> bool:
-    """The ranks first seemed to wait for each other; now it is known that one is stuck in its loader."""
+    """Whether the ranks seemed to wait for each other, and one is now known to be stuck in its loader."""
     return other.key == "hung:collective" and one.severity == "critical" and one.scenario != "S26"
 
 
@@ -159,12 +171,12 @@ def _pauses(pauses: Finding, standstill: Finding) -> bool:
 
 
 def _straggler(straggler: Finding, pauses: Finding) -> bool:
-    """The other ranks' steps are long because they wait for the straggler's gradients."""
+    """Whether the other ranks' steps are long because they wait for the straggler's gradients."""
     return straggler.scenario == "S43" and pauses.scenario == "S26" and straggler.rank != pauses.rank
 
 
 def _memory_and_cache(memory: Finding, thrash: Finding) -> bool:
-    """Memory that grows takes the page cache's place."""
+    """Whether the page cache is too small because growing memory takes its place."""
     return (
         (memory.scenario, thrash.scenario) == ("S24", "S09")
         and memory.severity != "info"

@@ -1,8 +1,8 @@
-"""Incidents: findings of successive windows, merged over time. What alerts are made of.
+"""Incidents: the findings of successive windows, merged over time. Alerts are made of them.
 
-An incident is one cause, not one key: a finding that explains an open incident takes it over instead of opening another
-(a slow sample turns out to hang, /dev/shm that was too small kills the run), and one that an open incident explains is
-folded into that.
+An incident is one cause, not one key: a finding that explains an open incident takes it over instead of
+opening another (a slow sample turns out to hang, /dev/shm that was too small kills the run), and one that an
+open incident explains is folded into that.
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ MOST_INDICES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Hysteresis:
-    """How long a finding must hold before it is an incident, and be gone before it is over."""
+    """The patience with a finding: windows until it is an incident, seconds of absence until that is over."""
 
-    windows: int  # consecutive updates with the finding
-    gap_s: float  # time without it
+    windows: int  # consecutive updates with the finding before its incident opens
+    gap_s: float  # seconds without the finding before its incident closes
 
 
 HYSTERESIS: Final[dict[str, Hysteresis]] = {
     "input-bound": Hysteresis(windows=3, gap_s=5.0),
     "epoch-boundary": Hysteresis(windows=1, gap_s=10.0),  # judged over whole epochs, so already steady
-    "hung": Hysteresis(windows=1, gap_s=2.0),  # the age limit is its patience
-    "slow-evaluation": Hysteresis(windows=3, gap_s=300.0),  # until it evaluates again
-    "crashed": Hysteresis(windows=1, gap_s=2.0),  # it will not come back
-    "running-out": Hysteresis(
-        windows=3, gap_s=15.0
-    ),  # a forecast wavers; what it foretells may come meanwhile
+    "hung": Hysteresis(windows=1, gap_s=2.0),  # it has waited for its age limit already
+    "slow-evaluation": Hysteresis(windows=3, gap_s=300.0),  # as long as it may take until the next evaluation
+    "crashed": Hysteresis(windows=1, gap_s=2.0),  # a dead process does not come back
+    # A forecast wavers, and what it foretells may come meanwhile.
+    "running-out": Hysteresis(windows=3, gap_s=15.0),
 }
 DEFAULT_HYSTERESIS: Final = Hysteresis(windows=3, gap_s=5.0)
 
@@ -45,7 +44,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """One cause over its life. ``finding`` is the merged state; ``closed_ns`` None while it goes on."""
 
     id: str
-    key: str  # the finding's; another one once a finding of another key has taken the incident over
+    key: str  # the finding's; it changes when a finding of another key takes the incident over
     finding: Finding
     opened_ns: int
     updated_ns: int
@@ -54,7 +53,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one update did. An incident is in at most one of the lists."""
+    """The incidents that one update opened, updated and closed. An incident is in one list at most."""
 
     opened: list[Incident]
     updated: list[Incident]
@@ -68,22 +67,22 @@ class _Waiting:
 
 
 class Tracker:
-    """Merges the findings of one run. Not thread-safe; hand in windows in order of time."""
+    """The incidents of one run, merged from its findings. Not thread-safe; windows come in order of time."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self._waiting: dict[str, _Waiting] = {}
         self._open: dict[str, Incident] = {}
-        self._seen_ns: dict[str, int | None] = {}  # None: restored, not judged yet
-        self._dead: set[tuple[str, int | None]] = set()  # crashes that were told, by key and pid
+        self._seen_ns: dict[str, int | None] = {}  # when last found; None: restored, not judged yet
+        self._dead: set[tuple[str, int | None]] = set()  # crashes that people were told of, by key and pid
 
     @property
     def incidents(self) -> list[Incident]:
-        """The open incidents, oldest first."""
+        """Return the open incidents, oldest first."""
         return sorted(self._open.values(), key=lambda incident: incident.opened_ns)
 
     def restore(self, incidents: Iterable[Incident]) -> None:
-        """Take up open incidents that an earlier process left; of closed ones, only what died stays known."""
+        """Take up the open incidents that an earlier process left; of closed ones remember the crashes."""
         for incident in incidents:
             self._note_crash(incident.finding)
             if incident.closed_ns is None:
@@ -91,7 +90,7 @@ class Tracker:
                 self._seen_ns[incident.key] = None
 
     def update(self, findings: Sequence[Finding], now_ns: int) -> Changes:
-        """Take in the findings of the window that ends at ``now_ns`` (UTC)."""
+        """Take in the findings of the window that ends at ``now_ns`` (UTC); return what that changed."""
         by_key = _strongest(findings)
         touched: dict[str, Incident] = {}  # by the incident's id
         for finding in by_key.values():
@@ -113,13 +112,17 @@ class Tracker:
         )
 
     def close_all(self, now_ns: int) -> Changes:
-        """The run is over: everything that is open closes now."""
+        """Close everything that is open at ``now_ns`` (UTC), as the run is over; return what that changed."""
         closed = [self._close(key, now_ns, now_ns) for key in list(self._open)]
         self._waiting.clear()
         return Changes([], [], closed)
 
     def _place(self, finding: Finding, now_ns: int) -> Incident | None:
-        """The incident that a finding belongs to, as it is now; None while it must still hold, or when it is old news."""
+        """Return the incident that a finding belongs to, as it is now.
+
+        None while the finding has not held for long enough, or when it is a crash that people have been told
+        of.
+        """
         key = finding.key
         if key in self._open:
             return self._put(self._merge(self._open[key], finding, now_ns), now_ns)
@@ -128,7 +131,7 @@ class Tracker:
             self._waiting.pop(key, None)
             self._open[above.key] = msgspec.structs.replace(above, finding=absorb(above.finding, [finding]))
             return self._open[above.key]
-        if (key, finding.pid) in self._dead:  # nobody dies twice
+        if (key, finding.pid) in self._dead:  # a process dies only once
             return None
         held = self._hold(key, finding)
         if held is None:
@@ -139,7 +142,7 @@ class Tracker:
         )
 
     def _hold(self, key: str, finding: Finding) -> Finding | None:
-        """The finding once it has held for long enough."""
+        """Return the finding once it has held for long enough, None before that."""
         waiting = self._waiting.get(key)
         if waiting is None:
             waiting = self._waiting[key] = _Waiting(0, finding)
@@ -170,16 +173,16 @@ class Tracker:
             self._dead.add((finding.key, finding.pid))
 
     def _explaining(self, finding: Finding) -> Incident | None:
-        """The open incident of which this finding is one more effect."""
+        """Return the open incident of which this finding is one more effect; None if there is none."""
         return next((each for each in self.incidents if explains(each.finding, finding)), None)
 
     def _explained(self, finding: Finding) -> Incident | None:
-        """The open incident that led up to this finding: the gravest, of these the oldest."""
+        """Return the gravest, then oldest, open incident that led up to this finding; None without one."""
         led = [each for each in self.incidents if explains(finding, each.finding)]
         return max(led, key=lambda each: SEVERITIES[each.finding.severity], default=None)
 
     def _take_over(self, incident: Incident, finding: Finding, now_ns: int) -> Incident:
-        """The incident goes on as this finding, with what it was until now folded under it."""
+        """Return the incident as it goes on with this finding, with what it was until now folded under."""
         old = incident.finding
         warned_s = (now_ns - incident.opened_ns) / 1e9 if old.severity != "info" else None
         del self._open[incident.key], self._seen_ns[incident.key]
@@ -239,10 +242,10 @@ def _strongest(findings: Sequence[Finding]) -> dict[str, Finding]:
 
 
 def _lost(old: Finding, new: Finding, updated_ns: int, now_ns: int) -> float | None:
-    """Time lost since the earliest begin: never less than before.
+    """Return the seconds lost since the earliest beginning, never less than before; None if neither says.
 
-    A long incident outgrows the window; then the new finding says only what was lost within the window, and its rate
-    carries the sum on.
+    A long incident outgrows the window. The new finding then says only what was lost within the window, and
+    its rate carries the sum on.
     """
     if old.lost_s is None or new.lost_s is None:
         return old.lost_s if new.lost_s is None else new.lost_s

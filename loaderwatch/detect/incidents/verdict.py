@@ -1,4 +1,4 @@
-"""The one sentence about a run."""
+"""The verdict: the one sentence that is said first about a run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ RECENT_NS = 30_000_000_000
 FEW_STEPS = 5
 UNSURE_RATIO = 0.10
 UNMEASURED_S: Final = 20.0
-"""A process that was watched for so long without a loader being iterated may well have the wrong one attached."""
+"""After so many seconds without any loader iterated, a process may well have the wrong one attached."""
 DIAGNOSED_S: Final = 10.0
-"""What the detectors need to be sure, first batches left out: in a shorter run they may have said nothing."""
-_TELLING: Final = ("fast-forward", "hung")  # a remark of these says why nothing is trained now
+"""Seconds that detectors need to be sure, without first batches; in a shorter run they may say nothing."""
+_TELLING: Final = ("fast-forward", "hung")  # a remark with such a code says why nothing is trained now
 
 
 def verdict_of(
@@ -32,11 +32,12 @@ def verdict_of(
     silent_s: float | None = None,
     refused: str | None = None,
 ) -> Verdict:
-    """What is said first of a run, whoever asks: the page, the list of runs, ``analyze``, a recording, a message.
+    """Return what is said first of a run, on the page, in the list of runs, in messages, by ``analyze``.
 
-    ``state`` is "live", "lost", "finished" or "crashed"; ``occurrences`` are the run's incidents or alerts, of its attempt
-    only. ``window`` is called where the rows have to speak, as of a stored run it must be read. ``silent_s``: for so long a
-    lost run has not been heard of, None if it never said how it ended. ``refused``: why what it sends cannot be stored.
+    ``state`` is "live", "lost", "finished" or "crashed". ``occurrences`` are the incidents or alerts of the
+    attempt in question only. ``window`` is called only where the rows have to speak, because a stored run's
+    must be read. ``silent_s`` is for how many seconds a lost run has not been heard of, None if it never said
+    how it ended. ``refused`` is why what the run sends cannot be stored, None if it can.
     """
     if refused is not None:
         return _not_stored(refused)
@@ -75,7 +76,7 @@ def _of(occurrence: Occurrence, beginning: str = "") -> Verdict:
 
 
 def _no_news(silent_s: float) -> Verdict:
-    """The streamer stopped talking: that says nothing about the training."""
+    """Return the verdict when the streamer stopped sending, which says nothing about the training."""
     return Verdict(
         severity="info",
         title=f"No news for {duration(silent_s)}: the streamer or the network stopped; training may well go on.",
@@ -85,7 +86,7 @@ def _no_news(silent_s: float) -> Verdict:
 
 
 def _ended_unheard() -> Verdict:
-    """An earlier attempt whose end nobody told."""
+    """Return the verdict of an earlier attempt whose end nobody reported."""
     return Verdict(
         severity="info",
         title="Nobody said how this attempt ended: its last news is older than the beginning of the next.",
@@ -95,7 +96,7 @@ def _ended_unheard() -> Verdict:
 
 
 def _not_stored(reason: str) -> Verdict:
-    """Envelopes come and cannot be stored."""
+    """Return the verdict when envelopes come but cannot be stored."""
     return Verdict(
         severity="critical",
         title="This server cannot store what the run sends; training goes on, and what you see here stands still.",
@@ -105,7 +106,7 @@ def _not_stored(reason: str) -> Verdict:
 
 
 def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:
-    """Nothing that pages: a remark that says why nothing is trained now, else what the numbers look like."""
+    """Return the verdict without an alert: a remark on why nothing is trained, else what the numbers say."""
     telling = [
         each for each in occurrences if each.finding.code in _TELLING and each.finding.ended_ns is None
     ]
@@ -165,7 +166,10 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
 
 
 def _stepped_aside(unwatched: Sequence[RankWindow], ranks: int) -> Verdict:
-    """The hooks gave up after faults of ours: what stands still on the page is not the training."""
+    """Return the verdict when the hooks gave up after faults of ours.
+
+    What stands still on the page is then not the training.
+    """
     first = unwatched[0]
     where = f" on rank {first.rank}" if ranks > 1 else ""
     others = f" and {count(len(unwatched) - 1, 'other')}" if len(unwatched) > 1 else ""
@@ -186,7 +190,7 @@ _ATTACH: Final = (
 
 
 def _unmeasured(ranks: Sequence[RankWindow]) -> bool:
-    """Whether no loader of these was ever begun, though there was time for it."""
+    """Whether none of these ranks ever began to iterate a loader, though there was time for it."""
     return bool(ranks) and all(
         rank.span is not None
         and not rank.span.batches
@@ -198,7 +202,7 @@ def _unmeasured(ranks: Sequence[RankWindow]) -> bool:
 
 
 def _quiet(window: RunWindow) -> Verdict:
-    """Why there is nothing to judge now."""
+    """Return the verdict that says why there is nothing to judge now."""
     live = [rank for rank in window.ranks.values() if rank.process.state == "live" and rank.span is not None]
     if _unmeasured(live):
         title = "No loader has been iterated yet: nothing is measured."
@@ -217,9 +221,10 @@ def _quiet(window: RunWindow) -> Verdict:
 
 
 def _too_short(window: RunWindow, beginning: str) -> Verdict | None:
-    """What a run that is too short for a diagnosis spent its time on; None when it was long enough, or nothing is known.
+    """Return the verdict of a run that is too short for a diagnosis: what it spent its time on.
 
-    The first wait of an epoch counts here, which the detectors leave out: in a short run it is most of what there is.
+    None when it was long enough, or nothing is known. The first wait of an epoch counts here, which the
+    detectors leave out: in a short run it is most of what there is.
     """
     shares = [shares for rank in window.ranks.values() if (shares := shares_of(rank)) is not None]
     if not shares:

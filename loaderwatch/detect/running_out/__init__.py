@@ -1,1 +1,1 @@
-"""What runs out: memory, file descriptors, shared memory."""
+"""Resources that run out: memory, file descriptors, shared memory."""

@@ -1,7 +1,8 @@
 """File descriptors, before they run out: S40, code ``running-out``.
 
-With PyTorch's default sharing strategy every tensor from a worker holds a descriptor as long as it lives, so a loop that
-keeps batches in a list runs into ``ulimit -n`` (pytorch#973), sometimes as a hang (pytorch#25691).
+With PyTorch's default sharing strategy every tensor from a worker holds a descriptor as long as it lives, so
+a loop that keeps batches in a list runs into ``ulimit -n`` (pytorch#973), sometimes as a hang
+(pytorch#25691).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from loaderwatch.detect.text import duration, rate
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "running-out"
-WARNING_ETA_S = 600.0  # descriptors that run out sooner than this are worth a word
+WARNING_ETA_S = 600.0  # descriptors that run out sooner are reported
 LEAST_S = 4.0
 LEAST_USED_RATIO = 0.25  # of the limit: below that there is time to see whether it goes on
 SURE_USED_RATIO = 0.5
@@ -24,7 +25,7 @@ NEARLY_RATIO = 0.9
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """One finding: the rank that will run out first."""
+    """Find the rank that will run out of descriptors first: one finding at most."""
     found = [
         finding
         for rank in window.ranks.values()
@@ -43,7 +44,7 @@ def _finding(rank: RankWindow) -> Finding | None:
     most, now = float(limit[-1]), float(known(fds)[-1])
     if now < LEAST_USED_RATIO * most:
         return None
-    # Descriptors are counted every few rows only and repeated in between: keep the rows where they were counted.
+    # Descriptors are counted in every few rows only and repeated in between: keep the rows that count them.
     counted = np.isfinite(fds) & np.concatenate(([True], np.diff(fds) != 0))
     rise = growth(t_ns[counted], fds[counted], LEAST_S) or _two_point(t_ns[counted], fds[counted])
     if rise is None:
@@ -91,7 +92,10 @@ def _finding(rank: RankWindow) -> Finding | None:
 def _two_point(
     t_ns: np.ndarray[tuple[int], np.dtype[np.int64]], fds: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> Growth | None:
-    """Close to the limit two or three counts must do, if every one is higher than the one before."""
+    """Return the growth from the first count to the last; None unless each is higher than the one before.
+
+    Close to the limit two or three counts must do. They must span at least ``LEAST_S``.
+    """
     if fds.size < 2 or not bool((np.diff(fds) > 0).all()):
         return None
     span_s = float(t_ns[-1] - t_ns[0]) / 1e9

@@ -1,8 +1,8 @@
 """Memory that grows with every sample, before it runs out: S24, code ``running-out``.
 
-Two causes look alike: Python objects of a forked dataset, whose pages are copied by merely reading them (pytorch#13246:
-the proportional share, PSS, rises), and leaks (anonymous memory rises). RSS is no measure: it counts shared and file
-pages as well.
+Two causes look alike: Python objects of a forked dataset, whose pages are copied by merely reading them
+(pytorch#13246: the proportional share, PSS, rises), and leaks (anonymous memory rises). RSS is no measure: it
+counts shared and file pages as well.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from loaderwatch.detect.window import (
 )
 
 CODE = "running-out"
-SETTLING_NS = 4_000_000_000  # of a process's life: imports and first touches
+SETTLING_NS = 4_000_000_000  # the beginning of a process's life: imports, first touches of memory
 WARNING_ETA_S = 1800.0  # sooner is worth an alert; training takes hours, and a cache levels off before
 CRITICAL_ETA_S = 300.0
 LEAST_S = 8.0
 LEAST_PSS_S = 20.0
-LEAST_GROWN = 100e6  # all processes of the host together
+LEAST_GROWN = 100e6  # bytes, all processes of the host together
 RECENT_NS = 10_000_000_000
 
 
@@ -50,7 +50,7 @@ class _Leak:
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """One finding per host whose memory its training processes or workers will use up."""
+    """Find each host whose memory its training processes or workers will use up: one finding per host."""
     found = []
     by_host = window.ranks_by_host
     for name, host in window.hosts.items():
@@ -178,7 +178,10 @@ def _advice(mine: bool, worst: _Leak) -> str:
 
 
 def _room(host: HostWindow) -> tuple[float, str]:
-    """Memory that is left, and of what: the host's or the control group's, whichever is less."""
+    """Return the bytes of memory that are left, and of what, in words; NaN bytes where not known.
+
+    It is the host's memory or the control group's, whichever has less left.
+    """
     rows = host.hosts
     room, what = _latest(rows["memory_available_bytes"]), "the host's memory"
     group = _latest(rows["memory_limit_bytes"]) - _latest(rows["memory_used_bytes"])
@@ -193,7 +196,10 @@ def _latest(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
 
 
 def _epoch_left_s(leak: _Leak) -> float:
-    """Until this worker ends with its epoch, or has seen the whole dataset once; infinite where nobody knows."""
+    """Return the seconds until this worker ends with its epoch, or has seen the whole dataset once.
+
+    They are infinite where nobody knows.
+    """
     loader, span = leak.loader, leak.rank.span
     if (
         loader is None

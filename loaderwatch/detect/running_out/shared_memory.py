@@ -1,7 +1,7 @@
 """/dev/shm, before it is full: S39, code ``running-out``.
 
-Workers hand batches over in shared memory; a container's is 64 MB unless somebody asked for more (pytorch#5040). What a
-configuration needs at most is known as soon as one batch of each loader is.
+Workers hand batches over in shared memory; a container's is 64 MB unless somebody asked for more
+(pytorch#5040). What a configuration needs at most is known as soon as one batch of each loader is.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from loaderwatch.detect.text import count, listing, percent, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE: Final = "running-out"
-TIGHT_RATIO = 0.8  # of the size: a remark
+TIGHT_RATIO = 0.8  # of the size; from there on it is a remark
 LEAST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class _Need:
-    """What one loader of one rank keeps in shared memory at most."""
+    """The most that one loader of one rank keeps in shared memory."""
 
     rank: int
     loader: LoaderInfo
@@ -36,12 +36,12 @@ class _Need:
 
     @property
     def bytes(self) -> float:
-        """All of it."""
+        """Return the bytes of all batches together."""
         return self.batches * self.batch_bytes
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """One finding per host whose /dev/shm is smaller than what its loaders may come to need."""
+    """Find each host whose /dev/shm its loaders may come to fill, or nearly: one finding per host."""
     found = []
     by_host = window.ranks_by_host
     for name, host in window.hosts.items():
@@ -63,7 +63,7 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
     most = max(needs, key=lambda need: need.bytes)
     loader = most.loader
     fits = needed <= total
-    # Of all loaders, ahead by as many batches as their share of what there is.
+    # The prefetch_factor with which the loaders fit, if all of them are lowered alike.
     factor = max(1, math.floor((loader.prefetch_factor or 2) * TIGHT_RATIO * total / needed))
     lower = factor < (loader.prefetch_factor or 2)
     each = listing(
