@@ -19,6 +19,8 @@ RankStatus: TypeAlias = Literal["live", "finished", "crashed", "lost"]
 Severity: TypeAlias = Literal["info", "warning", "critical"]
 VerdictSeverity: TypeAlias = Literal["ok", "info", "warning", "critical"]
 AlertState: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]
+Clock: TypeAlias = Literal["device", "loop", "mixed"]
+"""Whose waits are counted: the device's, where its events tell how long it lacked data, else the loop's in next(loader)."""
 Unit: TypeAlias = Literal["ratio", "s", "count", "bytes", "index", "text", "per_s"]
 CouplingState: TypeAlias = Literal["waiting", "turns", "even", "apart", "unknown", "standing"]
 PlaceState: TypeAlias = Literal["stands", "moving", "ended", "crashed", "unknown"]
@@ -136,6 +138,7 @@ class RankRow(msgspec.Struct, frozen=True, kw_only=True):
     phase_age_s: float | None
     steps_per_s: float | None
     data_wait_ratio: float | None
+    clock: Clock = "loop"  # of data_wait_ratio, step_s and wait_s
     step_s: float | None
     wait_s: float | None
     ready_batches: int | None
@@ -162,6 +165,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     eval_batches: int = 0
     steps_per_s: float | None
     data_wait_ratio: float | None
+    clock: Clock = "loop"  # of data_wait_ratio, compute_duty_ratio, goodput_ratio and lost_s
     gpu_utilization_ratio: float | None
     gpu_starved_ratio: float | None
     compute_duty_ratio: float | None

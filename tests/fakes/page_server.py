@@ -85,7 +85,7 @@ def summary(run: FakeRun, wall: float) -> Json:
         "hosts": [{"name": h, "cpus": 16, "usable_cpus": 8.0,
                    "gpu_status": "No NVIDIA driver on this machine (libnvidia-ml.so.1 not found)" if run.gpu == "none" else ""}
                   for h in run.hosts],
-        "steps": int((now - run.t0) * 9.7), "eval_batches": 0, "steps_per_s": ranks[0]["steps_per_s"], "data_wait_ratio": mean,
+        "steps": int((now - run.t0) * 9.7), "eval_batches": 0, "steps_per_s": ranks[0]["steps_per_s"], "data_wait_ratio": mean, "clock": "loop",
         "gpu_utilization_ratio": gpu, "gpu_starved_ratio": None, "compute_duty_ratio": 1 - mean,
         "goodput_ratio": 1 - mean * 0.9, "lost_s": sum(f["lost_s"] or 0 for f in run.findings), "lost_records": run.lost_records,
         "simulated_gpu": run.gpu == "simulated", "epochs": int((now - run.t0) // run.epoch_s) + 1, "verdict": verdict,

@@ -9,6 +9,7 @@
  * @typedef {"info"|"warning"|"critical"} Severity
  * @typedef {"ok"|"info"|"warning"|"critical"} VerdictSeverity
  * @typedef {"firing"|"acknowledged"|"silenced"|"resolved"} AlertState
+ * @typedef {"device"|"loop"|"mixed"} Clock
  * @typedef {"ratio"|"s"|"count"|"bytes"|"index"|"text"|"per_s"} Unit
  * @typedef {"waiting"|"turns"|"even"|"apart"|"unknown"|"standing"} CouplingState
  * @typedef {"stands"|"moving"|"ended"|"crashed"|"unknown"} PlaceState
@@ -33,15 +34,15 @@
  *   snapshot_every_n_steps: number|null, rank: number}} Loader
  * @typedef {{rank: number, host: string, pid: number, state: RankStatus, exit: string|null, watched: boolean,
  *   phases_missing: string|null, step: number|null, eval_batches: number, epoch: number|null, batch: number|null,
- *   phase: string|null, phase_age_s: number|null, steps_per_s: number|null, data_wait_ratio: number|null,
+ *   phase: string|null, phase_age_s: number|null, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,
  *   step_s: number|null, wait_s: number|null, ready_batches: number|null, gpu: number|null,
  *   gpu_utilization_ratio: number|null, seen_at: number|null}} RankRow
  * @typedef {{run_id: string, name: string, state: RunStatus, attempt: number, attempts: number, earlier: Earlier[],
  *   started_at: number, last_seen_at: number, now: number, world_size: number, hosts: Host[], steps: number|null,
- *   eval_batches: number, steps_per_s: number|null, data_wait_ratio: number|null, gpu_utilization_ratio: number|null,
- *   gpu_starved_ratio: number|null, compute_duty_ratio: number|null, goodput_ratio: number|null, lost_s: number|null,
- *   lost_records: number, simulated_gpu: boolean, epochs: number|null, progress: Progress|null, verdict: Verdict,
- *   loaders: Loader[], ranks: RankRow[]}} Summary
+ *   eval_batches: number, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,
+ *   gpu_utilization_ratio: number|null, gpu_starved_ratio: number|null, compute_duty_ratio: number|null,
+ *   goodput_ratio: number|null, lost_s: number|null, lost_records: number, simulated_gpu: boolean, epochs: number|null,
+ *   progress: Progress|null, verdict: Verdict, loaders: Loader[], ranks: RankRow[]}} Summary
  * @typedef {{key: string, code: string, scenario: string, severity: Severity, title: string, evidence: Evidence[],
  *   began_at: number, warned_s: number|null}} Folded
  * @typedef {{id: string, key: string, code: string, scenario: string, severity: Severity, state: AlertState,

@@ -69,7 +69,8 @@ def _spike(pace: Pace, row: int) -> Spike | None:
     if pace.open_wait and row == pace.wait_s.size - 1:
         return _open_spike(pace.rank.workers, request_ns, wait_s, worker, pace)
     fetches = pace.fetches
-    until_ns = request_ns + int(wait_s * 1e9)
+    in_loop_s = float(pace.loop_wait_s[row])
+    until_ns = request_ns + int(in_loop_s * 1e9)
     candidates = (fetches.ended_ns > request_ns) & (fetches.began_ns < until_ns)
     if worker is not None:
         candidates &= fetches.worker == worker
@@ -81,7 +82,7 @@ def _spike(pace: Pace, row: int) -> Spike | None:
             return None  # its fetches are known, and none was under way
         return Spike(request_ns, wait_s, bool(pace.anything_ready[row]), worker, None, None, None)
     within_ns = np.minimum(fetches.ended_ns[rows], until_ns) - np.maximum(fetches.began_ns[rows], request_ns)
-    if within_ns.sum() < FETCH_PART * wait_s * 1e9:
+    if within_ns.sum() < FETCH_PART * in_loop_s * 1e9:
         return None
     slowest = int(rows[np.argmax(np.nan_to_num(fetches.fetch_s[rows]))])
     fetch_s, sample_s = float(fetches.fetch_s[slowest]), float(fetches.slow_s[slowest])

@@ -305,6 +305,7 @@ class Symptoms:
             *known_evidence(
                 ("data wait", share, "ratio"),
                 ("wait per batch", self.wait_s, "s"),
+                ("wait of the loop, mostly hidden by the GPU's work", self.pace.hidden_wait_s, "s"),
                 ("step without the wait", self.step_s, "s"),
                 ("batches per second", ratio(1.0, self.iteration_s), "per_s"),
                 ("fetch time of a worker, median", self.typical_fetch_s, "s"),

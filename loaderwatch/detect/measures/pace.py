@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.device_clock import hidden_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.fetches import Fetches, fetches_of
 from loaderwatch.detect.measures.statistics import Floats, mean, ratio, total
@@ -19,6 +21,7 @@ from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds
 Ints = NDArray[np.int64]
 _TAKE: Final = ("wait_ns", "step_ns", "nested_ns", "iter_ns", "first_wait_ns", "teardown_ns")
 QUIET_ROWS = 64
+BACKLOG_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,9 @@ class Pace:
     awaited: Ints
     optimizer_steps: Ints
     open_wait: bool  # the last row is a wait that goes on
+    hidden_s: (
+        Floats  # part of the loop's wait in which the GPU still had work; NaN where the loop's clock counts
+    )
     fetches: Fetches
 
     @cached_property
@@ -66,6 +72,23 @@ class Pace:
     def share(self) -> float:
         """Return the share (0 to 1) of the time lost to data wait; NaN without any time."""
         return ratio(self.lost_s, self.total_s)
+
+    @cached_property
+    def loop_wait_s(self) -> Floats:
+        """Return how long the loop itself waited for each batch in seconds, shape (rows,)."""
+        result: Floats = self.wait_s + np.nan_to_num(self.hidden_s)
+        return result
+
+    @cached_property
+    def hidden_wait_s(self) -> float:
+        """Return the mean seconds that the loop waits for a batch, where the GPU hides at least half of it; else NaN."""
+        hidden_s, loop_s = float(np.nansum(self.hidden_s)), total(self.loop_wait_s)
+        return mean(self.loop_wait_s) if hidden_s > 0.5 * loop_s else math.nan
+
+    @cached_property
+    def clock(self) -> Literal["device", "loop"]:
+        """Return whose waits these are: the device's where its events tell of them, else the loop's."""
+        return "device" if np.isfinite(self.hidden_s).any() else "loop"
 
     @cached_property
     def mean_step_s(self) -> float:
@@ -103,6 +126,23 @@ class Pace:
             np.add.at(result, rows[at[inside]], took_s[inside])
         return result
 
+    @cached_property
+    def loop_collected_s(self) -> Floats:
+        """Return the seconds that the garbage collector held the training in each step, shape (rows,)."""
+        table = self.rank.table("collections")
+        result = np.zeros(self.step_s.size)
+        own = table["worker"] == -1
+        began_ns, took_s = table["request_ns"][own], seconds(table["duration_ns"][own])
+        if not began_ns.size or not result.size:
+            return result
+        delivered_ns = self.request_ns + (np.nan_to_num(self.loop_wait_s) * 1e9).astype(np.int64)
+        in_step_s = self.until_next_s - np.nan_to_num(self.hidden_s)
+        ended_ns = delivered_ns + (in_step_s * 1e9).astype(np.int64)
+        at = np.searchsorted(delivered_ns, began_ns, side="right") - 1
+        inside = (at >= 0) & (began_ns < ended_ns[np.maximum(at, 0)])
+        np.add.at(result, at[inside], np.nan_to_num(took_s[inside]))
+        return result
+
     def since(self, began_ns: int) -> Pace:
         """Return the pace with only the rows requested at or after a time (ns UTC); all fetches stay."""
         return self.where(self.request_ns >= began_ns)
@@ -119,6 +159,24 @@ class Pace:
         }
         still_open = self.open_wait and bool(mask.size) and bool(mask[-1])
         return replace(self, **rows, open_wait=still_open)
+
+
+def backlog_s(rank: RankWindow) -> float:
+    """Return the seconds of work that the device usually has left when a batch is asked for, as far as waits show it.
+
+    It is the median of what it hid of the newest waits; 0 where its clock is not known.
+    """
+    hidden_ns = hidden_of(rank.steps)[-2 * BACKLOG_ROWS :]
+    known_ns = hidden_ns[hidden_ns != UNKNOWN][-BACKLOG_ROWS:]
+    return float(np.median(known_ns)) / 1e9 if known_ns.size else 0.0
+
+
+def open_wait_s(rank: RankWindow) -> float:
+    """Return the seconds that are lost to a wait that goes on; 0 while there is none, or the device works on."""
+    span = rank.span
+    if span is None or span.phase != "wait":
+        return 0.0
+    return max(0.0, (rank.made_ns - span.since_ns) / 1e9 - backlog_s(rank))
 
 
 def warm_batches(loader: LoaderInfo) -> int:
@@ -200,8 +258,7 @@ def wait_share(rank: RankWindow, limits: Limits) -> float:
     """Return the share (0 to 1) of the last half minute that a rank waited for data; roughly, but cheaply."""
     since_ns = rank.made_ns - int(limits.spike_recent_s * 1e9)
     totals = totals_since(rank, since_ns, at_least=QUIET_ROWS)
-    span = rank.span
-    open_s = (rank.made_ns - span.since_ns) / 1e9 if span is not None and span.phase == "wait" else 0.0
+    open_s = open_wait_s(rank)
     return (totals.wait_s + open_s) / max(totals.total_s + open_s, 1.0)
 
 
@@ -256,7 +313,7 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
 
     None leaves out those that were asked for before the epoch began.
     """
-    steps, recorded = rank.steps, rank.table("steps")
+    steps, recorded = rank.steps, rank.clocked_steps
     warm = warm_batches(loader) if warm is None else warm
     mask = (
         (steps["loader"] == loader.loader)
@@ -274,6 +331,7 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
     wait_s, wait_cpu_s, step_s = (
         seconds(steps[name][mask]) for name in ("wait_ns", "wait_cpu_ns", "step_ns")
     )
+    hidden_s = seconds(hidden_of(steps)[mask])
     span = rank.span
     open_wait = (
         rank.process.state == "live"
@@ -287,7 +345,11 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
     if open_wait:
         assert span is not None
         # step_s of the open row is NaN: it has not come yet.
-        wait_s = np.append(wait_s, (rank.made_ns - span.since_ns) / 1e9)
+        # A device that usually has work left when a batch is asked for has it this time, too.
+        open_s = (rank.made_ns - span.since_ns) / 1e9
+        lost_s = open_wait_s(rank)
+        wait_s = np.append(wait_s, lost_s)
+        hidden_s = np.append(hidden_s, open_s - lost_s if np.isfinite(hidden_s).any() else np.nan)
         wait_cpu_s, step_s = np.append(wait_cpu_s, np.nan), np.append(step_s, np.nan)
         nested_s, aside_s, beside_s = (np.append(each, 0.0) for each in (nested_s, aside_s, beside_s))
         last = {
@@ -315,5 +377,6 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         awaited=columns["awaited_worker"],
         optimizer_steps=columns["optimizer_steps"],
         open_wait=open_wait,
+        hidden_s=hidden_s,
         fetches=fetches_of(rank, loader),
     )

@@ -150,7 +150,8 @@ def _finished_before(now: Pace) -> bool | None:
     waits = now.rank.table("gpu_waits")
     mine = waits["loader"] == now.loader.loader
     own, rows, events = np.intersect1d(now.request_ns, waits["request_ns"][mine], return_indices=True)
-    wait_s, starved_s = now.wait_s[rows], seconds(waits["starved_ns"][mine][events])
+    wait_s = now.loop_wait_s[rows]
+    starved_s = seconds(waits["starved_ns"][mine][events])
     long = wait_s >= SHORT_WAIT_S
     if own.size < FEW or long.sum() < FEW:
         return None

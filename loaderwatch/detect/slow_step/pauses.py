@@ -25,7 +25,7 @@ from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.stacks import compiling, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import Floats, known, median
 from loaderwatch.detect.text import count, duration, percent
-from loaderwatch.detect.window import RankWindow, RunWindow, first_at, seconds
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 CODE: Final = "slow-step"
 LOOK_BACK_S = 60.0
@@ -112,7 +112,7 @@ def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
     if own_s.size < 2 * FEW or not math.isfinite(usual_s):
         return None
     rows = np.flatnonzero(own_s >= max(PAUSE_S, PAUSE_FACTOR * usual_s))
-    collector_s = collector_times(rank, now)
+    collector_s = now.loop_collected_s
     # A collector that runs in most steps makes them all long: none stands out, but the time is lost to it.
     elapsed_s = now.total_s + float(now.beside_s.sum())
     steady = float(np.nansum(collector_s)) >= 0.5 * REMARK_RATIO * elapsed_s
@@ -122,22 +122,6 @@ def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
     if not rows.size:
         return None
     return Pauses(rank, now, rows, own_s[rows] - usual_s, usual_s, collector_s[rows], elapsed_s)
-
-
-def collector_times(rank: RankWindow, pace: Pace) -> Floats:
-    """Return the seconds that the garbage collector held the training in each step, shape (steps,)."""
-    result = np.zeros(pace.step_s.size)
-    table = rank.table("collections")
-    own = table["worker"] == -1
-    began_ns, took_s = table["request_ns"][own], seconds(table["duration_ns"][own])
-    if not began_ns.size or not result.size:
-        return result
-    delivered_ns = pace.request_ns + (np.nan_to_num(pace.wait_s) * 1e9).astype(np.int64)
-    at = np.searchsorted(delivered_ns, began_ns, side="right") - 1
-    ended_ns = delivered_ns + (pace.until_next_s * 1e9).astype(np.int64)
-    inside = (at >= 0) & (began_ns < ended_ns[np.maximum(at, 0)])
-    np.add.at(result, at[inside], np.nan_to_num(took_s[inside]))
-    return result
 
 
 def _explain(pauses: Pauses, limits: Limits) -> list[Finding]:

@@ -14,7 +14,9 @@ from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.crash.unexplained import ending
+from loaderwatch.detect.device_clock import hidden_of
 from loaderwatch.detect.incidents.verdict import verdict_of
+from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of
 from loaderwatch.server.live.window_builder import RunTotals
@@ -40,6 +42,7 @@ def state_now(run: StoredRun, now_ns: int) -> RunStatus:
 class _Recent:
     """Sums over the last RECENT_S of a rank. Fields are None where nothing is known."""
 
+    clock: answers.Clock
     covered_s: float
     advance: int
     wait_s: float  # data wait within that time, including the open wait
@@ -121,6 +124,7 @@ def summary_of(
         eval_batches=max((totals.eval_batches.get(r, 0) for r in window.ranks), default=0),
         steps_per_s=_mean([rate for r in recent.values() if (rate := _rate(r)) is not None]),
         data_wait_ratio=wait_ratio,
+        clock=_clock([each.clock for each in recent.values()]),
         gpu_utilization_ratio=_mean([r.utilization for r in recent.values() if r.utilization is not None]),
         gpu_starved_ratio=_ratio(starved_s, starved_s + gpu_step_s),
         compute_duty_ratio=None if wait_ratio is None else 1 - wait_ratio,
@@ -141,6 +145,10 @@ def summary_of(
             for number, rank in window.ranks.items()
         ],
     )
+
+
+def _clock(of_ranks: Sequence[answers.Clock]) -> answers.Clock:
+    return of_ranks[0] if len(set(of_ranks)) == 1 else "mixed" if of_ranks else "loop"
 
 
 def _rank_row(
@@ -165,6 +173,7 @@ def _rank_row(
         phase_age_s=max(0.0, (rank.made_ns - span.since_ns) / 1e9) if span is not None else None,
         steps_per_s=_rate(recent),
         data_wait_ratio=recent.wait_ratio,
+        clock=recent.clock,
         step_s=recent.mean_step_s,
         wait_s=recent.mean_wait_s,
         ready_batches=recent.ready,
@@ -220,6 +229,8 @@ def _open_s(rank: RankWindow | None) -> float:
     """Return how long the open wait or epoch boundary has lasted; its record comes when it is over."""
     if rank is None or rank.span is None or not _waits(rank):
         return 0.0
+    if rank.span.phase == "wait":
+        return open_wait_s(rank)
     return max(0.0, (rank.made_ns - rank.span.since_ns) / 1e9)
 
 
@@ -246,7 +257,8 @@ def _recent(rank: RankWindow) -> _Recent:
     span = rank.span
     live = rank.process.state == "live" and span is not None and span.alive
     if live and span is not None and span.phase == "wait" and (not known_loaders or span.loader in train):
-        wait_s += _within(np.array([span.since_ns]), np.array([end]), begin, end)
+        lost_ns = end - int(open_wait_s(rank) * 1e9)  # since when the device has nothing to do
+        wait_s += _within(np.array([lost_ns]), np.array([end]), begin, end)
     inside = slice(first_at(request, begin), None)
     made = steps["optimizer_steps"][late][inside]
     advance = int(np.where(made >= 0, made, 1).sum())
@@ -254,6 +266,7 @@ def _recent(rank: RankWindow) -> _Recent:
     since = max(begin, _began(rank))
     starved_s, gpu_step_s = _gpu_waits(rank, begin)
     return _Recent(
+        clock="device" if (hidden_of(steps)[late] != UNKNOWN).any() else "loop",
         covered_s=max(0.0, (end - since) / 1e9),
         advance=advance,
         wait_s=wait_s,

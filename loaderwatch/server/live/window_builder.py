@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.facts import SpanInfo, StackDump
 from loaderwatch.core.records import TIME_COLUMN, UNKNOWN
 from loaderwatch.core.wire import Envelope
+from loaderwatch.detect.device_clock import KNOWN_RATIO
 from loaderwatch.detect.window import WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
 from loaderwatch.server.live.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of, block_of_arrays
 from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
@@ -35,6 +36,7 @@ class RunTotals:
     """Sums over the run, by rank.
 
     ``steps`` are training steps, ``eval_batches`` what loops took from evaluation loaders; neither is part of the other.
+    ``wait_s`` is by the device's clock where that tells of most batches, and ``step_s`` has the rest of the time.
     ``boundary_s`` is time in iter(loader) and teardown; first waits are in ``wait_s``.
     """
 
@@ -51,10 +53,21 @@ class RunTotals:
 class _Sums:
     steps: int = 0
     eval_batches: int = 0
+    batches: int = 0
     wait_ns: float = 0.0
     step_ns: float = 0.0
     epochs: int = 0
     boundary_ns: float = 0.0
+    device_batches: int = 0
+    starved_ns: float = 0.0
+
+    @property
+    def hidden_ns(self) -> float:
+        """Part of the waits in which the device still had work, as far as its clock tells of most batches."""
+        if not self.device_batches or self.device_batches < KNOWN_RATIO * self.batches:
+            return 0.0
+        starved_ns = self.starved_ns * max(1.0, self.batches / self.device_batches)
+        return max(0.0, self.wait_ns - starved_ns)
 
 
 @dataclass
@@ -179,10 +192,13 @@ class WindowBuilder:
             self._rank(rank).sums = _Sums(
                 steps=total.steps,
                 eval_batches=total.eval_batches,
+                batches=total.batches,
                 wait_ns=total.wait_s * 1e9,
                 step_ns=total.step_s * 1e9,
                 epochs=total.epochs,
                 boundary_ns=total.boundary_s * 1e9,
+                device_batches=total.device_batches,
+                starved_ns=total.starved_s * 1e9,
             )
         for stream, intervals in sequences.items():
             seen = self._seen.setdefault(stream, SequenceSet())
@@ -250,7 +266,7 @@ class WindowBuilder:
     # -- totals
 
     def _count(self, table: str, block: Block, firsts: NDArray[np.int64]) -> None:
-        if table not in ("steps", "epoch_begins", "epoch_ends"):
+        if table not in ("steps", "epoch_begins", "epoch_ends", "gpu_waits"):
             return
         at = LAYOUTS[table].index
         counted = np.ones(block.shape[1], dtype=bool)
@@ -264,7 +280,11 @@ class WindowBuilder:
                 self._rank(int(block[0, first])).sums.eval_batches += batches
             counted &= on_main
             made = block[at["optimizer_steps"]]
-            of = [np.where(made >= 0, made, 1), block[at["wait_ns"]], block[at["step_ns"]]]
+            ones = np.ones(block.shape[1], dtype=np.int64)
+            of = [np.where(made >= 0, made, 1), block[at["wait_ns"]], block[at["step_ns"]], ones]
+        elif table == "gpu_waits":
+            known = block[at["starved_ns"]] != UNKNOWN
+            of = [block[at["starved_ns"]], known.astype(np.int64)]
         elif table == "epoch_begins":
             of = [np.ones(block.shape[1], dtype=np.int64), block[at["iter_ns"]]]
         else:
@@ -275,6 +295,11 @@ class WindowBuilder:
                 sums.steps += int(found[0])
                 sums.wait_ns += found[1]
                 sums.step_ns += found[2]
+                sums.batches += int(found[3])
+                continue
+            if table == "gpu_waits":
+                sums.starved_ns += found[0]
+                sums.device_batches += int(found[1])
                 continue
             sums.boundary_ns += found[-1]
             if table == "epoch_begins":
@@ -286,8 +311,8 @@ class WindowBuilder:
         return RunTotals(
             steps={rank: s.steps for rank, s in sums.items()},
             eval_batches={rank: s.eval_batches for rank, s in sums.items()},
-            wait_s={rank: s.wait_ns / 1e9 for rank, s in sums.items()},
-            step_s={rank: s.step_ns / 1e9 for rank, s in sums.items()},
+            wait_s={rank: (s.wait_ns - s.hidden_ns) / 1e9 for rank, s in sums.items()},
+            step_s={rank: (s.step_ns + s.hidden_ns) / 1e9 for rank, s in sums.items()},
             epochs={rank: s.epochs for rank, s in sums.items()},
             boundary_s={rank: s.boundary_ns / 1e9 for rank, s in sums.items()},
             lost_records=self._lost_records,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import duckdb
@@ -186,6 +187,33 @@ def _per_key(metric: Metric, partials: str, width_ns: int, bounds: tuple[int, in
     )
 
 
+def _by_device(
+    snapshot: duckdb.DuckDBPyConnection,
+    metric: Metric,
+    loop: str,
+    begin: int,
+    end: int,
+    width_ns: int,
+    level: int,
+    bounds: tuple[int, int],
+    keys: list[Any] | None,
+) -> str:
+    """Return the SQL of ``_per_key`` with the device's share in place of the loop's, where a bucket of a rank has one."""
+    device = replace(METRICS[metric.by_device], complement=metric.complement)
+    found = _pieces(snapshot, device, begin, end, level, ())
+    if not found:
+        return loop
+    partials = _partials([device], found, width_ns, keys)
+    picked = ", ".join(
+        f"CASE WHEN d.whole > 0 THEN d.{column} ELSE l.{column} END AS {column}"
+        for column in ("value", "num", "whole")
+    )
+    return (
+        f"SELECT coalesce(l.key, d.key) AS key, coalesce(l.t, d.t) AS t, {picked} FROM ({loop}) l "
+        f"FULL OUTER JOIN ({_per_key(device, partials, width_ns, bounds)}) d ON l.key = d.key AND l.t = d.t"
+    )
+
+
 def series(
     snapshot: duckdb.DuckDBPyConnection,
     metric_names: Sequence[str],
@@ -231,9 +259,12 @@ def series(
         else:
             mean = _share("sum(num)", "sum(whole)")
             mean = f"1 - ({mean})" if metric.complement else mean
+        per_key = _per_key(metric, partials, width, bounds)
+        if metric.by_device:
+            per_key = _by_device(snapshot, metric, per_key, begin, end, width, level, bounds, keys)
         sql = (
             f"SELECT t, min(value) AS low0, {mean} AS mean0, max(value) AS high0 "
-            f"FROM ({_per_key(metric, partials, width, bounds)}) WHERE value IS NOT NULL GROUP BY t ORDER BY t"
+            f"FROM ({per_key}) WHERE value IS NOT NULL GROUP BY t ORDER BY t"
         )
     got = snapshot.execute(sql).fetchnumpy()
     times = np.asarray(got["t"], dtype=np.int64)
@@ -273,7 +304,10 @@ def grid(
         if metric.kind == "mean":
             sql = f"SELECT key, t, sum(total0) / sum(n0) AS value FROM ({partials}) GROUP BY key, t HAVING sum(n0) > 0"
         else:
-            sql = f"SELECT key, t, value FROM ({_per_key(metric, partials, width, bounds)}) WHERE value IS NOT NULL"
+            per_key = _per_key(metric, partials, width, bounds)
+            if metric.by_device:
+                per_key = _by_device(snapshot, metric, per_key, begin, end, width, level, bounds, None)
+            sql = f"SELECT key, t, value FROM ({per_key}) WHERE value IS NOT NULL"
         got = snapshot.execute(sql).fetchnumpy()
         column = (np.asarray(got["t"], dtype=np.int64) - begin) // width
         cell = floats(got["value"]) * metric.scale

@@ -40,6 +40,7 @@ class Metric:
     rest: str = ""
     scale: float = 1.0
     complement: bool = False  # 1 - share
+    by_device: str = ""  # the metric that takes its place where the device's clock is known
 
 
 def _columns(*names: str) -> dict[str, str]:
@@ -134,8 +135,10 @@ METRICS: Final[dict[str, Metric]] = {
     "other_s": _mean("steps", "other_ns", _S),
     "ready_batches": _mean("steps", "ready"),
     "cached_batches": _mean("steps", "cached"),
-    "data_wait_ratio": Metric("steps", "share", "wait_in", "step_in"),
-    "compute_duty_ratio": Metric("steps", "share", "wait_in", "step_in", complement=True),
+    "data_wait_ratio": Metric("steps", "share", "wait_in", "step_in", by_device="gpu_starved_ratio"),
+    "compute_duty_ratio": Metric(
+        "steps", "share", "wait_in", "step_in", complement=True, by_device="gpu_starved_ratio"
+    ),
     "steps_per_s": Metric("steps", "rate", "advance"),
     "fetch_s": _mean("fetches", "fetch_ns", _S),
     "gpu_starved_ratio": Metric("gpu_waits", "share", "starved_ns", "gpu_step_ns"),

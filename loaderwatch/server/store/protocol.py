@@ -114,12 +114,14 @@ class RankTotals:
     steps: int  # training steps
     batches: int  # batches of training loaders
     eval_batches: int
-    wait_s: float
+    wait_s: float  # by the loop's clock
     step_s: float
     epochs: int
     boundary_s: float  # iter() and teardown of every epoch; first waits are part of wait_s
     first_ns: int
     last_ns: int
+    device_batches: int = 0  # batches of training loaders of which the device's clock tells
+    starved_s: float = 0.0  # what the device lacked data for them
 
 
 @dataclass(frozen=True)

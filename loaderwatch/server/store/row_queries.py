@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import duckdb
@@ -87,10 +87,11 @@ def totals(
     """Return sums by rank over the whole run (its ``bounds``), or over [begin, end) of ``span``, from rows alone."""
     width = LEVELS[-1].ns
     begin, end = bounds[0] // width * width, -(-bounds[1] // width) * width
-    found = (
-        rollup.pieces(begin, end, len(LEVELS) - 1, "steps", rollup.load_dirty(snapshot))
+    found, starvation = (
+        rollup.pieces(begin, end, len(LEVELS) - 1, source, rollup.load_dirty(snapshot))
         if span is None
         else [rollup.Piece(None, *span)]
+        for source in ("steps", "gpu_waits")
     )
     within = "true" if span is None else f"request_ns >= {span[0]} AND request_ns < {span[1]}"
     parts = []
@@ -125,6 +126,7 @@ def totals(
             f"AND {within} GROUP BY rank HAVING rank IS NOT NULL"
         ).fetchall()
     )
+    starved = _starved(snapshot, starvation)
     result: dict[int, RankTotals] = {}
     rows = (
         snapshot.execute(
@@ -136,6 +138,7 @@ def totals(
     )
     for key, steps, batches, wait, step, first, last in rows:
         epoch_count, spent = boundary.pop(key, (0, 0.0))
+        device_batches, starved_s = starved.get(key, (0, 0.0))
         result[key] = RankTotals(
             steps=int(steps or 0),
             batches=int(batches or 0),
@@ -146,6 +149,8 @@ def totals(
             boundary_s=spent / 1e9,
             first_ns=int(first),
             last_ns=int(last),
+            device_batches=device_batches,
+            starved_s=starved_s,
         )
     for key in boundary.keys() | evaluated.keys():
         epoch_count, spent = boundary.get(key, (0, 0.0))
@@ -153,6 +158,26 @@ def totals(
             0, 0, evaluated.get(key, 0), 0.0, 0.0, epoch_count, spent / 1e9, bounds[0], bounds[0]
         )
     return result
+
+
+def _starved(
+    snapshot: duckdb.DuckDBPyConnection, found: Sequence[rollup.Piece]
+) -> dict[int, tuple[int, float]]:
+    """Return by rank of how many batches the device's clock tells, and the seconds in which the device lacked their data."""
+    parts = [
+        "SELECT rank AS key, count(starved_ns) AS n, sum(starved_ns)::DOUBLE AS starved FROM gpu_waits "
+        f"WHERE counted = 1 AND request_ns >= {piece.start_ns} AND request_ns < {piece.end_ns} GROUP BY rank"
+        if piece.level is None
+        else f"SELECT key, sum(starved_ns_n) AS n, sum(starved_ns_sum) AS starved FROM {piece.level.table('gpu_waits')} "
+        f"WHERE t_ns >= {piece.start_ns} AND t_ns < {piece.end_ns} GROUP BY key"
+        for piece in found
+    ]
+    if not parts:
+        return {}
+    rows = snapshot.execute(
+        f"SELECT key, sum(n), sum(starved) FROM ({' UNION ALL '.join(parts)}) GROUP BY key HAVING key IS NOT NULL"
+    ).fetchall()
+    return {key: (int(count or 0), float(spent or 0.0) / 1e9) for key, count, spent in rows}
 
 
 def newest_event(snapshot: duckdb.DuckDBPyConnection, end_ns: int) -> int | None:

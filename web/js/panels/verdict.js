@@ -124,11 +124,18 @@ function gpuTile(s) {
   return { label: "Compute duty", value: percent(s.compute_duty_ratio), sub: status === "" ? "share of time in the step" : "share of time in the step; no GPU readings", title: status, meter: s.compute_duty_ratio, tone: "gpu" };
 }
 
+/** Whose waits the data wait counts. @type {Record<import("../types.js").Clock, string>} */
+const CLOCKS = {
+  device: "GPU's clock, last 30 s",
+  loop: "of step time, last 30 s",
+  mixed: "GPU's clock where known, 30 s",
+};
+
 /** @param {Summary} s @param {State} state */
 export function runTiles(s, state) {
   /** @type {Tile[]} */
   const tiles = [
-    { label: "Data wait", value: percent(s.data_wait_ratio), sub: "of step time, last 30 s", meter: s.data_wait_ratio, tone: waitTone(s.data_wait_ratio) },
+    { label: "Data wait", value: percent(s.data_wait_ratio), sub: CLOCKS[s.clock], meter: s.data_wait_ratio, tone: waitTone(s.data_wait_ratio) },
     { label: "Speed", value: number(s.steps_per_s), sub: `steps/s · ${count(s.steps)} so far${s.eval_batches > 0 ? `, ${count(s.eval_batches)} eval batches` : ""}` },
     gpuTile(s),
     { label: "Goodput", value: percent(s.goodput_ratio), sub: "of time spent on steps", meter: s.goodput_ratio, tone: "ok" },

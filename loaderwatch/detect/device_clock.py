@@ -1,0 +1,78 @@
+"""The device's clock: what a wait for a batch costs the GPU, which the loop's own wait does not tell.
+
+CUDA is asynchronous. The loop queues a step in some milliseconds and then stands in ``next(loader)`` while
+the GPU still computes: that wait costs nothing until the GPU runs dry. Where CUDA events tell how long the
+GPU starved for each batch (the table ``gpu_waits``), that time is the data wait, and the rest of the loop's
+wait belongs to the step, in which the GPU worked on. An iteration takes as long by either clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import UNKNOWN
+
+Columns: TypeAlias = Mapping[str, NDArray[Any]]
+
+KNOWN_RATIO: Final = 0.5
+"""The device's clock counts where its events tell of at least this share of the batches since its first one. They do
+not tell of batches within CUDA graphs, of those given up, and for a moment of the newest."""
+
+
+def by_device(steps: Columns, gpu_waits: Columns) -> Columns:
+    """Return the table ``steps`` with the device's waits, and with a column ``hidden_ns``.
+
+    ``hidden_ns`` is the part of the loop's wait in which the GPU still had work, in ns; UNKNOWN where only
+    the loop's clock is known. It is taken off ``wait_ns`` and added to ``step_ns``. A batch of which no event
+    tells, among others of which they do, has the share hidden that the others of its loader have on average.
+    The same object is returned where no event tells of any batch.
+    """
+    if not gpu_waits["request_ns"].size or not steps["request_ns"].size:
+        return steps
+    hidden_ns = _hidden(steps, gpu_waits)
+    if not (hidden_ns != UNKNOWN).any():
+        return steps
+    wait_ns, step_ns = steps["wait_ns"], steps["step_ns"]
+    taken_ns = np.where(hidden_ns == UNKNOWN, 0, hidden_ns)
+    left_ns = np.where(wait_ns == UNKNOWN, UNKNOWN, wait_ns - taken_ns)
+    cpu_ns = steps["wait_cpu_ns"]
+    return {
+        **steps,
+        "wait_ns": left_ns,
+        "wait_cpu_ns": np.where(hidden_ns == UNKNOWN, cpu_ns, np.minimum(cpu_ns, left_ns)),
+        "step_ns": np.where(step_ns == UNKNOWN, UNKNOWN, step_ns + taken_ns),
+        "hidden_ns": hidden_ns,
+    }
+
+
+def _hidden(steps: Columns, gpu_waits: Columns) -> NDArray[np.int64]:
+    """Return the hidden part of each wait in ns, shape (steps,); UNKNOWN where the loop's clock counts."""
+    request_ns, wait_ns = steps["request_ns"], steps["wait_ns"]
+    at = np.minimum(np.searchsorted(request_ns, gpu_waits["request_ns"]), request_ns.size - 1)
+    fits = (request_ns[at] == gpu_waits["request_ns"]) & (steps["loader"][at] == gpu_waits["loader"])
+    fits &= (gpu_waits["starved_ns"] != UNKNOWN) & (wait_ns[at] != UNKNOWN)
+    rows = at[fits]
+    hidden_ns = np.full(request_ns.size, UNKNOWN, dtype=np.int64)
+    hidden_ns[rows] = np.maximum(0, wait_ns[rows] - gpu_waits["starved_ns"][fits])
+    for loader in set(steps["loader"][rows].tolist()):
+        own = (steps["loader"] == loader) & (wait_ns != UNKNOWN)
+        known = own & (hidden_ns != UNKNOWN)
+        own[: int(np.argmax(known))] = False  # before its first one this process did not use the device
+        missing = own & ~known
+        if int(known.sum()) < KNOWN_RATIO * int(own.sum()):
+            hidden_ns[known] = UNKNOWN
+        elif missing.any():
+            waited_ns = int(wait_ns[known].sum())
+            share = int(hidden_ns[known].sum()) / waited_ns if waited_ns else 1.0
+            hidden_ns[missing] = (wait_ns[missing] * share).astype(np.int64)
+    return hidden_ns
+
+
+def hidden_of(steps: Columns) -> NDArray[np.int64]:
+    """Return ``hidden_ns`` of a table of steps, shape (steps,); UNKNOWN everywhere where no device's clock is known."""
+    found = steps.get("hidden_ns")
+    return found if found is not None else np.full(steps["request_ns"].size, UNKNOWN, dtype=np.int64)

@@ -1,0 +1,120 @@
+"""A GPU whose kernels take time and no CPU, behind ``torch.cuda``'s names, on the machine's own clock.
+
+Work is queued and runs one piece after the other, while the loop goes on, as CUDA does it: events complete when the device
+reaches them, ``synchronize`` and copies back wait, and whoever queues too much waits for room in the launch queue. The
+device writes down when it computed, so that a test knows exactly how long it was idle.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+LAUNCHES: Final = 1024
+"""How many kernels wait in CUDA's launch queue at most (1,024 on current drivers)."""
+
+
+class VirtualGpu:
+    """One device with one stream. Times are seconds of ``time.monotonic``."""
+
+    def __init__(self, launches: int = LAUNCHES) -> None:
+        self._launches = launches
+        self._lock = threading.Lock()
+        self._ends: deque[float] = deque()  # of kernels that may not be through yet
+        self._free_at = 0.0  # when the stream is through
+        self.busy: list[tuple[float, float]] = []  # begin and end of each stretch without a pause
+        self.synchronized = 0
+
+    def launch(self, seconds: float) -> None:
+        """Queue a kernel that takes so long, and wait for room in the queue first."""
+        while True:
+            with self._lock:
+                now = time.monotonic()
+                while self._ends and self._ends[0] <= now:
+                    self._ends.popleft()
+                if len(self._ends) < self._launches:
+                    began = max(now, self._free_at)
+                    self._free_at = began + seconds
+                    self._ends.append(self._free_at)
+                    if self.busy and began <= self.busy[-1][1]:
+                        self.busy[-1] = (self.busy[-1][0], self._free_at)
+                    else:
+                        self.busy.append((began, self._free_at))
+                    return
+                room_at = self._ends[0]
+            time.sleep(max(0.0, room_at - time.monotonic()))
+
+    def synchronize(self) -> None:
+        """Wait until everything that is queued has run, as ``.item()``, ``.cpu()`` and ``synchronize()`` do."""
+        self.synchronized += 1
+        while (left_s := self.free_at() - time.monotonic()) > 0:
+            time.sleep(left_s)
+
+    def free_at(self) -> float:
+        """When the stream is through with what is queued now."""
+        with self._lock:
+            return self._free_at
+
+    def idle_ratio(self, began: float, ended: float) -> float:
+        """The share of a time in which the device had nothing to do."""
+        worked = sum(max(0.0, min(end, ended) - max(begin, began)) for begin, end in self.busy)
+        return 1.0 - worked / (ended - began)
+
+    def install(self, replace: Callable[[str, Any], None]) -> None:
+        """Put it where ``torch.cuda`` has its own names, each by ``replace(name, new)``."""
+        replace("is_initialized", lambda: True)
+        replace("is_available", lambda: True)
+        replace("is_current_stream_capturing", lambda: False)
+        replace("Event", self.event)
+        replace("synchronize", lambda *_: self.synchronize())
+        replace("device_count", lambda: 1)
+        replace("current_device", lambda: 0)
+        replace("get_allocator_backend", lambda: "native")
+        replace("memory_reserved", lambda _: 1)
+        replace("get_device_properties", Properties)
+        replace("device", self.device)
+
+    @contextmanager
+    def device(self, _: int) -> Iterator[None]:
+        """``with torch.cuda.device(0)``."""
+        yield
+
+    def event(self, *, enable_timing: bool = False) -> VirtualEvent:
+        """``torch.cuda.Event``."""
+        return VirtualEvent(self, timed=enable_timing)
+
+
+class Properties:
+    """Of a device, as far as we ask."""
+
+    def __init__(self, device: int) -> None:
+        self.uuid = f"virtual-{device}"
+
+
+class VirtualEvent:
+    """Complete when the device is through with all that was queued before it."""
+
+    def __init__(self, gpu: VirtualGpu, *, timed: bool) -> None:
+        self._gpu = gpu
+        self._timed = timed
+        self._at = float("inf")
+
+    def record(self) -> None:
+        self._at = max(time.monotonic(), self._gpu.free_at())
+
+    def query(self) -> bool:
+        return time.monotonic() >= self._at
+
+    def synchronize(self) -> None:
+        self._gpu.synchronized += 1
+        time.sleep(max(0.0, self._at - time.monotonic()))
+
+    def elapsed_time(self, end_event: VirtualEvent) -> float:
+        assert self._timed
+        assert self.query(), "CUDA raises here"
+        assert end_event.query(), "CUDA raises here"
+        return (end_event._at - self._at) * 1e3

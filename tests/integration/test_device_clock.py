@@ -1,0 +1,144 @@
+"""What a wait costs is what the GPU lacked: real trainings on a virtual GPU, which knows how long it was idle."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from loaderwatch.detect.limits import Limits
+from tests.fakes.serving import Access, ServeProcess, wait_until
+from tests.waiting import PATIENCE_S
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc"),
+]
+
+STEP_MS: Final = 90.0
+SECONDS: Final = 15.0
+RUNS: Final = {
+    "fast": ("--load-ms", "60"),  # the GPU never starves, the loop waits while it fills the launch queue
+    "even": ("--load-ms", "95"),
+    "slow": ("--load-ms", "200"),
+    "fast-item": ("--load-ms", "60", "--item-every", "1"),
+    "slow-item": ("--load-ms", "200", "--item-every", "1"),
+}
+CLOSE: Final = 0.03
+"""The truth is of the run since its first batch, the answer of the last 30 s, which the first wait is part of."""
+LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run's truth, and what was said of it."""
+
+    truth: dict[str, float]
+    summary: dict[str, Any]
+    findings: list[dict[str, Any]]
+    starved: float  # by the rows of the whole run
+    waited: list[float | None]  # the series of the data wait
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        return [finding for finding in self.findings if finding["severity"] != "info"]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+    folder = tmp_path_factory.mktemp("device")
+    data_dir = folder / "loaderwatch"
+    with ServeProcess(data_dir, "--port", "0") as server:
+        access = server.start()
+        processes = {name: _train(name, data_dir) for name in RUNS}
+        try:
+            truths = {name: process.communicate(timeout=PATIENCE_S)[0] for name, process in processes.items()}
+        finally:
+            for process in processes.values():
+                process.kill()
+        found = {name: _ran(access, name, json.loads(text.splitlines()[-1])) for name, text in truths.items()}
+    return found
+
+
+def _train(name: str, data_dir: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.gpu.train", *RUNS[name]]
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("LOADERWATCH_")}
+    return subprocess.Popen(
+        [*command, "--step-ms", str(STEP_MS), "--seconds", str(SECONDS)],
+        env=environ | {"LOADERWATCH_DIR": str(data_dir), "LOADERWATCH_RUN": name},
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _ran(access: Access, name: str, truth: dict[str, float]) -> Ran:
+    def over() -> bool:
+        return any(run["run_id"] == name and run["state"] == "finished" for run in access.get("/runs"))
+
+    wait_until(f"{name} is over", over)
+    starved = access.get(f"/runs/{name}/series", metric="gpu_starved_ratio", points=2)["mean"]
+    return Ran(
+        truth,
+        access.get(f"/runs/{name}/summary"),
+        access.get(f"/runs/{name}/findings"),
+        max(value for value in starved if value is not None),
+        access.get(f"/runs/{name}/series", metric="data_wait_ratio", points=10)["mean"],
+    )
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_data_wait_is_the_idle_time_of_the_gpu(ran: dict[str, Ran], name: str) -> None:
+    one = ran[name]
+    idle = one.truth["idle_ratio"]
+    assert one.summary["clock"] == "device"
+    assert one.summary["data_wait_ratio"] == pytest.approx(idle, abs=CLOSE)
+    assert one.summary["ranks"][0]["data_wait_ratio"] == one.summary["data_wait_ratio"]
+    assert one.summary["gpu_starved_ratio"] == pytest.approx(one.summary["data_wait_ratio"], abs=CLOSE)
+    assert one.starved == pytest.approx(idle, abs=CLOSE)
+    waited = [value for value in one.waited if value is not None]
+    assert sum(waited[1:-1]) / len(waited[1:-1]) == pytest.approx(idle, abs=2 * CLOSE)
+    lost_s = one.summary["lost_s"]
+    assert lost_s == pytest.approx(idle * SECONDS, abs=CLOSE * SECONDS + 1.0), (
+        "the first batch and the worker's start"
+    )
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_who_is_told_goes_by_the_truth(ran: dict[str, Ran], name: str) -> None:
+    """Between the two limits of a severity the clock of a busy machine decides: there nothing is asserted."""
+    one = ran[name]
+    idle = one.truth["idle_ratio"]
+    if idle < LIMITS.input_warning_ratio - CLOSE:
+        assert one.told == []
+    if idle > LIMITS.input_critical_ratio + CLOSE:
+        (finding,) = one.told
+        assert (finding["code"], finding["scenario"], finding["severity"]) == (
+            "input-bound",
+            "S02",
+            "critical",
+        )
+        assert finding["gain_ceiling_ratio"] == pytest.approx(idle, abs=0.05)
+        assert "the model could take 11" in finding["title"], finding["title"]
+        evidence = {item["label"]: item["value"] for item in finding["evidence"]}
+        assert evidence["step without the wait"] == pytest.approx(STEP_MS / 1e3, rel=0.05)
+
+
+def test_the_device_is_never_synchronized_by_us(ran: dict[str, Ran]) -> None:
+    assert {name: one.truth["synchronized_by_us"] for name, one in ran.items()} == dict.fromkeys(RUNS, 0)
+
+
+def test_the_loops_own_wait_is_evidence(ran: dict[str, Ran]) -> None:
+    (finding,) = ran["slow"].told
+    evidence = {item["label"]: item["value"] for item in finding["evidence"]}
+    assert evidence["wait per batch"] < 0.15
+    assert (
+        "wait of the loop, mostly hidden by the GPU's work" not in evidence
+    )  # here the GPU starves for most of it
