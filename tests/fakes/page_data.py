@@ -97,6 +97,8 @@ class FakeRun:
             if not self.phases and metric in ("h2d_s", "forward_s", "backward_s", "optimizer_s"):
                 return None
             return busy if not self.phases and metric == "other_s" else parts[metric]
+        if metric == "gpu_starved_s":
+            return None
         if metric.startswith("gpu_"):
             if self.gpu == "none" or (self.gpu == "real" and 200 < t - self.t0 < 215):
                 return None

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from loaderwatch.core.wire import decode, encode
+from loaderwatch.server.http.charts import stored_summary
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import LEVELS
-from tests.fakes.runs import SECOND, T0, envelope, process, table
+from tests.fakes.runs import SECOND, T0, envelope, process, steps, table
 
 SEEN_S = 3600
 METRICS = {"gpu_process_memory_bytes": 9e9, "gpu_process_sm_ratio": 0.5}
@@ -91,4 +92,52 @@ def test_a_file_of_before_opens_and_goes_on(tmp_path: Path) -> None:
         used = store.series("run-1", "gpu_utilization_ratio", 0, T0, T0 + SEEN_S * SECOND, 50)
         assert used.t_ns.min() == T0 // used.bucket_ns * used.bucket_ns
         roll(store)
+    store.close()
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+def test_the_data_wait_of_a_rank_is_by_its_devices_clock_where_it_is_known(
+    tmp_path: Path, rolled: bool
+) -> None:
+    """Two ranks wait half of the time; of rank 0 it is known that the GPU lacked a batch for a tenth."""
+    store = DuckDBStore(tmp_path)
+    times = T0 + np.arange(5 * SEEN_S) * SECOND // 5
+    ms = SECOND // 1000
+    waits = table(
+        "gpu_waits",
+        rank=0, loader=0, epoch=0, batch=np.arange(times.size - 40), request_ns=times[:-40],
+        starved_ns=20 * ms, gpu_step_ns=180 * ms,
+    )  # fmt: skip
+    for rank in (0, 1):
+        tables = {"steps": steps(rank, times, 100 * ms, 100 * ms)} | (
+            {"gpu_waits": waits} if rank == 0 else {}
+        )
+        one = process(rank, 2)
+        store.append([envelope(SEEN_S + rank, stream=f"s{rank}", processes=[one], tables=tables)])
+    if rolled:
+        roll(store)
+    end_ns = T0 + SEEN_S * SECOND
+    for name, own, other, both in (("data_wait_ratio", 0.1, 0.5, 0.3), ("compute_duty_ratio", 0.9, 0.5, 0.7)):
+        charts = [store.series("run-1", name, rank, T0, end_ns, 50).mean[:-1] for rank in (0, 1, None)]
+        assert [
+            each == pytest.approx(value) for each, value in zip(charts, (own, other, both), strict=True)
+        ] == [True] * 3
+        grid = store.grid("run-1", name, T0, end_ns, 50)
+        assert grid.values[0, 1:-1] == pytest.approx(own)
+        assert grid.values[1, 1:-1] == pytest.approx(other)
+    newest = store.series("run-1", "data_wait_ratio", 0, end_ns - 20 * SECOND, end_ns, 20)
+    late = newest.mean[newest.t_ns >= end_ns - 8 * SECOND]
+    assert late == pytest.approx(np.full(late.size, 0.5)), (
+        "no event came any more: the loop's clock counts again"
+    )
+    assert newest.t_ns.max() <= end_ns - 5 * SECOND, "its newest events may still come"
+    totals = store.totals("run-1")
+    assert totals[0].device_batches == times.size - 40
+    assert totals[0].starved_s == pytest.approx(0.02 * (times.size - 40))
+    assert (totals[1].device_batches, totals[1].starved_s) == (0, 0.0)
+    summary = stored_summary(store, "run-1")
+    assert summary.clock == "mixed"
+    assert [row.clock for row in summary.ranks] == ["device", "loop"]
+    assert [row.data_wait_ratio for row in summary.ranks] == pytest.approx([0.1, 0.5], abs=0.01)
+    assert summary.lost_s == pytest.approx(SEEN_S * (0.1 + 0.5) / 2, rel=0.01)
     store.close()

@@ -5,7 +5,7 @@ import { bridged, gpuFigure } from "../../web/js/charts/gpu.js";
 import { heatmapFigure, heatmapHeight } from "../../web/js/charts/heatmap.js";
 import { laneWorkers, lanesFigure, slowOnes } from "../../web/js/charts/lanes.js";
 import { COUNTERS, counterFigure, latest, readyFigure } from "../../web/js/charts/small.js";
-import { barWidths, ceiling, isEmpty, knownParts, stepsFigure, totals } from "../../web/js/charts/steps.js";
+import { barWidths, byDevice, ceiling, isEmpty, knownParts, stepsFigure, totals } from "../../web/js/charts/steps.js";
 import { figureOf } from "../../web/js/figures.js";
 import { initialState, parseRoute } from "../../web/js/store.js";
 import { bucketOf } from "../../web/js/refresh.js";
@@ -52,6 +52,20 @@ test("a few very long steps are cut off and labelled, a spread of ordinary ones 
 test("sparse buckets are bridged, a silence is a gap", () => {
   assert.deepEqual(bridged(series([1, null, 2, null, null, null, 3, null])), [0, 2, 3, 4, 5, 6, 7]);
   assert.deepEqual(bridged(series([1, null, 2]), 1), [0, 1, 2]);
+});
+
+test("by the device's clock a wait costs what the GPU lacked, and the rest of it is a part of its own", () => {
+  const late = Array.from({ length: 9 }, () => null);
+  const data = { wait_s: series([0.2, 0.2, 0.2, null, ...late]), other_s: series([0.01, 0.01, 0.01, null, ...late]) };
+  assert.equal(byDevice(data), data);
+  assert.equal(byDevice({ ...data, gpu_starved_s: series([null, null, null, null, ...late]) }).hidden_s, undefined);
+  const found = byDevice({ ...data, gpu_starved_s: series([0.15, 0.3, null, null, ...late]) });
+  assert.deepEqual(found.wait_s?.mean.slice(0, 4), [0.15, 0.2, 0.2, null]);
+  assert.deepEqual(found.hidden_s?.mean.slice(0, 4).map((v) => (v === null ? null : Math.round(v * 100))), [5, 0, 0, null]);
+  const newest = byDevice({ wait_s: series([0.2, 0.2]), gpu_starved_s: series([0.1, null]) });
+  assert.deepEqual(newest.wait_s?.mean, [0.1, null], "the GPU has not reached its events yet");
+  assert.deepEqual(totals(knownParts(found), found), totals(knownParts(data), data));
+  assert.deepEqual(knownParts(found).map((p) => p.name), ["data wait", "waiting while the GPU works", "step"]);
 });
 
 test("without model and optimizer the rest of a step is called step", () => {

@@ -2,7 +2,7 @@
 
 import { call, runPath, withQuery } from "./api.js";
 import { COUNTERS } from "./charts/small.js";
-import { PARTS } from "./charts/steps.js";
+import { ASKED, byDevice } from "./charts/steps.js";
 import { hangNow } from "./panels/alerts.js";
 import { shownRange, shownRank } from "./store.js";
 
@@ -45,7 +45,7 @@ const rankKey = (state) => {
 };
 
 /** @type {Source} */
-const STEPS = { id: "steps", when: "seen", timed: true, asks: rankKey, load: seriesOf(PARTS.map((p) => p.metric)) };
+const STEPS = { id: "steps", when: "seen", timed: true, asks: rankKey, load: async (...asked) => byDevice(await seriesOf(ASKED)(...asked)) };
 
 /** @type {Source} */
 const GPU = {

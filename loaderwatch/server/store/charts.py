@@ -22,6 +22,8 @@ ONE_KEY_FACTOR: Final = 8
 """How many times more rows may lie in the range when only one rank is wanted, because the others are filtered, not summed."""
 
 CELLS_LIMIT: Final = 400_000
+EVENTS_COME_NS: Final = 5 * SECOND_NS
+"""How long the device's part of a bucket is waited for: CUDA's launch queue holds some seconds of work at most."""
 
 
 def count_rows(snapshot: duckdb.DuckDBPyConnection, table: str) -> int:
@@ -198,19 +200,24 @@ def _by_device(
     bounds: tuple[int, int],
     keys: list[Any] | None,
 ) -> str:
-    """Return the SQL of ``_per_key`` with the device's share in place of the loop's, where a bucket of a rank has one."""
+    """Return the SQL of ``_per_key`` with the device's share in place of the loop's, where a bucket of a rank has one.
+
+    Of a rank that has any, the newest buckets without one are left out: the device has not reached their events yet.
+    """
     device = replace(METRICS[metric.by_device], complement=metric.complement)
     found = _pieces(snapshot, device, begin, end, level, ())
     if not found:
         return loop
     partials = _partials([device], found, width_ns, keys)
     picked = ", ".join(
-        f"CASE WHEN d.whole > 0 THEN d.{column} ELSE l.{column} END AS {column}"
+        f"CASE WHEN d.whole > 0 THEN d.{column} WHEN NOT on_its_way THEN l.{column} END AS {column}"
         for column in ("value", "num", "whole")
     )
     return (
-        f"SELECT coalesce(l.key, d.key) AS key, coalesce(l.t, d.t) AS t, {picked} FROM ({loop}) l "
-        f"FULL OUTER JOIN ({_per_key(device, partials, width_ns, bounds)}) d ON l.key = d.key AND l.t = d.t"
+        f"WITH device AS ({_per_key(device, partials, width_ns, bounds)}) "
+        f"SELECT coalesce(l.key, d.key) AS key, coalesce(l.t, d.t) AS t, {picked} FROM (SELECT *, "
+        f"key IN (SELECT key FROM device) AND t + {width_ns} > {bounds[1] - EVENTS_COME_NS} AS on_its_way "
+        f"FROM ({loop})) l FULL OUTER JOIN device d ON l.key = d.key AND l.t = d.t"
     )
 
 

@@ -141,6 +141,7 @@ METRICS: Final[dict[str, Metric]] = {
     ),
     "steps_per_s": Metric("steps", "rate", "advance"),
     "fetch_s": _mean("fetches", "fetch_ns", _S),
+    "gpu_starved_s": _mean("gpu_waits", "starved_ns", _S),
     "gpu_starved_ratio": Metric("gpu_waits", "share", "starved_ns", "gpu_step_ns"),
     "gpu_utilization_ratio": _mean("gpus", "utilization_ratio"),
     "gpu_power_w": _mean("gpus", "power_w"),

@@ -12,12 +12,42 @@ import { bandNames, epochNames, marks, niceTop, timeLayout, toAxis, valueAxis } 
 /** In the order of a step, bottom up. @type {Part[]} */
 export const PARTS = [
   { metric: "wait_s", name: "data wait", color: "wait" },
+  { metric: "hidden_s", name: "waiting while the GPU works", color: "gpu" },
   { metric: "h2d_s", name: "H2D copy", color: "h2d" },
   { metric: "forward_s", name: "forward", color: "forward" },
   { metric: "backward_s", name: "backward", color: "backward" },
   { metric: "optimizer_s", name: "optimizer", color: "optimizer" },
   { metric: "other_s", name: "other", color: "other" },
 ];
+
+/** What the chart asks for: the loop's waits and parts, and what the GPU lacked for a batch. */
+export const ASKED = [...PARTS.map((p) => p.metric).filter((metric) => metric !== "hidden_s"), "gpu_starved_s"];
+
+/** How long the device's part of a bucket is waited for, as in the store. */
+const EVENTS_COME_S = 5;
+
+/**
+ * The data by the device's clock where that is known: a wait costs what the GPU lacked, and the rest of it, in which the GPU
+ * still worked, becomes a part of its own.
+ * @param {Record<string, Series>} data @returns {Record<string, Series>}
+ */
+export function byDevice(data) {
+  const { wait_s: wait, gpu_starved_s: starved } = data;
+  if (wait === undefined || starved === undefined || isEmpty(starved)) return data;
+  const began = starved.t[0] ?? 0;
+  const newest = (wait.t.at(-1) ?? 0) + wait.bucket_s;
+  /** @param {"min"|"mean"|"max"} of */
+  const lost = (of) =>
+    wait[of].map((v, i) => {
+      const known = starved[of][Math.floor((/** @type {number} */ (wait.t[i]) - began) / starved.bucket_s + 1e-6)] ?? null;
+      if (known === null && /** @type {number} */ (wait.t[i]) + wait.bucket_s > newest - EVENTS_COME_S) return null; // the GPU has not reached it
+      return v === null || known === null ? v : Math.min(v, known);
+    });
+  const left = { ...wait, min: lost("min"), mean: lost("mean"), max: lost("max") };
+  /** @param {"min"|"mean"|"max"} of */
+  const rest = (of) => wait[of].map((v, i) => (v === null || left[of][i] == null ? null : v - /** @type {number} */ (left[of][i])));
+  return { ...data, wait_s: left, hidden_s: { ...wait, metric: "hidden_s", min: rest("min"), mean: rest("mean"), max: rest("max") } };
+}
 
 /** @param {Series|undefined} series */
 export function isEmpty(series) {
@@ -27,7 +57,7 @@ export function isEmpty(series) {
 /** The parts this run knows. Without model and optimizer all of a step is one part, and is called so. @param {Record<string, Series>} data @returns {Part[]} */
 export function knownParts(data) {
   const parts = PARTS.filter((p) => !isEmpty(data[p.metric]));
-  const split = parts.some((p) => !["wait_s", "other_s"].includes(p.metric));
+  const split = parts.some((p) => !["wait_s", "hidden_s", "other_s"].includes(p.metric));
   return split ? parts : parts.map((p) => (p.metric === "other_s" ? { ...p, name: "step" } : p));
 }
 
