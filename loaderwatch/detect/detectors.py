@@ -16,7 +16,7 @@ from loaderwatch.detect.input_bound import detector as input_bound
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.rebuilt_loaders import joined
 from loaderwatch.detect.running_out import descriptors, memory, shared_memory
-from loaderwatch.detect.slow_step import h2d, pauses, slow_rank, weak_gpu
+from loaderwatch.detect.slow_step import h2d, pauses, sawtooth, slow_rank, weak_gpu
 from loaderwatch.detect.window import RunWindow
 
 Detector = Callable[[RunWindow, Limits], list[Finding]]
@@ -33,6 +33,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     h2d.detect,
     evaluation.detect,
     pauses.detect,
+    sawtooth.detect,
     shared_memory.detect,
     descriptors.detect,
     memory.detect,

@@ -14,8 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from loaderwatch.demo.stand_in import BusyFile
+
 LAUNCHES: Final = 1024
 """How many kernels wait in CUDA's launch queue at most (1,024 on current drivers)."""
+
+
+SHOWN_EVERY_S: Final = 0.01
 
 
 class VirtualGpu:
@@ -63,6 +68,18 @@ class VirtualGpu:
         """The share of a time in which the device had nothing to do."""
         worked = sum(max(0.0, min(end, ended) - max(begin, began)) for begin, end in self.busy)
         return 1.0 - worked / (ended - began)
+
+    def show(self, busy: BusyFile) -> None:
+        """Let the stand-in for NVML say from now on what this device does, from the same timeline."""
+        threading.Thread(target=self._show, args=(busy,), daemon=True).start()
+
+    def _show(self, busy: BusyFile) -> None:
+        computing = False
+        while True:
+            if (self.free_at() > time.monotonic()) != computing:
+                computing = not computing
+                (busy.begin if computing else busy.end)()
+            time.sleep(SHOWN_EVERY_S)
 
     def install(self, replace: Callable[[str, Any], None]) -> None:
         """Put it where ``torch.cuda`` has its own names, each by ``replace(name, new)``."""

@@ -14,6 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 import loaderwatch
+from loaderwatch.demo.gpu import busy_file
 from tests.fakes.virtual_gpu import VirtualGpu
 
 KERNELS = 30
@@ -45,8 +46,14 @@ def main() -> None:
     parser.add_argument(
         "--item-every", type=int, default=0, help="synchronize each so many steps, as loss.item() does"
     )
+    parser.add_argument(
+        "--own-ms", type=float, default=0.0, help="what the loop does itself after each step, such as logging"
+    )
     args = parser.parse_args()
     gpu = VirtualGpu()
+    busy = busy_file(0)
+    if busy is not None:
+        gpu.show(busy)
     gpu.install(lambda name, new: setattr(torch.cuda, name, new))
     loader = DataLoader(Slow(args.load_ms / 1e3), batch_size=1, num_workers=1)
     loaderwatch.attach(loader, name="train_loader")
@@ -58,6 +65,7 @@ def main() -> None:
         time.sleep(QUEUED_S)
         if args.item_every and number % args.item_every == 0:
             gpu.synchronize()
+        time.sleep(args.own_ms / 1e3)
         began = began or time.monotonic()
         if time.monotonic() - began >= args.seconds:
             break

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from loaderwatch.demo.gpu import prepare
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.text import rate
 from tests.fakes.serving import Access, ServeProcess, wait_until
@@ -24,6 +27,7 @@ pytestmark = [
 
 STEP_MS: Final = 90.0
 SECONDS: Final = 15.0
+LONGER: Final = 30.0  # NVML's readings of fifteen seconds, and a few
 RUNS: Final = {
     "fast": ("--load-ms", "60"),  # the GPU never starves, the loop waits while it fills the launch queue
     "even": ("--load-ms", "95"),
@@ -31,6 +35,8 @@ RUNS: Final = {
     "fast-item": ("--load-ms", "60", "--item-every", "1"),
     "slow-item": ("--load-ms", "200", "--item-every", "1"),
 }
+LOGGING: Final = ("--load-ms", "20", "--step-ms", "800", "--item-every", "1", "--own-ms", "800")
+"""Half of each step the loop does something else, after it has waited for the GPU: no batch is ever missing."""
 CLOSE: Final = 0.06
 """On a quiet machine they are within 0.015 of each other. But a loop that gets no CPU between a batch and its kernels leaves the
 GPU idle, too, and that is no lack of data."""
@@ -48,6 +54,10 @@ class Ran:
     waited: list[float | None]  # the series of the data wait
 
     @property
+    def sawtooth(self) -> list[dict[str, Any]]:
+        return [finding for finding in self.findings if finding["code"] == "gpu-sawtooth"]
+
+    @property
     def told(self) -> list[dict[str, Any]]:
         return [finding for finding in self.findings if finding["severity"] != "info"]
 
@@ -58,7 +68,12 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     data_dir = folder / "loaderwatch"
     with ServeProcess(data_dir, "--port", "0") as server:
         access = server.start()
-        processes = {name: _train(name, data_dir) for name in RUNS}
+        with_nvml = prepare(folder / "gpus", 1).environ
+        processes = {
+            name: _train(name, data_dir, (*arguments, "--step-ms", str(STEP_MS)))
+            for name, arguments in RUNS.items()
+        }
+        processes["logging"] = _train("logging", data_dir, LOGGING, with_nvml)
         try:
             truths = {name: process.communicate(timeout=PATIENCE_S)[0] for name, process in processes.items()}
         finally:
@@ -68,12 +83,20 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     return found
 
 
-def _train(name: str, data_dir: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.gpu.train", *RUNS[name]]
+def _train(
+    name: str, data_dir: Path, arguments: Sequence[str], nvml: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
     environ = {k: v for k, v in os.environ.items() if not k.startswith("LOADERWATCH_")}
     return subprocess.Popen(
-        [*command, "--step-ms", str(STEP_MS), "--seconds", str(SECONDS)],
-        env=environ | {"LOADERWATCH_DIR": str(data_dir), "LOADERWATCH_RUN": name},
+        [
+            sys.executable,
+            "-m",
+            "tests.gpu.train",
+            *arguments,
+            "--seconds",
+            str(SECONDS if nvml is None else LONGER),
+        ],
+        env=environ | dict(nvml or {}) | {"LOADERWATCH_DIR": str(data_dir), "LOADERWATCH_RUN": name},
         cwd=Path(__file__).parents[2],
         stdout=subprocess.PIPE,
         text=True,
@@ -134,7 +157,7 @@ def test_who_is_told_goes_by_the_truth(ran: dict[str, Ran], name: str) -> None:
 
 
 def test_the_device_is_never_synchronized_by_us(ran: dict[str, Ran]) -> None:
-    assert {name: one.truth["synchronized_by_us"] for name, one in ran.items()} == dict.fromkeys(RUNS, 0)
+    assert [one.truth["synchronized_by_us"] for one in ran.values()] == [0] * len(ran)
 
 
 def test_the_loops_own_wait_is_evidence(ran: dict[str, Ran]) -> None:
@@ -144,3 +167,19 @@ def test_the_loops_own_wait_is_evidence(ran: dict[str, Ran]) -> None:
     assert (
         "wait of the loop, mostly hidden by the GPU's work" not in evidence
     )  # here the GPU starves for most of it
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler for the stand-in of NVML")
+def test_a_gpu_that_swings_while_data_is_there_is_told_as_that(ran: dict[str, Ran]) -> None:
+    one = ran["logging"]
+    idle = one.truth["idle_ratio"]
+    assert idle > 0.4
+    assert one.summary["data_wait_ratio"] < 0.1
+    (finding,) = one.sawtooth
+    assert finding["severity"] == "warning"
+    assert finding["gain_ceiling_ratio"] == pytest.approx(idle, abs=2 * CLOSE)
+    evidence = {item["label"]: item["value"] for item in finding["evidence"]}
+    assert evidence["period"] == pytest.approx(1.6, abs=0.3)
+    assert "the loop's own work in the step" in finding["cause"]
+    assert [each["code"] for each in one.told] == ["gpu-sawtooth"]
+    assert not any(other.sawtooth for name, other in ran.items() if name != "logging")

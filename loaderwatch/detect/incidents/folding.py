@@ -175,6 +175,21 @@ def _straggler(straggler: Finding, pauses: Finding) -> bool:
     return straggler.scenario == "S43" and pauses.scenario == "S26" and straggler.rank != pauses.rank
 
 
+def _proven_cause(slow: Finding, swings: Finding) -> bool:
+    """Whether a GPU idles within its steps for a reason that is proven: its own, or that of the rank it waits for."""
+    return slow.scenario == "S48" or (slow.severity != "info" and _same_rank(slow, swings))
+
+
+def _swings(swings: Finding, remark: Finding) -> bool:
+    """Whether the long steps are only a remark, and the GPU is known to idle in that rank's steps."""
+    return remark.severity == "info" and remark.scenario == "S26" and _same_rank(swings, remark)
+
+
+def _waited_for(straggler: Finding, swings: Finding) -> bool:
+    """Whether the GPU idles because its rank waits for the straggler's gradients."""
+    return straggler.scenario == "S43" and straggler.rank != swings.rank
+
+
 def _memory_and_cache(memory: Finding, thrash: Finding) -> bool:
     """Whether the page cache is too small because growing memory takes its place."""
     return (
@@ -202,6 +217,9 @@ _RULES: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
     ("hung", "hung"): _loader_that_holds_all,
     ("hung", "slow-step"): _standstill,
     ("slow-step", "hung"): _pauses,
+    ("slow-step", "gpu-sawtooth"): _proven_cause,
+    ("gpu-sawtooth", "slow-step"): _swings,
+    ("input-bound", "gpu-sawtooth"): _waited_for,
     ("input-bound", "hung"): _wait_that_may_hang,
     ("input-bound", "slow-step"): _straggler,
     ("input-bound", "input-bound"): _one_machine,

@@ -40,6 +40,7 @@ SHM = finding("running-out:shm:host-1", "S39")
 DESCRIPTORS = finding("running-out:descriptors:rank0", "S40", "critical")
 MEMORY = finding("running-out:memory:host-1", "S24")
 STRAGGLER = finding("input-bound:0:steady", "S43", rank=1)
+SWINGS = finding("gpu-sawtooth:rank0", "S26")
 TOO_FEW = finding("input-bound:0:steady", "S02")
 
 
@@ -69,6 +70,10 @@ def crash(scenario: str, **fields: Any) -> Finding:
         (finding("fast-forward:0", "S34", "info"), TOO_FEW),
         (finding("slow-step:S26", "S26", "info"), finding("hung:rank0", "S26", "info")),
         (finding("hung:rank0", "S26", "warning"), finding("slow-step:S26", "S26", "info")),
+        (finding("slow-step:S25", "S25"), SWINGS),
+        (finding("slow-step:S48", "S48", "info", rank=1), SWINGS),
+        (SWINGS, finding("slow-step:S26", "S26", "info")),
+        (STRAGGLER, SWINGS),
     ],
     ids=lambda each: each.scenario,
 )

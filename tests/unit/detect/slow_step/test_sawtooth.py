@@ -1,0 +1,86 @@
+"""A GPU that swings while data is there, and the look-alikes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.finding import Finding
+from tests.unit.detect.build import RankBuilder, S, run
+
+TEN_HZ = 10
+
+
+def swinging(
+    *,
+    wait: float = 0.0,
+    gpu_s: float = 0.5,
+    other_s: float = 0.5,
+    steps: int = 60,
+    utilization: float = 0.95,
+    **more: Any,
+) -> RankBuilder:
+    """Each step keeps the GPU busy for ``gpu_s`` and then does something else, read ten times a second."""
+    rank = RankBuilder()
+    rank.has_model = rank.has_optimizer = True
+    for _ in range(steps):
+        began_ns = rank.now_ns
+        rank.step(
+            wait, gpu_s + other_s,
+            forward_ns=int(gpu_s * 0.4 * S), backward_ns=int(gpu_s * 0.5 * S), optimizer_ns=int(gpu_s * 0.1 * S), h2d_ns=0,
+            optimizer_steps=1,
+        )  # fmt: skip
+        for tenth in range(int((wait + gpu_s + other_s) * TEN_HZ)):
+            at_s = tenth / TEN_HZ
+            busy = wait <= at_s < wait + gpu_s
+            row = {"gpu": 0, "other_pids": 0, "throttle_reasons": 0} | more
+            rank.rows["gpus"].append(
+                {
+                    "rank": 0,
+                    "t_ns": began_ns + int(at_s * S),
+                    "utilization_ratio": utilization if busy else 0.0,
+                    **row,
+                }
+            )
+    return rank
+
+
+def found(rank: RankBuilder) -> list[Finding]:
+    return [finding for finding in detect(run(rank)) if finding.code == "gpu-sawtooth"]
+
+
+def test_a_swing_without_a_loaders_wait_is_told_with_its_period_and_share() -> None:
+    (finding,) = found(swinging())
+    assert (finding.scenario, finding.severity) == ("S26", "warning")
+    assert finding.title == (
+        "The GPU swings between 0 % and 95 % every 1.0 s, and not for want of data: in 50 % of the time it has nothing to do"
+        " within a step."
+    )
+    assert "the loop's own work in the step" in finding.cause
+    assert "500 ms of the 1.0 s" in finding.cause
+    assert finding.gain_ceiling_ratio == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "rank",
+    [
+        swinging(wait=0.5, other_s=0.0),  # the loader's: told as such
+        swinging(other_s=0.0),  # busy all the time
+        swinging(utilization=0.4),  # never busy
+        swinging(other_pids=1),  # another process computes there (N21)
+        swinging(throttle_reasons=0x40),  # it is hot
+        swinging(steps=4),
+        swinging(gpu_s=0.9, other_s=0.0),
+    ],
+    ids=["data", "busy", "light", "shared", "throttled", "short", "steady"],
+)
+def test_what_is_no_sawtooth_of_the_loop(rank: RankBuilder) -> None:
+    assert found(rank) == []
+
+
+def test_a_process_that_is_through_swings_no_more() -> None:
+    rank = swinging()
+    rank.state = "finished"
+    assert found(rank) == []
