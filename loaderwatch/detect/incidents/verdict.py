@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
+
 from loaderwatch.core.answers import RunStatus, Verdict
+from loaderwatch.core.facts import PhaseName
 from loaderwatch.detect.crash.evidence import interrupted
 from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence
-from loaderwatch.detect.measures.pace import shares_of, totals_since
+from loaderwatch.detect.measures.pace import open_wait_s, shares_of, totals_since
 from loaderwatch.detect.measures.progress import LOADER_PHASES
+from loaderwatch.detect.measures.statistics import high
 from loaderwatch.detect.text import count, duration, percent
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 RECENT_NS = 30_000_000_000
 FEW_STEPS = 5
 UNSURE_RATIO = 0.10
+WATCHED_WAIT_S: Final = 3.0
+"""From so many seconds on a wait that goes on is said, if it is also this many times as long as those before."""
+WATCHED_FACTOR: Final = 3.0
 UNMEASURED_S: Final = 20.0
 """After so many seconds without any loader iterated, a process may well have the wrong one attached."""
 DIAGNOSED_S: Final = 10.0
@@ -133,6 +140,9 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
     ]
     if unwatched:
         return _stepped_aside(unwatched, len(window.ranks))
+    waiting = _open_wait(window)
+    if waiting is not None:
+        return waiting
     live = [
         totals
         for rank in window.ranks.values()
@@ -153,7 +163,7 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
     ranks = len(live)
     if share >= UNSURE_RATIO:
         return Verdict(
-            severity="ok",
+            severity="info",
             title=f"Data wait took {percent(share)} of the last seconds; watching whether it lasts.",
             advice="",
         )
@@ -163,6 +173,59 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
         f" {count(ranks, 'rank')}.",
         advice="",
     )
+
+
+def _open_wait(window: RunWindow) -> Verdict | None:
+    """Return what is known of a wait that goes on and is long against those before; None while there is none.
+
+    It may end in a moment, so nobody is woken: what lasts is told by the detectors.
+    """
+    waits = [
+        (open_wait_s(rank), rank, rank.span)
+        for _, rank in sorted(window.ranks.items())
+        if rank.process.state == "live"
+        and rank.span is not None
+        and rank.span.alive
+        and any(one.loader == rank.span.loader and one.role == "train" for one in rank.process.loaders)
+    ]
+    if not waits:
+        return None
+    waited_s, rank, span = max(waits, key=lambda wait: wait[0])
+    steps = rank.steps
+    before_s = seconds(steps["wait_ns"][steps["loader"] == (span.loader or 0)])
+    # Without a history a first batch may take long; how its run began says more.
+    least_s = WATCHED_WAIT_S if before_s.size >= FEW_STEPS else DIAGNOSED_S
+    if waited_s < max(least_s, WATCHED_FACTOR * np.nan_to_num(high(before_s, 0.99))):
+        return None
+    who = f"Rank {rank.rank}" if len(window.ranks) > 1 else "Training"
+    what = "its next batch" if span.batch is None else f"batch {span.batch}"
+    worker = next(
+        (
+            one
+            for one in rank.workers
+            if one.worker == span.awaited_worker and one.loader in (None, span.loader)
+        ),
+        None,
+    )
+    where = ""
+    if worker is not None and not worker.alive:
+        where = f"; worker {worker.worker} is dead"
+    elif worker is not None and worker.sample_index is not None:
+        where = f"; worker {worker.worker} is in dataset[{worker.sample_index}]"
+    elif worker is not None:
+        where = f"; worker {worker.worker} is {_DOES.get(worker.phase, 'busy')}"
+    return Verdict(
+        severity="info",
+        title=f"{who} has waited {duration(waited_s)} for {what}{where}; watching whether it comes.",
+    )
+
+
+_DOES: Final[dict[PhaseName, str]] = {
+    "idle": "idle",
+    "fetch": "reading",
+    "collate": "joining its samples",
+    "starting": "starting",
+}
 
 
 def _stepped_aside(unwatched: Sequence[RankWindow], ranks: int) -> Verdict:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from loaderwatch.core.facts import ProcessState
 from loaderwatch.detect.detectors import detect
 from loaderwatch.server.live.summary import summary_of
@@ -21,6 +25,41 @@ def test_healthy_with_numbers() -> None:
     assert said.title == "Healthy: data wait takes 2 % of each step; 12.5 steps/s on 2 ranks."
 
 
+@pytest.mark.parametrize(
+    ("worker", "said"),
+    [
+        ({"phase": "fetch", "sample_index": 511}, "; worker 0 is in dataset[511]"),
+        ({"phase": "idle"}, "; worker 0 is idle"),
+        ({"phase": "fetch", "alive": False}, "; worker 0 is dead"),
+        (None, ""),
+    ],
+)
+def test_a_long_open_wait_is_said_before_it_is_a_hang(worker: dict[str, Any] | None, said: str) -> None:
+    rank = RankBuilder()
+    for number in range(26):
+        rank.fetch(number % 2, 0.03).step(0.0016, 0.0784)
+    rank.open("wait", 7.0, awaited_worker=0)
+    if worker is not None:
+        rank.worker(0, age=7.0, **worker)
+    verdict = verdict_now(run(rank), [])
+    assert verdict.severity == "info"
+    assert verdict.title == f"Training has waited 7.0 s for batch 26{said}; watching whether it comes."
+
+
+@pytest.mark.parametrize(("usual_s", "age"), [(0.0016, 2.0), (4.0, 7.0)])
+def test_a_wait_like_others_is_not_said(usual_s: float, age: float) -> None:
+    rank = RankBuilder()
+    for number in range(26):
+        rank.fetch(number % 2, 0.03).step(usual_s, 0.0784)
+    assert "has waited" not in verdict_now(run(rank.open("wait", age)), []).title
+
+
+def test_a_first_batch_has_more_patience() -> None:
+    assert "has waited" not in verdict_now(run(RankBuilder().open("wait", 9.0)), []).title
+    said = verdict_now(run(RankBuilder().open("wait", 11.0)), []).title
+    assert said.startswith("Training has waited 11 s for batch 0")
+
+
 def test_warming_up() -> None:
     window = run(RankBuilder().step(3.0, 1.0))
     assert verdict_now(window, []).title.startswith("Warming up")
@@ -35,6 +74,7 @@ def test_the_worst_finding_speaks() -> None:
     said = verdict_now(window, [finding])
     assert (said.severity, said.title, said.finding_id) == ("critical", finding.title, finding.key)
     unsure = verdict_now(window, [])
+    assert unsure.severity == "info", "never green beside so much data wait"
     assert "Healthy" not in unsure.title
 
 
