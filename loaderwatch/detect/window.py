@@ -149,6 +149,8 @@ class RunWindow:
     hosts: Mapping[str, HostWindow]
     attempt: int = 1  # its number; nothing of an earlier attempt is in the window
     attempt_ns: int = 0  # when the attempt began, UTC; 0 for the first one
+    shared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What is measured once for all who look at this window, by the name of what measures it."""
 
     @cached_property
     def world_size(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import duckdb
@@ -139,5 +140,25 @@ def test_the_data_wait_of_a_rank_is_by_its_devices_clock_where_it_is_known(
     assert summary.clock == "mixed"
     assert [row.clock for row in summary.ranks] == ["device", "loop"]
     assert [row.data_wait_ratio for row in summary.ranks] == pytest.approx([0.1, 0.5], abs=0.01)
-    assert summary.lost_s == pytest.approx(SEEN_S * (0.1 + 0.5) / 2, rel=0.01)
+    assert summary.lost_s == pytest.approx(SEEN_S * 0.5, rel=0.01), "they go in step: what rank 1 lost"
     store.close()
+
+
+def test_the_documents_sql_says_what_the_summary_says(tmp_path: Path) -> None:
+    store = DuckDBStore(tmp_path)
+    times = T0 + np.arange(100) * SECOND // 5
+    ms = SECOND // 1000
+    waits = table(
+        "gpu_waits", rank=0, loader=0, epoch=0, batch=np.arange(100), request_ns=times, starved_ns=20 * ms, gpu_step_ns=180 * ms
+    )  # fmt: skip
+    tables = {"steps": steps(0, times, 100 * ms, 100 * ms), "gpu_waits": waits}
+    store.append([envelope(20, processes=[process(0)], tables=tables)])
+    said = stored_summary(store, "run-1")
+    store.close()
+    text = (Path(__file__).resolve().parents[2] / "docs" / "quantities.md").read_text()
+    statements = re.findall(r"^SELECT .*;$", text, re.MULTILINE)
+    with duckdb.connect(str(tmp_path / "run-1.duckdb"), read_only=True) as file:
+        by_loop, by_device = (file.execute(sql).fetchall()[0][0] for sql in statements)
+    assert by_loop == pytest.approx(0.5)
+    assert by_device == pytest.approx(0.1)
+    assert said.data_wait_ratio == pytest.approx(by_device, abs=0.005)

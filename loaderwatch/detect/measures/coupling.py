@@ -63,6 +63,9 @@ class Coupling:
     cause: Literal["data", "work"] | None = None  # what keeps those that are waited for
     where: str | None = None  # the phase in which most of the wait lies
     waiting: tuple[int, ...] = ()
+    critical_ratio: float = (
+        math.nan
+    )  # share of an iteration in which the rank that all wait for lacks its batch
 
     def share(self, rank: int) -> Share:
         """Return one rank's part in an iteration, in seconds.
@@ -109,9 +112,17 @@ class _Steps:
 
 
 def coupling(window: RunWindow, limits: Limits) -> Coupling | None:
-    """Return who waits for whom now; None when the run has a single rank."""
+    """Return who waits for whom now; None when the run has a single rank. It is measured once for a window."""
     if window.world_size < 2:
         return None
+    known = window.shared.get("coupling")
+    if known is None or known[0] != limits.recent_s:
+        known = window.shared["coupling"] = limits.recent_s, _coupling(window, limits)
+    found: Coupling = known[1]
+    return found
+
+
+def _coupling(window: RunWindow, limits: Limits) -> Coupling:
     everyone = list(window.ranks.values())
     going = [
         rank for rank in everyone if rank.process.state == "live"
@@ -198,7 +209,10 @@ def _compare(ranks: list[_Steps]) -> Coupling:
         if measured_s.mean(axis=1).max() >= MIRRORED_RATIO * wait_s.mean(axis=1).max():
             wait_s, source = measured_s, "measured"
     shares = _shares(ranks, data_s, step_s, wait_s)
-    base = Coupling("even", source=source, iterations=data_s.shape[1], shares=shares)
+    critical_ratio = min(1.0, float(data_s.max(axis=0).mean()) / typical_s) if typical_s > 0 else math.nan
+    base = Coupling(
+        "even", source=source, iterations=data_s.shape[1], shares=shares, critical_ratio=critical_ratio
+    )
     caused_s = np.array([share.caused_s for share in shares])
     if caused_s.sum() < max(WAIT_FLOOR_S, WAIT_RATIO * typical_s):
         return base
@@ -211,7 +225,11 @@ def _compare(ranks: list[_Steps]) -> Coupling:
     mean_wait_s = float(np.median(wait_s[early].mean(axis=1)))
     if source == "durations" and step_s[early].mean() - step_s[late].mean() < MIRRORED_RATIO * excess_s:
         return replace(
-            base, state="apart", reason="no rank's step grows by what another waits for data", shares=()
+            base,
+            state="apart",
+            reason="no rank's step grows by what another waits for data",
+            shares=(),
+            critical_ratio=math.nan,
         )
     return replace(
         base,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,8 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.crash.unexplained import ending
 from loaderwatch.detect.device_clock import hidden_of
 from loaderwatch.detect.incidents.verdict import verdict_of
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.coupling import coupling
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of
@@ -74,14 +77,19 @@ def summary_of(
 
     Without a ``verdict`` the summary has a plain sentence from the numbers.
     ``host_lost`` tells whether a host has fallen silent; without it, the hosts' own times of their newest envelopes decide.
-    ``costs_s`` is what each finding of the run has cost. ``lost_s`` in the answer is the largest of them, and at least the
-    time that a rank has lost to data wait and epoch boundaries so far, as the mean over ranks. ``earlier`` are the run's
+    Of ranks that go in step the data wait is that of the critical path: in each iteration all wait for the rank that lacks its
+    batch longest. ``costs_s`` is what each finding of the run has cost. ``lost_s`` in the answer is the largest of them, and at least
+    the time that ranks have lost to data wait and epoch boundaries so far: of ranks in step the one that lost most, else the mean. ``earlier`` are the run's
     earlier attempts; everything else is about the window's attempt.
     """
     recent = {number: _recent(rank) for number, rank in window.ranks.items()}
     wait_s = sum(r.wait_s for r in recent.values())
     busy_s = sum(r.busy_s for r in recent.values())
-    wait_ratio = _ratio(wait_s, wait_s + busy_s)
+    mean_ratio = _ratio(wait_s, wait_s + busy_s)
+    together = coupling(window, Limits())
+    in_step = together is not None and math.isfinite(together.critical_ratio)
+    wait_ratio = together.critical_ratio if together is not None and in_step else mean_ratio
+    others_ratio = max(0.0, (wait_ratio or 0.0) - (mean_ratio or 0.0))  # waiting for a rank that lacks data
     starved_s = sum(r.starved_s for r in recent.values())
     gpu_step_s = sum(r.gpu_step_s for r in recent.values())
     goodputs = [min(1.0, r.busy_s / r.covered_s) for r in recent.values() if r.covered_s > 0]
@@ -89,7 +97,8 @@ def summary_of(
     lost = {host for host in window.ranks_by_host if state == "lost" or host_lost(host)}
     gpus = [gpu for host in window.hosts.values() for gpu in host.gpus]
     waited = [totals.wait_s[r] + totals.boundary_s[r] + _open_s(window.ranks.get(r)) for r in totals.wait_s]
-    lost_s = max([_mean(waited) or 0.0, *(cost_s for cost_s in costs_s if cost_s is not None)])
+    waited_s = max(waited, default=0.0) if in_step else _mean(waited) or 0.0
+    lost_s = max([waited_s, *(cost_s for cost_s in costs_s if cost_s is not None)])
     return answers.Summary(
         run_id=window.run_id,
         name=window.run_name,
@@ -128,7 +137,7 @@ def summary_of(
         gpu_utilization_ratio=_mean([r.utilization for r in recent.values() if r.utilization is not None]),
         gpu_starved_ratio=_ratio(starved_s, starved_s + gpu_step_s),
         compute_duty_ratio=None if wait_ratio is None else 1 - wait_ratio,
-        goodput_ratio=_mean(goodputs),
+        goodput_ratio=max(0.0, goodput - others_ratio) if (goodput := _mean(goodputs)) is not None else None,
         lost_s=lost_s,
         lost_records=totals.lost_records,
         simulated_gpu=any(gpu.simulated for gpu in gpus),

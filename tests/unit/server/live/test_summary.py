@@ -9,9 +9,10 @@ import pytest
 from loaderwatch.core.facts import GpuInfo, ProcessState, Progress
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.live.summary import state_now, summary_of
-from loaderwatch.server.live.window_builder import WindowBuilder
+from loaderwatch.server.live.window_builder import RunTotals, WindowBuilder
 from loaderwatch.server.store.protocol import StoredRun
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
+from tests.unit.detect.build import RankBuilder, run
 
 END = T0 + 60 * SECOND
 
@@ -159,3 +160,35 @@ def test_a_silent_run_is_lost(state: ProcessState, age_s: int, expected: str) ->
         run_id="r", name="", started_ns=0, last_seen_ns=0, received_ns=T0, world_size=1, state=state
     )
     assert state_now(run, T0 + age_s * SECOND) == expected
+
+
+def test_of_ranks_in_step_the_one_that_all_wait_for_counts() -> None:
+    """One of eight waits 100 of every 150 ms for its batch, the others as long for its gradients."""
+    ranks = [RankBuilder(number, 8) for number in range(8)]
+    for _ in range(200):
+        for rank in ranks:
+            rank.step(*((0.100, 0.050) if rank.rank == 3 else (0.001, 0.149)))
+    totals = RunTotals(
+        steps={}, eval_batches={}, epochs={}, lost_records=0,
+        wait_s={number: 20.0 if number == 3 else 0.2 for number in range(8)},
+        step_s=dict.fromkeys(range(8), 10.0), boundary_s=dict.fromkeys(range(8), 0.0),
+    )  # fmt: skip
+    found = summary_of(run(*ranks), totals, state="live")
+    assert found.data_wait_ratio == pytest.approx(2 / 3, abs=0.01)
+    assert found.compute_duty_ratio == pytest.approx(1 / 3, abs=0.01)
+    assert found.goodput_ratio is not None
+    assert found.goodput_ratio < 0.36
+    assert found.lost_s == pytest.approx(20.0)
+    assert [round(row.data_wait_ratio or 0, 2) for row in found.ranks] == [
+        0.67 if number == 3 else 0.01 for number in range(8)
+    ]
+
+
+def test_ranks_that_do_not_go_in_step_are_averaged() -> None:
+    slow, quick = RankBuilder(0, 2), RankBuilder(1, 2)
+    for _ in range(200):
+        slow.step(0.100, 0.050)
+    for _ in range(400):
+        quick.step(0.001, 0.074)
+    found = summary_of(run(slow, quick), RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
+    assert found.data_wait_ratio == pytest.approx((2 / 3 + 0.013) / 2, abs=0.02)
