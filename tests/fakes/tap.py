@@ -6,18 +6,23 @@ import http.client
 import http.server
 import threading
 import urllib.parse
+from collections.abc import Iterable
 
-from loaderwatch.core.wire import split
+from loaderwatch.core.wire import decode, split
 from tests.fakes.quiet_server import QuietServer
 from tests.waiting import PATIENCE_S
 
 
 class Tap:
-    """``with Tap(server_url) as tap``: streamers send to ``tap.url``; ``tap.payloads`` is in order of the server's answers."""
+    """``with Tap(server_url) as tap``: streamers send to ``tap.url``; ``tap.payloads`` is in order of the server's answers.
+
+    An envelope that is sent again, as its answer came too late, is kept once: the server stores it once.
+    """
 
     def __init__(self, server_url: str) -> None:
         address = urllib.parse.urlsplit(server_url).netloc
         self.payloads: list[bytes] = []
+        self._seen: set[tuple[str, int]] = set()
         self._lock = threading.Lock()
         tap = self
 
@@ -40,8 +45,7 @@ class Tap:
                 finally:
                     connection.close()
                 if answer.status == 200 and body is not None and self.path.endswith("/ingest"):
-                    with tap._lock:
-                        tap.payloads.extend(split(body))
+                    tap._keep(split(body))
                 self.send_response(answer.status)
                 for name in ("Content-Type", "Retry-After"):
                     if answer.headers[name]:
@@ -56,6 +60,14 @@ class Tap:
         self._server = QuietServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    def _keep(self, payloads: Iterable[bytes]) -> None:
+        with self._lock:
+            for payload in payloads:
+                envelope = decode(payload)
+                if (envelope.stream, envelope.seq) not in self._seen:
+                    self._seen.add((envelope.stream, envelope.seq))
+                    self.payloads.append(payload)
 
     def __enter__(self) -> Tap:
         self._thread.start()

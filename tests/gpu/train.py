@@ -1,7 +1,7 @@
 """A training on the virtual GPU: ``python -m tests.gpu.train --load-ms 95 --step-ms 90 --seconds 15``.
 
 A worker delivers a batch every ``load-ms``, and a step takes the device ``step-ms``. Prints in one JSON line how long the
-device was idle, which it knows exactly, and how many steps it did a second.
+device was idle since the first batch was asked for, and since it was there, which it knows exactly, and how many steps it did a second.
 """
 
 from __future__ import annotations
@@ -57,23 +57,26 @@ def main() -> None:
     gpu.install(lambda name, new: setattr(torch.cuda, name, new))
     loader = DataLoader(Slow(args.load_ms / 1e3), batch_size=1, num_workers=1)
     loaderwatch.attach(loader, name="train_loader")
-    began = 0.0
-    number = 0
-    for number, _ in enumerate(loader, 1):
+    batches = iter(loader)
+    began = time.monotonic()  # the first batch is waited for as well
+    number, first_at = 0, 0.0
+    for number, _ in enumerate(batches, 1):
+        first_at = first_at or time.monotonic()
         for _ in range(KERNELS):
             gpu.launch(args.step_ms / 1e3 / KERNELS)
         time.sleep(QUEUED_S)
         if args.item_every and number % args.item_every == 0:
             gpu.synchronize()
         time.sleep(args.own_ms / 1e3)
-        began = began or time.monotonic()
-        if time.monotonic() - began >= args.seconds:
+        if time.monotonic() - first_at >= args.seconds:
             break
     ended = time.monotonic()
     ours = gpu.synchronized - (number // args.item_every if args.item_every else 0)
     truth = {
         "idle_ratio": gpu.idle_ratio(began, ended),
-        "steps_per_s": (number - 1) / (ended - began),
+        "later_idle_ratio": gpu.idle_ratio(first_at, ended),
+        "elapsed_s": ended - began,
+        "steps_per_s": number / (ended - began),
         "synchronized_by_us": ours,
     }
     print(json.dumps(truth))

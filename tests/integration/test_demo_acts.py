@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from playwright.sync_api import sync_playwright
 
+from loaderwatch.core.answers import Finding
 from loaderwatch.core.config import load_settings
 from loaderwatch.demo import outcome
 from loaderwatch.demo.acts import ACTS, HANG_AFTER_S
@@ -97,7 +99,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     )
     assert analyzed.returncode == 0, analyzed.stderr
     findings = json.loads(analyzed.stdout)
-    results = outcome.outcomes(outcome.read_played(folder / "played.jsonl"), findings)
+    told = msgspec.convert(findings, list[Finding])
+    results = outcome.outcomes(outcome.read_played(folder / "played.jsonl"), told)
     return Demo(process.returncode, output, folder, findings, {r.played.act.key: r for r in results})
 
 
@@ -137,7 +140,8 @@ def test_each_act_is_told_on_the_page(demo: Demo) -> None:
     with ServeProcess(demo.folder, "--port", "0") as server, sync_playwright() as playwright:
         access = server.start()
         played = outcome.read_played(demo.folder / "played.jsonl")
-        told = outcome.outcomes(played, access.get("/runs/demo/findings"))
+        found = msgspec.convert(access.get("/runs/demo/findings"), list[Finding])
+        told = outcome.outcomes(played, found)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()
         page.goto(f"{access.url}/?token={access.viewer}")

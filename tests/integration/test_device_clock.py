@@ -50,7 +50,6 @@ class Ran:
     truth: dict[str, float]
     summary: dict[str, Any]
     findings: list[dict[str, Any]]
-    starved: float  # by the rows of the whole run
     waited: list[float | None]  # the series of the data wait
 
     @property
@@ -109,12 +108,10 @@ def _ran(access: Access, name: str, truth: dict[str, float]) -> Ran:
         return any(run["run_id"] == name and run["state"] == "finished" for run in access.get("/runs"))
 
     wait_until(f"{name} is over", over)
-    starved = access.get(f"/runs/{name}/series", metric="gpu_starved_ratio", points=2)["mean"]
     return Ran(
         truth,
         access.get(f"/runs/{name}/summary"),
         access.get(f"/runs/{name}/findings"),
-        max(value for value in starved if value is not None),
         access.get(f"/runs/{name}/series", metric="data_wait_ratio", points=10)["mean"],
     )
 
@@ -122,25 +119,23 @@ def _ran(access: Access, name: str, truth: dict[str, float]) -> Ran:
 @pytest.mark.parametrize("name", RUNS)
 def test_the_data_wait_is_the_idle_time_of_the_gpu(ran: dict[str, Ran], name: str) -> None:
     one = ran[name]
-    idle = one.truth["idle_ratio"]
+    idle, later = one.truth["idle_ratio"], one.truth["later_idle_ratio"]
     assert one.summary["clock"] == "device"
     assert one.summary["data_wait_ratio"] == pytest.approx(idle, abs=CLOSE)
     assert one.summary["ranks"][0]["data_wait_ratio"] == one.summary["data_wait_ratio"]
     assert one.summary["gpu_starved_ratio"] == pytest.approx(one.summary["data_wait_ratio"], abs=CLOSE)
-    assert one.starved == pytest.approx(idle, abs=CLOSE)
-    waited = [value for value in one.waited if value is not None]
-    assert sum(waited[1:-1]) / len(waited[1:-1]) == pytest.approx(idle, abs=2 * CLOSE)
-    lost_s = one.summary["lost_s"]
-    assert lost_s == pytest.approx(idle * SECONDS, abs=CLOSE * SECONDS + 1.0), (
-        "the first batch and the worker's start"
-    )
+    waited = [value for value in one.waited if value is not None][1:-1]
+    assert sum(waited) / len(waited) == pytest.approx(later, abs=2 * CLOSE)
+    starting_s = 2.0  # the worker's, which is time lost as well
+    assert one.summary["lost_s"] - (idle - CLOSE) * one.truth["elapsed_s"] > 0
+    assert one.summary["lost_s"] < (idle + CLOSE) * one.truth["elapsed_s"] + starting_s
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_who_is_told_goes_by_the_truth(ran: dict[str, Ran], name: str) -> None:
     """Between the two limits of a severity the clock of a busy machine decides: there nothing is asserted."""
     one = ran[name]
-    idle = one.truth["idle_ratio"]
+    idle = one.truth["later_idle_ratio"]  # first batches are no stall
     if idle < LIMITS.input_warning_ratio - CLOSE:
         assert one.told == []
     if idle > LIMITS.input_critical_ratio + CLOSE:
@@ -172,7 +167,7 @@ def test_the_loops_own_wait_is_evidence(ran: dict[str, Ran]) -> None:
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler for the stand-in of NVML")
 def test_a_gpu_that_swings_while_data_is_there_is_told_as_that(ran: dict[str, Ran]) -> None:
     one = ran["logging"]
-    idle = one.truth["idle_ratio"]
+    idle = one.truth["later_idle_ratio"]
     assert idle > 0.4
     assert one.summary["data_wait_ratio"] < 0.1
     (finding,) = one.sawtooth
