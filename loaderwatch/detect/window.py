@@ -149,8 +149,8 @@ class RunWindow:
     hosts: Mapping[str, HostWindow]
     attempt: int = 1  # its number; nothing of an earlier attempt is in the window
     attempt_ns: int = 0  # when the attempt began, UTC; 0 for the first one
-    shared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What is measured once for all who look at this window, by the name of what measures it."""
+    shared: dict[str, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
+    """What is measured once for all who look at this window, by the name of what measures it; a changed copy begins anew."""
 
     @cached_property
     def world_size(self) -> int:

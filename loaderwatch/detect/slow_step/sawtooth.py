@@ -75,13 +75,13 @@ def find_swing(rank: RankWindow, limits: Limits) -> Swing | None:
     first = first_at(rows["t_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9))
     used, times = rows["utilization_ratio"][first:], rows["t_ns"][first:]
     known = np.isfinite(used)
-    if int(known.sum()) < FEW_READINGS or _is_anothers(
-        rows["other_pids"][first:], rows["throttle_reasons"][first:]
-    ):
-        return None
     used, times = used[known], times[known]
+    if used.size < FEW_READINGS or used.max() < SAWTOOTH_HIGH_RATIO or used.min() >= SAWTOOTH_LOW_RATIO:
+        return None  # cheap: most of a thousand GPUs are well
     high, low = quantile(used, 0.95), quantile(used, 0.05)
     if high < SAWTOOTH_HIGH_RATIO or low >= SAWTOOTH_LOW_RATIO:
+        return None
+    if _is_anothers(rows["other_pids"][first:], rows["throttle_reasons"][first:]):
         return None
     is_low = used < (high + low) / 2
     starts = np.flatnonzero(is_low[1:] & ~is_low[:-1]) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -209,7 +210,7 @@ def test_a_run_that_has_recorded_nothing(state: ProcessState) -> None:
 
 def test_a_run_without_ranks() -> None:
     full = run(RankBuilder())
-    empty = RunWindow(**{**full.__dict__, "ranks": {}})
+    empty = replace(full, ranks={})
     assert detect(empty) == []
     assert verdict_now(empty, []).title
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -207,7 +208,7 @@ class TestNotHung:
         """N17: the server is late, not the training."""
         builder = blocked(5.0)
         window = run(builder)
-        late = RunWindow(**{**window.__dict__, "now_ns": window.now_ns + 600 * S})
+        late = replace(window, now_ns=window.now_ns + 600 * S)
         assert not hangs(late)
 
     def test_a_process_that_is_gone(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -159,3 +160,11 @@ def test_many_ranks() -> None:
 
     few, many = (run(*ranks(count, data={7: 0.05}, steps=40)) for count in (64, 256))
     assert cost_s(many) < 8 * cost_s(few)
+
+
+def test_it_is_measured_once_for_a_window_and_anew_for_a_changed_one() -> None:
+    window = run(*(rank for rank in ranks(2, data={1: 0.05})))
+    first = found(window)
+    assert found(window) is first
+    alone = replace(window, ranks={0: window.ranks[0]})
+    assert found(alone).state == "unknown"
