@@ -152,7 +152,7 @@ def _paragraphs(finding: Finding) -> list[str]:
     if finding.lost_s:
         facts.append(f"{finding.lost_s:.1f} s lost")
     if finding.gain_ceiling_ratio:
-        facts.append(f"at most {finding.gain_ceiling_ratio:.0%} of the time while it lasts to win")
+        facts.append(f"at most {finding.gain_ceiling_ratio:.0%} of the time to win while it lasts")
     lines.append(f"  {', '.join(facts)}")
     lines.append(_labelled("Cause", finding.cause))
     lines.append(_labelled("Advice", finding.advice))

@@ -81,7 +81,9 @@ class Scout:
         self._crowded = False
         self._called = Hook(_nothing)
         self._scouting: list[Any] = []
-        began, ended = Hook(shield(self._step_began)), Hook(shield(self._step_ended))
+        # Kept here as well: a hook that is silenced while it runs lets go of the function that runs.
+        self._functions = shield(self._step_began), shield(self._step_ended)
+        began, ended = (Hook(function) for function in self._functions)
         self._hooks_here = [began, ended]
         self._handles = [
             optimizers.register_optimizer_step_pre_hook(began),

@@ -16,6 +16,7 @@ durations
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
@@ -120,6 +121,24 @@ def coupling(window: RunWindow, limits: Limits) -> Coupling | None:
         known = window.shared["coupling"] = limits.recent_s, _coupling(window, limits)
     found: Coupling = known[1]
     return found
+
+
+def go_in_step(window: RunWindow, limits: Limits) -> bool:
+    """Whether the ranks' iterations are equally long, so that all wait for the one that is last."""
+    together = coupling(window, limits)
+    return together is not None and math.isfinite(together.critical_ratio)
+
+
+def run_wait_ratio(window: RunWindow, limits: Limits, mean_ratio: float, ratios: Sequence[float]) -> float:
+    """Return the run's data wait (0 to 1) from the ranks' own ``ratios`` and their mean.
+
+    Of ranks in step it is the critical path's: in each iteration all wait for the rank that lacks its batch longest.
+    That is no less than what any of them waits, a wait that goes on included. Else it is the mean.
+    """
+    together = coupling(window, limits)
+    if together is None or not go_in_step(window, limits):
+        return mean_ratio
+    return max(together.critical_ratio, *ratios)
 
 
 def _coupling(window: RunWindow, limits: Limits) -> Coupling:

@@ -1,4 +1,4 @@
-"""A GPU that swings between busy and idle while data is there: S26, S50 and S17's neighbours, code ``gpu-sawtooth``.
+"""A GPU that swings between busy and idle while data is there: S26, code ``gpu-sawtooth``.
 
 The rule is that of SageMaker Debugger's LowGPUUtilization: 95th percentile of the utilization from 70 % and 5th
 below 10 %. What it does not say is whose fault the idle times are. Here those in which a batch was missing, an
@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Severity
-from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.coupling import coupling
 from loaderwatch.detect.measures.gpu import SAWTOOTH_HIGH_RATIO, SAWTOOTH_LOW_RATIO
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
@@ -33,7 +33,8 @@ FEW_READINGS = 150  # half of what comes in that time, at ten a second
 CYCLES = 5  # swings from which it is a habit
 CALM_RATIO = 0.05  # readings with another process on the GPU, or a throttle, from which those are to blame
 HOLDS = 0.6  # a phase that takes this much of the idle time of a step is where it lies
-STEPS = 5
+SHORT_WAIT_S = 0.05  # a lost wait shorter than this is no swing of its own
+READING_S = 1.0  # a reading is a mean of up to so long before it (nvml.h: a sixth of a second to a second)
 BAD_BITS = sum(BAD_REASONS)
 
 PHASES: Final = {
@@ -59,12 +60,18 @@ class Swing:
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """Return at most one finding, that of the rank whose GPU loses most."""
+    """Return at most one finding, that of the rank whose GPU loses most.
+
+    Ranks that wait for each other idle for that, which is told by other detectors.
+    """
+    together = coupling(window, limits)
+    if together is not None and together.state in ("waiting", "turns"):
+        return []
     found = [swing for rank in window.ranks.values() if (swing := find_swing(rank, limits)) is not None]
     if not found:
         return []
     worst = max(found, key=lambda swing: swing.unexplained)
-    return [_finding(worst, len(found), window.world_size, limits)]
+    return [_finding(worst, len(found), window.world_size)]
 
 
 def find_swing(rank: RankWindow, limits: Limits) -> Swing | None:
@@ -113,20 +120,24 @@ def _is_anothers(other_pids: NDArray[np.int64], reasons: NDArray[np.int64]) -> b
 
 
 def _in_steps(pace: Pace, times: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which times lie in a step, shape (times,): its batch was there, and the next not asked for.
+    """Return which readings are of a step, shape (times,): its batch was there, and the next not asked for.
 
-    Evaluation within a step is none of it, nor is what the device lacked.
+    Evaluation within a step is none of it, nor is what the device lacked, which still shows in the readings of the
+    second after it.
     """
     delivered_ns = pace.request_ns + (np.nan_to_num(pace.loop_wait_s) * 1e9).astype(np.int64)
     work_s = np.nan_to_num(pace.step_s - np.nan_to_num(pace.hidden_s))
     quiet = np.nan_to_num(pace.aside_s) == 0
+    lag_ns = np.where(np.nan_to_num(pace.wait_s) < SHORT_WAIT_S, 0, int(READING_S * 1e9))
     ended_ns = delivered_ns + (work_s * 1e9).astype(np.int64)
     at = np.searchsorted(delivered_ns, times, side="right") - 1
-    result: NDArray[np.bool_] = (at >= 0) & (times < ended_ns[np.maximum(at, 0)]) & quiet[np.maximum(at, 0)]
+    of = np.maximum(at, 0)
+    within = (times >= (delivered_ns + lag_ns)[of]) & (times < ended_ns[of])
+    result: NDArray[np.bool_] = (at >= 0) & within & quiet[of]
     return result
 
 
-def _finding(swing: Swing, ranks: int, world: int, limits: Limits) -> Finding:
+def _finding(swing: Swing, ranks: int, world: int) -> Finding:
     rank, pace = swing.rank, swing.pace
     step_s = pace.iteration_s
     idle_s = swing.unexplained * step_s
@@ -173,7 +184,7 @@ def _parts_s(swing: Swing) -> dict[str, float]:
     names = ("h2d", "forward", "backward", "optimizer")
     columns = {name: seconds(steps[f"{name}_ns"][mine]) for name in names}
     found = {name: mean(values) for name, values in columns.items() if np.isfinite(values).any()}
-    step_s = mean(seconds(np.where(steps["step_ns"][mine] == UNKNOWN, UNKNOWN, steps["step_ns"][mine])))
+    step_s = mean(seconds(steps["step_ns"][mine]))
     if math.isfinite(step_s):
         found["other"] = max(0.0, step_s - sum(found.values()))
     return found

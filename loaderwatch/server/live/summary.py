@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +17,7 @@ from loaderwatch.detect.crash.unexplained import ending
 from loaderwatch.detect.device_clock import hidden_of
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.coupling import coupling
+from loaderwatch.detect.measures.coupling import go_in_step, run_wait_ratio
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of
@@ -86,9 +85,8 @@ def summary_of(
     wait_s = sum(r.wait_s for r in recent.values())
     busy_s = sum(r.busy_s for r in recent.values())
     mean_ratio = _ratio(wait_s, wait_s + busy_s)
-    together = coupling(window, Limits())
-    in_step = together is not None and math.isfinite(together.critical_ratio)
-    wait_ratio = together.critical_ratio if together is not None and in_step else mean_ratio
+    own = [ratio for each in recent.values() if (ratio := each.wait_ratio) is not None]
+    wait_ratio = None if mean_ratio is None else run_wait_ratio(window, Limits(), mean_ratio, own)
     others_ratio = max(0.0, (wait_ratio or 0.0) - (mean_ratio or 0.0))  # waiting for a rank that lacks data
     starved_s = sum(r.starved_s for r in recent.values())
     gpu_step_s = sum(r.gpu_step_s for r in recent.values())
@@ -97,7 +95,7 @@ def summary_of(
     lost = {host for host in window.ranks_by_host if state == "lost" or host_lost(host)}
     gpus = [gpu for host in window.hosts.values() for gpu in host.gpus]
     waited = [totals.wait_s[r] + totals.boundary_s[r] + _open_s(window.ranks.get(r)) for r in totals.wait_s]
-    waited_s = max(waited, default=0.0) if in_step else _mean(waited) or 0.0
+    waited_s = max(waited, default=0.0) if go_in_step(window, Limits()) else _mean(waited) or 0.0
     lost_s = max([waited_s, *(cost_s for cost_s in costs_s if cost_s is not None)])
     return answers.Summary(
         run_id=window.run_id,

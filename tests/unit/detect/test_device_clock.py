@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderwatch.core.records import TABLES, UNKNOWN
+from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.device_clock import by_device, hidden_of
 from loaderwatch.detect.measures.pace import open_wait_s
 from tests.unit.detect.build import RankBuilder, run
@@ -118,3 +119,17 @@ def test_an_open_wait_is_lost_from_when_the_gpu_is_through() -> None:
     assert open_wait_s(run(rank).ranks[0]) == 0.0
     rank.open("wait", 1.0)
     assert open_wait_s(run(rank).ranks[0]) == pytest.approx(1.0 - 0.087, abs=0.001)
+
+
+def test_the_loops_own_wait_is_evidence_where_the_gpu_hides_most_of_it() -> None:
+    rank = RankBuilder()
+    for number in range(200):
+        began_ns = rank.now_ns
+        rank.fetch(number % 2, 0.24).step(0.118, 0.002)
+        rank.add("gpu_waits", loader=0, request_ns=began_ns, starved_ns=30 * MS, gpu_step_ns=90 * MS)
+    (finding,) = detect(run(rank))
+    assert finding.code == "input-bound"
+    evidence = {item.label: item.value for item in finding.evidence}
+    assert evidence["data wait"] == pytest.approx(0.25, abs=0.01)
+    assert evidence["wait of the loop, mostly hidden by the GPU's work"] == pytest.approx(0.118, abs=0.001)
+    assert evidence["step without the wait"] == pytest.approx(0.09, abs=0.001)

@@ -8,6 +8,8 @@ import pytest
 
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.slow_step import sawtooth
 from tests.unit.detect.build import RankBuilder, S, run
 
 TEN_HZ = 10
@@ -84,3 +86,25 @@ def test_a_process_that_is_through_swings_no_more() -> None:
     rank = swinging()
     rank.state = "finished"
     assert found(rank) == []
+
+
+def test_readings_that_come_late_are_the_loaders() -> None:
+    """A reading is a mean of up to a second before it: a wait of two seconds still shows after its batch is there."""
+    rank = RankBuilder()
+    for _ in range(14):
+        began_ns = rank.now_ns
+        rank.step(2.0, 2.0, optimizer_steps=1)
+        for tenth in range(40):
+            busy = tenth / TEN_HZ >= 2.0 + 0.9
+            used = 0.95 if busy or tenth < 9 else 0.0
+            row = {"rank": 0, "gpu": 0, "other_pids": 0, "throttle_reasons": 0, "utilization_ratio": used}
+            rank.rows["gpus"].append(row | {"t_ns": began_ns + tenth * S // TEN_HZ})
+    assert found(rank) == []
+
+
+def test_ranks_that_wait_for_each_other_idle_for_that() -> None:
+    quick, slow = swinging(), RankBuilder(1, 2)
+    quick.world_size = 2
+    for _ in range(60):
+        slow.step(0.4, 0.6)
+    assert sawtooth.detect(run(quick, slow), Limits()) == []

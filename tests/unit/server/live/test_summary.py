@@ -184,6 +184,18 @@ def test_of_ranks_in_step_the_one_that_all_wait_for_counts() -> None:
     ]
 
 
+def test_a_wait_that_goes_on_counts_for_ranks_in_step() -> None:
+    """Rank 3 lacks its batch for twenty seconds, and the others stand in backward: the tile must not stay green."""
+    ranks = [RankBuilder(number, 8) for number in range(8)]
+    for rank in ranks:
+        for _ in range(300):
+            rank.step(0.001, 0.049)
+        rank.open("wait" if rank.rank == 3 else "backward", 20.0)
+    found = summary_of(run(*ranks), RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
+    assert found.data_wait_ratio == found.ranks[3].data_wait_ratio
+    assert (found.data_wait_ratio or 0) > 0.6
+
+
 def test_ranks_that_do_not_go_in_step_are_averaged() -> None:
     slow, quick = RankBuilder(0, 2), RankBuilder(1, 2)
     for _ in range(200):
