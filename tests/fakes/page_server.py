@@ -63,7 +63,7 @@ def summary(run: FakeRun, wall: float) -> Json:
              "exit": run.exit, "watched": rank not in run.unwatched, "step": int((now - run.t0) * 9.7), "eval_batches": 0, "epoch": int((now - run.t0) // run.epoch_s),
              "batch": int((now - run.t0) % run.epoch_s * 9.7), "phase": "wait" if stuck else "forward",
              "phase_age_s": wall - now if stuck else 0.02, "steps_per_s": 0.0 if stuck else run.value("steps_per_s", rank, now),
-             "data_wait_ratio": 1.0 if stuck else share, "step_s": run.value("step_s", rank, now), "wait_s": parts["wait_s"],
+             "data_wait_ratio": 1.0 if stuck else share, "clock": "loop", "step_s": run.value("step_s", rank, now), "wait_s": parts["wait_s"],
              "ready_batches": 0 if stuck else run.value("ready_batches", rank, now), "gpu": None if run.gpu == "none" else rank % 8,
              "gpu_utilization_ratio": run.value("gpu_utilization_ratio", rank, now), "seen_at": now}
         )  # fmt: skip

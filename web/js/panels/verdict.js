@@ -161,7 +161,7 @@ function epochSub(state) {
 export function rankTiles(r, s) {
   /** @type {Tile[]} */
   const tiles = [
-    { label: "Data wait", value: percent(r.data_wait_ratio), sub: "of step time, last 30 s", meter: r.data_wait_ratio, tone: waitTone(r.data_wait_ratio) },
+    { label: "Data wait", value: percent(r.data_wait_ratio), sub: CLOCKS[r.clock], meter: r.data_wait_ratio, tone: waitTone(r.data_wait_ratio) },
     { label: "Speed", value: number(r.steps_per_s), sub: r.step === null ? "steps/s" : `steps/s · step ${count(r.step)}` },
     { label: "Step", value: duration(r.step_s), sub: `after waiting ${duration(r.wait_s)}` },
     { label: "Ready batches", value: number(r.ready_batches), sub: "unread when the loop asks" },
