@@ -96,7 +96,7 @@ def test_the_page_shows_who_stands_where(access: Access, watched: Watched) -> No
     expect(card.locator(".frames")).to_contain_text("barrier")
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.long)])
 def test_256_ranks_stay_readable(server: PageServer, watched: Watched, width: int) -> None:
     page = watched.page
     page.set_viewport_size({"width": width, "height": 900})

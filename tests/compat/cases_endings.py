@@ -46,7 +46,7 @@ def _steps(watch: Watcher, **options: Any) -> Iterator[int]:
         print(number, loss.item(), flush=True)
 
 
-@case(alone=True, ways=(ATTACHED, EVERYTHING, RUN))
+@case(alone=True, long=True, ways=(ATTACHED, EVERYTHING, RUN))
 def error_in_the_step(watch: Watcher) -> Any:
     for number in _steps(watch):
         if number == 2:
@@ -65,7 +65,7 @@ def error_in_the_model(watch: Watcher) -> Any:
         return [str(error), [one.line for one in frames if not one.filename.endswith("nn/modules/module.py")]]
 
 
-@case(alone=True, ways=BOTH)
+@case(alone=True, long=True, ways=BOTH)
 def terminated_in_the_step(watch: Watcher) -> Any:
     """SIGTERM without a handler, with workers beside it."""
     for number in _steps(watch, num_workers=1):

@@ -247,7 +247,7 @@ def worker_death(watch: Watcher) -> Any:
     return seen
 
 
-@case(alone=True)
+@case(alone=True, long=True)
 def worker_death_uncaught(watch: Watcher) -> Any:
     """The exit code of a job whose worker was killed."""
     try:
@@ -282,7 +282,7 @@ def exit_in_the_loop(watch: Watcher) -> Any:
             raise SystemExit(17)
 
 
-@case(alone=True)
+@case(alone=True, long=True)
 def interrupt_in_the_loop(watch: Watcher) -> Any:
     """Ctrl-C between two batches: the traceback, and the exit code of SIGINT."""
     for number, _ in enumerate(watch(DataLoader(Squares(), 4, num_workers=2))):

@@ -40,7 +40,7 @@ from tests.compat.case import (
 from tests.compat.datasets import Batched, SizedStream, Slow, Squares, Stream, about_worker, noisy_init
 
 ALL: Final = (FORK, FORKSERVER, SPAWN)
-OFTEN: Final = (*ALL, ATTACHED, EVERYTHING)
+OFTEN: Final = (FORK, SPAWN, ATTACHED, EVERYTHING)
 IN_ORDER: Final = "in_order" in DataLoader.__init__.__code__.co_varnames  # torch >= 2.6
 
 

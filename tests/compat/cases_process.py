@@ -125,7 +125,7 @@ def own_loader(watch: Watcher) -> None:
     print("child", [batch.tolist() for batch in seen], len(multiprocessing.active_children()), flush=True)
 
 
-@case(alone=True)
+@case(alone=True, long=True)
 def forked_process(watch: Watcher) -> Any:
     """``os.fork`` of the training process, which goes on, between epochs and within one."""
     loader = watch(DataLoader(Squares(), 4, shuffle=True))

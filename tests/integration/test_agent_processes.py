@@ -97,7 +97,14 @@ def wait_for(question: Callable[[], Any], what: str) -> Any:
     return wait_until(what, question)
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "fork",
+        pytest.param("forkserver", marks=pytest.mark.long),
+        pytest.param("spawn", marks=pytest.mark.long),
+    ],
+)
 def test_stuck_worker_is_named_with_its_stack(method: str, start: Start, rings: RingFolder) -> None:
     start(
         f"""
@@ -275,6 +282,7 @@ def torchrun() -> tuple[str, ...]:
     return (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
+@pytest.mark.long
 def test_torchrun_ranks_agree_and_runs_differ(start: Start, rings: RingFolder) -> None:
     finish(start(RANK_SCRIPT + "\ntrain()\n", *torchrun()))
     check_ranks(rings)
@@ -284,6 +292,7 @@ def test_torchrun_ranks_agree_and_runs_differ(start: Start, rings: RingFolder) -
     assert all(name.startswith("train-") for name in names)
 
 
+@pytest.mark.long
 def test_spawned_ranks_agree(start: Start, rings: RingFolder, free_port: int) -> None:
     source = RANK_SCRIPT + textwrap.dedent(
         f"""

@@ -47,7 +47,9 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("how", ["script", "module", "command", "shell"])
+@pytest.mark.parametrize(
+    "how", ["script", "module", *(pytest.param(how, marks=pytest.mark.long) for how in ("command", "shell"))]
+)
 def test_a_script_is_watched_and_ends_as_by_itself(script: Path, rings: RingFolder, how: str) -> None:
     arguments = {
         "script": [str(script), "3", "--x"],

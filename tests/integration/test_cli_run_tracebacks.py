@@ -163,7 +163,9 @@ def test_a_script_fails_as_under_python(tmp_path: Path, name: str, as_module: bo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WITH_LOADERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name == "sample" else ()) for name in WITH_LOADERS]
+)
 def test_a_training_fails_as_under_python(tmp_path: Path, name: str) -> None:
     """There our own frames are between the script's and PyTorch's."""
     code, _, said = compare(tmp_path, WITH_LOADERS[name], as_module=False)

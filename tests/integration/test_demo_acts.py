@@ -167,6 +167,7 @@ def test_nothing_is_left_behind(demo: Demo) -> None:
     assert not rings_of(demo.folder).exists()
 
 
+@pytest.mark.long
 def test_without_a_compiler_it_goes_on_and_ctrl_c_ends_everything(tmp_path: Path) -> None:
     folder = tmp_path / "interrupted"
     process = start(folder, "--acts", "hang", PATH=str(tmp_path))

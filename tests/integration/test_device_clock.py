@@ -18,6 +18,7 @@ from loaderwatch.demo.gpu import prepare
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.text import rate
 from tests.fakes.serving import Access, ServeProcess, wait_until
+from tests.fakes.streaming import end_streamers
 from tests.waiting import PATIENCE_S
 
 pytestmark = [
@@ -79,6 +80,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
             for process in processes.values():
                 process.kill()
         found = {name: _ran(access, name, json.loads(text.splitlines()[-1])) for name, text in truths.items()}
+        end_streamers(data_dir)
     return found
 
 

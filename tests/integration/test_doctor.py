@@ -80,6 +80,7 @@ def test_a_sensible_script_is_left_alone_and_does_not_train(tmp_path: Path) -> N
     assert "TRAINED" not in done.stdout
 
 
+@pytest.mark.long
 def test_persistent_workers_without_workers(tmp_path: Path) -> None:
     code, found = advice(tmp_path, "train(DataLoader(Numbers(), persistent_workers=True))")
     assert code == 1
@@ -92,8 +93,12 @@ def test_persistent_workers_without_workers(tmp_path: Path) -> None:
     ("arguments", "check"),
     [
         ("prefetch_factor=4", "refused"),
-        ("timeout=5", "timeout"),
-        ("num_workers=2, prefetch_factor=0, persistent_workers=True", "prefetch-none"),
+        pytest.param("timeout=5", "timeout", marks=pytest.mark.long),
+        pytest.param(
+            "num_workers=2, prefetch_factor=0, persistent_workers=True",
+            "prefetch-none",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_what_pytorch_refuses(tmp_path: Path, arguments: str, check: str) -> None:
@@ -117,6 +122,7 @@ def test_spawned_workers_need_picklable_parts_and_a_guard(tmp_path: Path) -> Non
     assert found["persistent-workers"]["severity"] == "warning"
 
 
+@pytest.mark.long
 def test_spawned_workers_that_can_start(tmp_path: Path) -> None:
     code, found = advice(
         tmp_path,
@@ -131,6 +137,7 @@ def test_spawned_workers_that_can_start(tmp_path: Path) -> None:
     assert (code, found) == (0, {})
 
 
+@pytest.mark.long
 def test_a_large_dataset_that_must_be_pickled(tmp_path: Path) -> None:
     _, found = advice(
         tmp_path,
@@ -234,6 +241,7 @@ def test_a_sample_that_cannot_be_read(tmp_path: Path) -> None:
     assert "no file for sample 0" in found["sample"]["what"]
 
 
+@pytest.mark.long
 def test_a_validation_before_training_is_passed_over(tmp_path: Path) -> None:
     done = doctor(
         tmp_path,
@@ -254,7 +262,7 @@ def test_a_validation_before_training_is_passed_over(tmp_path: Path) -> None:
     "made",
     [
         "loaders = {'val': DataLoader(Numbers(), 8)}; loader = loaders['val']",
-        "loader = test_batches = DataLoader(Numbers(), 8)",
+        pytest.param("loader = test_batches = DataLoader(Numbers(), 8)", marks=pytest.mark.long),
     ],
 )
 def test_no_step_happens_whatever_the_loader_is_called(tmp_path: Path, made: str) -> None:
@@ -297,8 +305,8 @@ def test_uneven_batches_over_real_ranks(tmp_path: Path) -> None:
     ("source", "said"),
     [
         ("raise OSError('no such disk')", "OSError: no such disk"),
-        ("print('done')", "made no torch.utils.data.DataLoader"),
-        ("sys.exit(3)", "exit code 3"),
+        pytest.param("print('done')", "made no torch.utils.data.DataLoader", marks=pytest.mark.long),
+        pytest.param("sys.exit(3)", "exit code 3", marks=pytest.mark.long),
     ],
 )
 def test_scripts_that_do_not_come_to_training(tmp_path: Path, source: str, said: str) -> None:
@@ -308,6 +316,7 @@ def test_scripts_that_do_not_come_to_training(tmp_path: Path, source: str, said:
     assert "Traceback" not in done.stderr.splitlines()[0]
 
 
+@pytest.mark.long
 def test_a_script_that_takes_too_long(tmp_path: Path) -> None:
     done = doctor(tmp_path, "time.sleep(300)", "--timeout", "10")
     assert done.returncode == 1
@@ -384,6 +393,7 @@ SHARDED = """
     """
 
 
+@pytest.mark.long
 def test_set_epoch_that_the_script_never_calls(tmp_path: Path) -> None:
     code, found = advice(tmp_path, SHARDED.replace("SET", "pass"), "--ranks", "2")
     assert code == 1
@@ -395,7 +405,7 @@ def test_set_epoch_that_the_script_never_calls(tmp_path: Path) -> None:
     assert "set-epoch" not in found
 
 
-@pytest.mark.parametrize("how", ["spawn", "fork"])
+@pytest.mark.parametrize("how", [pytest.param("spawn", marks=pytest.mark.long), "fork"])
 def test_ranks_that_the_script_starts_itself(tmp_path: Path, how: str) -> None:
     """No rank trains, and all are asked."""
     source = f"""
@@ -413,6 +423,7 @@ def test_ranks_that_the_script_starts_itself(tmp_path: Path, how: str) -> None:
     assert not (tmp_path / "store.trained").exists()
 
 
+@pytest.mark.long
 def test_a_timeout_shorter_than_a_batch(tmp_path: Path) -> None:
     source = """
         class Slow(Numbers):
@@ -427,6 +438,7 @@ def test_a_timeout_shorter_than_a_batch(tmp_path: Path) -> None:
     assert advice(tmp_path, source.replace("LIMIT", "60")) == (0, {})
 
 
+@pytest.mark.long
 def test_threads_that_do_not_compute(tmp_path: Path) -> None:
     """A client's event loop in the worker, and the thread that serves descriptors of pickled tensors, are no fight."""
     source = """
@@ -452,6 +464,7 @@ def test_threads_that_do_not_compute(tmp_path: Path) -> None:
         assert advice(tmp_path, source.replace("HOW", how)) == (0, {})
 
 
+@pytest.mark.long
 def test_samples_that_kill_the_worker(tmp_path: Path) -> None:
     code, found = advice(
         tmp_path,
@@ -522,7 +535,7 @@ def test_wrong_usage(tmp_path: Path) -> None:
     ("setting", "checks"),
     [
         ("A", {"workers-none"}),
-        ("C", {"refused"}),
+        pytest.param("C", {"refused"}, marks=pytest.mark.long),
         pytest.param("D", {"worker-threads"}, marks=pytest.mark.long),
     ],
 )

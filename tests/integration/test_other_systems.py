@@ -111,10 +111,15 @@ def _means(access: Access, metric: str) -> list[float | None]:
     [
         ("macos", 0, True),
         ("windows", 2, True),
-        ("torch", 2, False),
         *(
             pytest.param(*other, marks=pytest.mark.long)
-            for other in [("macos", 2, True), ("windows", 0, True), ("torch", 0, False), ("torch", 2, True)]
+            for other in [
+                ("macos", 2, True),
+                ("windows", 0, True),
+                ("torch", 0, False),
+                ("torch", 2, False),
+                ("torch", 2, True),
+            ]
         ),
     ],
 )

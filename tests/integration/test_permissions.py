@@ -144,7 +144,7 @@ def test_nobody_else_reads_what_a_server_keeps(data_dir: Path, umask: int) -> No
     assert telling_files(data_dir, data_dir) == ["token.json"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(DEMO_LIMIT_S + 60)
 @pytest.mark.parametrize("umask", UMASKS)
 def test_nobody_else_reads_the_demo(data_dir: Path, umask: int) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.scenarios.cases import in_group
 from tests.scenarios.play import SLEEPERS_AT_ONCE, Outcome, play
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 CASES = in_group("epochs")
 

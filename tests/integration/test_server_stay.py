@@ -20,6 +20,8 @@ from tests.fakes.feed import Feed
 from tests.fakes.serving import Access, EventReader, ServeProcess, wait_until
 from tests.fakes.streaming import Streaming
 
+pytestmark = pytest.mark.slow
+
 SOON = ("--port", "0", "--idle-hours", "0.0005")  # 1.8 s
 
 

@@ -13,7 +13,10 @@ from tests.fakes.receiver import Receiver
 from tests.fakes.streaming import Streaming, wait_for
 from tests.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc"),
+]
 
 
 def test_records_arrive_exactly_once_over_three_deaths(data_dir: Path) -> None:

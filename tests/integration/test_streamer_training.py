@@ -18,7 +18,10 @@ from tests.fakes.receiver import Receiver
 from tests.fakes.streaming import Streaming, kill_group, wait_for
 from tests.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc"),
+]
 
 SCRIPT = """
 import sys, time
