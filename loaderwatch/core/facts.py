@@ -182,6 +182,10 @@ class HostInfo(msgspec.Struct, frozen=True, kw_only=True):
     gpu_status: str = ""  # why there are no GPU charts, in plain words; "" when there are
 
 
+GPU_IDLE: Final = "GPU idle"
+"""Why a stack was taken in the low phase of a GPU that swings."""
+
+
 class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     """Stacks of one process, as faulthandler wrote them: most recent call first."""
 
@@ -190,7 +194,7 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     pid: Int
     taken_ns: Int  # UTC
     text: str
-    why: str = ""  # "open span", "requested", or why there is none
+    why: str = ""  # "open span", "requested", "GPU idle", or why there is none
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):

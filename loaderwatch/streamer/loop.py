@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from typing import Final
 
 from loaderwatch.core.clock import monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
-from loaderwatch.core.facts import SpanInfo
-from loaderwatch.core.records import UNKNOWN, Row, pack_row
+from loaderwatch.core.facts import GPU_IDLE, SpanInfo
+from loaderwatch.core.records import UNKNOWN, Phase, Row, pack_row
 from loaderwatch.core.redact import Redaction, load_key
 from loaderwatch.core.wire import Envelope, encode, pack_table
 from loaderwatch.streamer.drain import LOOK_CLOSER_NS, Drain, build_span
 from loaderwatch.streamer.flight_recorder import FlightReader
+from loaderwatch.streamer.idle_gpu import IdleGpus
 from loaderwatch.streamer.job_stderr import JobStderr, write_stderr
 from loaderwatch.streamer.outbox.files import (
     StreamState,
@@ -23,7 +23,7 @@ from loaderwatch.streamer.outbox.files import (
     new_stream_name,
     ring_folder,
 )
-from loaderwatch.streamer.outbox.outbox import DEFAULT_MAX_BYTES, Outbox
+from loaderwatch.streamer.outbox.outbox import Outbox, outbox_limit
 from loaderwatch.streamer.rings import RingFolder
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.gpu import GpuSampler
@@ -46,6 +46,10 @@ SETTLED_NS: Final = 2 * SECOND
 FIRST_RING_NS: Final = 60 * SECOND
 LINGER_S: Final = 600.0
 CLOCK_JUMP_NS: Final = 2 * SECOND
+IN_STEP: Final = frozenset(
+    {Phase.STEP, Phase.H2D, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.USER}
+)
+"""What a training process does while it has its batch."""
 
 
 class Streamer:
@@ -88,6 +92,7 @@ class Streamer:
         self._sampled_pid: int | None = None
         self._gpus = GpuSampler()
         self._stacks = StackCollector()
+        self._idle_gpus = IdleGpus()
         self._flights = FlightReader()
         self._finder = ServerFinder(settings, may_start=not adopting)
         self._uploader = Uploader(self._outbox, self._finder.find)
@@ -159,6 +164,8 @@ class Streamer:
             self._next_sample_ns = now + SAMPLE_NS - TICK_NS // 2
             self._sample(now)
         self._stacks.poll(roster, self._drain.usual_ns, monotonic_ns())
+        for rank in self._idle_gpus.due(self._gpus.used(), self._in_step, now):
+            self._stacks.request(rank, roster, monotonic_ns(), GPU_IDLE, workers=False)
         if now >= self._next_envelope_ns:
             self._next_envelope_ns = max(self._next_envelope_ns + ENVELOPE_NS, now)
             if roster.mains:
@@ -173,6 +180,11 @@ class Streamer:
                 self._succession.keep_standby(now)
                 self._succession.adopt_orphans(now)
             self._check_clock()
+
+    def _in_step(self, rank: int) -> bool:
+        main = self._roster.newest_by_rank().get(rank)
+        span = main.ring.span() if main is not None and main.alive else None
+        return span is not None and span.phase in IN_STEP
 
     def _has_ended(self, now: int, began: int) -> bool:
         roster = self._roster
@@ -376,15 +388,3 @@ class Streamer:
                 len(self._outbox),
             )
         return True
-
-
-def outbox_limit() -> int:
-    """Return LOADERWATCH_OUTBOX_BYTES, else 256 MB; a value that is not a number is logged and ignored."""
-    text = os.environ.get("LOADERWATCH_OUTBOX_BYTES", "")
-    try:
-        return max(int(text), 1) if text else DEFAULT_MAX_BYTES
-    except ValueError:
-        log.warning(
-            "LOADERWATCH_OUTBOX_BYTES is %r; use a number of bytes. Using %d", text, DEFAULT_MAX_BYTES
-        )
-        return DEFAULT_MAX_BYTES

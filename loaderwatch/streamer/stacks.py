@@ -81,10 +81,12 @@ class StackCollector:
         """Whether a process was asked and has not answered yet."""
         return bool(self._pending)
 
-    def request(self, rank: int, roster: Roster, now_ns: int, why: str = "requested") -> None:
-        """Take the stacks of a rank's training process and of its workers."""
+    def request(
+        self, rank: int, roster: Roster, now_ns: int, why: str = "requested", *, workers: bool = True
+    ) -> None:
+        """Take the stacks of a rank's training process and, unless they are left out, of its workers."""
         for member in roster.of_rank(rank):
-            if member.alive and member.pid not in self._pending:
+            if member.alive and (workers or member.worker < 0) and member.pid not in self._pending:
                 self._pending[member.pid] = _Pending(member, rank, why, now_ns)
                 self._ask(self._pending[member.pid], now_ns)
 

@@ -49,6 +49,7 @@ class GpuSampler:
         self._devices: list[Device] = []
         self._ranks: dict[int, list[tuple[int, int]]] = {}  # index of the device: (rank, pid) of those on it
         self._pcie_turn = 0
+        self._used: dict[int, float] = {}
         self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
 
     def start(self) -> None:
@@ -68,6 +69,11 @@ class GpuSampler:
         """Return the GPUs, into which a row's ``gpu`` is the index; then one entry for each further rank of a shared GPU."""
         with self._lock:
             return list(self._infos)
+
+    def used(self) -> dict[int, float]:
+        """Return the newest utilization of each rank's GPU, 0 to 1, where it is known."""
+        with self._lock:
+            return dict(self._used)
 
     def take_rows(self, wall_offset_ns: int) -> list[Row]:
         """Return the rows since the last call."""
@@ -164,9 +170,12 @@ class GpuSampler:
             now = time.monotonic_ns()
             for rank, pid in self._ranks.get(index, [(None, None)]):
                 values = device.values(pid)
+                ratio = values.get("utilization_ratio")
                 if any(value is not None for value in values.values()):
                     with self._lock:
                         self._rows.append((now, {"rank": rank, "gpu": index, **values}))
+                        if rank is not None and ratio is not None:
+                            self._used[rank] = ratio
 
 
 def _info(index: int, device: Device, rank: int | None) -> GpuInfo:

@@ -1,0 +1,57 @@
+"""When a stack of a training process is worth its signal: while the GPU idles within a step, a few times an hour."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+SECOND: Final = 1_000_000_000
+BUSY_RATIO: Final = 0.70
+IDLE_RATIO: Final = 0.10
+"""SageMaker Debugger's bounds of a swing, as in the detector of the sawtooth."""
+SWING_NS: Final = 10 * SECOND
+"""A GPU that was busy longer ago does not swing: it has nothing to do."""
+APART_NS: Final = 5 * SECOND
+MOST_AN_HOUR: Final = 6
+HOUR_NS: Final = 3600 * SECOND
+
+
+class IdleGpus:
+    """Follows the utilization of each rank's GPU."""
+
+    def __init__(self) -> None:
+        self._busy_ns: dict[int, int] = {}  # by rank: when its GPU was last busy
+        self._idle: set[int] = set()
+        self._asked_ns: dict[int, deque[int]] = {}
+
+    def due(self, used: Mapping[int, float], in_step: Callable[[int], bool], now_ns: int) -> list[int]:
+        """Return the ranks of which a stack should be taken now, and count it as taken.
+
+        It is taken as the utilization falls: that is a mean over half a second and more, so that later in the low phase it
+        may still be low when the loop has gone on.
+
+        Args:
+            used: the newest utilization of each rank's GPU, 0 to 1.
+            in_step: whether a rank has its batch and works with it.
+            now_ns: monotonic.
+        """
+        ranks = []
+        for rank, ratio in used.items():
+            was_idle = rank in self._idle
+            (self._idle.add if ratio < IDLE_RATIO else self._idle.discard)(rank)
+            if ratio >= BUSY_RATIO:
+                self._busy_ns[rank] = now_ns
+            elif ratio < IDLE_RATIO and not was_idle and self._swings(rank, now_ns) and in_step(rank):
+                self._asked_ns.setdefault(rank, deque(maxlen=MOST_AN_HOUR)).append(now_ns)
+                ranks.append(rank)
+        return ranks
+
+    def _swings(self, rank: int, now_ns: int) -> bool:
+        if now_ns - self._busy_ns.get(rank, now_ns - 2 * SWING_NS) > SWING_NS:
+            return False
+        asked = self._asked_ns.get(rank)
+        if not asked:
+            return True
+        spent = len(asked) == MOST_AN_HOUR and now_ns - asked[0] < HOUR_NS
+        return not spent and now_ns - asked[-1] >= APART_NS
