@@ -143,6 +143,11 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "request_ns",
         "starved_ns",  # the GPU's own idle time between request and delivery of this batch
         "gpu_step_ns",  # stream time from delivery to the next request
+        "slack_ns",  # work that the GPU had left when the batch was asked for, at least
+        "gpu_h2d_ns",  # stream time of the phases, in some of the steps; UNKNOWN in the others
+        "gpu_forward_ns",
+        "gpu_backward_ns",
+        "gpu_optimizer_ns",
     ),
     # One per pause of Python's garbage collector that is long enough to notice.
     RecordKind.COLLECTION: (
@@ -288,6 +293,9 @@ def pack_row(table: str, values: Values) -> Row:
 
 LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
     "steps": frozenset({"collective_ns"}),
+    "gpu_waits": frozenset(
+        {"slack_ns", "gpu_h2d_ns", "gpu_forward_ns", "gpu_backward_ns", "gpu_optimizer_ns"}
+    ),
     "gpus": frozenset({"process_memory_bytes", "process_sm_ratio"}),
     "hosts": frozenset(
         {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,7 @@ class Ran:
     summary: dict[str, Any]
     findings: list[dict[str, Any]]
     waited: list[float | None]  # the series of the data wait
+    series: dict[str, list[float]]  # what is known of the others
 
     @property
     def sawtooth(self) -> list[dict[str, Any]]:
@@ -115,6 +117,14 @@ def _ran(access: Access, name: str, truth: dict[str, float]) -> Ran:
         access.get(f"/runs/{name}/summary"),
         access.get(f"/runs/{name}/findings"),
         access.get(f"/runs/{name}/series", metric="data_wait_ratio", points=10)["mean"],
+        {
+            metric: [
+                value
+                for value in access.get(f"/runs/{name}/series", metric=metric)["mean"]
+                if value is not None
+            ]
+            for metric in ("slack_s", "gpu_forward_s", "gpu_backward_s", "gpu_optimizer_s")
+        },
     )
 
 
@@ -131,6 +141,22 @@ def test_the_data_wait_is_the_idle_time_of_the_gpu(ran: dict[str, Ran], name: st
     starting_s = 2.0  # the worker's, which is time lost as well
     assert one.summary["lost_s"] - (idle - CLOSE) * one.truth["elapsed_s"] > 0
     assert one.summary["lost_s"] < (idle + CLOSE) * one.truth["elapsed_s"] + starting_s
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_phases_are_as_long_as_the_device_takes_for_them(ran: dict[str, Ran], name: str) -> None:
+    """Forward launches a third of the kernels, backward two; by the loop's clock each takes a millisecond."""
+    series = ran[name].series
+    for phase, part in (("forward", 1 / 3), ("backward", 2 / 3)):
+        values = series[f"gpu_{phase}_s"]
+        assert 0.99 < min(values) / (part * STEP_MS / 1e3) < 1.3, phase
+    assert min(series["gpu_optimizer_s"]) < 0.01
+
+
+def test_slack_is_how_far_the_loop_runs_ahead(ran: dict[str, Ran]) -> None:
+    assert max(ran["fast"].series["slack_s"]) > 0.5  # a third of each step, until the launch queue is full
+    assert max(ran["slow"].series["slack_s"]) < STEP_MS / 1e3
+    assert sorted(ran["fast-item"].series["slack_s"])[len(ran["fast-item"].series["slack_s"]) // 2] < 0.01
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -173,10 +199,13 @@ def test_a_gpu_that_swings_while_data_is_there_is_told_as_that(ran: dict[str, Ra
     assert idle > 0.4
     assert one.summary["data_wait_ratio"] < 0.1
     (finding,) = one.sawtooth
-    assert finding["severity"] == "warning"
+    assert finding["severity"] == "critical"
     assert finding["gain_ceiling_ratio"] == pytest.approx(idle, abs=2 * CLOSE)
     evidence = {item["label"]: item["value"] for item in finding["evidence"]}
     assert evidence["period"] == pytest.approx(1.6, abs=0.3)
     assert "the loop's own work in the step" in finding["cause"]
+    assert re.search(
+        r"iteration \(\w+\.py:\d+ in \w+\)", finding["cause"]
+    )  # of a stack that was taken for it
     assert [each["code"] for each in one.told] == ["gpu-sawtooth"]
     assert not any(other.sawtooth for name, other in ran.items() if name != "logging")

@@ -36,11 +36,11 @@ class Epoch(Pass):
         "_begun",
         "_counted",
         "_depth",
-        "_gpu",
         "_settled",
         "drained",
         "ended",
         "gap_ns",
+        "gpu",
         "in_loop",
         "inner",
         "iter_cpu_ns",
@@ -64,7 +64,7 @@ class Epoch(Pass):
         self.opened = False  # it was asked for a batch and has its number
         self.silent = False  # it is read inside next() of another pass over the same loader, which records
         self.inner: weakref.ref[Any] | None = None  # PyTorch's iterator that this pass reads from, once seen
-        self._gpu: CudaClock | None = watch.gpu
+        self.gpu: CudaClock | None = watch.gpu
         # about iter(loader), filled in by the watch:
         self.request_ns = monotonic_ns()
         self.iter_ns = UNKNOWN
@@ -195,8 +195,8 @@ class Epoch(Pass):
                 self.publish(Phase.TEARDOWN, now, self.batch + 1)
             else:
                 self.publish(Phase.WAIT, now, self.batch + 1, self.awaited)
-        if self._gpu is not None and not depth and not self.off_main_thread:
-            self._gpu.request()
+        if self.gpu is not None and not depth and not self.off_main_thread:
+            self.gpu.request()
         # UNKNOWN is negative: "not known to be ready" reads the clock unless the wait before was short
         self.cpu_ns = thread_time_ns() if self.armed or self.ready == 0 else 0
 
@@ -231,8 +231,8 @@ class Epoch(Pass):
         self.publish(Phase.STEP, now, self.batch)
         if self.off_main_thread:
             return
-        if self._gpu is not None:
-            self._gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)
+        if self.gpu is not None:
+            self.gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)
         elif len(recorder.open_steps) == 1:
             self._go_live()  # no step of another loader is open that this one's waits would be part of
 

@@ -14,12 +14,16 @@ the parameter's hook does not run (it has no part in the loss, or lies in shards
 In a DDP model two parts of these phases are DDP's own collectives, in which a rank waits for the others (with gloo; with NCCL
 the GPU waits, not the thread). The first part reaches from DDP's call to that of the module inside it, while buffers are sent
 around; the second from the end of the backward pass to an engine callback after DDP's own, which waits for the gradients.
+
+Kernels run after the call that launches them. Where the loader's waits are timed by a device, the same seams are marked
+for it in the steps that are looked at closely.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -31,6 +35,7 @@ from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.hot import PhaseClock
 from loaderwatch.agent.loaders.describe import synced_buffers
 from loaderwatch.agent.model.compilers import Hook
+from loaderwatch.agent.model.cuda import CudaClock, Part
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 
@@ -66,6 +71,7 @@ class StepHooks(PhaseClock):
         self._optimizer_handles: list[Any] = []
         self._optimizer_hooks: list[Hook] = []
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._marked_optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # for a device
         self._gradient_hook = Hook(self.gradient_came)
         self._hooks = [self._gradient_hook]
 
@@ -156,6 +162,7 @@ class StepHooks(PhaseClock):
         for hook in self._optimizer_hooks:
             hook.silence()
         self._optimizers.clear()
+        self._marked_optimizers.clear()
         self.given_models.clear()
         self.memory = None
         self.recorder.cool()
@@ -164,6 +171,7 @@ class StepHooks(PhaseClock):
     def moved(self, inputs: tuple[Any, ...]) -> None:
         """Note a step's first forward pass: if its input lies on a device, the copy has ended by now."""
         if _on_device(inputs):
+            self._mark(Part.FORWARD)
             steps = self.recorder.open_steps
             if steps and steps[-1].delivered_ns:
                 self.h2d_ns = self.forward_since - steps[-1].delivered_ns
@@ -173,8 +181,14 @@ class StepHooks(PhaseClock):
         if _engine_calls_back is None:
             self.blind_backward = True  # nothing would tell when backward ended
             return
+        clock = self._device_clock()
+        if clock is not None:
+            clock.mark(Part.OTHER)
+            self._mark_optimizers()
         tensor = output if type(output) is torch.Tensor else _first_tensor(output)
         node = tensor.grad_fn if tensor is not None else None
+        if node is not None and clock is not None:
+            node.register_prehook(self._backward_begins)
         if node is not None:
             node.register_prehook(self._gradient_hook)  # costs half as much as a hook on the tensor
         elif tensor is not None and tensor.requires_grad:
@@ -186,6 +200,33 @@ class StepHooks(PhaseClock):
         """Note that DDP calls the module inside it: until now it sent buffers around."""
         if self.forward_since and self.forward_depth == 1:
             self.collective_ns += monotonic_ns() - self.forward_since
+
+    @shield
+    def _backward_begins(self, *_: Any) -> None:
+        if _engine_calls_back is not None:
+            self._mark(Part.BACKWARD)
+            _engine_calls_back(shield(partial(self._mark, Part.OTHER)))
+
+    def _mark_optimizers(self) -> None:
+        for optimizer in self._optimizers - self._marked_optimizers:
+            self._marked_optimizers.add(optimizer)
+            for register, part in (
+                (optimizer.register_step_pre_hook, Part.OPTIMIZER),
+                (optimizer.register_step_post_hook, Part.OTHER),
+            ):
+                hook = Hook(shield(partial(self._mark, part)))
+                self._optimizer_hooks.append(hook)
+                self._optimizer_handles.append(register(hook))
+
+    def _device_clock(self) -> CudaClock | None:
+        """Return the clock of the device that times this step; None in steps that are not looked at closely."""
+        steps = self.recorder.open_steps
+        return steps[-1].gpu if steps and not self.until_look else None
+
+    def _mark(self, part: Part, *_: Any) -> None:
+        clock = self._device_clock()
+        if clock is not None:
+            clock.mark(part)
 
     def _hook(self, function: Callable[..., None]) -> Hook:
         hook = Hook(function)

@@ -2,7 +2,8 @@
 
 Work is queued and runs one piece after the other, while the loop goes on, as CUDA does it: events complete when the device
 reaches them, ``synchronize`` and copies back wait, and whoever queues too much waits for room in the launch queue. The
-device writes down when it computed, so that a test knows exactly how long it was idle.
+device writes down when it computed, so that it is known exactly how long it was idle. It computes nothing: tensors stay
+on the CPU.
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ from loaderwatch.demo.stand_in import BusyFile
 
 LAUNCHES: Final = 1024
 """How many kernels wait in CUDA's launch queue at most (1,024 on current drivers)."""
-
-
 SHOWN_EVERY_S: Final = 0.01
+"""How often the stand-in for NVML is told how long the device has computed."""
 
 
 class VirtualGpu:
@@ -64,21 +64,28 @@ class VirtualGpu:
         with self._lock:
             return self._free_at
 
+    def idle_s(self, began: float, ended: float) -> float:
+        """The seconds of a time in which the device had nothing to do."""
+        return ended - began - sum(max(0.0, min(end, ended) - max(begin, began)) for begin, end in self.busy)
+
     def idle_ratio(self, began: float, ended: float) -> float:
         """The share of a time in which the device had nothing to do."""
-        worked = sum(max(0.0, min(end, ended) - max(begin, began)) for begin, end in self.busy)
-        return 1.0 - worked / (ended - began)
+        return self.idle_s(began, ended) / (ended - began)
 
     def show(self, busy: BusyFile) -> None:
         """Let the stand-in for NVML say from now on what this device does, from the same timeline."""
         threading.Thread(target=self._show, args=(busy,), daemon=True).start()
 
     def _show(self, busy: BusyFile) -> None:
-        computing = False
+        over_s, counted = 0.0, 0  # of stretches that are over, and how many those are
         while True:
-            if (self.free_at() > time.monotonic()) != computing:
-                computing = not computing
-                (busy.begin if computing else busy.end)()
+            now = time.monotonic()
+            with self._lock:
+                while counted < len(self.busy) - 1:
+                    over_s += self.busy[counted][1] - self.busy[counted][0]
+                    counted += 1
+                begin, end = self.busy[-1] if self.busy else (now, now)
+            busy.tell(over_s + max(0.0, min(end, now) - begin))
             time.sleep(SHOWN_EVERY_S)
 
     def install(self, replace: Callable[[str, Any], None]) -> None:

@@ -1,0 +1,59 @@
+"""The virtual GPU: work takes its time one piece after the other, and what it was idle for is known."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.demo.stand_in import BusyFile
+from loaderwatch.demo.virtual_gpu import SHOWN_EVERY_S, VirtualGpu
+
+
+def test_it_goes_on_while_the_loop_does_something_else() -> None:
+    gpu = VirtualGpu()
+    began = time.monotonic()
+    gpu.launch(0.1)
+    gpu.launch(0.1)
+    assert gpu.free_at() - began >= 0.2  # and launching has not waited for it
+    gpu.synchronize()
+    assert time.monotonic() - began >= 0.2
+    (first, last) = gpu.busy[0]
+    assert last - first == pytest.approx(0.2)
+    time.sleep(0.05)
+    ended = time.monotonic()
+    assert gpu.idle_s(first, ended) == pytest.approx(ended - first - 0.2)
+    assert gpu.synchronized == 1
+
+
+def test_a_full_launch_queue_makes_the_loop_wait() -> None:
+    gpu = VirtualGpu(launches=2)
+    began = time.monotonic()
+    for _ in range(4):
+        gpu.launch(0.05)
+    assert time.monotonic() - began >= 0.1  # until two of them were through
+
+
+def test_events_complete_when_the_device_has_reached_them() -> None:
+    gpu = VirtualGpu()
+    before, after = gpu.event(enable_timing=True), gpu.event(enable_timing=True)
+    before.record()
+    gpu.launch(0.1)
+    after.record()
+    assert before.query()
+    assert not after.query()
+    after.synchronize()
+    assert after.query()
+    assert before.elapsed_time(after) == pytest.approx(100, abs=20)
+
+
+def test_nvml_is_shown_what_it_has_computed(tmp_path: Path) -> None:
+    gpu, busy = VirtualGpu(), BusyFile(tmp_path / "busy")
+    gpu.show(busy)
+    gpu.launch(0.05)
+    gpu.synchronize()
+    deadline = time.monotonic() + 20
+    while busy._busy_ns.value != 50_000_000 and time.monotonic() < deadline:
+        time.sleep(SHOWN_EVERY_S)
+    assert busy._busy_ns.value == pytest.approx(50_000_000, abs=1_000)
