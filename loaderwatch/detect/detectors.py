@@ -13,6 +13,7 @@ from loaderwatch.detect.finding import SEVERITIES, Finding
 from loaderwatch.detect.hang import detector as hang
 from loaderwatch.detect.incidents.folding import fold
 from loaderwatch.detect.input_bound import detector as input_bound
+from loaderwatch.detect.input_bound import headroom
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.rebuilt_loaders import joined
 from loaderwatch.detect.running_out import descriptors, memory, shared_memory
@@ -34,6 +35,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     evaluation.detect,
     pauses.detect,
     sawtooth.detect,
+    headroom.detect,
     shared_memory.detect,
     descriptors.detect,
     memory.detect,

@@ -14,8 +14,9 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
-from loaderwatch.detect.measures.pace import Pace, paces, recent, wait_share
+from loaderwatch.detect.measures.pace import Pace, paces, recent
 from loaderwatch.detect.measures.progress import WORKER_IDLE
+from loaderwatch.detect.measures.shares import wait_share
 from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.text import count, duration, listing, percent, rate
 from loaderwatch.detect.window import RankWindow, RunWindow

@@ -14,8 +14,9 @@ from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import run_wait_ratio
-from loaderwatch.detect.measures.pace import open_wait_s, shares_of, totals_since
+from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
+from loaderwatch.detect.measures.shares import shares_of, totals_since
 from loaderwatch.detect.measures.statistics import high
 from loaderwatch.detect.text import count, duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds

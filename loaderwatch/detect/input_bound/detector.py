@@ -13,11 +13,8 @@ from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
 from loaderwatch.detect.input_bound.straggler import as_slow, as_straggler, waited_for
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.machine import cpus_of
-from loaderwatch.detect.measures.pace import (
-    paces,
-    recent,
-    wait_share,
-)
+from loaderwatch.detect.measures.pace import paces, recent
+from loaderwatch.detect.measures.shares import wait_share
 from loaderwatch.detect.text import duration, percent, ranks_phrase, singular
 from loaderwatch.detect.window import RunWindow
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.device_clock import hidden_of
+from loaderwatch.detect.device_clock import hidden_of, slack_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.fetches import Fetches, fetches_of
 from loaderwatch.detect.measures.statistics import Floats, mean, ratio, total
-from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds
+from loaderwatch.detect.window import RankWindow, seconds
 
 Ints = NDArray[np.int64]
-_TAKE: Final = ("wait_ns", "step_ns", "nested_ns", "iter_ns", "first_wait_ns", "teardown_ns")
-QUIET_ROWS = 64
 BACKLOG_ROWS = 16
 
 
@@ -53,6 +51,7 @@ class Pace:
     hidden_s: (
         Floats  # part of the loop's wait in which the GPU still had work; NaN where the loop's clock counts
     )
+    slack_s: Floats  # work that the GPU had left when the batch was asked for; NaN where that is not known
     fetches: Fetches
 
     @cached_property
@@ -86,6 +85,16 @@ class Pace:
         return mean(self.loop_wait_s) if hidden_s > 0.5 * loop_s else math.nan
 
     @cached_property
+    def headroom_s(self) -> Floats:
+        """Return how long the GPU would go on without another batch, in seconds, shape (rows,); NaN where unknown.
+
+        That is its slack and the steps of the batches that lie ready.
+        """
+        ready = np.where(self.ready == UNKNOWN, np.nan, self.ready)
+        result: Floats = self.slack_s + ready * self.iteration_s
+        return result
+
+    @cached_property
     def clock(self) -> Literal["device", "loop"]:
         """Return whose waits these are: the device's where its events tell of them, else the loop's."""
         return "device" if np.isfinite(self.hidden_s).any() else "loop"
@@ -99,6 +108,17 @@ class Pace:
     def until_next_s(self) -> Floats:
         """Return the seconds from each delivery to the next request, with all between, shape (rows,)."""
         result: Floats = np.nan_to_num(self.step_s + self.nested_s + self.aside_s)
+        return result
+
+    @property
+    def ended_ns(self) -> int:
+        """Return when the last row was over, ns UTC; when it was last looked at, where it is an open wait."""
+        return int(self.request_ns[-1]) + int(1e9 * float(self.loop_wait_s[-1] + self.own_s[-1]))
+
+    @cached_property
+    def own_s(self) -> Floats:
+        """Return the seconds from each delivery to the next request by the loop's clock, shape (rows,)."""
+        result: Floats = self.until_next_s - np.nan_to_num(self.hidden_s)
         return result
 
     @cached_property
@@ -136,8 +156,7 @@ class Pace:
         if not began_ns.size or not result.size:
             return result
         delivered_ns = self.request_ns + (np.nan_to_num(self.loop_wait_s) * 1e9).astype(np.int64)
-        in_step_s = self.until_next_s - np.nan_to_num(self.hidden_s)
-        ended_ns = delivered_ns + (in_step_s * 1e9).astype(np.int64)
+        ended_ns = delivered_ns + (self.own_s * 1e9).astype(np.int64)
         at = np.searchsorted(delivered_ns, began_ns, side="right") - 1
         inside = (at >= 0) & (began_ns < ended_ns[np.maximum(at, 0)])
         np.add.at(result, at[inside], np.nan_to_num(took_s[inside]))
@@ -162,12 +181,14 @@ class Pace:
 
 
 def backlog_s(rank: RankWindow) -> float:
-    """Return the seconds of work that the device usually has left when a batch is asked for, as far as waits show it.
+    """Return the seconds of work that the device usually has left when a batch is asked for.
 
-    It is the median of what it hid of the newest waits; 0 where its clock is not known.
+    It is the median of the newest batches' slack, or of what the device hid of a wait where that is more; 0 where
+    its clock is not known.
     """
-    hidden_ns = hidden_of(rank.steps)[-2 * BACKLOG_ROWS :]
-    known_ns = hidden_ns[hidden_ns != UNKNOWN][-BACKLOG_ROWS:]
+    steps = rank.steps
+    left_ns = np.maximum(hidden_of(steps), slack_of(steps))[-2 * BACKLOG_ROWS :]
+    known_ns = left_ns[left_ns != UNKNOWN][-BACKLOG_ROWS:]
     return float(np.median(known_ns)) / 1e9 if known_ns.size else 0.0
 
 
@@ -184,82 +205,6 @@ def warm_batches(loader: LoaderInfo) -> int:
     if not loader.num_workers:
         return 1
     return max(1, loader.num_workers * (loader.prefetch_factor or 2))
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Sums over a rank's training steps, in seconds; they are cheap, for the many ranks that are well."""
-
-    rows: int
-    wait_s: float
-    total_s: float
-
-
-def totals_since(rank: RankWindow, since_ns: int, *, at_least: int = 0) -> Totals:
-    """Return the sums over the steps of training loaders requested since a time (ns UTC).
-
-    They go back further where needed to look at the last ``at_least`` steps of any loader.
-    """
-    steps = rank.steps
-    first = first_at(steps["request_ns"], since_ns)
-    first = max(0, min(first, steps["request_ns"].size - at_least))
-    training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
-    mask = one_of(steps["loader"][first:], training) & (steps["off_main_thread"][first:] != 1)
-    wait_ns = steps["wait_ns"][first:][mask]
-    sums = [wait_ns, steps["step_ns"][first:][mask]]
-    seconds_of = [float(values[values > 0].sum()) / 1e9 for values in sums]  # UNKNOWN is negative
-    return Totals(int(wait_ns.size), seconds_of[0], sum(seconds_of))
-
-
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """The parts of a rank's training time since its first batch was asked for, in seconds.
-
-    The first waits of epochs count.
-    """
-
-    elapsed_s: float
-    wait_s: float
-    start_s: float  # in iter(loader)
-
-
-def shares_of(rank: RankWindow) -> Shares | None:
-    """Return where the time went in the window; None when no training batch came and none is waited for."""
-    training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
-    begins, steps = rank.table("epoch_begins"), rank.table("steps")
-    begun = one_of(begins["loader"], training)
-    rows = one_of(steps["loader"], training) & (steps["off_main_thread"] != 1)
-    ended_ns = rank.made_ns
-    if rank.process.state != "live":
-        ended_ns = max(_last_ns(rank, name) for name in ("steps", "epoch_begins", "epoch_ends"))
-    open_s = 0.0
-    span = rank.span
-    if rank.process.state == "live" and span is not None and span.phase == "wait" and span.loader in training:
-        open_s = max(0.0, (rank.made_ns - span.since_ns) / 1e9)
-    requested = np.concatenate((begins["request_ns"][begun], steps["request_ns"][rows]))
-    if not requested.size or not (rows.any() or open_s):
-        return None
-    return Shares(
-        elapsed_s=(ended_ns - int(requested.min())) / 1e9,
-        wait_s=total(seconds(steps["wait_ns"][rows])) + open_s,
-        start_s=total(seconds(begins["iter_ns"][begun])),
-    )
-
-
-def _last_ns(rank: RankWindow, name: str) -> int:
-    """Return when the last thing that a table tells of was over, ns UTC; 0 for a table without rows."""
-    table = rank.table(name)
-    took = [table[column] for column in _TAKE if column in table]
-    ends = table["request_ns"] + sum(np.maximum(values, 0) for values in took)  # UNKNOWN is negative
-    return int(ends.max()) if ends.size else 0
-
-
-def wait_share(rank: RankWindow, limits: Limits) -> float:
-    """Return the share (0 to 1) of the last half minute that a rank waited for data; roughly, but cheaply."""
-    since_ns = rank.made_ns - int(limits.spike_recent_s * 1e9)
-    totals = totals_since(rank, since_ns, at_least=QUIET_ROWS)
-    open_s = open_wait_s(rank)
-    return (totals.wait_s + open_s) / max(totals.total_s + open_s, 1.0)
 
 
 def paces(rank: RankWindow) -> list[Pace]:
@@ -331,7 +276,7 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
     wait_s, wait_cpu_s, step_s = (
         seconds(steps[name][mask]) for name in ("wait_ns", "wait_cpu_ns", "step_ns")
     )
-    hidden_s = seconds(hidden_of(steps)[mask])
+    hidden_s, slack_s = (seconds(column(steps)[mask]) for column in (hidden_of, slack_of))
     span = rank.span
     open_wait = (
         rank.process.state == "live"
@@ -350,7 +295,7 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         lost_s = open_wait_s(rank)
         wait_s = np.append(wait_s, lost_s)
         hidden_s = np.append(hidden_s, open_s - lost_s if np.isfinite(hidden_s).any() else np.nan)
-        wait_cpu_s, step_s = np.append(wait_cpu_s, np.nan), np.append(step_s, np.nan)
+        wait_cpu_s, step_s, slack_s = (np.append(each, np.nan) for each in (wait_cpu_s, step_s, slack_s))
         nested_s, aside_s, beside_s = (np.append(each, 0.0) for each in (nested_s, aside_s, beside_s))
         last = {
             "request_ns": span.since_ns,
@@ -378,5 +323,6 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         optimizer_steps=columns["optimizer_steps"],
         open_wait=open_wait,
         hidden_s=hidden_s,
+        slack_s=slack_s,
         fetches=fetches_of(rank, loader),
     )

@@ -1,0 +1,147 @@
+"""How long the GPU would go on without another batch, before it starves for the first time: code ``headroom``.
+
+It is a remark, from the device's clock alone. A loader that gets slower uses up the batches that lie ready, and then
+the work that the loop has queued ahead of the GPU, its slack. Only when both are gone does the GPU starve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.device_clock import slack_of
+from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.limits import QUIET_RATIO, Limits
+from loaderwatch.detect.measures.pace import Pace, paces, recent
+from loaderwatch.detect.measures.statistics import mean, median, trend
+from loaderwatch.detect.text import duration, percent
+from loaderwatch.detect.window import RankWindow, RunWindow
+
+CODE: Final = "headroom"
+NEWEST: Final = 16
+"""Batches whose median is the headroom of now."""
+FEW_STEPS: Final = 2.0
+"""Headroom, in iterations, from which on nobody looks closer."""
+FALLING: Final = -0.5
+"""Rank correlation of headroom with time from which it is said to shrink; chance gives it once in thousands for 48 batches."""
+HALVED: Final = 0.5
+"""Part of its headroom of before that is left, at most, where it is said to shrink."""
+SOON_S: Final = 120.0
+"""Time until the GPU starves from which it is worth a remark, in s."""
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """A loader's headroom on one rank, in seconds; ``before_s`` is that of ``ago_s`` earlier."""
+
+    pace: Pace
+    now_s: float
+    before_s: float
+    ago_s: float
+    ready: float
+    shrinks: bool
+
+    @property
+    def left_s(self) -> float:
+        """Return how long it lasts if it goes on so."""
+        return self.now_s / (self.before_s - self.now_s) * self.ago_s
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """Return at most one finding for each loader, that of the rank with the least headroom."""
+    worst: dict[int, Headroom] = {}
+    for rank in window.ranks.values():
+        if rank.process.state != "live" or not _is_near_the_edge(rank):
+            continue
+        for pace in paces(rank):
+            found = _headroom(pace, limits)
+            known = worst.get(pace.loader.loader)
+            if found is not None and (known is None or found.now_s < known.now_s):
+                worst[pace.loader.loader] = found
+    return [_finding(found, window.world_size) for found in worst.values()]
+
+
+def _is_near_the_edge(rank: RankWindow) -> bool:
+    """Whether a rank's newest batches had little headroom; cheap, as most of a thousand GPUs are well."""
+    steps = rank.steps
+    slack_ns = slack_of(steps)[-2 * NEWEST :]
+    known = slack_ns != UNKNOWN
+    if int(known.sum()) < NEWEST:
+        return False
+    request_ns, ready = steps["request_ns"][-2 * NEWEST :], steps["ready"][-2 * NEWEST :]
+    iteration_ns = (int(request_ns[-1]) - int(request_ns[0])) / (request_ns.size - 1)
+    headroom_ns = slack_ns + np.maximum(ready, 0) * iteration_ns
+    return bool(np.median(headroom_ns[known]) < FEW_STEPS * iteration_ns)
+
+
+def _headroom(pace: Pace, limits: Limits) -> Headroom | None:
+    now = recent(pace, limits)
+    if now is None or pace.clock != "device" or now.share >= limits.input_warning_ratio:
+        return None
+    known = pace.where(np.isfinite(pace.headroom_s))
+    rows = known.request_ns.size
+    if rows < 3 * NEWEST:
+        return None
+    first, last = known.headroom_s[: rows // 3], known.headroom_s[-NEWEST:]
+    found = Headroom(
+        pace=pace,
+        now_s=median(last),
+        before_s=median(first),
+        ago_s=(int(known.request_ns[-NEWEST // 2]) - int(known.request_ns[rows // 6])) / 1e9,
+        ready=median(known.ready[-NEWEST:].astype(np.float64)),
+        shrinks=trend(known.headroom_s) <= FALLING and median(last) <= HALVED * median(first),
+    )
+    if found.now_s >= FEW_STEPS * now.iteration_s:
+        return None
+    if found.shrinks:
+        return found if now.share < QUIET_RATIO and found.left_s < SOON_S else None
+    keeps_up_just = bool(pace.workers) and found.ready == 0 and found.now_s < now.iteration_s
+    return found if keeps_up_just else None
+
+
+def _finding(found: Headroom, world: int) -> Finding:
+    pace, rank = found.pace, found.pace.rank
+    who = f"The GPU of rank {rank.rank}" if world > 1 else "The GPU"
+    rows = pace.fetches.fetch_s
+    before_s, now_s = median(rows[: rows.size // 3]), median(rows[-rows.size // 3 :])
+    slower = now_s > 1.1 * before_s
+    if found.shrinks:
+        title = (
+            f"{who} has {duration(found.now_s)} of work left when a batch is asked for, batches that lie ready included;"
+            f" {duration(found.ago_s)} ago it had {duration(found.before_s)}. At this rate it starves in about"
+            f" {duration(found.left_s)}."
+        )
+    else:
+        title = (
+            f"The loader only just keeps up: {who[0].lower()}{who[1:]} has {duration(found.now_s)} of work left when a batch is"
+            " asked for, and no batch lies ready."
+        )
+    return Finding(
+        key=f"{CODE}:{pace.loader.loader}",
+        code=CODE,
+        scenario="",
+        severity="info",
+        confidence=0.7,
+        began_ns=int(pace.request_ns[0]) if found.shrinks else int(pace.request_ns[-NEWEST]),
+        title=title,
+        cause=(
+            f"Fetching a batch takes a worker {duration(now_s)} now and took {duration(before_s)} before."
+            if slower
+            else f"Batches come about as quickly as the GPU uses them up, one in {duration(pace.iteration_s)}."
+        )
+        + f" So far the GPU has lacked data {percent(pace.share)} of the time.",
+        advice="Nothing is lost yet. More workers, or cheaper samples, keep batches ready; see what makes fetches slower if they do.",
+        evidence=known_evidence(
+            ("GPU work and ready batches left", found.now_s, "s"),
+            ("of that, queued on the GPU", median(pace.slack_s[-2 * NEWEST :]), "s"),
+            ("left before", found.before_s, "s"),
+            ("batches ready", found.ready, "count"),
+            ("iteration", pace.iteration_s, "s"),
+            ("fetch of a batch", mean(rows), "s"),
+        ),
+        rank=rank.rank,
+        host=rank.host,
+    )
