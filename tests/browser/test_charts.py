@@ -144,3 +144,16 @@ def test_only_what_is_seen_is_asked_for(server: PageServer, watched: Watched) ->
     assert not any("host_psi_io_ratio" in url for url in asked)
     page.locator("[data-card=counters]").scroll_into_view_if_needed()
     until(page, lambda: any("host_psi_io_ratio" in url for url in asked), "the card's data is asked for")
+
+
+def test_a_gpu_with_a_clock_has_its_headroom_and_counters(server: PageServer, watched: Watched) -> None:
+    watched.page.set_viewport_size({"width": 1280, "height": 4000})
+    watched.page.goto(f"{server.url}{DIGITS}/ranks/1")
+    for chart in ("headroom", "small-gpu_sm_clock_hz", "small-gpu_throttled_ratio"):
+        drawn(watched.page, chart)
+    expect(watched.page.locator("[data-card=headroom]")).to_contain_text("queued on the GPU")
+    expect(watched.page.locator("[data-card=steps]")).to_contain_text("by the GPU's clock")
+    expect(watched.page.locator("[data-card=gpu_counters]")).to_contain_text("MHz")
+    watched.page.goto(f"{server.url}{BIG}")
+    drawn(watched.page, "steps")
+    expect(watched.page.locator("[data-card=headroom]")).to_have_count(0)  # the loop's clock

@@ -46,6 +46,7 @@ class FakeRun:
     workers: int = 4
     hosts: list[str] = field(default_factory=lambda: ["gpu01"])
     gpu: str = "simulated"  # "simulated" | "real" | "none"
+    device: bool = False  # CUDA events tell of its waits
     phases: bool = True
     frozen_at: float | None = None  # seconds of the run after which nothing moves
     ended_at: float | None = None
@@ -97,8 +98,15 @@ class FakeRun:
             if not self.phases and metric in ("h2d_s", "forward_s", "backward_s", "optimizer_s"):
                 return None
             return busy if not self.phases and metric == "other_s" else parts[metric]
-        if metric == "gpu_starved_s":
-            return None
+        ready = 0.2 * noise if share > 0.3 else self.workers * 2 - 2 * noise
+        if metric in ("gpu_starved_s", "gpu_h2d_s", "gpu_forward_s", "gpu_backward_s", "gpu_optimizer_s"):
+            if not self.device:
+                return None
+            return (
+                0.9 * parts["wait_s"]
+                if metric == "gpu_starved_s"
+                else 1.05 * parts[metric.removeprefix("gpu_")]
+            )
         if metric.startswith("gpu_"):
             if self.gpu == "none" or (self.gpu == "real" and 200 < t - self.t0 < 215):
                 return None
@@ -106,14 +114,22 @@ class FakeRun:
                 "gpu_utilization_ratio": max(0.0, min(1.0, 1 - share - 0.06 * noise)),
                 "gpu_power_w": 95 + 220 * (1 - share) + 8 * noise,
                 "gpu_memory_ratio": 0.61,
-            }.get(metric, 1e9)
+                "gpu_process_memory_bytes": 4.6e10,
+                "gpu_process_sm_ratio": max(0.0, 0.97 - share),
+                "gpu_temperature_c": 58 + 9 * (1 - share),
+                "gpu_pcie_rx_bytes_per_s": 2.1e9 * (1 - share),
+                "gpu_pcie_tx_bytes_per_s": 1.2e8 * noise,
+                "gpu_throttled_ratio": 0.0,
+            }.get(metric, 1.98e9 - 6e8 * share)
         cpu = 0.35 + 0.4 * share + 0.1 * noise
         return {
             "step_s": busy,
             "data_wait_ratio": share,
             "compute_duty_ratio": 1 - share,
             "steps_per_s": 1 / (busy + parts["wait_s"]),
-            "ready_batches": 0.2 * noise if share > 0.3 else self.workers * 2 - 2 * noise,
+            "ready_batches": ready,
+            "cushion_s": ready * (busy + parts["wait_s"]),
+            "slack_s": (0.004 if share > 0.3 else 0.11 + 0.03 * noise) if self.device else None,
             "cached_batches": noise,
             "fetch_s": 0.12 + 0.05 * noise,
             "host_cpu_ratio": cpu,
@@ -147,7 +163,9 @@ def finding(number: int, run: FakeRun, **fields: Any) -> Json:
 
 
 def _digits(t0: float) -> FakeRun:
-    run = FakeRun("digits-cnn-7f3a", "digits_cnn.py", "live", 480, workers=2, starved=(250, 1e9), t0=t0)
+    run = FakeRun(
+        "digits-cnn-7f3a", "digits_cnn.py", "live", 480, workers=2, starved=(250, 1e9), device=True, t0=t0
+    )
     run.findings = [
         finding(
             3, run, began_at=252, rank=1, host="gpu01", lost_s=71.2, gain_ceiling_ratio=0.38,

@@ -63,7 +63,7 @@ def summary(run: FakeRun, wall: float) -> Json:
              "exit": run.exit, "watched": rank not in run.unwatched, "step": int((now - run.t0) * 9.7), "eval_batches": 0, "epoch": int((now - run.t0) // run.epoch_s),
              "batch": int((now - run.t0) % run.epoch_s * 9.7), "phase": "wait" if stuck else "forward",
              "phase_age_s": wall - now if stuck else 0.02, "steps_per_s": 0.0 if stuck else run.value("steps_per_s", rank, now),
-             "data_wait_ratio": 1.0 if stuck else share, "clock": "loop", "step_s": run.value("step_s", rank, now), "wait_s": parts["wait_s"],
+             "data_wait_ratio": 1.0 if stuck else share, "clock": "device" if run.device else "loop", "step_s": run.value("step_s", rank, now), "wait_s": parts["wait_s"],
              "ready_batches": 0 if stuck else run.value("ready_batches", rank, now), "gpu": None if run.gpu == "none" else rank % 8,
              "gpu_utilization_ratio": run.value("gpu_utilization_ratio", rank, now), "seen_at": now}
         )  # fmt: skip
@@ -85,7 +85,7 @@ def summary(run: FakeRun, wall: float) -> Json:
         "hosts": [{"name": h, "cpus": 16, "usable_cpus": 8.0,
                    "gpu_status": "No NVIDIA driver on this machine (libnvidia-ml.so.1 not found)" if run.gpu == "none" else ""}
                   for h in run.hosts],
-        "steps": int((now - run.t0) * 9.7), "eval_batches": 0, "steps_per_s": ranks[0]["steps_per_s"], "data_wait_ratio": mean, "clock": "loop",
+        "steps": int((now - run.t0) * 9.7), "eval_batches": 0, "steps_per_s": ranks[0]["steps_per_s"], "data_wait_ratio": mean, "clock": "device" if run.device else "loop",
         "gpu_utilization_ratio": gpu, "gpu_starved_ratio": None, "compute_duty_ratio": 1 - mean,
         "goodput_ratio": 1 - mean * 0.9, "lost_s": sum(f["lost_s"] or 0 for f in run.findings), "lost_records": run.lost_records,
         "simulated_gpu": run.gpu == "simulated", "epochs": int((now - run.t0) // run.epoch_s) + 1, "verdict": verdict,

@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MARGIN, bandNames, bands, epochMarks, epochNames, fade, fromAxis, niceTop, sides, toAxis } from "../../web/js/charts/axis.js";
 import { bridged, gpuFigure } from "../../web/js/charts/gpu.js";
+import { headroomFigure } from "../../web/js/charts/headroom.js";
 import { heatmapFigure, heatmapHeight } from "../../web/js/charts/heatmap.js";
 import { laneWorkers, lanesFigure, slowOnes } from "../../web/js/charts/lanes.js";
 import { COUNTERS, counterFigure, latest, readyFigure } from "../../web/js/charts/small.js";
-import { barWidths, byDevice, ceiling, isEmpty, knownParts, stepsFigure, totals } from "../../web/js/charts/steps.js";
+import { barWidths, byDevice, ceiling, isEmpty, isOnDevice, knownParts, stepsFigure, totals } from "../../web/js/charts/steps.js";
 import { figureOf } from "../../web/js/figures.js";
 import { initialState, parseRoute } from "../../web/js/store.js";
 import { bucketOf } from "../../web/js/refresh.js";
@@ -66,6 +67,30 @@ test("by the device's clock a wait costs what the GPU lacked, and the rest of it
   assert.deepEqual(newest.wait_s?.mean, [0.1, null], "the GPU has not reached its events yet");
   assert.deepEqual(totals(knownParts(found), found), totals(knownParts(data), data));
   assert.deepEqual(knownParts(found).map((p) => p.name), ["data wait", "waiting while the GPU works", "step"]);
+});
+
+test("phases are drawn as the GPU spent them, and an iteration takes as long as before", () => {
+  const loop = { wait_s: series([0.05, 0.05, 0.05]), h2d_s: series([0.001, 0.001, 0.001]), forward_s: series([0.002, 0.002, 0.002]), backward_s: series([0.003, 0.003, 0.003]), other_s: series([0.094, 0.094, 0.094]) };
+  const device = { gpu_starved_s: series([0.01, 0.01, 0.01]), gpu_forward_s: series([0.03, null, 0.04]), gpu_backward_s: series([null, 0.06, 0.06]) };
+  const found = byDevice({ ...loop, ...device });
+  /** @param {string} metric */
+  const ms = (metric) => found[metric]?.mean.map((v) => (v === null ? null : Math.round(v * 1000)));
+  assert.deepEqual([ms("wait_s"), ms("forward_s"), ms("backward_s"), ms("other_s")], [[10, 10, 10], [30, 30, 40], [60, 60, 60], [50, 50, 40]]);
+  assert.deepEqual(knownParts(found).map((p) => p.name), ["data wait", "forward", "backward", "other"]); // no copy was timed
+  assert.deepEqual(totals(knownParts(found), found).map((v) => Math.round((v ?? 0) * 1000)), [150, 150, 150]);
+  assert.ok(isOnDevice({ ...loop, ...device }) && !isOnDevice(loop) && !isOnDevice(null));
+  const short = byDevice({ wait_s: series([0.05]), other_s: series([0.01]), gpu_starved_s: series([0]), gpu_forward_s: series([0.2]) });
+  assert.deepEqual(totals(knownParts(short), short).map((v) => Math.round((v ?? 0) * 1000)), [60], "never more than an iteration");
+});
+
+test("headroom is what is queued and what lies ready; below zero is what was lacked", () => {
+  const data = { slack_s: series([0.1, 0.05]), cushion_s: series([0.2, 0]), gpu_starved_s: series([0, 0.04]) };
+  const figure = headroomFigure({ ...base, data }, palette);
+  assert.deepEqual(figure.data.map((d) => d.name), ["queued on the GPU", "batches ready", "lacked"]);
+  assert.deepEqual(figure.data[2].y, [-0, -0.04]);
+  assert.ok(figure.layout.yaxis.range[0] < 0 && figure.layout.yaxis.ticktext.includes("0"));
+  const well = headroomFigure({ ...base, data: { slack_s: series([0.1]), cushion_s: series([null]), gpu_starved_s: series([0]) } }, palette);
+  assert.deepEqual(well.data.map((d) => d.name), ["queued on the GPU"]);
 });
 
 test("without model and optimizer the rest of a step is called step", () => {

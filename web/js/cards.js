@@ -1,7 +1,8 @@
 // Which data each card of each page asks for.
 
 import { call, runPath, withQuery } from "./api.js";
-import { COUNTERS } from "./charts/small.js";
+import { ASKED as HEADROOM_ASKED } from "./charts/headroom.js";
+import { COUNTERS, GPU_COUNTERS } from "./charts/small.js";
 import { ASKED, byDevice } from "./charts/steps.js";
 import { hangNow } from "./panels/alerts.js";
 import { shownRange, shownRank } from "./store.js";
@@ -56,6 +57,14 @@ const GPU = {
   load: (state, range, points, signal) =>
     seriesOf(hasGpu(state) ? ["gpu_utilization_ratio", "gpu_power_w"] : ["compute_duty_ratio"])(state, range, points, signal),
 };
+
+/** @type {Source} */
+const HEADROOM = { id: "headroom", when: "seen", timed: true, asks: (state) => (hasDeviceClock(state) ? rankKey(state) : null), load: seriesOf(HEADROOM_ASKED) };
+
+/** Whether CUDA events tell what the GPU does. @param {State} state */
+export function hasDeviceClock(state) {
+  return state.summary !== null && state.summary.clock !== "loop";
+}
 
 /** @param {State} state */
 export function hasGpu(state) {
@@ -144,6 +153,9 @@ const READY = { id: "ready", when: "seen", timed: true, asks: rankKey, load: ser
 /** All in one call: a browser asks a server for six things at a time. @type {Source} */
 const SMALL = { id: "counters", when: "seen", timed: true, asks: rankKey, load: seriesOf(COUNTERS.map((c) => c.metric), 1) };
 
+/** @type {Source} */
+const GPU_SMALL = { id: "gpu_counters", when: "seen", timed: true, asks: (state) => (hasGpu(state) ? rankKey(state) : null), load: seriesOf(GPU_COUNTERS.map((c) => c.metric), 1) };
+
 /** @param {string} id @param {string} path @param {Record<string, number>} [more] @returns {Source} */
 function ofRank(id, path, more = {}) {
   return {
@@ -156,10 +168,10 @@ function ofRank(id, path, more = {}) {
 
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
-  if (state.route.attempt !== null) return [EPOCHS, FINDINGS, STEPS, GPU, HEATMAP];
-  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, COUPLING, STEPS, GPU, HEATMAP, AUDIT];
+  if (state.route.attempt !== null) return [EPOCHS, FINDINGS, STEPS, HEADROOM, GPU, HEATMAP];
+  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, COUPLING, STEPS, HEADROOM, GPU, HEATMAP, AUDIT];
   if (state.route.page === "rank")
-    return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, LANES, READY, GPU, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
+    return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, HEADROOM, LANES, READY, GPU, GPU_SMALL, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
   return [];
 }
 

@@ -1,9 +1,10 @@
 // From the state to the figure of each chart card. Pure: no document, no Plotly.
 
 import { gpuFigure } from "./charts/gpu.js";
+import { headroomFigure } from "./charts/headroom.js";
 import { heatmapFigure } from "./charts/heatmap.js";
 import { lanesFigure } from "./charts/lanes.js";
-import { COUNTERS, counterFigure, readyFigure } from "./charts/small.js";
+import { COUNTERS, GPU_COUNTERS, counterFigure, readyFigure } from "./charts/small.js";
 import { stepsFigure } from "./charts/steps.js";
 import { currentLoader } from "./store.js";
 
@@ -14,7 +15,7 @@ import { currentLoader } from "./store.js";
  */
 
 /** The card whose data a chart shows. @param {string} id */
-export const cardOf = (id) => (id.startsWith("small-") ? "counters" : id);
+export const cardOf = (id) => (id.startsWith("small-gpu_") ? "gpu_counters" : id.startsWith("small-") ? "counters" : id);
 
 /** @param {State} state @param {string} id @param {Palette} palette @param {number} width @returns {Figure|null} null: nothing to draw */
 export function figureOf(state, id, palette, width) {
@@ -31,6 +32,8 @@ export function figureOf(state, id, palette, width) {
       return stepsFigure({ data, epochs, findings, range, width }, palette);
     case "gpu":
       return gpuFigure({ data, epochs, findings, range, width }, palette);
+    case "headroom":
+      return headroomFigure({ data, epochs, findings, range, width }, palette);
     case "heatmap":
       return heatmapFigure({ data, epochs, findings, range, width }, palette);
     case "lanes":
@@ -38,7 +41,7 @@ export function figureOf(state, id, palette, width) {
     case "ready":
       return readyFigure({ data, epochs, range, capacity: capacityOf(state), width }, palette);
     default: {
-      const counter = COUNTERS.find((c) => id === `small-${c.metric}`);
+      const counter = [...COUNTERS, ...GPU_COUNTERS].find((c) => id === `small-${c.metric}`);
       return counter === undefined ? null : counterFigure({ series: data[counter.metric], counter, range }, palette);
     }
   }

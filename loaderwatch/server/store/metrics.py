@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from loaderwatch.detect.slow_step.weak_gpu import BAD_REASONS
+
 SECOND_NS: Final = 10**9
+SLOWED_DOWN: Final = sum(BAD_REASONS)
+"""The bits of ``throttle_reasons`` that slow a GPU down."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +61,16 @@ SOURCES: Final[dict[str, Source]] = {
         spans=True,
         measures={
             **_columns("wait_ns", "step_ns", *_PHASES, "ready", "cached"),
+            "cushion_ns": "ready::DOUBLE * (wait_ns::DOUBLE + step_ns)",
             "other_ns": f"CASE WHEN step_ns IS NOT NULL THEN greatest(0, step_ns - {_PHASE_SUM}) END",
             "advance": "advance",
         },
     ),
     "fetches": Source(table="fetches", where="counted = 1", measures=_columns("fetch_ns")),
     "gpu_waits": Source(
-        table="gpu_waits", where="counted = 1", measures=_columns("starved_ns", "gpu_step_ns")
+        table="gpu_waits",
+        where="counted = 1",
+        measures=_columns("starved_ns", "gpu_step_ns", "slack_ns", *(f"gpu_{phase}" for phase in _PHASES)),
     ),
     "gpus": Source(
         table="gpus",
@@ -82,6 +89,7 @@ SOURCES: Final[dict[str, Source]] = {
                 "process_sm_ratio",
             ),
             "memory_ratio": "memory_used_bytes / nullif(memory_total_bytes, 0)",
+            "throttled": f"CASE WHEN throttle_reasons & {SLOWED_DOWN} != 0 THEN 1 WHEN throttle_reasons IS NOT NULL THEN 0 END",
         },
     ),
     "hosts": Source(
@@ -134,6 +142,7 @@ METRICS: Final[dict[str, Metric]] = {
     "optimizer_s": _mean("steps", "optimizer_ns", _S),
     "other_s": _mean("steps", "other_ns", _S),
     "ready_batches": _mean("steps", "ready"),
+    "cushion_s": _mean("steps", "cushion_ns", _S),
     "cached_batches": _mean("steps", "cached"),
     "data_wait_ratio": Metric("steps", "share", "wait_in", "step_in", by_device="gpu_starved_ratio"),
     "compute_duty_ratio": Metric(
@@ -142,6 +151,11 @@ METRICS: Final[dict[str, Metric]] = {
     "steps_per_s": Metric("steps", "rate", "advance"),
     "fetch_s": _mean("fetches", "fetch_ns", _S),
     "gpu_starved_s": _mean("gpu_waits", "starved_ns", _S),
+    "slack_s": _mean("gpu_waits", "slack_ns", _S),
+    "gpu_h2d_s": _mean("gpu_waits", "gpu_h2d_ns", _S),
+    "gpu_forward_s": _mean("gpu_waits", "gpu_forward_ns", _S),
+    "gpu_backward_s": _mean("gpu_waits", "gpu_backward_ns", _S),
+    "gpu_optimizer_s": _mean("gpu_waits", "gpu_optimizer_ns", _S),
     "gpu_starved_ratio": Metric("gpu_waits", "share", "starved_ns", "gpu_step_ns"),
     "gpu_utilization_ratio": _mean("gpus", "utilization_ratio"),
     "gpu_power_w": _mean("gpus", "power_w"),
@@ -150,6 +164,7 @@ METRICS: Final[dict[str, Metric]] = {
     "gpu_pcie_rx_bytes_per_s": _mean("gpus", "pcie_rx_bytes_per_s"),
     "gpu_pcie_tx_bytes_per_s": _mean("gpus", "pcie_tx_bytes_per_s"),
     "gpu_temperature_c": _mean("gpus", "temperature_c"),
+    "gpu_throttled_ratio": _mean("gpus", "throttled"),
     "gpu_process_memory_bytes": _mean("gpus", "process_memory_bytes"),
     "gpu_process_sm_ratio": _mean("gpus", "process_sm_ratio"),
     "host_cpu_ratio": _mean("hosts", "cpu_ratio"),

@@ -6,7 +6,7 @@ import { bridged, ground, line } from "./gpu.js";
 
 /**
  * @typedef {import("../types.js").Series} Series
- * @typedef {{metric: string, name: string, unit: "ratio"|"bytes"|"bytes_per_s"|"count", about: string}} Counter
+ * @typedef {{metric: string, name: string, unit: "ratio"|"bytes"|"bytes_per_s"|"hertz"|"celsius"|"count", about: string}} Counter
  */
 
 /** @type {Counter[]} */
@@ -25,11 +25,26 @@ export const COUNTERS = [
   { metric: "process_rss_bytes", name: "Training process memory", unit: "bytes", about: "resident" },
 ];
 
+/** Of the GPU that the rank computes on. @type {Counter[]} */
+export const GPU_COUNTERS = [
+  { metric: "gpu_memory_ratio", name: "GPU memory", unit: "ratio", about: "used, by all processes on it" },
+  { metric: "gpu_process_memory_bytes", name: "Memory of this process", unit: "bytes", about: "on the GPU" },
+  { metric: "gpu_process_sm_ratio", name: "Computing for this process", unit: "ratio", about: "share of time; the rest is idle or others'" },
+  { metric: "gpu_sm_clock_hz", name: "SM clock", unit: "hertz", about: "falls when the GPU idles or is throttled" },
+  { metric: "gpu_temperature_c", name: "Temperature", unit: "celsius", about: "of the GPU" },
+  { metric: "gpu_pcie_rx_bytes_per_s", name: "PCIe to the GPU", unit: "bytes_per_s", about: "batches are copied this way" },
+  { metric: "gpu_pcie_tx_bytes_per_s", name: "PCIe from the GPU", unit: "bytes_per_s", about: "results, checkpoints" },
+  { metric: "gpu_throttled_ratio", name: "Throttled", unit: "ratio", about: "time slowed down by heat or power supply" },
+];
+
 /** @param {number|null|undefined} v @param {Counter["unit"]} unit */
 export function inUnit(v, unit) {
   if (unit === "ratio") return percent(v);
   if (unit === "bytes") return bytes(v);
-  return unit === "bytes_per_s" ? (v === null || v === undefined ? "–" : `${bytes(v)}/s`) : number(v);
+  if (v === null || v === undefined) return "–";
+  if (unit === "hertz") return `${number(Math.round(v / 1e6))}\u202fMHz`;
+  if (unit === "celsius") return `${Math.round(v)}\u202f°C`;
+  return unit === "bytes_per_s" ? `${bytes(v)}/s` : number(v);
 }
 
 /** The newest known value. @param {Series|undefined} series */

@@ -20,8 +20,10 @@ export const PARTS = [
   { metric: "other_s", name: "other", color: "other" },
 ];
 
-/** What the chart asks for: the loop's waits and parts, and what the GPU lacked for a batch. */
-export const ASKED = [...PARTS.map((p) => p.metric).filter((metric) => metric !== "hidden_s"), "gpu_starved_s"];
+const PHASES = ["h2d_s", "forward_s", "backward_s", "optimizer_s"];
+
+/** What the chart asks for: the loop's waits and parts, what the GPU lacked for a batch, and what it spent in each phase. */
+export const ASKED = [...PARTS.map((p) => p.metric).filter((metric) => metric !== "hidden_s"), "gpu_starved_s", ...PHASES.map((metric) => `gpu_${metric}`)];
 
 /** How long the device's part of a bucket is waited for, as in the store. */
 const EVENTS_COME_S = 5;
@@ -46,7 +48,59 @@ export function byDevice(data) {
   const left = { ...wait, min: lost("min"), mean: lost("mean"), max: lost("max") };
   /** @param {"min"|"mean"|"max"} of */
   const rest = (of) => wait[of].map((v, i) => (v === null || left[of][i] == null ? null : v - /** @type {number} */ (left[of][i])));
-  return { ...data, wait_s: left, hidden_s: { ...wait, metric: "hidden_s", min: rest("min"), mean: rest("mean"), max: rest("max") } };
+  const found = { ...data, wait_s: left, hidden_s: { ...wait, metric: "hidden_s", min: rest("min"), mean: rest("mean"), max: rest("max") } };
+  return isOnDevice(data) ? phasesByDevice(found) : found;
+}
+
+/** Whether the GPU timed its phases. @param {Record<string, Series>|null} data */
+export function isOnDevice(data) {
+  return data !== null && PHASES.some((metric) => !isEmpty(data[`gpu_${metric}`]));
+}
+
+/**
+ * The phases as the GPU spent them, in place of what the calls that launch them took. It times one step of a few: a bucket without
+ * one has what it timed last. What is left of an iteration is "other", so that it takes as long as before.
+ * @param {Record<string, Series>} data @returns {Record<string, Series>}
+ */
+function phasesByDevice(data) {
+  const wait = /** @type {Series} */ (data.wait_s);
+  const parts = PARTS.filter((p) => data[p.metric] !== undefined);
+  const [mean, max] = [totals(parts, data), totals(parts, data, "max")];
+  /** @type {Record<string, (number|null)[]>} */
+  const timed = Object.fromEntries(PHASES.map((metric) => [metric, held(data[`gpu_${metric}`], wait)]));
+  /** @type {Record<string, (number|null)[]>} */
+  const spent = Object.fromEntries(PHASES.map((metric) => [metric, []]));
+  const other = mean.map((whole, i) => {
+    let left = whole === null ? 0 : Math.max(0, whole - (wait.mean[i] ?? 0));
+    for (const metric of PHASES) {
+      const v = timed[metric]?.[i] ?? null;
+      spent[metric]?.push(whole === null || v === null ? null : Math.min(v, left));
+      left -= Math.min(v ?? 0, left);
+    }
+    return whole === null ? null : left;
+  });
+  const longest = max.map((whole, i) => (whole === null ? null : Math.max(other[i] ?? 0, whole - (mean[i] ?? 0) + (other[i] ?? 0))));
+  const { hidden_s: _, ...rest } = data;
+  const phases = PHASES.filter((metric) => spent[metric]?.some((v) => v !== null)).map((metric) => {
+    const values = spent[metric] ?? [];
+    return [metric, { ...wait, metric, min: values, mean: values, max: values }];
+  });
+  const without = Object.fromEntries(Object.entries(rest).filter(([metric]) => !PHASES.includes(metric)));
+  return { ...without, ...Object.fromEntries(phases), other_s: { ...wait, metric: "other_s", min: other, mean: other, max: longest } };
+}
+
+/** A series in the buckets of another; a bucket without a value has the one before it. @param {Series|undefined} series @param {Series} like @returns {(number|null)[]} */
+function held(series, like) {
+  if (series === undefined) return like.t.map(() => null);
+  const began = series.t[0] ?? 0;
+  /** @type {number|null} */
+  let last = series.mean.find((v) => v !== null) ?? null;
+  let at = 0;
+  return like.t.map((t) => {
+    const until = Math.floor((t - began) / series.bucket_s + 1e-6);
+    for (; at <= until; at += 1) last = series.mean[at] ?? last;
+    return last;
+  });
 }
 
 /** @param {Series|undefined} series */

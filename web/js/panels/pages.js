@@ -1,10 +1,10 @@
 // The page of a run and the page of a rank: the answer, then the evidence in the order a person would check it.
 
-import { LANES_LIMIT, hasGpu } from "../cards.js";
+import { LANES_LIMIT, hasDeviceClock, hasGpu } from "../cards.js";
 import { heatmapHeight } from "../charts/heatmap.js";
 import { laneWorkers, slowOnes } from "../charts/lanes.js";
-import { COUNTERS, inUnit, latest } from "../charts/small.js";
-import { isEmpty, knownParts } from "../charts/steps.js";
+import { COUNTERS, GPU_COUNTERS, inUnit, latest } from "../charts/small.js";
+import { isEmpty, isOnDevice, knownParts } from "../charts/steps.js";
 import { h } from "../dom.js";
 import { clock, duration, number, percent, plural } from "../format.js";
 import { capacityOf } from "../figures.js";
@@ -45,6 +45,7 @@ export function runPage(state, act) {
     !standing && state.route.attempt === null && couplingCard(state, act),
     rangeBar(state, act),
     stepsCard(state),
+    headroomCard(state),
     gpuCard(state, s),
     heatmapCard(state, s),
     alertsPanel(state, act),
@@ -81,6 +82,7 @@ export function rankPage(state, act) {
     rankTiles(row, s),
     rangeBar(state, act),
     stepsCard(state),
+    headroomCard(state),
     lanesCard(state),
     readyCard(state),
     hasGpu(state) ? gpuCard(state, s) : null,
@@ -96,7 +98,8 @@ export function rankPage(state, act) {
       body: samplesTable(state.cards.samples?.data ?? null, state, act),
       empty: state.cards.samples?.data?.length === 0 ? empty("No samples timed yet", "Iterable datasets and wrapped loaders have no index to name.") : null,
     }),
-    h("section", { key: "small", class: "smalls", "data-card": "counters", "aria-label": "Hardware counters" }, h("h2", { class: "section-title" }, "Machine and processes"), h("div", { class: "small-grid" }, COUNTERS.map((c) => smallCard(state, c)))),
+    hasGpu(state) ? counters(state, "gpu_counters", s.simulated_gpu ? "GPU (simulated)" : "GPU", GPU_COUNTERS) : null,
+    counters(state, "counters", "Machine and processes", COUNTERS),
     stacksCard(state, act),
   );
 }
@@ -132,7 +135,7 @@ function stepsCard(state) {
   return card(state, {
     id: "steps",
     title: "Where a step's time goes",
-    about: `mean per step${state.route.page === "run" && (state.summary?.ranks.length ?? 0) > 1 ? ` of rank ${state.rank}` : ""}${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}${data !== null && parts.length > 0 && !split ? " · pass model= and optimizer= to attach() to see forward, backward and optimizer" : ""}`,
+    about: `mean per step${state.route.page === "run" && (state.summary?.ranks.length ?? 0) > 1 ? ` of rank ${state.rank}` : ""}${isOnDevice(data) ? ", by the GPU's clock" : ""}${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}${data !== null && parts.length > 0 && !split ? " · pass model= and optimizer= to attach() to see forward, backward and optimizer" : ""}`,
     legend: parts.map((p) => ({ name: p.name, color: `c-${p.color}`, value: duration(latest(data?.[p.metric])) })),
     height: "260px",
     body: plot("steps", "260px", "Stacked bars over time: data wait, H2D copy, forward, backward, optimizer, other"),
@@ -216,9 +219,37 @@ function readyCard(state) {
   });
 }
 
-/** @param {State} state @param {import("../charts/small.js").Counter} c */
-function smallCard(state, c) {
-  const held = state.cards.counters;
+/** @param {State} state */
+function headroomCard(state) {
+  if (!hasDeviceClock(state)) return null;
+  /** @type {Record<string, import("../types.js").Series>|null} */
+  const data = state.cards.headroom?.data ?? null;
+  const none = data !== null && isEmpty(data.slack_s);
+  return card(state, {
+    id: "headroom",
+    title: "Headroom of the GPU",
+    about: "how long it goes on without another batch; below zero: how long it lacked one",
+    legend: none
+      ? []
+      : [
+          { name: "queued on the GPU", color: "c-gpu", value: duration(latest(data?.slack_s)) },
+          { name: "batches ready", color: "c-h2d", value: duration(latest(data?.cushion_s)) },
+          { name: "lacked", color: "c-wait", value: duration(latest(data?.gpu_starved_s)) },
+        ],
+    height: "150px",
+    body: plot("headroom", "150px", "How long the GPU would go on without another batch, over time"),
+    empty: none ? empty("Not known in this range", "CUDA events tell it some steps later.") : null,
+  });
+}
+
+/** @param {State} state @param {string} id @param {string} title @param {import("../charts/small.js").Counter[]} list */
+function counters(state, id, title, list) {
+  return h("section", { key: id, class: "smalls", "data-card": id, "aria-label": title }, h("h2", { class: "section-title" }, title), h("div", { class: "small-grid" }, list.map((c) => smallCard(state, id, c))));
+}
+
+/** @param {State} state @param {string} id @param {import("../charts/small.js").Counter} c */
+function smallCard(state, id, c) {
+  const held = state.cards[id];
   const series = held?.data?.[c.metric];
   return h(
     "div",
