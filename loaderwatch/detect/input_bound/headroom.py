@@ -6,6 +6,7 @@ the work that the loop has queued ahead of the GPU, its slack. Only when both ar
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +26,8 @@ NEWEST: Final = 16
 """Batches whose median is the headroom of now."""
 FEW_STEPS: Final = 2.0
 """Headroom, in iterations, from which on nobody looks closer."""
+MOST_ANALYSED: Final = 16
+"""Ranks looked at closely; those with the least headroom first."""
 FALLING: Final = -0.5
 """Rank correlation of headroom with time from which it is said to shrink; chance gives it once in thousands for 48 batches."""
 HALVED: Final = 0.5
@@ -53,10 +56,10 @@ class Headroom:
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """Return at most one finding for each loader, that of the rank with the least headroom."""
     worst: dict[int, Headroom] = {}
-    for rank in window.ranks.values():
-        if rank.process.state != "live" or not _is_near_the_edge(rank):
-            continue
-        for pace in paces(rank):
+    live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
+    near = sorted((left, rank.rank) for rank in live if (left := _steps_left(rank, limits)) < FEW_STEPS)
+    for _, number in near[:MOST_ANALYSED]:
+        for pace in paces(window.ranks[number]):
             found = _headroom(pace, limits)
             known = worst.get(pace.loader.loader)
             if found is not None and (known is None or found.now_s < known.now_s):
@@ -64,17 +67,24 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     return [_finding(found, window.world_size) for found in worst.values()]
 
 
-def _is_near_the_edge(rank: RankWindow) -> bool:
-    """Whether a rank's newest batches had little headroom; cheap, as most of a thousand GPUs are well."""
+def _steps_left(rank: RankWindow, limits: Limits) -> float:
+    """Return the headroom of a rank's newest batches in iterations; infinite where it is not known, or already gone.
+
+    It is cheap, because most of a thousand GPUs are well, or starve all together.
+    """
     steps = rank.steps
-    slack_ns = slack_of(steps)[-2 * NEWEST :]
+    newest = slice(-2 * NEWEST, None)
+    slack_ns, wait_ns = slack_of(steps)[newest], steps["wait_ns"][newest]
     known = slack_ns != UNKNOWN
     if int(known.sum()) < NEWEST:
-        return False
-    request_ns, ready = steps["request_ns"][-2 * NEWEST :], steps["ready"][-2 * NEWEST :]
-    iteration_ns = (int(request_ns[-1]) - int(request_ns[0])) / (request_ns.size - 1)
+        return math.inf
+    request_ns, ready = steps["request_ns"][newest], steps["ready"][newest]
+    lasted_ns = int(request_ns[-1]) - int(request_ns[0])
+    if not lasted_ns or float(np.maximum(wait_ns[:-1], 0).sum()) >= limits.input_warning_ratio * lasted_ns:
+        return math.inf
+    iteration_ns = lasted_ns / (request_ns.size - 1)
     headroom_ns = slack_ns + np.maximum(ready, 0) * iteration_ns
-    return bool(np.median(headroom_ns[known]) < FEW_STEPS * iteration_ns)
+    return float(np.median(headroom_ns[known])) / iteration_ns
 
 
 def _headroom(pace: Pace, limits: Limits) -> Headroom | None:

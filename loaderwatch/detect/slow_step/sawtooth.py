@@ -64,7 +64,7 @@ def find_swing(rank: RankWindow, limits: Limits) -> Swing | None:
     rows = rank.table("gpus")
     first = first_at(rows["t_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9))
     used, times = rows["utilization_ratio"][first:], rows["t_ns"][first:]
-    if used.size < FEW_READINGS or 1.0 - float(used.sum()) / used.size < limits.input_warning_ratio:
+    if used.size < FEW_READINGS or 1.0 - float(np.nansum(used)) / used.size < limits.input_warning_ratio:
         return None  # cheap: most of a thousand GPUs are well
     pace = max(paces(rank), key=lambda pace: int(pace.request_ns[-1]), default=None)
     if pace is None:
