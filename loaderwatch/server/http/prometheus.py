@@ -41,7 +41,7 @@ def _of_runs(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
         (
             "loaderwatch_data_wait_ratio",
             "gauge",
-            "Share of time blocked in next(loader), last 30 s.",
+            "Share of time lost to waiting for data, last 30 s; by the clock of the device where that is known.",
             per_rank(lambda rank: rank.data_wait_ratio),
         ),
         (
