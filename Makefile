@@ -16,10 +16,10 @@ SIDE_BY_SIDE := -n 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat compat-own frameworks scenarios faults security soak check-python check-web pytest chromium format lint types screenshots bench clean
+.PHONY: help demo test compat compat-own frameworks gpu scenarios faults security soak check-python check-web pytest chromium format lint types screenshots bench clean
 
 help:
-	@echo "make demo | test | compat | frameworks | scenarios | faults | security | soak | format | lint | screenshots | bench | clean"
+	@echo "make demo | test | compat | frameworks | gpu | scenarios | faults | security | soak | format | lint | screenshots | bench | clean"
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/loaderwatch demo $(DEMO_ARGS)
@@ -139,6 +139,14 @@ frameworks: $(VENV)/dev.stamp
 	@for alone in $(wildcard tests/frameworks/requirements-$*-alone.txt); do $(@D)/bin/python -m pip install --quiet --no-deps -r $$alone; done
 	@$(@D)/bin/python -m pip install --quiet --editable . -r $<
 	@touch $@
+
+# Truth beside verdict on a real GPU with kernels of known length; on a virtual one: python -m benchmarks.gpu_matrix.
+gpu: $(VENV)/dev.stamp
+	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
+		$(BIN)/python -m benchmarks.gpu_matrix --real; \
+	else \
+		echo "no GPU here that this torch can use: nothing was run. docs/gpu.md says what was tried without one"; \
+	fi
 
 # The browser tests drive a real Chromium. Without one, and without the right to install one, they skip and say so.
 chromium:
