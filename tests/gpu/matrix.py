@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +45,8 @@ class Run:
     silent: bool = False  # a look-alike: nobody may be told
     gpu: Mapping[str, Any] = field(default_factory=dict)  # of the simulated GPU
     seconds: float = SECONDS
+    step_ms: float = STEP_MS
+    nvml: bool = True  # there is a driver to ask
 
 
 def loader_runs() -> Iterator[Run]:
@@ -114,7 +117,7 @@ class Ran:
     truth: dict[str, Any]
     summary: dict[str, Any]
     findings: list[dict[str, Any]]
-    waited: list[float | None]  # the series of the data wait
+    series: dict[str, list[float]]  # by metric, what is known of it
 
     @property
     def told(self) -> list[dict[str, Any]]:
@@ -157,7 +160,11 @@ class Stage:
 
     def __init__(self, folder: Path, access: Access, data_dir: Path, real: bool = False) -> None:
         self.folder, self.access, self.data_dir, self.real = folder, access, data_dir, real
-        self.library = None if real else build(folder / "nvml")
+
+    @cached_property
+    def library(self) -> Path:
+        """The stand-in for NVIDIA's."""
+        return build(self.folder / "nvml")
 
     def start(
         self, run: Run, arguments: Sequence[str] | None = None, name: str = ""
@@ -166,7 +173,7 @@ class Stage:
         name = name or run.name
         environ = {key: value for key, value in os.environ.items() if not key.startswith("LOADERWATCH_")}
         environ |= {"LOADERWATCH_DIR": str(self.data_dir), "LOADERWATCH_RUN": name, "OMP_NUM_THREADS": "1"}
-        if self.library is not None:
+        if run.nvml and not self.real:
             gpus = self.folder / name
             gpus.mkdir()
             script = gpus / "script"
@@ -190,7 +197,7 @@ class Stage:
         ]
         command += [
             "--step-ms",
-            str(STEP_MS),
+            str(run.step_ms),
             "--seconds",
             str(run.seconds),
             *(["--real"] if self.real else []),
@@ -227,7 +234,20 @@ class Stage:
             truth,
             get(f"/runs/{run.name}/summary"),
             get(f"/runs/{run.name}/findings"),
-            get(f"/runs/{run.name}/series", metric="data_wait_ratio", points=10)["mean"],
+            {
+                metric: [
+                    value
+                    for value in get(f"/runs/{run.name}/series", metric=metric)["mean"]
+                    if value is not None
+                ]
+                for metric in (
+                    "data_wait_ratio",
+                    "slack_s",
+                    "gpu_forward_s",
+                    "gpu_backward_s",
+                    "gpu_optimizer_s",
+                )
+            },
         )
 
     @staticmethod

@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-import json
-import os
+import itertools
 import re
 import shutil
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from loaderwatch.demo.gpu import prepare
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.text import rate
-from tests.fakes.serving import Access, ServeProcess, wait_until
+from tests.fakes.serving import ServeProcess
 from tests.fakes.streaming import end_streamers
-from tests.waiting import PATIENCE_S
+from tests.gpu.matrix import STEP_MS, Ran, Run, Stage
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc"),
 ]
 
-STEP_MS: Final = 90.0
-SECONDS: Final = 15.0
-LONGER: Final = 30.0  # NVML's readings of fifteen seconds, and a few
 RUNS: Final = {
-    "fast": ("--load-ms", "60"),  # the GPU never starves, the loop waits while it fills the launch queue
-    "even": ("--load-ms", "95"),
-    "slow": ("--load-ms", "200"),
-    "fast-item": ("--load-ms", "60", "--item-every", "1"),
-    "slow-item": ("--load-ms", "200", "--item-every", "1"),
+    run.name: run
+    for run in (
+        # the GPU never starves, the loop waits while it fills the launch queue
+        Run("fast", ("--load-ms", "60"), seconds=15, nvml=False),
+        Run("even", ("--load-ms", "95"), seconds=15, nvml=False),
+        Run("slow", ("--load-ms", "200"), seconds=15, nvml=False),
+        Run("fast-item", ("--load-ms", "60", "--item-every", "1"), seconds=15, nvml=False),
+        Run("slow-item", ("--load-ms", "200", "--item-every", "1"), seconds=15, nvml=False),
+    )
 }
-LOGGING: Final = ("--load-ms", "20", "--step-ms", "800", "--item-every", "1", "--own-ms", "800")
+LOGGING: Final = Run(
+    "logging", ("--load-ms", "20", "--item-every", "1", "--own-ms", "800"), "own", seconds=30, step_ms=800
+)
 """Half of each step the loop does something else, after it has waited for the GPU: no batch is ever missing."""
 CLOSE: Final = 0.06
 """On a quiet machine they are within 0.015 of each other. But a loop that gets no CPU between a batch and its kernels leaves the
@@ -45,87 +42,24 @@ GPU idle, too, and that is no lack of data."""
 LIMITS: Final = Limits()
 
 
-@dataclass(frozen=True)
-class Ran:
-    """A run's truth, and what was said of it."""
-
-    truth: dict[str, float]
-    summary: dict[str, Any]
-    findings: list[dict[str, Any]]
-    waited: list[float | None]  # the series of the data wait
-    series: dict[str, list[float]]  # what is known of the others
-
-    @property
-    def sawtooth(self) -> list[dict[str, Any]]:
-        return [finding for finding in self.findings if finding["code"] == "gpu-sawtooth"]
-
-    @property
-    def told(self) -> list[dict[str, Any]]:
-        return [finding for finding in self.findings if finding["severity"] != "info"]
-
-
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     folder = tmp_path_factory.mktemp("device")
     data_dir = folder / "loaderwatch"
+    runs = [*RUNS.values(), *([LOGGING] if shutil.which("cc") else [])]
     with ServeProcess(data_dir, "--port", "0") as server:
-        access = server.start()
-        with_nvml = prepare(folder / "gpus", 1).environ
-        processes = {
-            name: _train(name, data_dir, (*arguments, "--step-ms", str(STEP_MS)))
-            for name, arguments in RUNS.items()
-        }
-        processes["logging"] = _train("logging", data_dir, LOGGING, with_nvml)
+        stage = Stage(folder, server.start(), data_dir)
+        ranks = [stage.start(run) for run in runs]
         try:
-            truths = {name: process.communicate(timeout=PATIENCE_S)[0] for name, process in processes.items()}
+            return {run.name: stage.finish(run, these) for run, these in zip(runs, ranks, strict=True)}
         finally:
-            for process in processes.values():
+            for process in itertools.chain(*ranks):
                 process.kill()
-        found = {name: _ran(access, name, json.loads(text.splitlines()[-1])) for name, text in truths.items()}
-        end_streamers(data_dir)
-    return found
+            end_streamers(data_dir)
 
 
-def _train(
-    name: str, data_dir: Path, arguments: Sequence[str], nvml: Mapping[str, str] | None = None
-) -> subprocess.Popen[str]:
-    environ = {k: v for k, v in os.environ.items() if not k.startswith("LOADERWATCH_")}
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "tests.gpu.train",
-            *arguments,
-            "--seconds",
-            str(SECONDS if nvml is None else LONGER),
-        ],
-        env=environ | dict(nvml or {}) | {"LOADERWATCH_DIR": str(data_dir), "LOADERWATCH_RUN": name},
-        cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def _ran(access: Access, name: str, truth: dict[str, float]) -> Ran:
-    def over() -> bool:
-        return any(run["run_id"] == name and run["state"] == "finished" for run in access.get("/runs"))
-
-    wait_until(f"{name} is over", over)
-    return Ran(
-        truth,
-        access.get(f"/runs/{name}/summary"),
-        access.get(f"/runs/{name}/findings"),
-        access.get(f"/runs/{name}/series", metric="data_wait_ratio", points=10)["mean"],
-        {
-            metric: [
-                value
-                for value in access.get(f"/runs/{name}/series", metric=metric)["mean"]
-                if value is not None
-            ]
-            for metric in ("slack_s", "gpu_forward_s", "gpu_backward_s", "gpu_optimizer_s")
-        },
-    )
+def sawtooth(of: Ran) -> list[dict[str, Any]]:
+    return [finding for finding in of.findings if finding["code"] == "gpu-sawtooth"]
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -136,7 +70,7 @@ def test_the_data_wait_is_the_idle_time_of_the_gpu(ran: dict[str, Ran], name: st
     assert one.summary["data_wait_ratio"] == pytest.approx(idle, abs=CLOSE)
     assert one.summary["ranks"][0]["data_wait_ratio"] == one.summary["data_wait_ratio"]
     assert one.summary["gpu_starved_ratio"] == pytest.approx(one.summary["data_wait_ratio"], abs=CLOSE)
-    waited = [value for value in one.waited if value is not None][1:-1]
+    waited = one.series["data_wait_ratio"][1:-1]
     assert sum(waited) / len(waited) == pytest.approx(later, abs=2 * CLOSE)
     starting_s = 2.0  # the worker's, which is time lost as well
     assert one.summary["lost_s"] - (idle - CLOSE) * one.truth["elapsed_s"] > 0
@@ -198,7 +132,7 @@ def test_a_gpu_that_swings_while_data_is_there_is_told_as_that(ran: dict[str, Ra
     idle = one.truth["later_idle_ratio"]
     assert idle > 0.4
     assert one.summary["data_wait_ratio"] < 0.1
-    (finding,) = one.sawtooth
+    (finding,) = sawtooth(one)
     assert finding["severity"] == "critical"
     assert finding["gain_ceiling_ratio"] == pytest.approx(idle, abs=2 * CLOSE)
     evidence = {item["label"]: item["value"] for item in finding["evidence"]}
@@ -208,4 +142,4 @@ def test_a_gpu_that_swings_while_data_is_there_is_told_as_that(ran: dict[str, Ra
         r"iteration \(\w+\.py:\d+ in \w+\)", finding["cause"]
     )  # of a stack that was taken for it
     assert [each["code"] for each in one.told] == ["gpu-sawtooth"]
-    assert not any(other.sawtooth for name, other in ran.items() if name != "logging")
+    assert not any(sawtooth(other) for name, other in ran.items() if name != "logging")
