@@ -19,11 +19,10 @@ def test_it_goes_on_while_the_loop_does_something_else() -> None:
     assert gpu.free_at() - began >= 0.2  # and launching has not waited for it
     gpu.synchronize()
     assert time.monotonic() - began >= 0.2
-    (first, last) = gpu.busy[0]
-    assert last - first == pytest.approx(0.2)
+    assert sum(end - begin for begin, end in gpu.busy) == pytest.approx(0.2)
     time.sleep(0.05)
     ended = time.monotonic()
-    assert gpu.idle_s(first, ended) == pytest.approx(ended - first - 0.2)
+    assert gpu.idle_s(began, ended) == pytest.approx(ended - began - 0.2)
     assert gpu.synchronized == 1
 
 
@@ -45,7 +44,7 @@ def test_events_complete_when_the_device_has_reached_them() -> None:
     assert not after.query()
     after.synchronize()
     assert after.query()
-    assert before.elapsed_time(after) == pytest.approx(100, abs=20)
+    assert before.elapsed_time(after) > 99.9
 
 
 def test_nvml_is_shown_what_it_has_computed(tmp_path: Path) -> None:
@@ -54,6 +53,6 @@ def test_nvml_is_shown_what_it_has_computed(tmp_path: Path) -> None:
     gpu.launch(0.05)
     gpu.synchronize()
     deadline = time.monotonic() + 20
-    while busy._busy_ns.value != 50_000_000 and time.monotonic() < deadline:
+    while abs(busy._busy_ns.value - 50_000_000) > 1_000 and time.monotonic() < deadline:
         time.sleep(SHOWN_EVERY_S)
     assert busy._busy_ns.value == pytest.approx(50_000_000, abs=1_000)

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderwatch.agent.model import cuda
@@ -131,6 +131,7 @@ class StreamEvent:
         return (end_event.at - self.at) * (1 + self.stream.drift)
 
 
+@settings(deadline=None)  # each writes a file
 @given(
     steps=st.lists(
         st.tuples(st.floats(0, 300), st.floats(0, 200), st.floats(0, 20)), min_size=20, max_size=80
