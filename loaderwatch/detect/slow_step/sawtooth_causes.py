@@ -7,6 +7,7 @@ the loop's clock alone only waits for that work. Where the device's clock is not
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -188,5 +189,10 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def explain(swing: Swing) -> Explanation | None:
-    """Return what the first rule says that fits; None where none does."""
+    """Return what the first rule says that fits; None where none does, or too little is known.
+
+    Idle times that nobody saw, but for a mean, may lie anywhere in a step unless the device timed its parts.
+    """
+    if not (swing.device_s or math.isfinite(swing.period_s)):
+        return None
     return next((found for rule in RULES if (found := rule(swing)) is not None), None)

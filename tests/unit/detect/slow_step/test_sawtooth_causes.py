@@ -36,6 +36,7 @@ def swing(
     slack_s: float = 0.0,
     cpu: float = 0.1,
     line: str = "",
+    period_s: float = math.nan,
 ) -> Swing:
     """A GPU that idles ``idle`` of the time within steps of 150 ms."""
     builder = RankBuilder()
@@ -44,7 +45,7 @@ def swing(
     rank: RankWindow = run(builder).ranks[0]
     (pace,) = paces(rank)
     return Swing(
-        rank=rank, pace=pace, high=1.0, low=0.0, period_s=math.nan, idle=idle, unexplained=idle, began_ns=0,
+        rank=rank, pace=pace, high=1.0, low=0.0, period_s=period_s, idle=idle, unexplained=idle, began_ns=0,
         loop_s=QUICK | loop, device_s={} if device is None else BUSY | device, slack_s=slack_s, thread_cpu=cpu, line=line,
     )  # fmt: skip
 
@@ -54,7 +55,7 @@ def swing(
     [
         # the loop waits 90 ms for the device and then writes for 60
         (swing({"other": 0.15}, {"other": 0.06}), "the loop's own work in the step", "S26"),
-        (swing({"other": 0.06}), "the loop's own work in the step", "S26"),
+        (swing({"other": 0.06}, period_s=1.6), "the loop's own work in the step", "S26"),
         (swing({"h2d": 0.06}, {"h2d": 0.06}), "what lies between a batch's arrival and the model", "S17"),
         (swing({"optimizer": 0.15}, {"optimizer": 0.06}), "optimizer.step()", "S26"),
         (
@@ -85,8 +86,9 @@ def test_the_part_that_holds_the_idle_time_is_named(told: Swing, because: str, s
         swing({}, {}),  # kernels run long after a backward pass was launched: that is work
         swing({"other": 0.15}, {}),  # .item() waits for that work
         swing({"forward": 0.01, "backward": 0.01, "other": 0.13}, {}, slack_s=0.2),  # it runs ahead
+        swing({"other": 0.06}),  # a mean utilization, and no part that the device has timed
     ],
-    ids=["asynchronous", "item", "ahead"],
+    ids=["asynchronous", "item", "ahead", "mean"],
 )
 def test_what_one_clock_alone_accuses_is_not_to_blame(told: Swing) -> None:
     assert explain(told) is None
