@@ -38,24 +38,9 @@ def test_too_few_workers(outcomes: dict[str, Outcome]) -> None:
     assert "a long wait every so many batches" in {item["label"] for item in finding["evidence"]}
 
 
-def test_cpu_bound(outcomes: dict[str, Outcome]) -> None:
-    finding = outcomes["s07_cpu_bound"].found()
-    assert "no CPU is free" in finding["title"]
-
-
 def test_latency_bound(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s08_latency_bound"].found()
     assert "storage or network" in finding["title"]
-
-
-def test_delivery(outcomes: dict[str, Outcome]) -> None:
-    finding = outcomes["s13_delivery"].found()
-    assert "More workers or more prefetch will not help" in finding["advice"]
-
-
-def test_threads_of_the_training_process(outcomes: dict[str, Outcome]) -> None:
-    finding = outcomes["s14_threads"].found()
-    assert "More workers would make it worse" in finding["advice"]
 
 
 def test_one_slow_sample(outcomes: dict[str, Outcome]) -> None:
@@ -63,17 +48,3 @@ def test_one_slow_sample(outcomes: dict[str, Outcome]) -> None:
     assert finding["sample_indices"] == [333]
     assert finding["worker"] in (0, 1)
     assert "dataset[333]" in finding["title"]
-
-
-def test_jitter_above_the_cushion(outcomes: dict[str, Outcome]) -> None:
-    finding = outcomes["s21_jitter"].found()
-    advised = re.search(r"prefetch_factor=(\d+)", finding["advice"])
-    assert advised is not None
-    assert 8 <= int(advised[1]) <= 20  # 1.2 s of hiccup over two workers and 60 ms steps
-
-
-def test_workers_without_shards(outcomes: dict[str, Outcome]) -> None:
-    finding = outcomes["s23_imbalance"].found()
-    assert finding["worker"] == 3
-    assert "Only 1 of 4 workers" in finding["title"]
-    assert finding["gain_ceiling_ratio"] > 0.3

@@ -74,13 +74,13 @@ CASES: Final[tuple[Case, ...]] = (
     # ---- input-bound
     Case("s01_serial", ("S01",), "input", says=("num_workers=0",)),
     Case("s02_few_workers", ("S02",), "input", says=("num_workers 2 →",)),
-    Case("s07_cpu_bound", ("S07",), "input", says=("no CPU is free",)),
+    Case("s07_cpu_bound", ("S07",), "workers", says=("no CPU is free",)),
     Case("s08_latency_bound", ("S08",), "input", says=("storage or network",)),
-    Case("s13_delivery", ("S13",), "input", says=("More workers or more prefetch will not help",)),
-    Case("s14_threads", ("S14",), "input", says=("busy Python threads",)),
+    Case("s13_delivery", ("S13",), "workers", says=("More workers or more prefetch will not help",)),
+    Case("s14_threads", ("S14",), "workers", says=("busy Python threads",)),
     Case("s20_slow_sample", ("S20",), "input", worker=(0, 1), samples=(333,)),
-    Case("s21_jitter", ("S21",), "input", says=("prefetch_factor=",)),
-    Case("s23_imbalance", ("S23",), "input", within_s=40, says=("shards",)),
+    Case("s21_jitter", ("S21",), "workers", says=("prefetch_factor=",)),
+    Case("s23_imbalance", ("S23",), "workers", within_s=40, says=("shards",)),
     # ---- input-bound because of the machine, the storage or the batch
     Case("s03_oversubscribed", ("S03",), "machine", says=("Adding workers does not help",)),
     Case("s04_quota", ("S04",), "machine", says=("quota", "CPU limit")),
@@ -171,11 +171,11 @@ CASES: Final[tuple[Case, ...]] = (
     # ---- ranks that wait for each other
     Case("s43_straggler", ("S43",), "ranks", ranks=2, rank=1),
     Case("s44_unequal", ("S44",), "ranks", ranks=2, stacks=2, rank=1, says=("now stands in barrier",)),
-    Case("s46_validation", ("S46",), "ranks", ranks=2, stacks=1, says=("buffer sync", "model.module")),
+    Case("s46_validation", ("S46",), "collectives", ranks=2, stacks=1, says=("buffer sync", "model.module")),
     Case("s46_validation", group="advised", ranks=2, args=("--advised",), name="s46_validation_advised"),
     Case("s46_validation", group="advised", ranks=2, args=("--no-buffer-sync",), name="s46_no_buffer_sync"),
-    Case("s45_collectives", ("S45",), "ranks", ranks=2, stacks=1),
-    Case("s47_one_rank", ("S47",), "ranks", ranks=2, stacks=1, says=("prepare",)),
+    Case("s45_collectives", ("S45",), "collectives", ranks=2, stacks=1),
+    Case("s47_one_rank", ("S47",), "collectives", ranks=2, stacks=1, says=("prepare",)),
     # ---- long steps, for which the loader is not to blame
     Case("s25_collector", ("S25",), "steps", says=("gc.freeze()",)),
     Case("s26_logging", ("S26",), "steps", remark=True, says=("not the cause",)),
