@@ -18,23 +18,24 @@ from loaderwatch.core.records import UNKNOWN
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 
+TOLD: Final = ("slack_ns", "gpu_step_ns")
 KNOWN_RATIO: Final = 0.5
 """The device's clock counts where its events tell of at least this share of the batches since its first one. They do
 not tell of batches within CUDA graphs, of those given up, and for a moment of the newest."""
 
 
 def by_device(steps: Columns, gpu_waits: Columns) -> Columns:
-    """Return the table ``steps`` with the device's waits, and with two columns more.
+    """Return the table ``steps`` with the device's waits, and with three columns more, in ns.
 
-    ``slack_ns`` is the work that the GPU had left when the batch was asked for, in ns, at least; UNKNOWN where
-    no event tells. ``hidden_ns`` is the part of the loop's wait in which the GPU still had work, in ns; UNKNOWN where only
+    ``slack_ns`` is the work that the GPU had left when the batch was asked for, at least, and ``gpu_step_ns`` what
+    it then took for the step; UNKNOWN where no event tells. ``hidden_ns`` is the part of the loop's wait in which the GPU still had work, in ns; UNKNOWN where only
     the loop's clock is known. It is taken off ``wait_ns`` and added to ``step_ns``. A batch of which no event
     tells, among others of which they do, has the share hidden that the others of its loader have on average.
     The same object is returned where no event tells of any batch.
     """
     if not gpu_waits["request_ns"].size or not steps["request_ns"].size:
         return steps
-    hidden_ns, slack_ns = _hidden(steps, gpu_waits)
+    hidden_ns, told = _hidden(steps, gpu_waits)
     if not (hidden_ns != UNKNOWN).any():
         return steps
     wait_ns, step_ns = steps["wait_ns"], steps["step_ns"]
@@ -47,14 +48,14 @@ def by_device(steps: Columns, gpu_waits: Columns) -> Columns:
         "wait_cpu_ns": np.where(hidden_ns == UNKNOWN, cpu_ns, np.minimum(cpu_ns, left_ns)),
         "step_ns": np.where(step_ns == UNKNOWN, UNKNOWN, step_ns + taken_ns),
         "hidden_ns": hidden_ns,
-        "slack_ns": slack_ns,
+        **told,
     }
 
 
-def _hidden(steps: Columns, gpu_waits: Columns) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the hidden part of each wait and the slack before it in ns, shape (steps,) each.
+def _hidden(steps: Columns, gpu_waits: Columns) -> tuple[NDArray[np.int64], Columns]:
+    """Return the hidden part of each wait, and what else events tell of each step, in ns, shape (steps,) each.
 
-    They are UNKNOWN where the loop's clock counts.
+    The first is UNKNOWN where the loop's clock counts, the others where no event tells.
     """
     request_ns, wait_ns = steps["request_ns"], steps["wait_ns"]
     at = np.minimum(np.searchsorted(request_ns, gpu_waits["request_ns"]), request_ns.size - 1)
@@ -63,8 +64,9 @@ def _hidden(steps: Columns, gpu_waits: Columns) -> tuple[NDArray[np.int64], NDAr
     rows = at[fits]
     hidden_ns = np.full(request_ns.size, UNKNOWN, dtype=np.int64)
     hidden_ns[rows] = np.maximum(0, wait_ns[rows] - gpu_waits["starved_ns"][fits])
-    slack_ns = np.full(request_ns.size, UNKNOWN, dtype=np.int64)
-    slack_ns[rows] = gpu_waits["slack_ns"][fits]
+    told = {name: np.full(request_ns.size, UNKNOWN, dtype=np.int64) for name in TOLD}
+    for name, values in told.items():
+        values[rows] = gpu_waits[name][fits]
     for loader in set(steps["loader"][rows].tolist()):
         own = (steps["loader"] == loader) & (wait_ns != UNKNOWN)
         known = own & (hidden_ns != UNKNOWN)
@@ -76,7 +78,7 @@ def _hidden(steps: Columns, gpu_waits: Columns) -> tuple[NDArray[np.int64], NDAr
             waited_ns = int(wait_ns[known].sum())
             share = int(hidden_ns[known].sum()) / waited_ns if waited_ns else 1.0
             hidden_ns[missing] = (wait_ns[missing] * share).astype(np.int64)
-    return hidden_ns, slack_ns
+    return hidden_ns, told
 
 
 def hidden_of(steps: Columns) -> NDArray[np.int64]:
@@ -87,6 +89,11 @@ def hidden_of(steps: Columns) -> NDArray[np.int64]:
 def slack_of(steps: Columns) -> NDArray[np.int64]:
     """Return ``slack_ns`` of a table of steps, shape (steps,); UNKNOWN everywhere where no device's clock is known."""
     return _column(steps, "slack_ns")
+
+
+def gpu_step_of(steps: Columns) -> NDArray[np.int64]:
+    """Return ``gpu_step_ns`` of a table of steps, shape (steps,); UNKNOWN everywhere where no device's clock is known."""
+    return _column(steps, "gpu_step_ns")
 
 
 def _column(steps: Columns, name: str) -> NDArray[np.int64]:

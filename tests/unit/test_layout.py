@@ -68,6 +68,7 @@ OF_MANY = {
     "cli/test_main.py",
     "core/test_wire_properties.py",
     "detect/test_anything.py",
+    "detect/test_asynchronous.py",
     "server/test_hostile_envelopes.py",
     "server/test_refused_envelopes.py",
     "server/test_shared_gpu.py",

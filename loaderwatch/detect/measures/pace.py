@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.device_clock import hidden_of, slack_of
+from loaderwatch.detect.device_clock import gpu_step_of, hidden_of, slack_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.fetches import Fetches, fetches_of
 from loaderwatch.detect.measures.statistics import Floats, mean, ratio, total
@@ -52,6 +52,9 @@ class Pace:
         Floats  # part of the loop's wait in which the GPU still had work; NaN where the loop's clock counts
     )
     slack_s: Floats  # work that the GPU had left when the batch was asked for; NaN where that is not known
+    gpu_step_s: (
+        Floats  # what the GPU took from the delivery to the next request, in its own time; NaN likewise
+    )
     fetches: Fetches
 
     @cached_property
@@ -276,7 +279,9 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
     wait_s, wait_cpu_s, step_s = (
         seconds(steps[name][mask]) for name in ("wait_ns", "wait_cpu_ns", "step_ns")
     )
-    hidden_s, slack_s = (seconds(column(steps)[mask]) for column in (hidden_of, slack_of))
+    hidden_s, slack_s, gpu_step_s = (
+        seconds(column(steps)[mask]) for column in (hidden_of, slack_of, gpu_step_of)
+    )
     span = rank.span
     open_wait = (
         rank.process.state == "live"
@@ -295,7 +300,9 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         lost_s = open_wait_s(rank)
         wait_s = np.append(wait_s, lost_s)
         hidden_s = np.append(hidden_s, open_s - lost_s if np.isfinite(hidden_s).any() else np.nan)
-        wait_cpu_s, step_s, slack_s = (np.append(each, np.nan) for each in (wait_cpu_s, step_s, slack_s))
+        wait_cpu_s, step_s, slack_s, gpu_step_s = (
+            np.append(each, np.nan) for each in (wait_cpu_s, step_s, slack_s, gpu_step_s)
+        )
         nested_s, aside_s, beside_s = (np.append(each, 0.0) for each in (nested_s, aside_s, beside_s))
         last = {
             "request_ns": span.since_ns,
@@ -324,5 +331,6 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         open_wait=open_wait,
         hidden_s=hidden_s,
         slack_s=slack_s,
+        gpu_step_s=gpu_step_s,
         fetches=fetches_of(rank, loader),
     )

@@ -107,7 +107,11 @@ def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
     """Return the long steps of the last minute; None when there are none."""
     now = pace.since(rank.made_ns - int(LOOK_BACK_S * 1e9))
     now = now.where((now.epoch > 0) | (now.batch >= EARLY_STEPS))
-    own_s = now.step_s + now.beside_s
+    # A pause that the GPU works through costs nothing. Evaluation in a step is in its time, too: there the loop's counts.
+    by_gpu = (
+        np.isfinite(now.gpu_step_s) & (np.nan_to_num(now.aside_s) == 0) & (np.nan_to_num(now.nested_s) == 0)
+    )
+    own_s = np.where(by_gpu, now.gpu_step_s, now.step_s) + now.beside_s
     usual_s = median(own_s)
     if own_s.size < 2 * FEW or not math.isfinite(usual_s):
         return None

@@ -83,10 +83,11 @@ def find_swing(rank: RankWindow, limits: Limits) -> Swing | None:
     starts = np.flatnonzero(is_low[1:] & ~is_low[:-1]) + 1
     if swings and starts.size < CYCLES:
         return None
-    idle = is_low.astype(np.float64) if swings else 1.0 - used
+    # A reading is a mean, so that their mean is the true share however they fall upon the swings.
+    idle = 1.0 - used
     now = pace.since(int(times[0]))
     short = now.wait_s < SHORT_WAIT_S  # too short to be told apart by the time of a reading
-    starved = 0.0 if swings else total(now.wait_s[short]) / max(now.total_s, 1e-9)
+    starved = total(now.wait_s[short]) / max(now.total_s, 1e-9)
     unexplained = float((idle * _in_steps(pace, times)).mean()) - starved
     if unexplained < limits.input_warning_ratio:
         return None
