@@ -182,6 +182,10 @@ class HostInfo(msgspec.Struct, frozen=True, kw_only=True):
     gpu_status: str = ""  # why there are no GPU charts, in plain words; "" when there are
 
 
+SWING_HIGH_RATIO: Final = 0.70
+SWING_LOW_RATIO: Final = 0.10
+"""A GPU swings when its utilization is from the first to below the second, 0 to 1: SageMaker Debugger's LowGPUUtilization rule,
+95th percentile from 70 % and 5th below 10 %."""
 GPU_IDLE: Final = "GPU idle"
 """Why a stack was taken in the low phase of a GPU that swings."""
 

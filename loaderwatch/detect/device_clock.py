@@ -19,6 +19,7 @@ from loaderwatch.core.records import UNKNOWN
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 
 TOLD: Final = ("slack_ns", "gpu_step_ns")
+"""What is taken over from the events as it is."""
 KNOWN_RATIO: Final = 0.5
 """The device's clock counts where its events tell of at least this share of the batches since its first one. They do
 not tell of batches within CUDA graphs, of those given up, and for a moment of the newest."""
@@ -28,8 +29,8 @@ def by_device(steps: Columns, gpu_waits: Columns) -> Columns:
     """Return the table ``steps`` with the device's waits, and with three columns more, in ns.
 
     ``slack_ns`` is the work that the GPU had left when the batch was asked for, at least, and ``gpu_step_ns`` what
-    it then took for the step; UNKNOWN where no event tells. ``hidden_ns`` is the part of the loop's wait in which the GPU still had work, in ns; UNKNOWN where only
-    the loop's clock is known. It is taken off ``wait_ns`` and added to ``step_ns``. A batch of which no event
+    it then took for the step; UNKNOWN where no event tells. ``hidden_ns`` is the part of the loop's wait in which
+    the GPU still had work; UNKNOWN where only the loop's clock is known. It is taken off ``wait_ns`` and added to ``step_ns``. A batch of which no event
     tells, among others of which they do, has the share hidden that the others of its loader have on average.
     The same object is returned where no event tells of any batch.
     """

@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
+
 SECOND: Final = 1_000_000_000
-BUSY_RATIO: Final = 0.70
-IDLE_RATIO: Final = 0.10
-"""SageMaker Debugger's bounds of a swing, as in the detector of the sawtooth."""
 SWING_NS: Final = 10 * SECOND
 """A GPU that was busy longer ago does not swing: it has nothing to do."""
 APART_NS: Final = 5 * SECOND
@@ -39,10 +38,13 @@ class IdleGpus:
         ranks = []
         for rank, ratio in used.items():
             was_idle = rank in self._idle
-            (self._idle.add if ratio < IDLE_RATIO else self._idle.discard)(rank)
-            if ratio >= BUSY_RATIO:
-                self._busy_ns[rank] = now_ns
-            elif ratio < IDLE_RATIO and not was_idle and self._swings(rank, now_ns) and in_step(rank):
+            if ratio >= SWING_LOW_RATIO:
+                self._idle.discard(rank)
+                if ratio >= SWING_HIGH_RATIO:
+                    self._busy_ns[rank] = now_ns
+                continue
+            self._idle.add(rank)
+            if not was_idle and self._swings(rank, now_ns) and in_step(rank):
                 self._asked_ns.setdefault(rank, deque(maxlen=MOST_AN_HOUR)).append(now_ns)
                 ranks.append(rank)
         return ranks

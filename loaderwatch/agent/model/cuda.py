@@ -27,12 +27,8 @@ from loaderwatch.core.ring import RingWriter
 
 MAX_PENDING: Final = 256
 """How many batches may have events that the GPU has not reached yet; beyond that the oldest is given up."""
-
-
 DRIFT: Final = 1e-4
 """How far two clocks run apart, in seconds a second, at most: the crystals of host and GPU are each within some 5e-5."""
-
-
 JUMP_NS: Final = 1e6
 """By how much bounds may contradict each other: drift since the device reached what is seen only now, and rounding."""
 MAX_MARKS: Final = 32

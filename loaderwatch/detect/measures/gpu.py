@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 from loaderwatch.core.answers import Evidence
+from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, quantile, ratio, total
 from loaderwatch.detect.window import RankWindow, seconds
 
-SAWTOOTH_HIGH_RATIO = 0.70  # SageMaker Debugger's LowGPUUtilization rule: p95 >= 70 % and p5 < 10 %
-SAWTOOTH_LOW_RATIO = 0.10
 BUSY_RATIO = 0.95
 LOW_POWER_RATIO = 0.5
 
@@ -28,7 +27,7 @@ def gpu_evidence(pace: Pace) -> list[Evidence]:
     if math.isfinite(average):
         found.append(Evidence(label="GPU utilization", value=average, unit="ratio"))
         high, low = quantile(utilization, 0.95), quantile(utilization, 0.05)
-        if high >= SAWTOOTH_HIGH_RATIO and low < SAWTOOTH_LOW_RATIO:
+        if high >= SWING_HIGH_RATIO and low < SWING_LOW_RATIO:
             found.append(Evidence(label="GPU swings between", value=f"{low:.0%} and {high:.0%}", unit="text"))
     waits = pace.rank.table("gpu_waits")
     mask = (waits["request_ns"] >= began_ns) & (waits["loader"] == pace.loader.loader)

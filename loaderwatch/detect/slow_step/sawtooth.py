@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Severity
-from loaderwatch.core.facts import GPU_IDLE
+from loaderwatch.core.facts import GPU_IDLE, SWING_HIGH_RATIO, SWING_LOW_RATIO
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import coupling
-from loaderwatch.detect.measures.gpu import SAWTOOTH_HIGH_RATIO, SAWTOOTH_LOW_RATIO
 from loaderwatch.detect.measures.pace import Pace, paces
+from loaderwatch.detect.measures.shares import wait_share
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, median, quantile, total
 from loaderwatch.detect.slow_step.sawtooth_causes import Swing, explain
-from loaderwatch.detect.slow_step.weak_gpu import BAD_REASONS
+from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at, seconds
 
@@ -34,11 +34,11 @@ CODE: Final = "gpu-sawtooth"
 LOOK_BACK_S = 30.0
 FEW_READINGS = 150  # half of what comes in that time, at ten a second
 FEW_TIMED = 3  # steps that the device has timed
+MOST_ANALYSED = 16  # ranks looked at closely; the idlest first
 CYCLES = 5  # swings from which it is a habit
 CALM_RATIO = 0.05  # readings with another process on the GPU, or a throttle, from which those are to blame
 SHORT_WAIT_S = 0.05  # a lost wait shorter than this is no swing of its own
 READING_S = 1.0  # a reading is a mean of up to so long before it (nvml.h: a sixth of a second to a second)
-BAD_BITS = sum(BAD_REASONS)
 PHASES: Final = ("h2d", "forward", "backward", "optimizer")
 
 
@@ -50,22 +50,44 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     together = coupling(window, limits)
     if together is not None and together.state in ("waiting", "turns"):
         return []
-    found = [swing for rank in window.ranks.values() if (swing := find_swing(rank, limits)) is not None]
+    idle = {rank.rank: _idle_with_data(rank, limits) for rank in window.ranks.values()}
+    loud = sorted(
+        (rank for rank, share in idle.items() if share >= limits.input_warning_ratio),
+        key=lambda rank: -idle[rank],
+    )
+    looked = [find_swing(window.ranks[rank], limits) for rank in loud[:MOST_ANALYSED]]
+    found = [swing for swing in looked if swing is not None]
     if not found:
         return []
     worst = max(found, key=lambda swing: swing.unexplained)
-    return [_finding(worst, len(found), window.world_size, limits)]
+    return [_finding(worst, len(found) + len(loud[MOST_ANALYSED:]), window.world_size, limits)]
+
+
+def _recent(rank: RankWindow) -> tuple[Columns, slice]:
+    """Return the readings of a rank's GPU, and which of them are looked at."""
+    rows = rank.table("gpus")
+    return rows, slice(first_at(rows["t_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9)), None)
+
+
+def _idle_with_data(rank: RankWindow, limits: Limits) -> float:
+    """Return the share of the time, 0 to 1, that a GPU idles beyond the data wait; roughly, but cheaply.
+
+    Most of a thousand GPUs are well, or starve all together.
+    """
+    if rank.process.state != "live":
+        return 0.0
+    rows, late = _recent(rank)
+    used = rows["utilization_ratio"][late]
+    if used.size < FEW_READINGS:
+        return 0.0
+    idle = 1.0 - float(np.nansum(used)) / used.size
+    return idle - wait_share(rank, limits) if idle >= limits.input_warning_ratio else 0.0
 
 
 def find_swing(rank: RankWindow, limits: Limits) -> Swing | None:
     """Return how a rank's GPU idles within its steps; None where it does not, or other things explain it."""
-    if rank.process.state != "live":
-        return None
-    rows = rank.table("gpus")
-    first = first_at(rows["t_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9))
-    used, times = rows["utilization_ratio"][first:], rows["t_ns"][first:]
-    if used.size < FEW_READINGS or 1.0 - float(np.nansum(used)) / used.size < limits.input_warning_ratio:
-        return None  # cheap: most of a thousand GPUs are well
+    rows, late = _recent(rank)
+    used, times = rows["utilization_ratio"][late], rows["t_ns"][late]
     pace = max(paces(rank), key=lambda pace: int(pace.request_ns[-1]), default=None)
     if pace is None:
         return None
@@ -74,8 +96,8 @@ def find_swing(rank: RankWindow, limits: Limits) -> Swing | None:
     if used.size < FEW_READINGS:
         return None
     high, low = quantile(used, 0.95), quantile(used, 0.05)
-    swings = high >= SAWTOOTH_HIGH_RATIO and low < SAWTOOTH_LOW_RATIO
-    if _is_anothers(rows["other_pids"][first:], rows["throttle_reasons"][first:]):
+    swings = high >= SWING_HIGH_RATIO and low < SWING_LOW_RATIO
+    if _is_anothers(rows["other_pids"][late], rows["throttle_reasons"][late]):
         return None
     if not swings and pace.clock != "device":
         return None

@@ -27,7 +27,7 @@ BAD_REASONS: Final[dict[int, str]] = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-_BAD_BITS = sum(BAD_REASONS)
+BAD_BITS = sum(BAD_REASONS)
 RECENT_NS = 8_000_000_000  # half of it must be bad readings, and an alert is due after ten seconds
 STEPS_NS = 15_000_000_000
 FEW = 20  # readings, at ten a second
@@ -76,7 +76,7 @@ def _may_be_weak(rank: RankWindow) -> bool:
     first = first_at(rows["t_ns"], rank.made_ns - RECENT_NS)
     reasons = rows["throttle_reasons"][first:]
     reasons = reasons[reasons > 0]
-    return bool((reasons & _BAD_BITS).any()) or bool((rows["other_pids"][first:] > 0).any())
+    return bool((reasons & BAD_BITS).any()) or bool((rows["other_pids"][first:] > 0).any())
 
 
 def _gpu(rank: RankWindow) -> _Gpu | None:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from loaderwatch.detect.slow_step.weak_gpu import BAD_REASONS
+from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS
 
 SECOND_NS: Final = 10**9
-SLOWED_DOWN: Final = sum(BAD_REASONS)
-"""The bits of ``throttle_reasons`` that slow a GPU down."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ SOURCES: Final[dict[str, Source]] = {
                 "process_sm_ratio",
             ),
             "memory_ratio": "memory_used_bytes / nullif(memory_total_bytes, 0)",
-            "throttled": f"CASE WHEN throttle_reasons & {SLOWED_DOWN} != 0 THEN 1 WHEN throttle_reasons IS NOT NULL THEN 0 END",
+            "throttled": f"CASE WHEN throttle_reasons & {BAD_BITS} != 0 THEN 1 WHEN throttle_reasons IS NOT NULL THEN 0 END",
         },
     ),
     "hosts": Source(

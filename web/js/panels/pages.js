@@ -273,7 +273,7 @@ function stacksCard(state, act) {
     height: "120px",
     flush: true,
     body: h("div", { class: "stack-list" }, (stacks ?? []).map((s) => stackView(s, state.open[`stack/${s.worker}`] ?? s.worker < 0, (on) => act.open(`stack/${s.worker}`, on), now))),
-    empty: stacks?.length === 0 ? empty("No stacks taken yet", "They are taken by themselves when something is stuck; or take them now, training does not stop.") : null,
+    empty: stacks?.length === 0 ? empty("No stacks taken yet", "They are taken by themselves when something is stuck, or a GPU swings within steps; or take them now, training does not stop.") : null,
   });
 }
 

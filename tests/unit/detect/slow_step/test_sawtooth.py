@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -108,3 +108,16 @@ def test_ranks_that_wait_for_each_other_idle_for_that() -> None:
     for _ in range(60):
         slow.step(0.4, 0.6)
     assert sawtooth.detect(run(quick, slow), Limits()) == []
+
+
+def test_gpus_that_starve_all_together_are_not_looked_at_closely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closer look takes a third of a millisecond for each of a thousand ranks, once a second."""
+
+    def looked_at(_: object) -> NoReturn:
+        raise AssertionError("a closer look")
+
+    starving, swings = swinging(wait=0.5, other_s=0.0), swinging()
+    monkeypatch.setattr(sawtooth, "paces", looked_at)
+    assert sawtooth.detect(run(starving), Limits()) == []
+    with pytest.raises(AssertionError, match="a closer look"):
+        sawtooth.detect(run(swings), Limits())
