@@ -35,7 +35,6 @@ def test_too_few_workers(outcomes: dict[str, Outcome]) -> None:
     assert advised is not None
     assert 6 <= int(advised[1]) <= 12  # eight steps fit into one fetch
     assert finding["gain_ceiling_ratio"] > 0.5
-    assert "a long wait every so many batches" in {item["label"] for item in finding["evidence"]}
 
 
 def test_latency_bound(outcomes: dict[str, Outcome]) -> None:

@@ -14,7 +14,7 @@ from loaderwatch.core.facts import ProcessState
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.measures.machine import cpus_of
 from tests.unit.detect.build import RankBuilder, S, loader, run
-from tests.unit.detect.workers import only, starved
+from tests.unit.detect.workers import only, starve, starved
 
 
 @settings(max_examples=25, deadline=None)
@@ -45,6 +45,22 @@ def test_too_few_workers(workers: int, step: float, slowness: float, seed: int) 
     assert abs(int(advised[2]) - fetch / step) <= 0.15 * fetch / step + 1
     assert finding.gain_ceiling_ratio is not None
     assert finding.gain_ceiling_ratio <= 1 - 1 / slowness + 0.1
+
+
+def test_workers_that_finish_together_make_a_comb_of_waits() -> None:
+    """Whether they do is up to chance: workers of equal speed keep the distance at which they started."""
+    rank = RankBuilder(loaders=[loader(num_workers=3)])
+    together = only(run(starve(rank, workers=3, fetch=0.5, step=0.05, cpu=0.9), cpus=64))
+    builder = RankBuilder(loaders=[loader(num_workers=3)])
+    for batch in range(120):
+        builder.fetch(batch % 3, 0.51, cpu=0.9)
+        builder.step(0.12, 0.05, awaited_worker=batch % 3)
+    apart = only(run(builder, cpus=64))
+    assert {together.scenario, apart.scenario} == {"S02"}
+    assert [
+        item.value for item in together.evidence if item.label == "a long wait every so many batches"
+    ] == [3]
+    assert "a long wait every so many batches" not in {item.label for item in apart.evidence}
 
 
 def test_no_free_cpu_means_more_workers_are_no_cure() -> None:
