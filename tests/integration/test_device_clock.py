@@ -6,6 +6,7 @@ import itertools
 import re
 import shutil
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import pytest
@@ -88,9 +89,10 @@ def test_phases_are_as_long_as_the_device_takes_for_them(ran: dict[str, Ran], na
 
 
 def test_slack_is_how_far_the_loop_runs_ahead(ran: dict[str, Ran]) -> None:
+    """Of a bucket in the middle: after a batch that came late the loop may be two ahead for a moment."""
     assert max(ran["fast"].series["slack_s"]) > 0.5  # a third of each step, until the launch queue is full
-    assert max(ran["slow"].series["slack_s"]) < STEP_MS / 1e3
-    assert sorted(ran["fast-item"].series["slack_s"])[len(ran["fast-item"].series["slack_s"]) // 2] < 0.01
+    assert median(ran["slow"].series["slack_s"]) < STEP_MS / 1e3
+    assert median(ran["fast-item"].series["slack_s"]) < 0.01
 
 
 @pytest.mark.parametrize("name", RUNS)
