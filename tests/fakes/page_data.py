@@ -128,7 +128,7 @@ class FakeRun:
             "compute_duty_ratio": 1 - share,
             "steps_per_s": 1 / (busy + parts["wait_s"]),
             "ready_batches": ready,
-            "cushion_s": ready * (busy + parts["wait_s"]),
+            "cushion_s": ready * busy,
             "slack_s": (0.004 if share > 0.3 else 0.11 + 0.03 * noise) if self.device else None,
             "cached_batches": noise,
             "fetch_s": 0.12 + 0.05 * noise,

@@ -162,3 +162,14 @@ def test_the_documents_sql_says_what_the_summary_says(tmp_path: Path) -> None:
     assert by_loop == pytest.approx(0.5)
     assert by_device == pytest.approx(0.1)
     assert said.data_wait_ratio == pytest.approx(by_device, abs=0.005)
+
+
+def test_batches_that_lie_ready_last_as_long_as_their_steps(tmp_path: Path) -> None:
+    """However long the loop waits for one that is not among them: here the second of each five."""
+    store = DuckDBStore(tmp_path)
+    times = T0 + np.arange(SEEN_S) * SECOND
+    waits = np.where(np.arange(SEEN_S) % 5 == 1, SECOND // 2, 0)
+    rows = steps(0, times, waits, SECOND // 4, ready=3)
+    store.append([envelope(SEEN_S, processes=[process(0)], tables={"steps": rows})])
+    found = store.series("run-1", "cushion_s", 0, T0, T0 + SEEN_S * SECOND, 20)
+    assert found.mean[:-1] == pytest.approx(0.75)

@@ -94,7 +94,7 @@ class Pace:
         That is its slack and the steps of the batches that lie ready.
         """
         ready = np.where(self.ready == UNKNOWN, np.nan, self.ready)
-        result: Floats = self.slack_s + ready * self.iteration_s
+        result: Floats = self.slack_s + ready * self.mean_step_s
         return result
 
     @cached_property

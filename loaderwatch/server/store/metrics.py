@@ -59,7 +59,7 @@ SOURCES: Final[dict[str, Source]] = {
         spans=True,
         measures={
             **_columns("wait_ns", "step_ns", *_PHASES, "ready", "cached"),
-            "cushion_ns": "ready::DOUBLE * (wait_ns::DOUBLE + step_ns)",
+            "cushion_ns": "ready::DOUBLE * step_ns",
             "other_ns": f"CASE WHEN step_ns IS NOT NULL THEN greatest(0, step_ns - {_PHASE_SUM}) END",
             "advance": "advance",
         },
