@@ -181,8 +181,8 @@ def _proven_cause(slow: Finding, swings: Finding) -> bool:
 
 
 def _swings(swings: Finding, remark: Finding) -> bool:
-    """Whether the long steps are only a remark, and the GPU is known to idle in that rank's steps."""
-    return remark.severity == "info" and remark.scenario == "S26" and _same_rank(swings, remark)
+    """Whether long steps are only a remark, of whichever rank, and a GPU is known to idle in them."""
+    return remark.severity == "info" and remark.scenario == "S26"
 
 
 def _waited_for(straggler: Finding, swings: Finding) -> bool:

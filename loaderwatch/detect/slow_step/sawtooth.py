@@ -178,7 +178,7 @@ def _finding(swing: Swing, ranks: int, world: int, limits: Limits) -> Finding:
         severity=severity,
         confidence=found.confidence if found is not None else 0.5,
         began_ns=swing.began_ns,
-        title=f"{who} {moves}, and not for want of data: in {percent(swing.unexplained)} of the time it has nothing to do within a"
+        title=f"{who} {moves}, and not for want of data: for {percent(swing.unexplained)} of the time it has nothing to do within a"
         " step.",
         cause=(
             found.cause

@@ -73,6 +73,7 @@ def crash(scenario: str, **fields: Any) -> Finding:
         (finding("slow-step:S25", "S25"), SWINGS),
         (finding("slow-step:S48", "S48", "info", rank=1), SWINGS),
         (SWINGS, finding("slow-step:S26", "S26", "info")),
+        (SWINGS, finding("slow-step:S26", "S26", "info", rank=1)),
         (STRAGGLER, SWINGS),
     ],
     ids=lambda each: each.scenario,

@@ -57,7 +57,7 @@ def test_a_swing_without_a_loaders_wait_is_told_with_its_period_and_share() -> N
     (finding,) = found(swinging())
     assert (finding.scenario, finding.severity) == ("S26", "critical")
     assert finding.title == (
-        "The GPU swings between 0 % and 95 % every 1.0 s, and not for want of data: in 52 % of the time it has nothing to do"
+        "The GPU swings between 0 % and 95 % every 1.0 s, and not for want of data: for 52 % of the time it has nothing to do"
         " within a step."
     )
     assert "the loop's own work in the step" in finding.cause
