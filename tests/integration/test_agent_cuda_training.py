@@ -100,14 +100,14 @@ def test_how_long_the_gpu_starved_comes_out_of_the_ring(
     ms = 1_000_000
     light = [(20, 5), (16, 5), (16, 5), (16, 5)]
     heavy = [(20, 100), (0, 100), (0, 100), (0, 100)]
-    assert found == [
-        (0, number, batch, starved * ms, step * ms)
-        for number, steps in ((1, light), (2, heavy), (4, light))
+    assert sorted(found) == [
+        (loader, number, batch, starved * ms, step * ms)
+        for loader, number, steps in ((0, 1, light), (0, 2, heavy), (0, 4, light), (1, 0, light))
         for batch, (starved, step) in enumerate(steps)
-        if (number, batch) != (4, 3)  # its end was passed after the last look
+        if (loader, number, batch) not in {(1, 0, 3), (0, 4, 3)}  # their ends were passed after the last look
     ]
     requests = {(s["loader"], s["epoch"], s["batch"]): s["request_ns"] for s in main.of(RecordKind.STEP)}
     assert [w["request_ns"] for w in waits] == [requests[w["loader"], w["epoch"], w["batch"]] for w in waits]
     assert UNKNOWN not in requests.values()
     assert spoiled == "0"
-    assert int(made) < 16, "events are used again"
+    assert int(made) < 20, "events are used again"

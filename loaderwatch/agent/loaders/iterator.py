@@ -109,7 +109,7 @@ def begin_pass(watch: Watch, persistent: Any = None) -> Epoch:
     """
     watch.refresh()
     recorder = watch.recorder
-    if watch.gpu is None and watch.role == "train":
+    if watch.gpu is None:
         watch.gpu = cuda_clock(recorder.ring)
     epoch = Epoch(watch, recorder)
     if persistent is not None:

@@ -271,7 +271,7 @@ def _recent(rank: RankWindow) -> _Recent:
     advance = int(np.where(made >= 0, made, 1).sum())
     ready = steps["ready"][late][-1:]
     since = max(begin, _began(rank))
-    starved_s, gpu_step_s = _gpu_waits(rank, begin)
+    starved_s, gpu_step_s = _gpu_waits(rank, begin, train)
     return _Recent(
         clock="device" if (hidden_of(steps)[late] != UNKNOWN).any() else "loop",
         covered_s=max(0.0, (end - since) / 1e9),
@@ -297,12 +297,16 @@ def _began(rank: RankWindow) -> int:
     return min(firsts)
 
 
-def _gpu_waits(rank: RankWindow, begin_ns: int) -> tuple[float, float]:
+def _gpu_waits(rank: RankWindow, begin_ns: int, train: Sequence[int]) -> tuple[float, float]:
     rows = rank.table("gpu_waits")
     if not len(rows["request_ns"]):
         return 0.0, 0.0
-    first = first_at(rows["request_ns"], begin_ns)
-    return _sum_s(rows["starved_ns"][first:]), _sum_s(rows["gpu_step_ns"][first:])
+    late = slice(first_at(rows["request_ns"], begin_ns), None)
+    starved_ns, step_ns = rows["starved_ns"][late], rows["gpu_step_ns"][late]
+    if len(train) < len(rank.process.loaders):
+        trains = one_of(rows["loader"][late], train)
+        starved_ns, step_ns = starved_ns[trains], step_ns[trains]
+    return _sum_s(starved_ns), _sum_s(step_ns)
 
 
 def _utilization(rank: RankWindow, begin_ns: int) -> float | None:

@@ -104,6 +104,19 @@ def test_gpu_numbers_come_with_the_gpu() -> None:
     assert found["ranks"][0]["gpu"] == 3
 
 
+def test_what_the_gpu_lacks_in_an_evaluation_is_no_part_of_the_trainings() -> None:
+    times = T0 + np.arange(60) * SECOND
+    waits = table(
+        "gpu_waits",
+        rank=0,
+        loader=np.arange(60) % 2,  # 0 trains, 1 evaluates
+        request_ns=times,
+        starved_ns=np.where(np.arange(60) % 2, SECOND, SECOND // 10),
+        gpu_step_ns=9 * SECOND // 10,
+    )
+    assert _summary(envelope(60, tables={"gpu_waits": waits}))["gpu_starved_ratio"] == pytest.approx(0.1)
+
+
 def test_ranks_are_told_apart() -> None:
     builder = [
         envelope(60, processes=[process(0, 2)], tables={"steps": _steady(0.0, 0.1)}),
