@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python >= 3.10 and make:
-#   make demo    a guided tour: a real 2-rank training that stalls in five ways, and the page that says why
+#   make demo    a guided tour: a real 2-rank training that stalls in six ways, and the page that says why
 #   make test    every check: lint, types, tests, and the page's own where node is there
 # The first call makes .venv and installs what constraints.txt pins into it.
 

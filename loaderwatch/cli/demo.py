@@ -1,4 +1,4 @@
-"""``loaderwatch demo``: a real training run that goes wrong in five ways, with the page open beside it."""
+"""``loaderwatch demo``: a real training run that goes wrong in six ways, with the page open beside it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ except ModuleNotFoundError as error:
         f"the demo needs the module {error.name}; pip install 'loaderwatch[demo]'"
     ) from error
 
-_ABOUT = """Train a small CNN on two ranks, let its data loader go wrong in five ways, and watch the page say why. Takes about
-two and a half minutes; no GPU needed."""
+_ABOUT = """Train a small CNN on two ranks, let it go wrong in six ways, and watch the page say why. Takes about
+three minutes; no GPU needed."""
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The five acts of the demo: what the data loader does in each, what should be found, and where to look."""
+"""The six acts of the demo: what the training run does in each, what should be found, and where to look."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Act:
     start_method: str | None = None
     slow_read_s: float = 0.0  # seconds that the one large file takes
     hang_s: float = 0.0  # seconds in which one read is not answered; first epoch only
+    preview_s: float = 0.0  # seconds that the loop itself takes each ten steps to save previews
 
 
 ACTS = (
@@ -71,6 +72,16 @@ ACTS = (
         start_method="spawn",
     ),
     Act(
+        key="sawtooth",
+        title="A sawtooth that is not the loader's",
+        what="data is there in time, but each ten steps the loop itself waits for the GPU and saves previews for 0.6 s",
+        look="GPU utilization swings while data wait stays near 0 %, and the alert names the line of the loop",
+        scenarios=("S26",),
+        epochs=3,
+        repeats=5,
+        preview_s=0.6,
+    ),
+    Act(
         key="hang",
         title="A worker that hangs",
         what="one read is not answered for 20 s; then the worker recovers and training goes on",
@@ -105,6 +116,8 @@ def _shortened(act: Act) -> Act:
             return replace(act, epochs=1)
         case "few-workers":
             return replace(act, epochs=1)
+        case "sawtooth":
+            return replace(act, epochs=2)
         case "slow-sample":
             return replace(act, epochs=3)
         case "epoch-restart":

@@ -1,4 +1,4 @@
-"""The demo's simulated GPUs: one for each rank, as busy as the rank is."""
+"""The demo's simulated GPUs: one for each rank, as busy as what the rank has launched."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from loaderwatch.demo.stand_in import (
     environment,
     write_script,
 )
+from loaderwatch.demo.virtual_gpu import VirtualGpu
 
 FOLDER_VARIABLE = "LOADERWATCH_DEMO_GPUS"
 """The environment variable that names the folder with the ranks' busy files."""
@@ -48,19 +49,25 @@ def prepare(folder: Path, ranks: int) -> Simulation:
     script = folder / "script"
     write_script(
         script,
-        [
-            SimulatedGpu(uuid=f"GPU-5eed0000-0000-0000-0000-{rank:012}", busy=_busy_path(folder, rank))
-            for rank in range(ranks)
-        ],
+        [SimulatedGpu(uuid=f"GPU-{_uuid(rank)}", busy=_busy_path(folder, rank)) for rank in range(ranks)],
     )
     return Simulation(
         {**environ, **environment(library, script)},
-        f"{ranks} simulated GPUs, one a rank, are busy when their rank computes",
+        f"{ranks} simulated GPUs, one a rank, run what their rank launches",
     )
 
 
+def virtual_gpu(local_rank: int) -> VirtualGpu:
+    """Return this rank's GPU; in the demo the stand-in for NVIDIA's library shows what it does."""
+    gpu = VirtualGpu(uuid=_uuid(local_rank))
+    busy = busy_file(local_rank)
+    if busy is not None:
+        gpu.show(busy)
+    return gpu
+
+
 def busy_file(local_rank: int) -> BusyFile | None:
-    """Return the file in which this rank says that it computes, used by ``with``; None outside the demo."""
+    """Return the file in which this rank says what its GPU does; None outside the demo."""
     folder = os.environ.get(FOLDER_VARIABLE)
     return BusyFile(_busy_path(Path(folder), local_rank)) if folder else None
 
@@ -73,6 +80,10 @@ def registered_pids(folder: Path) -> list[int]:
         if len(content) >= 24 and (pid := struct.unpack_from("=q", content, 16)[0]):
             pids.append(pid)
     return pids
+
+
+def _uuid(rank: int) -> str:
+    return f"5eed0000-0000-0000-0000-{rank:012}"
 
 
 def _busy_path(folder: Path, rank: int) -> Path:

@@ -1,7 +1,8 @@
 """The demo's training script: a small CNN on handwritten digits, two ranks, data loaded by worker processes.
 
 What loaderwatch needs is one line, ``loaderwatch.attach(loader, ...)``. Everything odd about this script is in
-``Digits._fetch_from_storage``, which plays slow and silent storage, and in ``PretendedGpuTime``.
+``Digits._fetch_from_storage``, which plays slow and silent storage, in ``LargerLayers``, whose kernels run on a virtual GPU, and
+in ``save_previews``.
 
 Started by ``loaderwatch demo``; by hand: ``torchrun --nproc-per-node 2 train.py --images DIR``.
 """
@@ -13,7 +14,6 @@ import json
 import os
 import threading
 import time
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 import loaderwatch
 from loaderwatch.demo.acts import ACTS, Act, acts_to_play
-from loaderwatch.demo.gpu import busy_file
+from loaderwatch.demo.gpu import virtual_gpu
+from loaderwatch.demo.virtual_gpu import VirtualGpu
 
 BATCH_SIZE = 32
 SLOW_INDEX = 1690
@@ -39,6 +40,11 @@ SILENT_INDEX = 511
 """The index of the read that is not answered, also in the middle of the epoch."""
 
 CATCH_UP_S = 0.25
+KERNELS = 102
+"""How many kernels the larger layers launch in a step: ten steps fit into a launch queue."""
+STEP_S = 0.06
+"""What these take the GPU."""
+PREVIEW_EVERY = 10
 
 
 class Digits(Dataset[tuple[Tensor, int]]):
@@ -80,35 +86,39 @@ class Digits(Dataset[tuple[Tensor, int]]):
             self.answered.touch()
 
 
-class PretendedGpuTime(torch.autograd.Function):
-    """A stand-in for the layers of a larger model on a GPU.
+class LargerLayers(torch.autograd.Function):
+    """The layers of a larger model: kernels of the virtual GPU, a third in forward and two thirds in backward.
 
-    It takes time in forward and backward, and leaves the CPU to others.
+    They are launched and not waited for, as CUDA's are.
     """
 
     @staticmethod
-    def forward(ctx: Any, activations: Tensor) -> Tensor:
-        time.sleep(0.02)
+    def forward(ctx: Any, activations: Tensor, gpu: VirtualGpu) -> Tensor:
+        ctx.gpu = gpu
+        for _ in range(KERNELS // 3):
+            gpu.launch(STEP_S / KERNELS)
         return activations.clone()
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        time.sleep(0.04)
-        return gradients[0]
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        for _ in range(KERNELS - KERNELS // 3):
+            ctx.gpu.launch(STEP_S / KERNELS)
+        return gradients[0], None
 
 
 class SmallCnn(nn.Module):
     """A network of two convolutions and a linear layer: images [N, 1, 32, 32] to logits [N, 10]."""
 
-    def __init__(self) -> None:
+    def __init__(self, gpu: VirtualGpu) -> None:
         super().__init__()
+        self.gpu = gpu
         self.features = nn.Sequential(
             nn.Conv2d(1, 8, 3, stride=2), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2), nn.ReLU(), nn.Flatten()
         )
         self.classify = nn.Linear(16 * 7 * 7, 10)
 
     def forward(self, images: Tensor) -> Tensor:
-        activations: Tensor = PretendedGpuTime.apply(self.features(images))  # type: ignore[no-untyped-call]
+        activations: Tensor = LargerLayers.apply(self.features(images), self.gpu)  # type: ignore[no-untyped-call]
         logits: Tensor = self.classify(activations)
         return logits
 
@@ -128,31 +138,36 @@ def make_loader(folder: Path, act: Act) -> DataLoader[tuple[Tensor, int]]:
     )
 
 
+def save_previews(logits: Tensor, gpu: VirtualGpu, takes_s: float) -> None:
+    """Wait for the GPU, as ``logits.cpu()`` would, and write pictures of what was recognised to slow storage."""
+    gpu.synchronize()
+    time.sleep(takes_s)
+
+
 def train(
-    act: Act,
-    folder: Path,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    gpu: AbstractContextManager[object],
+    act: Act, folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, gpu: VirtualGpu
 ) -> float:
     """Train through one act and return the share of digits that were classified right in its last epoch."""
     loader = make_loader(folder, act)
     loaderwatch.attach(loader, name=act.key, model=model, optimizer=optimizer)
-    right = seen = 0
+    accuracy = 0.0
     for epoch in range(act.epochs):
         assert isinstance(loader.sampler, DistributedSampler)
         loader.sampler.set_epoch(epoch)
-        right = seen = 0
-        for images, labels in loader:
-            with gpu:
-                optimizer.zero_grad()
-                logits = model(images)
-                loss = nn.functional.cross_entropy(logits, labels)
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-            right += int((logits.argmax(1) == labels).sum())
+        right, seen = torch.zeros((), dtype=torch.int64), 0
+        for number, (images, labels) in enumerate(loader, start=1):
+            optimizer.zero_grad()
+            logits = model(images)
+            loss = nn.functional.cross_entropy(logits, labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            right += (logits.argmax(1) == labels).sum()  # stays on the GPU until the epoch is over
             seen += len(labels)
-    return right / max(seen, 1)
+            if act.preview_s and number % PREVIEW_EVERY == 0:
+                save_previews(logits, gpu, act.preview_s)
+        gpu.synchronize()
+        accuracy = int(right) / max(seen, 1)
+    return accuracy
 
 
 def main() -> None:
@@ -166,9 +181,10 @@ def main() -> None:
 
     dist.init_process_group("gloo")
     torch.manual_seed(0)
-    model = DistributedDataParallel(SmallCnn())
+    gpu = virtual_gpu(int(os.environ["LOCAL_RANK"]))
+    model = DistributedDataParallel(SmallCnn(gpu))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    gpu = busy_file(int(os.environ["LOCAL_RANK"])) or nullcontext()
+    gpu.install(lambda name, new: setattr(torch.cuda, name, new))
     acts = acts_to_play(options.acts, fast=options.fast)
     for number, act in enumerate(acts, start=1):
         began_at = time.time()

@@ -26,8 +26,9 @@ SHOWN_EVERY_S: Final = 0.01
 class VirtualGpu:
     """One device with one stream. Times are seconds of ``time.monotonic``."""
 
-    def __init__(self, launches: int = LAUNCHES) -> None:
+    def __init__(self, launches: int = LAUNCHES, uuid: str = "virtual-0") -> None:
         self._launches = launches
+        self._uuid = uuid
         self._lock = threading.Lock()
         self._ends: deque[float] = deque()  # of kernels that may not be through yet
         self._free_at = 0.0  # when the stream is through
@@ -99,7 +100,7 @@ class VirtualGpu:
         replace("current_device", lambda: 0)
         replace("get_allocator_backend", lambda: "native")
         replace("memory_reserved", lambda _: 1)
-        replace("get_device_properties", Properties)
+        replace("get_device_properties", lambda _: Properties(self._uuid))
         replace("device", self.device)
 
     @contextmanager
@@ -115,8 +116,8 @@ class VirtualGpu:
 class Properties:
     """Of a device, as far as we ask."""
 
-    def __init__(self, device: int) -> None:
-        self.uuid = f"virtual-{device}"
+    def __init__(self, uuid: str) -> None:
+        self.uuid = uuid
 
 
 class VirtualEvent:

@@ -22,10 +22,9 @@ PLAYED = [Played(act, 100.0 + 20 * number, 120.0 + 20 * number) for number, act 
 
 
 def test_each_act_gets_the_findings_that_began_in_it() -> None:
-    results = outcomes(
-        PLAYED, [finding("S36", 188), finding("S02", 121), finding("S20", 145), finding("S28", 160)]
-    )
-    assert [result.found for result in results] == [(), ("S02",), ("S20",), ("S28",), ("S36",)]
+    found = [("S36", 208), ("S02", 121), ("S20", 145), ("S28", 160), ("S26", 190)]
+    results = outcomes(PLAYED, [finding(*each) for each in found])
+    assert [result.found for result in results] == [(), ("S02",), ("S20",), ("S28",), ("S26",), ("S36",)]
     assert all(result.is_right for result in results)
 
 
