@@ -311,6 +311,38 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     batches: int
 
 
+class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A process on a GPU, most memory first. ``rank`` is null where it is not of this run."""
+
+    pid: int
+    rank: int | None
+    memory_bytes: float | None
+    sm_ratio: float | None
+    name: str | None
+    user: str | None
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU of a host and the processes on it, whoever they are of: ``GET /runs/{run}/gpus``. Means are of five seconds."""
+
+    host: str
+    gpu: int
+    uuid: str
+    name: str
+    simulated: bool
+    ranks: list[int]  # of this run
+    looked_at: float | None
+    utilization_ratio: float | None
+    memory_used_bytes: float | None
+    memory_total_bytes: float | None
+    power_w: float | None
+    power_limit_w: float | None
+    sm_clock_hz: float | None
+    temperature_c: float | None
+    slowed_by: list[str]  # what holds its clock down
+    processes: list[GpuProcess]
+
+
 class Share(msgspec.Struct, frozen=True, kw_only=True):
     """A rank's part in one iteration, means over the iterations that all ranks have done; seconds."""
 

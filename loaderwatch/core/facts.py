@@ -170,6 +170,32 @@ class GpuInfo(msgspec.Struct, frozen=True, kw_only=True):
     simulated: bool = False
 
 
+class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A process on a GPU, of this run or not. None where not known."""
+
+    pid: Int
+    rank: Rank | None = None  # of this run
+    memory_bytes: float | None = None
+    sm_ratio: float | None = None  # share of the time in which it had a kernel on the GPU, 0 to 1
+    name: str | None = None  # of its program
+    user: str | None = None
+
+
+class GpuState(msgspec.Struct, frozen=True, kw_only=True):
+    """What one GPU of the host does, whoever uses it. None where not known."""
+
+    gpu: Int
+    utilization_ratio: float | None = None  # mean since the state before, 0 to 1
+    memory_used_bytes: float | None = None
+    memory_total_bytes: float | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    sm_clock_hz: float | None = None
+    temperature_c: float | None = None
+    throttle_reasons: Int | None = None  # bits of nvml.h
+    processes: list[GpuProcess] = []
+
+
 class HostInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of the host that do not change."""
 

@@ -20,7 +20,14 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.facts import FlightEntry, FlightGroup, LoaderInfo, ProcessInfo, StackDump
+from loaderwatch.core.facts import (
+    FlightEntry,
+    FlightGroup,
+    GpuState,
+    LoaderInfo,
+    ProcessInfo,
+    StackDump,
+)
 from loaderwatch.core.files import private_folder
 from loaderwatch.core.wire import Envelope
 
@@ -105,6 +112,7 @@ class Redaction:
                 for span in envelope.spans
             ],
             stacks=[self._stack(stack) for stack in envelope.stacks],
+            gpu_states=[_without_people(state) for state in envelope.gpu_states],
         )
         if not self._sharing:
             return envelope
@@ -225,6 +233,11 @@ class Redaction:
     def _short(self, kind: str, text: str) -> str:
         digest = hmac.new(self._key, f"{kind}\0{text}".encode("utf-8", "replace"), hashlib.sha256).hexdigest()
         return f"{kind}-{digest[:6]}"
+
+
+def _without_people(state: GpuState) -> GpuState:
+    processes = [msgspec.structs.replace(process, name=None, user=None) for process in state.processes]
+    return msgspec.structs.replace(state, processes=processes)
 
 
 def last_words(text: str) -> str:

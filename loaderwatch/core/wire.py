@@ -19,6 +19,7 @@ from loaderwatch.core.facts import (
     MAX_NAME,
     MAX_RANKS,
     GpuInfo,
+    GpuState,
     HostInfo,
     Int,
     Loss,
@@ -62,6 +63,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[ProcessInfo] = []
     spans: list[SpanInfo] = []
     gpus: list[GpuInfo] = []
+    gpu_states: list[GpuState] = []  # every few seconds, of all GPUs
     tables: Annotated[dict[str, Table], msgspec.Meta(max_length=100)] = {}
     stacks: list[StackDump] = []
     losses: list[Loss] = []
@@ -206,6 +208,7 @@ def _check(envelope: Envelope) -> None:
 def item_count(envelope: Envelope) -> int:
     """How many things besides rows an envelope holds."""
     own = len(envelope.spans) + len(envelope.gpus) + len(envelope.stacks) + len(envelope.losses)
+    own += sum(1 + len(state.processes) for state in envelope.gpu_states)
     return own + sum(
         1
         + len(process.argv)

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.facts import GpuInfo, HostInfo, ProcessInfo, SpanInfo, StackDump
+from loaderwatch.core.facts import GpuInfo, GpuState, HostInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.detect.device_clock import by_device
 from loaderwatch.detect.evaluation.nesting import steps_apart
@@ -118,6 +118,8 @@ class HostWindow:
     made_ns: int
     hosts: Columns  # rows of the table "hosts"
     gpus: list[GpuInfo] = field(default_factory=list)
+    gpu_states: list[GpuState] = field(default_factory=list)
+    looked_ns: int | None = None  # when these were
 
     @property
     def usable_cpus(self) -> float:

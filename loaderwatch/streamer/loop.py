@@ -278,6 +278,7 @@ class Streamer:
             processes=self._flights.annotate(self._roster.describe()),
             spans=spans,
             gpus=self._gpus.infos(),
+            gpu_states=self._gpus.take_states(),
             tables=tables,
             stacks=self._stacks.take(self._state.wall_offset_ns),
             losses=losses,

@@ -37,7 +37,8 @@ sampler.start()
 while True:
     time.sleep(0.1)
     infos = msgspec.to_builtins(sampler.infos())
-    print(json.dumps([sampler.take_rows(0), infos, calls, sampler.status]), flush=True)
+    states = msgspec.to_builtins(sampler.take_states())
+    print(json.dumps([sampler.take_rows(0), infos, states, calls, sampler.status]), flush=True)
 """
 
 Row = dict[str, Any]
@@ -60,6 +61,7 @@ class Sampling:
         )
         self.rows: list[Row] = []
         self.infos: list[Row] = []
+        self.states: list[Row] = []  # newest
         self.calls: dict[str, int] = {}
 
     def __enter__(self) -> Sampling:
@@ -83,7 +85,8 @@ class Sampling:
             assert select.select([pipe], [], [], left_s)[0], (
                 f"{len(self.rows)} rows came, but not what was awaited: {self.rows[-2:]}"
             )
-            rows, self.infos, self.calls, _ = json.loads(pipe.readline())
+            rows, self.infos, states, self.calls, _ = json.loads(pipe.readline())
+            self.states = states or self.states
             self.rows += [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 
     def of(self, gpu: int, rank: int | None) -> list[Row]:

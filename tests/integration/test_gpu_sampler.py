@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from loaderwatch.demo.stand_in import SimulatedGpu, SimulatedProcess, SimulatedSlice
@@ -101,7 +103,8 @@ def test_ranks_that_share_a_gpu_have_a_row_each(tmp_path: Path) -> None:
 
 
 def test_a_slice_of_a_gpu_has_memory_and_no_utilization(tmp_path: Path) -> None:
-    """Nor is the driver asked for it ten times a second. The GPU as a whole lists the processes of its slices, too."""
+    """Nor is the driver asked for it ten times a second, but once for each of the three that there are. The GPU as a whole lists
+    the processes of its slices, too."""
     cut = SimulatedGpu(
         "GPU-a",
         util_percent=80,
@@ -120,7 +123,7 @@ def test_a_slice_of_a_gpu_has_memory_and_no_utilization(tmp_path: Path) -> None:
     assert (row["memory_used_bytes"], row["memory_total_bytes"]) == (10.0 * GIB, 40.0 * GIB)
     assert (row["process_memory_bytes"], row["process_sm_ratio"], row["other_pids"]) == (5.0 * GIB, None, 1)
     assert row["power_w"] > 62, "of the whole GPU"
-    assert it.calls == {"nvmlDeviceGetUtilizationRates": 3, "nvmlDeviceGetProcessUtilization": 1}
+    assert it.calls == {"nvmlDeviceGetUtilizationRates": 3, "nvmlDeviceGetProcessUtilization": 3}
 
 
 @pytest.mark.parametrize("uuid", ["GPU-a", "MIG-1"])
@@ -159,3 +162,49 @@ def test_a_process_that_stops_computing_has_no_utilization(tmp_path: Path) -> No
         it.play([SimulatedGpu("GPU-a", processes=[SimulatedProcess(ME, GIB, 0)])])
         it.until(lambda: it.rows[-1]["process_sm_ratio"] is None)
         assert it.rows[-1]["process_memory_bytes"] == GIB
+
+
+def test_every_gpu_of_the_host_is_told_of_with_whoever_is_on_it(tmp_path: Path) -> None:
+    """Those that no rank uses, too: which is free, and who holds the others."""
+    gpus = [
+        SimulatedGpu(
+            "GPU-a",
+            util_percent=80,
+            processes=[SimulatedProcess(STRANGER, GIB, 20), SimulatedProcess(ME, 3 * GIB, 60)],
+        ),
+        SimulatedGpu(
+            "GPU-b",
+            util_percent=30,
+            memory_used=5 * GIB,
+            processes=[SimulatedProcess(ANOTHER, 4 * GIB, 30)],
+        ),
+        SimulatedGpu("GPU-c", memory_used=0),
+    ]
+    with Sampling(tmp_path, gpus, {7: (ME, None)}) as it:
+        it.until(lambda: it.states and it.states[0]["utilization_ratio"] is not None)
+    first, second, third = it.states
+    assert [state["gpu"] for state in it.states] == [0, 1, 2]
+    assert [state["utilization_ratio"] for state in it.states] == [
+        pytest.approx(0.8),
+        pytest.approx(0.3),
+        0.0,
+    ]
+    mine, stranger = first["processes"]  # most memory first
+    assert (mine["pid"], mine["rank"], mine["memory_bytes"]) == (ME, 7, 3 * GIB)
+    assert (stranger["pid"], stranger["rank"], stranger["memory_bytes"]) == (STRANGER, None, GIB)
+    for process in (mine, stranger):
+        known = psutil.Process(process["pid"])
+        assert (process["name"], process["user"]) == (known.name(), known.username())
+    assert (second["memory_used_bytes"], second["memory_total_bytes"]) == (5.0 * GIB, 80.0 * GIB)
+    assert (second["processes"][0]["pid"], second["processes"][0]["rank"]) == (ANOTHER, None)
+    assert third["processes"] == []
+
+
+def test_pids_of_another_namespace_have_no_names(tmp_path: Path) -> None:
+    """In a container NVML lists the host's, and a process of ours may have the same number."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    gpu = SimulatedGpu("GPU-a", processes=[SimulatedProcess(ME, GIB, 0), SimulatedProcess(gone.pid, GIB, 0)])
+    with Sampling(tmp_path, [gpu], {0: (ANOTHER, "GPU-a")}) as it:
+        it.until(lambda: it.states)
+    assert [(process["name"], process["user"]) for process in it.states[0]["processes"]] == [(None, None)] * 2

@@ -38,6 +38,7 @@ WHO = {
     "GET /api/v1/runs/{run}/slow-samples": READS,
     "GET /api/v1/runs/{run}/audit": READS,
     "GET /api/v1/runs/{run}/coupling": READS,
+    "GET /api/v1/runs/{run}/gpus": READS,
     "GET /api/v1/runs/{run}/workers": READS,
     "GET /api/v1/runs/{run}/stacks": READS,
     "GET /api/v1/runs/{run}/recording": READS,

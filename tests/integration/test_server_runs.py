@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.core.facts import SpanInfo, StackDump
+from loaderwatch.core.facts import GpuInfo, GpuProcess, GpuState, SpanInfo, StackDump
 from loaderwatch.core.wire import encode
 from loaderwatch.detect.finding import Finding
 from loaderwatch.server.http import events
@@ -376,6 +376,22 @@ def test_workers_are_shown(tmp_path: Path) -> None:
         assert shown["phase_age_s"] == pytest.approx(2)
         assert shown["sample_age_s"] == pytest.approx(1)
         assert (shown["os_state"], shown["wchan"], shown["cpu_ratio"]) == ("D", "io_schedule", None)
+
+
+def test_gpus_are_shown_live_and_from_the_file(tmp_path: Path) -> None:
+    with serving(tmp_path) as access:
+        feed = Feed()
+        gpu = GpuInfo(gpu=0, uuid="GPU-a", name="NVIDIA H100", rank=0)
+        state = GpuState(gpu=0, utilization_ratio=0.4, processes=[GpuProcess(pid=77, user="ada")])
+        access.send(feed.envelope(gpus=[gpu], gpu_states=[state]))
+        access.send(feed.envelope(gpus=[gpu], final=True, state="finished", exit="exit code 0"))
+        (live,) = wait_until("the GPU", lambda: access.get("/runs/run-1/gpus"))
+        assert (live["gpu"], live["ranks"], live["utilization_ratio"]) == (0, [0], 0.4)
+        assert [(process["pid"], process["rank"], process["user"]) for process in live["processes"]] == [
+            (77, None, "ada")
+        ]
+    with serving(tmp_path) as access:
+        assert access.get("/runs/run-1/gpus") == [live]
 
 
 def test_the_configuration_is_audited(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import { alertsPanel, hangCard, hangNow } from "../../web/js/panels/alerts.js";
 import { attemptBar } from "../../web/js/panels/attempts.js";
 import { auditPanel } from "../../web/js/panels/audit.js";
 import { card, freshness } from "../../web/js/panels/frame.js";
+import { gpusCard } from "../../web/js/panels/gpus.js";
 import { runsPage } from "../../web/js/panels/runs.js";
 import { foldLibrary, ownFrame, parseStack, stackBody } from "../../web/js/panels/stacks.js";
 import { ranksTable } from "../../web/js/panels/tables.js";
@@ -184,4 +185,31 @@ test("256 ranks draw 16 rows until all are asked for", () => {
   const rows = (/** @type {any} */ open) => (text(ranksTable(state({ summary: summary({ ranks }), open }), act)).match(/pid \d+/g) ?? []).length;
   assert.equal(rows({}), 16);
   assert.equal(rows({ "all-ranks": true }), 256);
+});
+
+test("GPUs: who is on them, those of others as well", () => {
+  /** @type {import("../../web/js/types.js").Gpu} */
+  const used = {
+    host: "gpu01", gpu: 0, uuid: "GPU-a", name: "NVIDIA H100", simulated: false, ranks: [0], looked_at: 1598, utilization_ratio: 0.62,
+    memory_used_bytes: 20 * 2 ** 30, memory_total_bytes: 80 * 2 ** 30, power_w: 310.4, power_limit_w: 700, sm_clock_hz: 1.2e9, temperature_c: 84,
+    slowed_by: ["hardware thermal slowdown"],
+    processes: [
+      { pid: 4000, rank: 0, memory_bytes: 15 * 2 ** 30, sm_ratio: 0.6, name: "python", user: "ada" },
+      { pid: 99, rank: null, memory_bytes: 5 * 2 ** 30, sm_ratio: null, name: "ollama", user: "bob" },
+      { pid: 98, rank: null, memory_bytes: null, sm_ratio: null, name: null, user: null },
+      { pid: 97, rank: null, memory_bytes: null, sm_ratio: null, name: null, user: null },
+    ],
+  };
+  const free = { ...used, gpu: 1, ranks: [], utilization_ratio: 0, slowed_by: [], processes: [], looked_at: 1598 };
+  const cards = /** @type {any} */ ({ gpus: { data: [used, free, { ...free, host: "gpu02" }], range: null, error: null, loaded_at: 1600 } });
+  const told = text(gpusCard(state({ cards }), act, "gpu01"));
+  assert.match(told, /GPUs of gpu01 *2 GPUs, means of five seconds/);
+  assert.match(told, /GPU 0, rank 0 *NVIDIA H100 *62 %/);
+  assert.match(told, /rank 0, pid 4000: 15 GB?i?B?, 60 % of the time/);
+  assert.match(told, /ollama of bob, pid 99: 5/);
+  assert.match(told, /another process, pid 98 *and 1 more/);
+  assert.match(told, /hardware thermal slowdown/);
+  assert.match(told, /GPU 1 .*none listed/);
+  assert.match(text(gpusCard(state({ cards, clock: 1700 }), act)), /3 GPUs of 2 hosts, means of five seconds, 1\.7 min ago|3 GPUs of 2 hosts, means of five seconds, 102 s ago/);
+  assert.equal(gpusCard(state({ cards, summary: { ...summary(), gpu_utilization_ratio: null, ranks: [] } }), act), null);
 });

@@ -156,6 +156,9 @@ const SMALL = { id: "counters", when: "seen", timed: true, asks: rankKey, load: 
 /** @type {Source} */
 const GPU_SMALL = { id: "gpu_counters", when: "seen", timed: true, asks: (state) => (hasGpu(state) ? rankKey(state) : null), load: seriesOf(GPU_COUNTERS.map((c) => c.metric), 1) };
 
+/** @type {Source} */
+const GPUS = { id: "gpus", when: "seen", asks: (state) => (hasGpu(state) ? "all" : null), load: (state, _range, _points, signal) => call(`${base(state)}/gpus`, { signal }) };
+
 /** @param {string} id @param {string} path @param {Record<string, number>} [more] @returns {Source} */
 function ofRank(id, path, more = {}) {
   return {
@@ -169,9 +172,9 @@ function ofRank(id, path, more = {}) {
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
   if (state.route.attempt !== null) return [EPOCHS, FINDINGS, STEPS, HEADROOM, GPU, HEATMAP];
-  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, COUPLING, STEPS, HEADROOM, GPU, HEATMAP, AUDIT];
+  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, COUPLING, STEPS, HEADROOM, GPU, HEATMAP, AUDIT, GPUS];
   if (state.route.page === "rank")
-    return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, HEADROOM, LANES, READY, GPU, GPU_SMALL, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
+    return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, HEADROOM, LANES, READY, GPU, GPU_SMALL, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
   return [];
 }
 

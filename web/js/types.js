@@ -66,6 +66,12 @@
  *   sample_index: number|null, sample_age_s: number|null, os_state: string|null, wchan: string|null,
  *   cpu_ratio: number|null, rss_bytes: number|null, threads: number|null, fds: number|null, alive: boolean,
  *   batches: number}} Worker
+ * @typedef {{pid: number, rank: number|null, memory_bytes: number|null, sm_ratio: number|null, name: string|null,
+ *   user: string|null}} GpuProcess
+ * @typedef {{host: string, gpu: number, uuid: string, name: string, simulated: boolean, ranks: number[],
+ *   looked_at: number|null, utilization_ratio: number|null, memory_used_bytes: number|null,
+ *   memory_total_bytes: number|null, power_w: number|null, power_limit_w: number|null, sm_clock_hz: number|null,
+ *   temperature_c: number|null, slowed_by: string[], processes: GpuProcess[]}} Gpu
  * @typedef {{rank: number, iteration_s: number, data_s: number, own_s: number, others_s: number,
  *   caused_s: number}} Share
  * @typedef {{ranks: number[], state: PlaceState, collective: string|null, stands: string, at: string|null,

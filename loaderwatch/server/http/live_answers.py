@@ -21,6 +21,7 @@ from loaderwatch.server.http.charts import stored_summary
 from loaderwatch.server.http.coupling import coupling_of
 from loaderwatch.server.http.encoding import encode_json
 from loaderwatch.server.http.events import RunState
+from loaderwatch.server.http.gpus import gpus_of
 from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.parts import Parts
@@ -139,6 +140,12 @@ def workers(parts: Parts, run_id: str, rank: int | None) -> list[answers.Worker]
         if rank is None or rank == number:
             rows += _rank_rows(window.ranks[number])
     return rows
+
+
+def gpus(parts: Parts, run_id: str) -> list[answers.Gpu]:
+    """Answer ``GET /runs/{run}/gpus``."""
+    window = _window(parts, run_id)
+    return [gpu for _, host in sorted(window.hosts.items()) for gpu in gpus_of(host)]
 
 
 def stacks(parts: Parts, run_id: str, rank: int | None) -> list[answers.Stack]:

@@ -119,6 +119,12 @@ def coupling(request: Request, run: str) -> Response:
     return json_answer(live_answers.coupling_now(_parts(request), run))
 
 
+@router.get("/{run}/gpus")
+def gpus(request: Request, run: str) -> Response:
+    """Return every GPU of the run's hosts and the processes on it."""
+    return json_answer(live_answers.gpus(_parts(request), run))
+
+
 @router.get("/{run}/workers")
 def workers(request: Request, run: str, rank: Rank = None) -> Response:
     """Return what each process is doing now."""

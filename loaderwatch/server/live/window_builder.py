@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.facts import SpanInfo, StackDump
+from loaderwatch.core.facts import GpuState, SpanInfo, StackDump
 from loaderwatch.core.records import TIME_COLUMN, UNKNOWN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.device_clock import KNOWN_RATIO
@@ -85,6 +85,8 @@ class _Host:
     buffer: RowBuffer
     made_ns: int = 0
     ranks: set[int] = field(default_factory=set)  # the ranks of its newest spans
+    gpu_states: list[GpuState] = field(default_factory=list)
+    looked_ns: int = 0  # when these were
 
 
 class WindowBuilder:
@@ -132,6 +134,8 @@ class WindowBuilder:
         if envelope.made_ns >= host.made_ns:
             host.made_ns = envelope.made_ns
             self._take_spans(host, envelope.spans)
+        if envelope.gpu_states and envelope.made_ns >= host.looked_ns:
+            host.gpu_states, host.looked_ns = envelope.gpu_states, envelope.made_ns
         for stack in envelope.stacks:
             self._take_stack(stack)
         if count:
@@ -361,6 +365,8 @@ class WindowBuilder:
                 made_ns=host.made_ns,
                 hosts=host.buffer.rows(after_ns),
                 gpus=list(self.facts.gpus.get(name, ())),
+                gpu_states=host.gpu_states,
+                looked_ns=host.looked_ns or None,
             )
             for name, host in self._hosts.items()
             if name in self.facts.hosts

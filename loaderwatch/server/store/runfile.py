@@ -185,7 +185,7 @@ class RunFile:
             last is None or not 0 <= envelope.made_ns - last < SPANS_EVERY_NS or envelope.final
         )
         lost = sum(loss.count for loss in envelope.losses)
-        if not (new or spans or envelope.stacks or envelope.losses):
+        if not (new or spans or envelope.stacks or envelope.losses or envelope.gpu_states):
             return None
         if spans:
             self._spans_made[envelope.stream] = envelope.made_ns

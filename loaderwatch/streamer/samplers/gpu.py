@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
-from loaderwatch.core.facts import GpuInfo
+from loaderwatch.core.facts import GpuInfo, GpuState
 from loaderwatch.core.records import Row, Values, pack_row
 from loaderwatch.core.system import pid_in_use
 from loaderwatch.streamer.samplers.nvml import (
@@ -44,6 +44,7 @@ class GpuSampler:
         self._lock = threading.Lock()
         self._rows: deque[tuple[int, Values]] = deque(maxlen=MAX_ROWS)
         self._infos: list[GpuInfo] = []
+        self._states: list[GpuState] = []
         self._followed: dict[int, tuple[int, str | None]] = {}
         self._stop_asked = threading.Event()
         self._devices: list[Device] = []
@@ -69,6 +70,12 @@ class GpuSampler:
         """Return the GPUs, into which a row's ``gpu`` is the index; then one entry for each further rank of a shared GPU."""
         with self._lock:
             return list(self._infos)
+
+    def take_states(self) -> list[GpuState]:
+        """Return what all GPUs do; empty where that was not looked at since the last call."""
+        with self._lock:
+            taken, self._states = self._states, []
+        return taken
 
     def used(self) -> dict[int, float]:
         """Return the newest utilization of each rank's GPU, 0 to 1, where it is known."""
@@ -131,9 +138,13 @@ class GpuSampler:
             index = find_device(devices, pid, uuid)
             if index is not None:
                 ranks.setdefault(index, []).append((rank, pid))
-        ours = {pid for pid, _ in followed.values()}
-        for device in devices:
-            device.count_others(ours)
+        ours = {pid: rank for rank, (pid, _) in followed.items()}
+        states = []
+        for index, device in enumerate(devices):
+            device.count_others(ours.keys())
+            if index not in ranks:
+                device.read_processes()
+            states.append(device.take_state(index, ours))
         self._devices, self._ranks = devices, ranks
         if not devices:
             self.status = f"the NVIDIA driver shows no GPU to this process: {OFF}"
@@ -148,6 +159,7 @@ class GpuSampler:
         further = [_info(index, devices[index], rank) for index in ranks for rank, _ in ranks[index][1:]]
         with self._lock:
             self._infos = first + further
+            self._states = states
 
     def _read(self, tick: int) -> None:
         devices = self._devices

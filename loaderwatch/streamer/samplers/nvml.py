@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Final
 
 import pynvml
 
+from loaderwatch.core.facts import GpuProcess, GpuState
 from loaderwatch.core.records import Values
+from loaderwatch.core.system import pid_in_use
+from loaderwatch.streamer.samplers.process import name_and_user
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +28,14 @@ UNSUPPORTED: Final = frozenset(
         pynvml.NVML_ERROR_NO_PERMISSION,
         pynvml.NVML_ERROR_INVALID_ARGUMENT,
     }
+)
+STATE_VALUES: Final = (
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "power_w",
+    "power_limit_w",
+    "sm_clock_hz",
+    "temperature_c",
 )
 GONE: Final = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED})
 
@@ -124,6 +135,7 @@ class Device:
         self.trouble = ""
         self._retry_at: dict[str, float] = {}
         self._utilization: float | None = None
+        self._utilizations: list[float] = []  # since the last state
         self._memory_utilization: float | None = None
         self._memory_used: float | None = None
         self._memory_total: float | None = None
@@ -144,6 +156,8 @@ class Device:
         rates = self._field("utilization", pynvml.nvmlDeviceGetUtilizationRates, self.own)
         self._utilization = None if rates is None else rates.gpu / 100
         self._memory_utilization = None if rates is None else rates.memory / 100
+        if self._utilization is not None:
+            self._utilizations.append(self._utilization)
         self._power_w = _scaled(self._field("power", pynvml.nvmlDeviceGetPowerUsage, self.handle), 1e-3)
         clock = self._field("SM clock", pynvml.nvmlDeviceGetClockInfo, self.handle, pynvml.NVML_CLOCK_SM)
         self._sm_clock_hz = _scaled(clock, 1e6)
@@ -200,7 +214,7 @@ class Device:
         running = self._field("processes", pynvml.nvmlDeviceGetComputeRunningProcesses, self.own)
         self.pids = {int(p.pid): _scaled(p.usedGpuMemory, 1.0) for p in running or ()}
 
-    def count_others(self, ours: set[int]) -> None:
+    def count_others(self, ours: Set[int]) -> None:
         """Count processes that are not of this run; unknown where NVML lists none of ours (another pid namespace)."""
         self._others = len(self.pids.keys() - ours) if self.pids.keys() & ours else None
 
@@ -225,6 +239,40 @@ class Device:
             "process_memory_bytes": None if pid is None else self.pids.get(pid),
             "process_sm_ratio": None if pid is None else self._sm.get(pid, (None, 0.0))[0],
         }
+
+    def take_state(self, index: int, ranks: Mapping[int, int]) -> GpuState:
+        """Return what the device does, with its mean utilization since the last call.
+
+        Args:
+            index: the device's, of ``GpuInfo.gpu``.
+            ranks: pid to rank, of this run.
+        """
+        utilizations, self._utilizations = self._utilizations, []
+        if self.lost:
+            return GpuState(gpu=index)
+        visible = all(map(pid_in_use, self.pids))  # else they are numbers of another pid namespace
+        processes = []
+        for pid, memory in sorted(self.pids.items(), key=lambda item: -(item[1] or 0.0)):
+            name, user = name_and_user(pid) if visible else (None, None)
+            sm_ratio = self._sm.get(pid, (None, 0.0))[0]
+            processes.append(
+                GpuProcess(
+                    pid=pid,
+                    rank=ranks.get(pid),
+                    memory_bytes=memory,
+                    sm_ratio=sm_ratio,
+                    name=name,
+                    user=user,
+                )
+            )
+        values = self.values()
+        return GpuState(
+            gpu=index,
+            utilization_ratio=sum(utilizations) / len(utilizations) if utilizations else None,
+            throttle_reasons=self._throttle_reasons,
+            processes=processes,
+            **{name: values[name] for name in STATE_VALUES},
+        )
 
     def _field(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
         retry_at = self._retry_at.get(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from time import thread_time_ns
 from typing import Final
@@ -34,6 +35,24 @@ def process_began_s(pid: int) -> float | None:
         return None
     except psutil.Error:  # the system does not say, so there is one
         return 0.0
+
+
+def name_and_user(pid: int) -> tuple[str | None, str | None]:
+    """Return the name of a process's program and of its user; None where the system does not say."""
+    try:
+        return _name_and_user(pid, psutil.Process(pid).create_time())
+    except psutil.Error:
+        return None, None
+
+
+@lru_cache(maxsize=256)  # a user's name may come over the network
+def _name_and_user(pid: int, _: float) -> tuple[str | None, str | None]:
+    process = psutil.Process(pid)
+    try:
+        user: str | None = process.username()
+    except (psutil.Error, KeyError):
+        user = None
+    return process.name(), user
 
 
 @dataclass(slots=True)

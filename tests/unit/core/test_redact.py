@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from loaderwatch.core.facts import (
     FlightEntry,
     FlightGroup,
+    GpuProcess,
+    GpuState,
     HostInfo,
     LoaderInfo,
     ProcessInfo,
@@ -46,6 +48,12 @@ def made(**more: object) -> Envelope:
 def process(**more: object) -> ProcessInfo:
     facts: dict[str, object] = {"pid": 1, "rank": 0, "local_rank": 0, "world_size": 1, "started_ns": 1}
     return ProcessInfo(**(facts | more))  # type: ignore[arg-type]
+
+
+def test_who_else_is_on_a_gpu_is_not_told() -> None:
+    other = GpuProcess(pid=77, memory_bytes=1e9, sm_ratio=0.5, name="zq-server", user="zq")
+    (state,) = Redaction(KEY).envelope(made(gpu_states=[GpuState(gpu=0, processes=[other])])).gpu_states
+    assert state.processes == [GpuProcess(pid=77, memory_bytes=1e9, sm_ratio=0.5)]
 
 
 def test_a_stack_still_says_where_it_stands() -> None:

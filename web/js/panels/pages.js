@@ -15,6 +15,7 @@ import { attemptBar } from "./attempts.js";
 import { auditPanel } from "./audit.js";
 import { couplingCard, isStanding } from "./coupling.js";
 import { blocked, card, plot, rangeBar } from "./frame.js";
+import { gpusCard } from "./gpus.js";
 import { button, empty, skeleton, stateBadge } from "./parts.js";
 import { stackView } from "./stacks.js";
 import { FIRST_SAMPLES, ranksTable, samplesTable, workersTable } from "./tables.js";
@@ -51,6 +52,7 @@ export function runPage(state, act) {
     alertsPanel(state, act),
     state.route.attempt === null && auditPanel(state, act),
     ranksTable(state, act),
+    state.route.attempt === null && gpusCard(state, act),
   );
 }
 
@@ -99,6 +101,7 @@ export function rankPage(state, act) {
       empty: state.cards.samples?.data?.length === 0 ? empty("No samples timed yet", "Iterable datasets and wrapped loaders have no index to name.") : null,
     }),
     hasGpu(state) ? counters(state, "gpu_counters", s.simulated_gpu ? "GPU (simulated)" : "GPU", GPU_COUNTERS) : null,
+    gpusCard(state, act, row.host),
     counters(state, "counters", "Machine and processes", COUNTERS),
     stacksCard(state, act),
   );

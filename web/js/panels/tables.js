@@ -15,7 +15,7 @@ import { button, copyButton, meter, stateBadge, waitTone } from "./parts.js";
  */
 
 /** Rows drawn before the reader asks for all: a table of 256 that changes twice a second costs more than it tells. */
-const FIRST_ROWS = 16;
+export const FIRST_ROWS = 16;
 export const FIRST_SAMPLES = 6;
 
 /** @type {{by: string, label: string, num?: boolean}[]} */
@@ -167,7 +167,7 @@ export function samplesTable(samples, state, act) {
 }
 
 /** @param {string} label @param {Child} content @param {boolean} [num] */
-function cell(label, content, num = false) {
+export function cell(label, content, num = false) {
   return h("td", { class: num ? "num" : "", "data-label": label }, content);
 }
 

@@ -1,0 +1,46 @@
+"""Every GPU of a host with the processes on it, for ``GET /runs/{run}/gpus``."""
+
+from __future__ import annotations
+
+import msgspec
+
+from loaderwatch.core import answers
+from loaderwatch.core.facts import GpuState
+from loaderwatch.detect.slow_step.weak_gpu import BAD_REASONS
+from loaderwatch.detect.window import HostWindow
+
+
+def gpus_of(host: HostWindow) -> list[answers.Gpu]:
+    """Return the host's GPUs in NVML's order, as they were when they were looked at last."""
+    states = {state.gpu: state for state in host.gpu_states}
+    ranks: dict[int, list[int]] = {}
+    for info in host.gpus:
+        own = ranks.setdefault(info.gpu, [])
+        if info.rank is not None:
+            own.append(info.rank)
+    found = []
+    for info in host.gpus[: len(ranks)]:  # further entries are of further ranks on the same GPUs
+        state = states.get(info.gpu) or GpuState(gpu=info.gpu)
+        found.append(
+            answers.Gpu(
+                host=host.info.name,
+                gpu=info.gpu,
+                uuid=info.uuid,
+                name=info.name,
+                simulated=info.simulated,
+                ranks=ranks[info.gpu],
+                looked_at=None if host.looked_ns is None else host.looked_ns / 1e9,
+                utilization_ratio=state.utilization_ratio,
+                memory_used_bytes=state.memory_used_bytes,
+                memory_total_bytes=state.memory_total_bytes,
+                power_w=state.power_w,
+                power_limit_w=state.power_limit_w,
+                sm_clock_hz=state.sm_clock_hz,
+                temperature_c=state.temperature_c,
+                slowed_by=[name for bit, name in BAD_REASONS.items() if (state.throttle_reasons or 0) & bit],
+                processes=[
+                    answers.GpuProcess(**msgspec.structs.asdict(process)) for process in state.processes
+                ],
+            )
+        )
+    return found
