@@ -12,7 +12,7 @@ from loaderwatch.core.ring.span import PHASE_NAME_WORD, SINCE_WORDS, STEP_FOLLOW
 
 if TYPE_CHECKING:
     from loaderwatch.agent.hot import PhaseClock
-    from loaderwatch.agent.model.cuda import CudaClock
+    from loaderwatch.agent.model.device import DeviceClock
 
 _OUTSIDE: Final = SINCE_WORDS[Phase.OUTSIDE]
 _USER: Final = SINCE_WORDS[Phase.USER]
@@ -25,7 +25,7 @@ class OpenStep(Protocol):
     batch: int
     in_loop: bool  # delivered to the training loop itself: in the training thread, and not inside another pass's ``next``
     phases: PhaseClock | None
-    gpu: CudaClock | None
+    gpu: DeviceClock | None
 
     @property
     def trains(self) -> bool:

@@ -21,7 +21,7 @@ from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKi
 
 if TYPE_CHECKING:
     from loaderwatch.agent.hot import PhaseClock
-    from loaderwatch.agent.model.cuda import CudaClock
+    from loaderwatch.agent.model.device import DeviceClock
 
 
 class Epoch(Pass):
@@ -64,7 +64,7 @@ class Epoch(Pass):
         self.opened = False  # it was asked for a batch and has its number
         self.silent = False  # it is read inside next() of another pass over the same loader, which records
         self.inner: weakref.ref[Any] | None = None  # PyTorch's iterator that this pass reads from, once seen
-        self.gpu: CudaClock | None = watch.gpu
+        self.gpu: DeviceClock | None = watch.gpu
         # about iter(loader), filled in by the watch:
         self.request_ns = monotonic_ns()
         self.iter_ns = UNKNOWN

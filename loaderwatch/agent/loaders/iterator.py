@@ -14,7 +14,7 @@ from loaderwatch.agent.hot.layout import ENDING, Reader, nothing_to_read
 from loaderwatch.agent.loaders.epoch import Epoch
 from loaderwatch.agent.loaders.swap import hidden_subclass, keep_fields_quick
 from loaderwatch.agent.loaders.watch import Watch
-from loaderwatch.agent.model.cuda import cuda_clock
+from loaderwatch.agent.model.device import device_clock
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase
 
@@ -110,7 +110,7 @@ def begin_pass(watch: Watch, persistent: Any = None) -> Epoch:
     watch.refresh()
     recorder = watch.recorder
     if watch.gpu is None:
-        watch.gpu = cuda_clock(recorder.ring)
+        watch.gpu = device_clock(recorder.ring)
     epoch = Epoch(watch, recorder)
     if persistent is not None:
         earlier = getattr(persistent, "_loaderwatch", None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from loaderwatch.agent.hot import PhaseClock
 from loaderwatch.agent.hot.layout import Reader, nothing_to_read
 from loaderwatch.agent.loaders.describe import shuffles_by_epoch
-from loaderwatch.agent.model.cuda import CudaClock
+from loaderwatch.agent.model.device import DeviceClock
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 
@@ -71,7 +71,7 @@ class Watch:
         self.role = role
         self.recorder = recorder
         self.phases: PhaseClock | None = None
-        self.gpu: CudaClock | None = None
+        self.gpu: DeviceClock | None = None
         self.make_probe = make_probe
         self._make_fetch = make_fetch
         self._fetch: FetchClock | None = None

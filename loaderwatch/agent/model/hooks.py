@@ -35,7 +35,7 @@ from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.hot import PhaseClock
 from loaderwatch.agent.loaders.describe import synced_buffers
 from loaderwatch.agent.model.compilers import Hook
-from loaderwatch.agent.model.cuda import CudaClock, Part
+from loaderwatch.agent.model.device import DeviceClock, Part
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 
@@ -218,7 +218,7 @@ class StepHooks(PhaseClock):
                 self._optimizer_hooks.append(hook)
                 self._optimizer_handles.append(register(hook))
 
-    def _device_clock(self) -> CudaClock | None:
+    def _device_clock(self) -> DeviceClock | None:
         """Return the clock of the device that times this step; None in steps that are not looked at closely."""
         steps = self.recorder.open_steps
         return steps[-1].gpu if steps and not self.until_look else None

@@ -6,11 +6,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loaderwatch.agent.model import cuda
-from loaderwatch.agent.model.cuda import CudaClock, Part, cuda_clock
+from loaderwatch.agent.model import device
+from loaderwatch.agent.model.device import DeviceClock, Part, device_clock
 from loaderwatch.core.records import UNKNOWN, RecordKind
 from loaderwatch.core.ring import RingIdentity, RingReader, RingWriter
 
@@ -57,7 +58,7 @@ def records(ring: RingWriter) -> list[tuple[int, ...]]:
 
 def test_waits_are_read_when_the_gpu_has_passed_them(ring: RingWriter) -> None:
     gpu = Gpu()
-    clock = CudaClock(ring, gpu.event, lambda: gpu.capturing)
+    clock = DeviceClock(ring, gpu.event, lambda: gpu.capturing)
     for batch in range(3):
         gpu.now = 10.0 * batch
         clock.request()
@@ -79,7 +80,7 @@ def test_waits_are_read_when_the_gpu_has_passed_them(ring: RingWriter) -> None:
 
 def test_events_stay_out_of_a_cuda_graph(ring: RingWriter) -> None:
     gpu = Gpu()
-    clock = CudaClock(ring, gpu.event, lambda: gpu.capturing)
+    clock = DeviceClock(ring, gpu.event, lambda: gpu.capturing)
     gpu.capturing = True
     clock.request()
     clock.deliver(0, 0, 0, 0)
@@ -87,10 +88,10 @@ def test_events_stay_out_of_a_cuda_graph(ring: RingWriter) -> None:
 
 
 def test_pending_batches_are_bounded(ring: RingWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda, "MAX_PENDING", 4)
+    monkeypatch.setattr(device, "MAX_PENDING", 4)
     gpu = Gpu()
     gpu.reached = -1.0
-    clock = CudaClock(ring, gpu.event, lambda: False)
+    clock = DeviceClock(ring, gpu.event, lambda: False)
     for batch in range(20):
         clock.request()
         clock.deliver(0, 0, batch, 0)
@@ -145,8 +146,8 @@ def test_slack_is_what_the_device_has_left_and_never_more(
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         ring = RingWriter(Path(folder) / "ring", RingIdentity(1, 1, -1, -1, 0), 128)
         stream = Stream(500.0, drift)
-        patch.setattr(cuda, "monotonic_ns", lambda: int(stream.now * 1e6))
-        clock = CudaClock(ring, stream.event, lambda: False)
+        patch.setattr(device, "monotonic_ns", lambda: int(stream.now * 1e6))
+        clock = DeviceClock(ring, stream.event, lambda: False)
         truth_ms = []
         for number, (wait, work, launching) in enumerate(steps):
             if number % epochs == 0 and number:
@@ -174,7 +175,7 @@ def test_slack_is_what_the_device_has_left_and_never_more(
 
 def test_the_devices_phases_lie_between_the_marks(ring: RingWriter) -> None:
     stream = Stream(0.0, 0.0)
-    clock = CudaClock(ring, stream.event, lambda: False)
+    clock = DeviceClock(ring, stream.event, lambda: False)
     for number in range(3):
         clock.request()
         clock.deliver(0, 0, number, int(stream.now * 1e6))
@@ -200,7 +201,7 @@ def test_the_devices_phases_lie_between_the_marks(ring: RingWriter) -> None:
 
 def test_an_input_from_the_host_leaves_the_copy_in_the_forward_pass(ring: RingWriter) -> None:
     stream = Stream(0.0, 0.0)
-    clock = CudaClock(ring, stream.event, lambda: False)
+    clock = DeviceClock(ring, stream.event, lambda: False)
     clock.mark(Part.OTHER)  # before the first batch
     clock.request()
     clock.deliver(0, 0, 0, int(stream.now * 1e6))
@@ -216,4 +217,77 @@ def test_an_input_from_the_host_leaves_the_copy_in_the_forward_pass(ring: RingWr
 
 
 def test_no_clock_without_cuda(ring: RingWriter) -> None:
-    assert cuda_clock(ring) is None
+    assert device_clock(ring) is None
+
+
+def test_events_that_tell_no_time_are_given_up_and_training_goes_on(ring: RingWriter) -> None:
+    class Silent(FakeEvent):
+        def elapsed_time(self, end_event: FakeEvent) -> float:
+            raise NotImplementedError("this accelerator times nothing")
+
+    gpu = Gpu()
+    made: list[Silent] = []
+
+    def make() -> Silent:
+        made.append(Silent(gpu))
+        return made[-1]
+
+    clock = DeviceClock(ring, make, lambda: False)
+    for batch in range(50):
+        clock.request()
+        clock.deliver(0, 0, batch, 0)
+        clock.mark(Part.FORWARD)
+    assert records(ring) == []
+    assert len(made) < 10
+
+
+class Xpu:
+    """Another accelerator's module, as far as all of them offer it."""
+
+    def __init__(self, count: int = 1, current: int = 0) -> None:
+        self.count, self.current = count, current
+        self.initialized = False
+
+    def is_initialized(self) -> bool:
+        return self.initialized
+
+    def device_count(self) -> int:
+        return self.count
+
+    def current_device(self) -> int:
+        return self.current
+
+
+def test_another_accelerator_is_timed_by_torch_s_own_events(
+    ring: RingWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu, xpu = Gpu(), Xpu()
+    asked: list[tuple[str, bool]] = []
+
+    def event(kind: str, *, enable_timing: bool) -> FakeEvent:
+        asked.append((kind, enable_timing))
+        return gpu.event()
+
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("xpu"))
+    monkeypatch.setattr(torch, "xpu", xpu)
+    monkeypatch.setattr(torch, "Event", event)
+    assert device_clock(ring) is None  # it is there, but this process does not use it
+    xpu.initialized = True
+    clock = device_clock(ring)
+    assert clock is not None
+    clock.request()
+    clock.deliver(0, 0, 0, 0)
+    clock.request()
+    assert len(records(ring)) == 1
+    assert set(asked) == {("xpu", True)}
+    xpu.count = 2  # of which one is meant is not known: not even how much memory each holds
+    assert device_clock(ring) is None
+    xpu.current = 1
+    assert device_clock(ring) is not None
+
+
+def test_an_accelerator_of_which_nobody_can_tell_whether_it_is_used_has_no_clock(
+    ring: RingWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("mps"))
+    assert device_clock(ring) is None

@@ -1,4 +1,6 @@
-"""CUDA events around each wait, which tell how long the GPU itself starved. They are read later and never waited for.
+"""The device's own clock: events around each wait, which tell how long the GPU itself starved. They are read later, never waited for.
+
+They are CUDA's, or those of another accelerator that PyTorch offers; the page's word for all of them is GPU.
 
 An event recorded at the request completes when the GPU has finished what was queued before; one recorded at delivery
 completes at once if the GPU is idle by then. The time between the two is the GPU's own idle time for this batch.
@@ -46,7 +48,7 @@ class Part(enum.IntEnum):
 
 
 class Event(Protocol):
-    """The part of ``torch.cuda.Event`` that we use."""
+    """The part of ``torch.cuda.Event`` and ``torch.Event`` that we use."""
 
     def record(self) -> None:
         """Put the event on the current stream."""
@@ -96,7 +98,7 @@ class Offset:
             self.least, self._most = least, most
 
 
-class CudaClock:
+class DeviceClock:
     """Records and reads the events of one loader's batches."""
 
     def __init__(
@@ -109,12 +111,26 @@ class CudaClock:
         self._pending: deque[Batch] = deque()
         self._current: Batch | None = None
         self._offset = Offset()
+        self._gives_up = False
         self._device_ns = 0  # when the device reached the event below, by its own clock since the first one
         self._reached: Event | None = None  # the newest that it was seen to have reached
 
     def request(self) -> None:
-        """Note that ``next(loader)`` was entered."""
-        if self._is_capturing():  # an event would become part of the user's CUDA graph
+        """Note that ``next(loader)`` was entered.
+
+        A device whose events tell no time, or that is lost, is not asked again: its waits are the loop's then.
+        """
+        if self._gives_up:
+            return
+        try:
+            self._request()
+        except RuntimeError:
+            self._gives_up = True
+            self._current = None
+            self._pending.clear()
+
+    def _request(self) -> None:
+        if self._is_capturing():  # an event would become part of the user's graph
             self._current = None
             return
         event = self._record()
@@ -207,12 +223,14 @@ def _parts_ns(batch: Batch) -> list[int]:
     return spent_ns[: Part.OTHER]
 
 
-class _ElsewhereClock(CudaClock):
+class _ElsewhereClock(DeviceClock):
     """A clock for a device that is not the current one: events on the current one would open a context and time nothing."""
 
-    def __init__(self, ring: RingWriter, cuda: Any, device: int) -> None:
-        super().__init__(ring, lambda: cuda.Event(enable_timing=True), cuda.is_current_stream_capturing)
-        self._on_device: Callable[[], AbstractContextManager[None]] = lambda: cuda.device(device)
+    def __init__(self, ring: RingWriter, accelerator: Accelerator, device: int) -> None:
+        super().__init__(ring, accelerator.make_event, accelerator.is_capturing)
+        self._on_device: Callable[[], AbstractContextManager[None]] = lambda: accelerator.module.device(
+            device
+        )
 
     def request(self) -> None:
         with self._on_device():
@@ -227,29 +245,68 @@ class _ElsewhereClock(CudaClock):
             super().mark(part)
 
 
-def cuda_clock(ring: RingWriter) -> CudaClock | None:
-    """Return a clock for the device that computes; None while this process does not use CUDA or the device is not known."""
-    cuda: Any = sys.modules.get("torch.cuda")
-    if cuda is None or not cuda.is_initialized():
-        return None
-    device = computing_device(cuda, os.environ)
-    if device is None:
-        return None
-    if device != cuda.current_device():
-        return _ElsewhereClock(ring, cuda, device)
-    return CudaClock(ring, lambda: cuda.Event(enable_timing=True), cuda.is_current_stream_capturing)
+@dataclass(frozen=True)
+class Accelerator:
+    """The kind of device that this process computes on: ``torch.cuda``, or what ``torch.accelerator`` names."""
+
+    module: Any
+    make_event: Callable[[], Event]
+
+    @property
+    def is_capturing(self) -> Callable[[], bool]:
+        """Return the test whether what is launched now becomes part of a graph; not every kind has graphs."""
+        found: Callable[[], bool] = getattr(self.module, "is_current_stream_capturing", _never)
+        return found
 
 
-def computing_device(cuda: Any, environ: Mapping[str, str]) -> int | None:
-    """Return the CUDA device that holds this process's tensors, else the one it chose; None in doubt.
+def accelerator_in_use() -> Accelerator | None:
+    """Return the accelerator that this process has initialized; None where it has none, or that cannot be told.
 
-    The current device does not tell: ``.to(rank)`` leaves it at 0. ``cuda`` is ``torch.cuda``, initialized.
+    Nothing is asked that would initialize one. Of Apple's nobody can tell, so that its waits are the loop's.
     """
-    count: int = cuda.device_count()
-    current: int = cuda.current_device()
+    cuda: Any = sys.modules.get("torch.cuda")
+    if cuda is not None and cuda.is_initialized():
+        return Accelerator(cuda, lambda: cuda.Event(enable_timing=True))
+    torch: Any = sys.modules.get("torch")
+    ask_kind = getattr(
+        getattr(torch, "accelerator", None), "current_accelerator", None
+    )  # from PyTorch 2.6 on
+    found = None if ask_kind is None else ask_kind()
+    module: Any = None if found is None else getattr(torch, found.type, None)
+    if found is None or not getattr(module, "is_initialized", _never)():
+        return None
+    return Accelerator(module, lambda: torch.Event(found.type, enable_timing=True))
+
+
+def _never() -> bool:
+    return False
+
+
+def device_clock(ring: RingWriter) -> DeviceClock | None:
+    """Return a clock for the device that computes; None while this process uses no accelerator or the device is not known."""
+    accelerator = accelerator_in_use()
+    device = None if accelerator is None else computing_device(accelerator.module, os.environ)
+    if accelerator is None or device is None:
+        return None
+    if device != accelerator.module.current_device():
+        return _ElsewhereClock(ring, accelerator, device)
+    return DeviceClock(ring, accelerator.make_event, accelerator.is_capturing)
+
+
+def computing_device(module: Any, environ: Mapping[str, str]) -> int | None:
+    """Return the device that holds this process's tensors, else the one it chose; None in doubt.
+
+    The current device does not tell: ``.to(rank)`` leaves it at 0. ``module`` is ``torch.cuda`` or that of another
+    accelerator, initialized.
+    """
+    count: int = module.device_count()
+    current: int = module.current_device()
     held: dict[int, int] = {}
-    if cuda.get_allocator_backend() == "native":  # asking another allocator may open a context on each device
-        held = {device: cuda.memory_reserved(device) for device in range(count)}
+    reserved = getattr(module, "memory_reserved", None)
+    backend = getattr(module, "get_allocator_backend", None)
+    if reserved is not None and (backend is None or backend() == "native"):
+        # asking another allocator may open a context on each device
+        held = {device: reserved(device) for device in range(count)}
     if any(held.values()) and not (current and held[current]):
         return max(held, key=lambda device: (held[device], device == current))
     return current if current or count == 1 or environ.get("LOCAL_RANK") == "0" else None
