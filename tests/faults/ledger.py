@@ -118,12 +118,20 @@ def _read_training(books: Books, path: Path, delivered: dict[int, int]) -> None:
     rank = int(path.stem.split("-")[1])
     lines = _lines(path)
     over = any(words[0] in ("bye", "failed") for words in lines)
+    asked = {
+        words[1] for words in lines if words[0] == "ask"
+    }  # an iterator that is not asked for a batch is no epoch
     step: Key | None = None  # delivered, and its step not known to be recorded
     for at, words in enumerate(lines):
         what = words[0]
         last = at == len(lines) - 1
         if what == "iter":
-            books.add("epoch_begins", (rank, 0, int(words[1])), certain=_asked(lines[at:]) or over)
+            has_begun = words[1] in asked
+            books.add(
+                "epoch_begins",
+                (rank, 0, int(words[1])),
+                certain=has_begun and (_answered(lines[at:]) or over),
+            )
         elif what == "ask":
             # Inside this next() the record of the step before is written; it is there once next() has returned.
             if step is not None:
@@ -137,7 +145,7 @@ def _read_training(books: Books, path: Path, delivered: dict[int, int]) -> None:
             if step is not None:
                 books.add("steps", step, certain=True)
                 step = None
-            books.add("epoch_ends", (rank, 0, int(words[1])), certain=True)
+            books.add("epoch_ends", (rank, 0, int(words[1])), certain=words[1] in asked)
         elif what == "failed":
             if step is not None:
                 books.add("steps", step, certain=False)
@@ -150,7 +158,7 @@ def _read_training(books: Books, path: Path, delivered: dict[int, int]) -> None:
             books.possible["epoch_ends"][rank, 0, int(begun[-1])] += 1
 
 
-def _asked(lines: list[list[str]]) -> bool:
+def _answered(lines: list[list[str]]) -> bool:
     """Whether the epoch that begins here has delivered something, or ended."""
     return any(words[0] in ("got", "end", "left") for words in lines)
 
