@@ -118,7 +118,7 @@ compat-%:
 	@$(@D)/bin/python -m pip install --quiet --timeout 10 --retries 0 --index-url https://download.pytorch.org/whl/cpu "torch==$*" 2>/dev/null || \
 		$(@D)/bin/python -m pip install --quiet "torch==$*"
 	@$(@D)/bin/python -m pip install --quiet -c $(@D)/constraints.txt --editable . \
-		pytest pytest-timeout pytest-xdist hypothesis torchdata "torch==$*"
+		pytest pytest-timeout pytest-xdist hypothesis hatchling torchdata "torch==$*"
 	@touch $@
 
 # Other people's training code, bare and watched, and three stalls inside it. The frameworks that `make test` does not have are

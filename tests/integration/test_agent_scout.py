@@ -20,6 +20,8 @@ import loaderwatch
 from loaderwatch.core.records import UNKNOWN, RecordKind
 from tests.conftest import RingFolder
 
+OLD = tuple(int(part) for part in torch.__version__.split(".")[:2]) <= (2, 4)
+
 pytestmark = pytest.mark.usefixtures("data_dir", "no_streamer")
 
 WAYS = pytest.mark.parametrize("everywhere", [False, True], ids=["loader", "everything"])
@@ -228,6 +230,7 @@ def test_parameters_without_a_module(rings: RingFolder) -> None:
     assert (info.has_model, info.has_optimizer, info.phases_missing) == (False, True, "model")
 
 
+@pytest.mark.skipif(OLD, reason="this PyTorch runs hooks inside compiled functions, so the model is found")
 def test_a_model_inside_a_compiled_function(rings: RingFolder) -> None:
     """Hooks are nothing to a compiler."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
