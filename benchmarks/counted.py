@@ -18,8 +18,9 @@ from typing import Any, Final
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from benchmarks.overhead import hook_nothing
+from benchmarks.overhead import hook_nothing, record_events
 from benchmarks.steps import ROWS, WIDTH, ReadyLoader, Rows, Training
+from loaderwatch.demo.virtual_gpu import VirtualGpu
 
 WARM: Final = 24
 STEPS: Final = 64
@@ -104,11 +105,17 @@ def count_ready(counters: Counters, loop: str, *, watched: bool) -> None:
     """Batches that wait already: nothing but the hooks, or these beside the step of a model.
 
     "empty" has compiled functions that do nothing where our hooks would be: what calling hooks costs, whoever's they are.
+    "events" is on the virtual GPU. Its own events cost something too, so the bare loop does the same with events.
     """
     import loaderwatch
 
     loader = ready_loader()
     training = Training(loader, None)
+    if loop.startswith("events"):
+        gpu = VirtualGpu()
+        gpu.install(lambda name, new: setattr(torch.cuda, name, new))
+        if not watched:
+            record_events(training, gpu)
     if watched and loop.startswith("empty"):
         hook_nothing(training)
     elif watched and loop.startswith("phases"):
@@ -141,6 +148,8 @@ LOOPS: Final = {
     "loader, step": count_ready,
     "phases, step": count_ready,
     "empty, step": count_ready,
+    "events": count_ready,
+    "events, step": count_ready,
     "no workers": count_fetches,
     "workers": count_fetches,
 }

@@ -49,6 +49,8 @@ BUDGETS: Final = {
     "loader, step": (36_000, 3_200),  # model and optimizer are found, and their phases timed
     "phases, step": (36_000, 3_200),
     "empty, step": NOTHING,
+    "events": (6_000, 700),
+    "events, step": (52_000, 4_300),
     "no workers": (24_000, 1_200),
     "workers": (20_000, 1_200),
     "workers, in a worker": (30_000, 1_500),

@@ -25,6 +25,7 @@ Prints tables and one JSON line; exit code 1 when a budget is missed.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -38,6 +39,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.steps import ROWS, ReadyIterator, ReadyLoader, Training, rows
+from loaderwatch.agent.hot.layout import LOOK_EVERY
+from loaderwatch.demo.virtual_gpu import VirtualGpu
 
 REPO: Final = Path(__file__).resolve().parent.parent
 STEPS: Final = REPO / "benchmarks" / "steps.py"
@@ -58,11 +61,16 @@ CASES: Final = (  # watched how, loader, step, iterations of an epoch, epochs
     ("hooks", "ready", "5ms", 400, 4),
     ("phases", "ready", "5ms", 400, 4),
     ("empty", "ready", "5ms", 400, 4),
+    ("hooks+events", "ready", "tiny", 400, 40),
+    ("phases+events", "ready", "tiny", 400, 40),
+    ("bare+events", "ready", "tiny", 400, 40),
     ("hooks", "in-process", "tiny", 300, 30),
     ("hooks", "workers", "tiny", 300, 20),
 )
 CLOCKS: Final = ("thread", "process", "wall")
 RUN_LIMIT_S: Final = 180
+SEAMS: Final = 5
+"""Marks on the device's clock in a step that is looked at closely: after forward, around backward and the optimizer."""
 
 
 def main() -> int:
@@ -170,12 +178,22 @@ def watch_with(watched: str, training: Training) -> None:
     if watched == "empty":
         hook_nothing(training)
         return
+    import torch
+
+    gpu = VirtualGpu()
+    if watched == "bare+events":
+        record_events(training, gpu)
+        return
     import loaderwatch
 
-    if watched == "phases":
+    if watched.endswith("+events"):
+        gpu.install(lambda name, new: setattr(torch.cuda, name, new))
+    if watched.startswith("phases"):
         loaderwatch.attach(training.loader, model=training.model, optimizer=training.optimizer)
-    else:
-        loaderwatch.attach(training.loader)
+        return
+    loaderwatch.attach(training.loader)
+    inside = sys.modules["loaderwatch.agent.attach"]
+    inside._scout.remove()  # it would find the bare training's model as well, and time that
 
 
 def hook_nothing(training: Training) -> None:
@@ -202,6 +220,35 @@ def hook_nothing(training: Training) -> None:
     training.model.register_forward_hook(nothing)
     training.optimizer.register_step_pre_hook(nothing)
     training.optimizer.register_step_post_hook(nothing)
+
+
+def record_events(training: Training, gpu: VirtualGpu) -> None:
+    """What the device's clock asks of events, and nothing of ours.
+
+    For each batch two are recorded, one is looked at and two times are read; for each eighth five more of both.
+    """
+
+    class EventIterator(ReadyIterator):
+        def __next__(self) -> Any:
+            requested, delivered = events
+            if requested.query():  # always: this device has nothing to do
+                requested.elapsed_time(delivered)
+                delivered.elapsed_time(requested)
+            if not next(numbers) % LOOK_EVERY:
+                for _ in range(SEAMS):
+                    delivered.record()
+                    requested.elapsed_time(delivered)
+            requested.record()
+            batch = ReadyIterator.__next__(self)
+            delivered.record()
+            return batch
+
+    numbers = itertools.count()
+
+    events = gpu.event(enable_timing=True), gpu.event(enable_timing=True)
+    for event in events:
+        event.record()
+    training.loader.iterator_class = EventIterator
 
 
 def make_loader(kind: str, batches: int) -> Any:

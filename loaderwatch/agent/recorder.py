@@ -11,8 +11,7 @@ from loaderwatch.core.ring import RingWriter
 from loaderwatch.core.ring.span import PHASE_NAME_WORD, SINCE_WORDS, STEP_FOLLOWS, STEPS_FOLLOW
 
 if TYPE_CHECKING:
-    from loaderwatch.agent.hot import PhaseClock
-    from loaderwatch.agent.model.device import DeviceClock
+    from loaderwatch.agent.hot import DeviceClock, PhaseClock
 
 _OUTSIDE: Final = SINCE_WORDS[Phase.OUTSIDE]
 _USER: Final = SINCE_WORDS[Phase.USER]

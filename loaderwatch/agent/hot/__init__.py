@@ -1,7 +1,7 @@
 """The hot path: what every batch and every step of the model touches.
 
 It holds ``__next__`` of a watched iterator, ``fetch`` of a watched fetcher, and the clocks that these and the hooks on the model
-write to. ``_hot.c`` is compiled when loaderwatch is installed. The modules here do the same in Python: they explain both, and
+write to: that of the phases, that of samples, and that of the device. ``_hot.c`` is compiled when loaderwatch is installed. The modules here do the same in Python: they explain both, and
 take the place of ``_hot.c`` where there was no compiler.
 
 After a step of the user's model nothing of ours is in the processor's caches, so every function that is called and every object
@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard
-from loaderwatch.agent.hot import fetches, nexts, passes, phases, samples
+from loaderwatch.agent.hot import device_clock, fetches, nexts, passes, phases, samples
 from loaderwatch.agent.hot.layout import LAYOUT
 
 in_python: Final = SimpleNamespace(
+    DeviceClock=device_clock.DeviceClock,
     LAYOUT=LAYOUT,
     Pass=passes.Pass,
     PhaseClock=phases.PhaseClock,
@@ -51,15 +52,18 @@ if not os.environ.get("LOADERWATCH_PLAIN"):
             _chosen = _hot
 
 if TYPE_CHECKING:
+    from loaderwatch.agent.hot.device_clock import DeviceClock
     from loaderwatch.agent.hot.fetches import noted_collate
     from loaderwatch.agent.hot.passes import Pass
     from loaderwatch.agent.hot.phases import PhaseClock
     from loaderwatch.agent.hot.samples import SampleClock
 else:
-    Pass, PhaseClock, SampleClock = _chosen.Pass, _chosen.PhaseClock, _chosen.SampleClock
+    DeviceClock, Pass = _chosen.DeviceClock, _chosen.Pass
+    PhaseClock, SampleClock = _chosen.PhaseClock, _chosen.SampleClock
     noted_collate = _chosen.noted_collate
 
 __all__ = [
+    "DeviceClock",
     "Pass",
     "PhaseClock",
     "SampleClock",

@@ -11,6 +11,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -27,7 +28,8 @@
 #define UNKNOWN INT64_MIN
 
 static PyObject *s_task_info, *s_tasks_outstanding, *s_rcvd_idx, *s_request, *s_deliver, *s_is_cpu,
-    *s_moved, *s_look_at_output, *s_loaderwatch, *s_reads, *s_tripped, *s_memory, *s_collate_fn;
+    *s_moved, *s_look_at_output, *s_loaderwatch, *s_reads, *s_tripped, *s_memory, *s_collate_fn,
+    *s_record, *s_query, *s_elapsed_time, *s_launches;
 
 static int64_t now_by(clockid_t clock) {
     struct timespec now;
@@ -49,6 +51,21 @@ static PyObject *call(PyObject *field, PyObject *argument) {
     answer = argument == NULL ? PyObject_CallNoArgs(field) : PyObject_CallOneArg(field, argument);
     Py_DECREF(field);
     return answer;
+}
+
+/* An attribute, or an item that was borrowed, as a number; -1 with an error set if it is none. */
+
+static int number_of(PyObject *value, int64_t *number) {
+    if (value == NULL)
+        return -1;
+    *number = PyLong_AsLongLong(value);
+    return *number == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int number_and_release(PyObject *value, int64_t *number) {
+    int failed = number_of(value, number);
+    Py_XDECREF(value);
+    return failed;
 }
 
 /* ---- the memory of a ring */
@@ -164,6 +181,18 @@ static PyObject *swallowed(Clock *self) {
     return answer;
 }
 
+/* In a step that is looked at closely: from here on the loop launches the work of this part. None, or NULL with an error set. */
+static PyObject *launches(Clock *self, int part) {
+    PyObject *number, *answer;
+    if (self->until_look)
+        Py_RETURN_NONE;
+    if ((number = PyLong_FromLong(part)) == NULL)
+        return NULL;
+    answer = PyObject_CallMethodOneArg((PyObject *)self, s_launches, number);
+    Py_DECREF(number);
+    return answer != NULL ? answer : swallowed(self);
+}
+
 static PyObject *clock_forward_began(Clock *self, PyObject *const *args, Py_ssize_t count) {
     PyObject *answer, *first, *inputs;
     int64_t now;
@@ -233,7 +262,7 @@ static PyObject *clock_gradient_came(Clock *self, PyObject *const *args, Py_ssiz
     self->in_head = 1;
     self->parameter_tells = 0;
     tell(self, BACKWARD_WORD, now);
-    Py_RETURN_NONE;
+    return launches(self, BACKWARD_PART);
 }
 
 static PyObject *clock_parameter_came(Clock *self, PyObject *const *args, Py_ssize_t count) {
@@ -268,7 +297,7 @@ static PyObject *clock_backward_ended(Clock *self, PyObject *unused) {
             /* Callbacks run in order: behind the one in which DDP waits for the gradients of the other ranks. */
             if (queue(self) < 0)
                 return swallowed(self);
-            Py_RETURN_NONE;
+            return launches(self, OTHER_PART);
         }
         self->collective_ns += now - self->computed_at;
         self->computed_at = 0;
@@ -280,17 +309,19 @@ static PyObject *clock_backward_ended(Clock *self, PyObject *unused) {
         self->model_ns_before -= since - self->model_ended_at; /* the closure's: the loss, between the passes */
     self->model_ended_at = now;
     tell(self, BACKWARD_WORD, UNKNOWN);
-    Py_RETURN_NONE;
+    if (self->exchanges)
+        Py_RETURN_NONE;
+    return launches(self, OTHER_PART);
 }
 
 static PyObject *clock_optimizer_began(Clock *self, PyObject *const *args, Py_ssize_t count) {
     (void)args, (void)count;
-    if (!self->optimizer_since) {
-        self->model_ns_before = self->forward_ns + self->backward_ns;
-        self->optimizer_since = MONOTONIC();
-        tell(self, OPTIMIZER_WORD, self->optimizer_since);
-    }
-    Py_RETURN_NONE;
+    if (self->optimizer_since)
+        Py_RETURN_NONE;
+    self->model_ns_before = self->forward_ns + self->backward_ns;
+    self->optimizer_since = MONOTONIC();
+    tell(self, OPTIMIZER_WORD, self->optimizer_since);
+    return launches(self, OPTIMIZER_PART);
 }
 
 /* Whether one began before. */
@@ -312,14 +343,15 @@ static PyObject *clock_optimizer_ended(Clock *self, PyObject *const *args, Py_ss
     self->steps_finished++;
     tell(self, STEPS_WORD, ++self->steps);
     tell(self, OPTIMIZER_WORD, UNKNOWN);
-    Py_RETURN_NONE;
+    return launches(self, OTHER_PART);
 }
 
 static PyObject *clock_other_optimizer_ended(Clock *self, PyObject *const *args, Py_ssize_t count) {
     (void)args, (void)count;
-    if (optimizer_over(self))
-        tell(self, OPTIMIZER_WORD, UNKNOWN);
-    Py_RETURN_NONE;
+    if (!optimizer_over(self))
+        Py_RETURN_NONE;
+    tell(self, OPTIMIZER_WORD, UNKNOWN);
+    return launches(self, OTHER_PART);
 }
 
 static int clock_traverse(Clock *self, visitproc visit, void *arg) {
@@ -419,6 +451,410 @@ static PyTypeObject ClockType = {
     .tp_methods = clock_methods,
 };
 
+/* ---- DeviceClock: how long the device itself lacked each batch, by its own events */
+
+typedef struct { /* the events of one batch */
+    PyObject *requested, *delivered, *left, *marks; /* left: the next request; marks: pairs of part and event */
+    int64_t loader, epoch, batch, request_ns;
+    double unreached_ns; /* when a query last found that the device had not reached `left` */
+} Timed;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *make_event, *is_capturing, *pool, *numbers, *writer, *parts_of, *reached;
+    Timed current; /* requested is NULL while there is none */
+    Timed *pending;
+    int64_t oldest, held, capacity, device_ns, bounded_at_ns;
+    double least_ns, most_ns; /* of the loop's clock less the device's */
+    char gives_up;
+    char *ring;
+    Py_buffer view;
+} Device;
+
+static void timed_drop(Timed *one) {
+    Timed was = *one;
+    memset(one, 0, sizeof *one);
+    Py_XDECREF(was.requested);
+    Py_XDECREF(was.delivered);
+    Py_XDECREF(was.left);
+    Py_XDECREF(was.marks);
+}
+
+static void device_drop_all(Device *self) {
+    timed_drop(&self->current);
+    while (self->held) {
+        self->held--;
+        timed_drop(&self->pending[(self->oldest + self->held) % MAX_PENDING]);
+    }
+}
+
+/* Whether what the callable or the method says is true; -1 with an error set. */
+static int is_true(PyObject *answer) {
+    int yes = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(answer);
+    return yes;
+}
+
+/* A new reference to an event that has just been put on the stream. */
+static PyObject *device_record(Device *self) {
+    PyObject *event, *answer;
+    Py_ssize_t free;
+    if (self->pool == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "a field of the hot path is not set");
+        return NULL;
+    }
+    free = PyList_GET_SIZE(self->pool);
+    if (free) {
+        event = Py_NewRef(PyList_GET_ITEM(self->pool, free - 1));
+        if (PyList_SetSlice(self->pool, free - 1, free, NULL) < 0)
+            Py_CLEAR(event);
+    } else {
+        event = call(self->make_event, NULL);
+    }
+    if (event == NULL)
+        return NULL;
+    answer = PyObject_CallMethodNoArgs(event, s_record);
+    if (answer == NULL)
+        Py_CLEAR(event);
+    Py_XDECREF(answer);
+    return event;
+}
+
+/* From one event to another, ns; -1 with an error set. */
+static int elapsed(PyObject *from, PyObject *to, int64_t *ns) {
+    PyObject *answer = PyObject_CallMethodOneArg(from, s_elapsed_time, to);
+    double ms = answer == NULL ? -1.0 : PyFloat_AsDouble(answer);
+    Py_XDECREF(answer);
+    if (ms == -1.0 && PyErr_Occurred())
+        return -1;
+    if (!(ms > -1e12 && ms < 1e12)) {
+        PyErr_SetString(PyExc_RuntimeError, "the time between two events is out of range");
+        return -1;
+    }
+    *ns = (int64_t)(ms * 1e6);
+    return 0;
+}
+
+/* Takes in bounds that were seen; where they contradict the older ones by far, a clock has jumped and only they count. */
+static void device_narrow(Device *self, double least, double most, int64_t now) {
+    double loose = DRIFT_PPM * 1e-6 * (double)(now - self->bounded_at_ns);
+    self->bounded_at_ns = now;
+    self->least_ns = self->least_ns - loose > least ? self->least_ns - loose : least;
+    self->most_ns = self->most_ns + loose < most ? self->most_ns + loose : most;
+    if (self->least_ns > self->most_ns + JUMP_NS)
+        self->least_ns = least, self->most_ns = most;
+}
+
+static int device_write(Device *self, const Timed *one, int64_t starved, int64_t step, int64_t slack, PyObject *parts) {
+    int64_t number, part, *slot;
+    int place, failed = -1;
+    PyObject *memory, *value, *numbers = Py_XNewRef(self->numbers), *writer = Py_XNewRef(self->writer);
+    value = numbers != NULL && writer != NULL ? PyIter_Next(numbers) : NULL;
+    Py_XDECREF(numbers);
+    memory = value == NULL ? NULL : PyObject_GetAttr(writer, s_memory);
+    Py_XDECREF(writer);
+    if (memory == NULL || number_and_release(value, &number) < 0 || number < 1) {
+        if (memory == NULL)
+            Py_XDECREF(value);
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "records are numbered from 1");
+    } else if ((self->ring != NULL && self->view.obj == memory) ||
+               memory_hold(&self->view, &self->ring, memory, HEADER_BYTES + (Py_ssize_t)self->capacity * SLOT_FIELDS * 8) == 0) {
+        slot = (int64_t *)(self->ring + HEADER_BYTES) + (number - 1) % self->capacity * SLOT_FIELDS;
+        slot[0] = number;
+        __atomic_thread_fence(__ATOMIC_RELEASE);
+        memset(slot + 1, 0, (SLOT_FIELDS - 2) * sizeof *slot);
+        slot[1] = GPU_WAIT;
+        slot[GPU_WAIT_LOADER] = one->loader;
+        slot[GPU_WAIT_EPOCH] = one->epoch;
+        slot[GPU_WAIT_BATCH] = one->batch;
+        slot[GPU_WAIT_REQUEST_NS] = one->request_ns;
+        slot[GPU_WAIT_STARVED_NS] = starved;
+        slot[GPU_WAIT_GPU_STEP_NS] = step;
+        slot[GPU_WAIT_SLACK_NS] = slack;
+        failed = 0;
+        for (place = 0; place < PARTS; place++) {
+            part = UNKNOWN;
+            if (parts != NULL && number_of(PyTuple_GET_ITEM(parts, place), &part) < 0)
+                failed = -1;
+            slot[GPU_WAIT_GPU_H2D_NS + place] = part;
+        }
+        __atomic_store_n(slot + SLOT_FIELDS - 1, number, __ATOMIC_RELEASE);
+        show(self->ring, CURSOR_WORD, number);
+        memory_drop(&self->view, &self->ring);
+    }
+    Py_XDECREF(memory);
+    return failed;
+}
+
+/* What the device spent on the parts of a batch with marks; a tuple of PARTS numbers. */
+static PyObject *device_parts(Device *self, const Timed *one) {
+    PyObject *parts, *function = Py_XNewRef(self->parts_of);
+    if (function == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "a field of the hot path is not set");
+        return NULL;
+    }
+    parts = PyObject_CallFunctionObjArgs(function, one->delivered, one->left, one->marks, NULL);
+    Py_DECREF(function);
+    if (parts != NULL && (!PyTuple_Check(parts) || PyTuple_GET_SIZE(parts) != PARTS)) {
+        PyErr_SetString(PyExc_TypeError, "a tuple of the time of each part is expected");
+        Py_CLEAR(parts);
+    }
+    return parts;
+}
+
+static int device_reuse(Device *self, const Timed *one) {
+    PyObject *pool = Py_XNewRef(self->pool);
+    Py_ssize_t index;
+    int failed = pool == NULL || PyList_Append(pool, one->requested) < 0 || PyList_Append(pool, one->delivered) < 0;
+    for (index = 0; !failed && one->marks != NULL && index < PyList_GET_SIZE(one->marks); index++)
+        failed = PyList_Append(pool, PyTuple_GET_ITEM(PyList_GET_ITEM(one->marks, index), 1)) < 0;
+    Py_XDECREF(pool);
+    return failed ? -1 : 0;
+}
+
+/* Reads the events of a batch, all of which the device has reached, and writes its record. */
+static int device_read(Device *self, const Timed *one, int64_t now) {
+    int64_t starved, step, between = 0, requested_ns;
+    double least, seen;
+    PyObject *parts = NULL, *reached = Py_XNewRef(self->reached);
+    int failed = elapsed(one->requested, one->delivered, &starved) < 0 || elapsed(one->delivered, one->left, &step) < 0 ||
+                 (reached != NULL && reached != one->requested && elapsed(reached, one->requested, &between) < 0) ||
+                 (one->marks != NULL && (parts = device_parts(self, one)) == NULL);
+    Py_XDECREF(reached);
+    if (!failed) {
+        requested_ns = self->device_ns + between; /* beyond 0 if an epoch ended in between */
+        self->device_ns = requested_ns + starved + step;
+        least = (double)(one->request_ns - requested_ns);
+        seen = one->unreached_ns - (double)self->device_ns;
+        device_narrow(self, least > seen ? least : seen, (double)(now - self->device_ns), now);
+        seen = (double)requested_ns + self->least_ns - (double)one->request_ns;
+        Py_XSETREF(self->reached, Py_NewRef(one->left));
+        failed = device_write(self, one, starved, step, seen > 0 ? (int64_t)seen : 0, parts) < 0 || device_reuse(self, one) < 0;
+    }
+    Py_XDECREF(parts);
+    return failed ? -1 : 0;
+}
+
+static int device_collect(Device *self) {
+    int64_t now = MONOTONIC();
+    while (self->held) {
+        Timed one, *first = &self->pending[self->oldest];
+        PyObject *left = Py_NewRef(first->left);
+        int failed, same, reached = is_true(PyObject_CallMethodNoArgs(left, s_query));
+        first = &self->pending[self->oldest];
+        same = self->held && first->left == left; /* else somebody's code has read it meanwhile */
+        Py_DECREF(left);
+        if (reached < 0 || !same)
+            return reached < 0 ? -1 : 0;
+        if (!reached) {
+            first->unreached_ns = (double)now;
+            return 0;
+        }
+        one = *first;
+        memset(first, 0, sizeof *first);
+        self->oldest = (self->oldest + 1) % MAX_PENDING;
+        self->held--;
+        failed = device_read(self, &one, now);
+        timed_drop(&one);
+        if (failed)
+            return -1;
+    }
+    return 0;
+}
+
+static int device_ask(Device *self) {
+    Timed before;
+    PyObject *event;
+    int capturing = is_true(call(self->is_capturing, NULL));
+    if (capturing) { /* an event would become part of the user's graph */
+        timed_drop(&self->current);
+        return capturing < 0 ? -1 : 0;
+    }
+    if ((event = device_record(self)) == NULL)
+        return -1;
+    before = self->current;
+    memset(&self->current, 0, sizeof self->current);
+    self->current.requested = event;
+    self->current.unreached_ns = -INFINITY;
+    if (before.delivered == NULL || self->pending == NULL) {
+        timed_drop(&before);
+    } else {
+        before.left = Py_NewRef(event);
+        if (self->held == MAX_PENDING) { /* the device may still reach its events, so they are not used again */
+            Timed first = self->pending[self->oldest];
+            self->oldest = (self->oldest + 1) % MAX_PENDING;
+            self->held--;
+            timed_drop(&first);
+        }
+        self->pending[(self->oldest + self->held++) % MAX_PENDING] = before;
+    }
+    return device_collect(self);
+}
+
+static int device_request(Device *self) {
+    if (self->gives_up)
+        return 0;
+    if (device_ask(self) == 0)
+        return 0;
+    if (!PyErr_ExceptionMatches(PyExc_RuntimeError))
+        return -1;
+    PyErr_Clear(); /* events that tell no time, or a device that is lost: its waits are the loop's from here on */
+    self->gives_up = 1;
+    device_drop_all(self);
+    return 0;
+}
+
+static int device_deliver(Device *self, int64_t loader, int64_t epoch, int64_t batch, int64_t request_ns) {
+    PyObject *event;
+    int capturing;
+    if (self->current.requested == NULL)
+        return 0;
+    if ((capturing = is_true(call(self->is_capturing, NULL))))
+        return capturing < 0 ? -1 : 0;
+    if ((event = device_record(self)) == NULL)
+        return -1;
+    if (self->current.requested == NULL) { /* somebody's code in between */
+        Py_DECREF(event);
+        return 0;
+    }
+    Py_XSETREF(self->current.delivered, event);
+    self->current.loader = loader;
+    self->current.epoch = epoch;
+    self->current.batch = batch;
+    self->current.request_ns = request_ns;
+    return 0;
+}
+
+static PyObject *device_mark(Device *self, PyObject *part) {
+    PyObject *event, *pair;
+    int failed, capturing;
+    if (self->current.delivered == NULL || (self->current.marks != NULL && PyList_GET_SIZE(self->current.marks) >= MAX_MARKS))
+        Py_RETURN_NONE;
+    if ((capturing = is_true(call(self->is_capturing, NULL))) < 0)
+        return NULL;
+    if (capturing)
+        Py_RETURN_NONE;
+    if ((event = device_record(self)) == NULL)
+        return NULL;
+    pair = PyTuple_Pack(2, part, event);
+    Py_DECREF(event);
+    failed = pair == NULL || (self->current.marks == NULL && (self->current.marks = PyList_New(0)) == NULL) ||
+             PyList_Append(self->current.marks, pair) < 0;
+    Py_XDECREF(pair);
+    return failed ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *device_request_method(Device *self, PyObject *unused) {
+    return device_request(self) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *device_deliver_method(Device *self, PyObject *args) {
+    long long loader, epoch, batch, request_ns;
+    if (!PyArg_ParseTuple(args, "LLLL", &loader, &epoch, &batch, &request_ns))
+        return NULL;
+    return device_deliver(self, loader, epoch, batch, request_ns) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static int timed_visit(const Timed *one, visitproc visit, void *arg) {
+    Py_VISIT(one->requested);
+    Py_VISIT(one->delivered);
+    Py_VISIT(one->left);
+    Py_VISIT(one->marks);
+    return 0;
+}
+
+static int device_traverse(Device *self, visitproc visit, void *arg) {
+    int64_t index;
+    int answer = timed_visit(&self->current, visit, arg);
+    for (index = 0; !answer && index < self->held; index++)
+        answer = timed_visit(&self->pending[(self->oldest + index) % MAX_PENDING], visit, arg);
+    if (answer)
+        return answer;
+    Py_VISIT(self->view.obj);
+    Py_VISIT(self->make_event);
+    Py_VISIT(self->is_capturing);
+    Py_VISIT(self->pool);
+    Py_VISIT(self->numbers);
+    Py_VISIT(self->writer);
+    Py_VISIT(self->parts_of);
+    Py_VISIT(self->reached);
+    return 0;
+}
+
+static int device_clear(Device *self) {
+    memory_drop(&self->view, &self->ring);
+    device_drop_all(self);
+    Py_CLEAR(self->make_event);
+    Py_CLEAR(self->is_capturing);
+    Py_CLEAR(self->pool);
+    Py_CLEAR(self->numbers);
+    Py_CLEAR(self->writer);
+    Py_CLEAR(self->parts_of);
+    Py_CLEAR(self->reached);
+    return 0;
+}
+
+static void device_dealloc(Device *self) {
+    PyObject_GC_UnTrack(self);
+    device_clear(self);
+    PyMem_Free(self->pending);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static int device_init(Device *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"ring", "make_event", "is_capturing", "parts_of", NULL};
+    PyObject *writer, *make_event, *is_capturing, *parts_of, *capacity;
+    int64_t slots;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO", names, &writer, &make_event, &is_capturing, &parts_of))
+        return -1;
+    device_clear(self);
+    if ((self->numbers = PyObject_GetAttrString(writer, "numbers")) == NULL)
+        return -1;
+    capacity = PyIter_Check(self->numbers) ? PyObject_GetAttrString(writer, "capacity") : NULL;
+    if (number_and_release(capacity, &slots) < 0 || slots < 1 || slots > CAPACITY) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "that is no ring to write");
+        return -1;
+    }
+    if (self->pending == NULL && (self->pending = PyMem_Calloc(MAX_PENDING, sizeof *self->pending)) == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if ((self->pool = PyList_New(0)) == NULL)
+        return -1;
+    self->capacity = slots;
+    self->writer = Py_NewRef(writer);
+    self->make_event = Py_NewRef(make_event);
+    self->is_capturing = Py_NewRef(is_capturing);
+    self->parts_of = Py_NewRef(parts_of);
+    self->least_ns = -INFINITY;
+    self->most_ns = INFINITY;
+    self->oldest = self->device_ns = self->bounded_at_ns = 0;
+    self->gives_up = 0;
+    return 0;
+}
+
+static PyMethodDef device_methods[] = {
+    METHOD("request", device_request_method, METH_NOARGS),
+    METHOD("deliver", device_deliver_method, METH_VARARGS),
+    METHOD("mark", device_mark, METH_O),
+    {NULL},
+};
+
+static PyTypeObject DeviceType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent.hot._hot.DeviceClock",
+    .tp_basicsize = sizeof(Device),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)device_init,
+    .tp_dealloc = (destructor)device_dealloc,
+    .tp_traverse = (traverseproc)device_traverse,
+    .tp_clear = (inquiry)device_clear,
+    .tp_methods = device_methods,
+};
+
 /* ---- Pass: one pass over a loader */
 
 typedef struct {
@@ -429,25 +865,10 @@ typedef struct {
     int64_t loader, number, batch, step_ahead;
     int64_t wait_since_ns, wait_ns, wait_cpu_ns, cpu_ns, delivered_ns;
     int64_t ready, cached, awaited, limit;
-    PyObject *read, *recorder;
+    PyObject *read, *recorder, *gpu;
     char armed;
     Py_buffer view;
 } Pass;
-
-/* An attribute, or an item that was borrowed, as a number; -1 with an error set if it is none. */
-
-static int number_of(PyObject *value, int64_t *number) {
-    if (value == NULL)
-        return -1;
-    *number = PyLong_AsLongLong(value);
-    return *number == -1 && PyErr_Occurred() ? -1 : 0;
-}
-
-static int number_and_release(PyObject *value, int64_t *number) {
-    int failed = number_of(value, number);
-    Py_XDECREF(value);
-    return failed;
-}
 
 /* What the iterator's own reader says. */
 static int ask_reader(Pass *self, PyObject *iterator) {
@@ -510,6 +931,43 @@ static int is_hot(const Pass *self) {
            (self->phases == Py_None || PyObject_TypeCheck(self->phases, &ClockType));
 }
 
+/* Both tell the device's clock; -1 with an error set. That of a device which is not the current one is a subclass's. */
+
+static int gpu_request(Pass *self) {
+    int failed;
+    PyObject *answer, *gpu = self->gpu;
+    if (gpu == NULL || gpu == Py_None)
+        return 0;
+    Py_INCREF(gpu);
+    if (Py_IS_TYPE(gpu, &DeviceType)) {
+        failed = device_request((Device *)gpu);
+    } else {
+        answer = PyObject_CallMethodNoArgs(gpu, s_request);
+        failed = answer == NULL ? -1 : 0;
+        Py_XDECREF(answer);
+    }
+    Py_DECREF(gpu);
+    return failed;
+}
+
+static int gpu_deliver(Pass *self) {
+    int failed;
+    PyObject *answer, *gpu = self->gpu;
+    if (gpu == NULL || gpu == Py_None)
+        return 0;
+    Py_INCREF(gpu);
+    if (Py_IS_TYPE(gpu, &DeviceType)) {
+        failed = device_deliver((Device *)gpu, self->loader, self->number, self->batch, self->wait_since_ns);
+    } else {
+        answer = PyObject_CallMethod(gpu, "deliver", "LLLL", (long long)self->loader, (long long)self->number,
+                                     (long long)self->batch, (long long)self->wait_since_ns);
+        failed = answer == NULL ? -1 : 0;
+        Py_XDECREF(answer);
+    }
+    Py_DECREF(gpu);
+    return failed;
+}
+
 static PyObject *pass_enter(Pass *self, PyObject *iterator) {
     int64_t now = MONOTONIC(), number, *slot;
     PyObject *value, *numbers;
@@ -567,6 +1025,8 @@ static PyObject *pass_enter(Pass *self, PyObject *iterator) {
     show(self->ring, CURSOR_WORD, number);
     self->wait_since_ns = now;
     self->delivered_ns = 0; /* before anything can fail: the step is recorded */
+    if (gpu_request(self) < 0)
+        return NULL;
     if ((self->free == Py_None ? ask_reader(self, iterator) : look(self, iterator)) < 0)
         return NULL;
     if (self->ring != NULL) { /* else a signal handler or another thread ran in between, and has published something */
@@ -594,6 +1054,8 @@ static PyObject *pass_leave(Pass *self, PyObject *unused) {
     self->wait_cpu_ns = cpu;
     self->armed = self->wait_ns > CPU_CLOCK_ABOVE_NS;
     self->batch++;
+    if (gpu_deliver(self) < 0)
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -604,6 +1066,7 @@ static int pass_traverse(Pass *self, visitproc visit, void *arg) {
     Py_VISIT(self->numbers);
     Py_VISIT(self->read);
     Py_VISIT(self->free);
+    Py_VISIT(self->gpu);
     return 0;
 }
 
@@ -614,6 +1077,7 @@ static int pass_clear(Pass *self) {
     Py_CLEAR(self->numbers);
     Py_CLEAR(self->read);
     Py_CLEAR(self->free);
+    Py_CLEAR(self->gpu);
     return 0;
 }
 
@@ -639,6 +1103,7 @@ static int pass_init(Pass *self, PyObject *args, PyObject *kwargs) {
     self->numbers = Py_NewRef(numbers);
     self->read = Py_NewRef(read);
     self->free = Py_NewRef(Py_None);
+    self->gpu = Py_NewRef(Py_None);
     self->loader = loader;
     self->number = number;
     self->batch = -1;
@@ -651,7 +1116,7 @@ static PyObject *pass_get_memory(Pass *self, void *unused) { return memory_get(&
 static int pass_set_memory(Pass *self, PyObject *value, void *unused) { return memory_set(&self->view, &self->ring, value); }
 
 static PyMemberDef pass_members[] = {
-    OBJECT(Pass, recorder),     OBJECT(Pass, read),         OBJECT(Pass, free),          OBJECT(Pass, phases),
+    OBJECT(Pass, recorder),     OBJECT(Pass, gpu),          OBJECT(Pass, read),         OBJECT(Pass, free),          OBJECT(Pass, phases),
     INTEGER(Pass, loader),      INTEGER(Pass, number),      INTEGER(Pass, batch),        INTEGER(Pass, step_ahead),
     INTEGER(Pass, wait_ns),     INTEGER(Pass, cpu_ns),      INTEGER(Pass, wait_since_ns), INTEGER(Pass, wait_cpu_ns),
     INTEGER(Pass, ready),       INTEGER(Pass, cached),      INTEGER(Pass, awaited),      INTEGER(Pass, delivered_ns),
@@ -1440,15 +1905,17 @@ PyMODINIT_FUNC PyInit__hot(void) {
         intern(&s_is_cpu, "is_cpu") || intern(&s_moved, "moved") ||
         intern(&s_look_at_output, "look_at_output") || intern(&s_loaderwatch, "_loaderwatch") ||
         intern(&s_reads, "_loaderwatch_reads") || intern(&s_tripped, "tripped") || intern(&s_memory, "memory") ||
-        intern(&s_collate_fn, "collate_fn"))
+        intern(&s_collate_fn, "collate_fn") || intern(&s_record, "record") || intern(&s_query, "query") ||
+        intern(&s_elapsed_time, "elapsed_time") || intern(&s_launches, "launches"))
         return NULL;
     IndicesType.tp_base = &PyList_Type;
-    if (PyType_Ready(&ClockType) < 0 || PyType_Ready(&PassType) < 0 || PyType_Ready(&WalkType) < 0 || PyType_Ready(&NextType) < 0 ||
+    if (PyType_Ready(&ClockType) < 0 || PyType_Ready(&DeviceType) < 0 || PyType_Ready(&PassType) < 0 || PyType_Ready(&WalkType) < 0 || PyType_Ready(&NextType) < 0 ||
         PyType_Ready(&SamplesType) < 0 || PyType_Ready(&IndicesType) < 0 || PyType_Ready(&FetchType) < 0 ||
         PyType_Ready(&NotedType) < 0 || (made = PyModule_Create(&module)) == NULL)
         return NULL;
     if (PyModule_AddStringConstant(made, "LAYOUT", LAYOUT) < 0 ||
         PyModule_AddObject(made, "PhaseClock", Py_NewRef((PyObject *)&ClockType)) < 0 ||
+        PyModule_AddObject(made, "DeviceClock", Py_NewRef((PyObject *)&DeviceType)) < 0 ||
         PyModule_AddObject(made, "Pass", Py_NewRef((PyObject *)&PassType)) < 0 ||
         PyModule_AddObject(made, "timed_next", Py_NewRef((PyObject *)&NextType)) < 0 ||
         PyModule_AddObject(made, "SampleClock", Py_NewRef((PyObject *)&SamplesType)) < 0 ||

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from loaderwatch.agent.hot.device_clock import DeviceClock
 from loaderwatch.agent.hot.passes import Pass
 from loaderwatch.agent.hot.phases import PhaseClock
 from loaderwatch.agent.hot.samples import SampleClock
@@ -20,4 +21,4 @@ def nexts_on_the_stack() -> int: ...
 def say_after_success(text: bytes, /) -> None:
     """Write a line to stderr when this process has ended with exit code 0; not there without glibc."""
 
-__all__ = ["LAYOUT", "Pass", "PhaseClock", "SampleClock", "nexts_on_the_stack", "timed_next"]
+__all__ = ["LAYOUT", "DeviceClock", "Pass", "PhaseClock", "SampleClock", "nexts_on_the_stack", "timed_next"]

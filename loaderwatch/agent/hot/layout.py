@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -35,6 +36,31 @@ LOOK_EVERY: Final = 8
 
 The hook for that gradient has to be set anew in each such step and costs about 7 µs in all.
 """
+
+MAX_PENDING: Final = 256
+"""How many batches may have events that the device has not reached yet; beyond that the oldest is given up."""
+MAX_MARKS: Final = 32
+"""How many seams of a step are marked at most; more are those of closures that call the model again and again."""
+
+
+class Part(enum.IntEnum):
+    """What the loop launches from a seam of the step on until the next one, in the order of the record's columns.
+
+    The first ``PARTS`` have a column.
+    """
+
+    H2D = 0
+    FORWARD = 1
+    BACKWARD = 2
+    OPTIMIZER = 3
+    OTHER = 4
+
+
+PARTS: Final = 4
+DRIFT_PPM: Final = 100
+"""How far two clocks run apart at most: the crystals of host and device are each within some 50 ppm."""
+JUMP_NS: Final = 1_000_000
+"""By how much bounds may contradict each other: drift since the device reached what is seen only now, and rounding."""
 
 Reader = Callable[[Any], tuple[int, int, int]]
 """Reads an iterator: batches ready, batches cached out of order, the worker whose batch must come next."""
@@ -71,6 +97,13 @@ _CONSTANTS: Final[dict[str, int]] = {
     "STEP": STEP_KIND,
     "SHORT_STEP": SHORT_STEP,
     "FETCH": RecordKind.FETCH,
+    "GPU_WAIT": RecordKind.GPU_WAIT,
+    "MAX_PENDING": MAX_PENDING,
+    "MAX_MARKS": MAX_MARKS,
+    "PARTS": PARTS,
+    **{f"{part.name}_PART": part for part in Part},
+    "DRIFT_PPM": DRIFT_PPM,
+    "JUMP_NS": JUMP_NS,
     "SLOT_FIELDS": SLOT_FIELDS,
     "HEADER_BYTES": HEADER_BYTES,
     "CAPACITY": MAIN_CAPACITY,
@@ -93,7 +126,7 @@ _CONSTANTS: Final[dict[str, int]] = {
     # A record's fields by their place in its slot, where its number and its kind come first: STEP_LOADER.
     **{
         f"{kind.name}_{field.upper()}": place
-        for kind in (RecordKind.STEP, RecordKind.FETCH)
+        for kind in (RecordKind.STEP, RecordKind.FETCH, RecordKind.GPU_WAIT)
         for place, field in enumerate(RECORD_FIELDS[kind], 2)
     },
 }

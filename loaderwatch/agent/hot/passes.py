@@ -50,6 +50,7 @@ class Pass(InSpan):
         "cpu_ns",
         "delivered_ns",
         "free",
+        "gpu",
         "limit",
         "loader",
         "number",
@@ -81,6 +82,7 @@ class Pass(InSpan):
         # counts the free places in its queue, for an iterator that is read right here
         self.free: Callable[[], int] | None = None
         self.limit = 0
+        self.gpu: Any = None  # the device's clock, None without a device
         self.loader = loader
         self.number = number
         # the current batch, and the wait for it:
@@ -166,6 +168,8 @@ class Pass(InSpan):
         self._words[CURSOR_WORD] = number
         self.wait_since_ns = now
         self.delivered_ns = 0  # set before anything can fail, since the step is recorded now
+        if self.gpu is not None:
+            self.gpu.request()
         free = self.free
         if free is None:
             ready, cached, awaited = self.read(iterator)
@@ -200,3 +204,5 @@ class Pass(InSpan):
         self.wait_cpu_ns = cpu
         self.armed = wait > CPU_CLOCK_ABOVE_NS
         self.batch += 1
+        if self.gpu is not None:
+            self.gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)

@@ -7,7 +7,7 @@ from math import inf
 from time import monotonic_ns
 from typing import Any, Final, TypeAlias
 
-from loaderwatch.agent.hot.layout import BACKWARD, FORWARD, LOOK_EVERY, OPTIMIZER, InSpan
+from loaderwatch.agent.hot.layout import BACKWARD, FORWARD, LOOK_EVERY, OPTIMIZER, InSpan, Part
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import Memory
 from loaderwatch.core.ring.span import STEPS_WORD
@@ -78,6 +78,10 @@ class PhaseClock(InSpan):
 
     def look_at_output(self, module: Any, output: Any) -> None:
         """Hook the model's output, as a forward pass ends in a step that is looked at closely."""
+
+    def launches(self, part: int) -> None:
+        """Note that the loop launches the work of this ``Part`` from here on, in a step that is looked at closely."""
+        raise NotImplementedError
 
     def take(self) -> Phases:
         """Return the phases since the last call."""
@@ -150,6 +154,8 @@ class PhaseClock(InSpan):
                 self._words[BACKWARD] = self.backward_since = monotonic_ns()
                 self._in_head = True
                 self.parameter_tells = False
+                if not self.until_look:
+                    self.launches(Part.BACKWARD)
         except Exception as fault:  # noqa: BLE001 - the guard's seam
             self._note(fault)
 
@@ -183,6 +189,8 @@ class PhaseClock(InSpan):
                     self.computed_at = now
                     # Callbacks run in order: behind the one in which DDP waits for the gradients of the other ranks.
                     self._queue_callback(self.backward_ended)
+                    if not self.until_look:
+                        self.launches(Part.OTHER)
                     return
                 self.collective_ns += now - self.computed_at
                 self.computed_at = 0
@@ -195,6 +203,8 @@ class PhaseClock(InSpan):
                 )  # the closure computes the loss between the two passes
             self.model_ended_at = now
             self._words[BACKWARD] = UNKNOWN
+            if not self.until_look and not self.exchanges:
+                self.launches(Part.OTHER)
         except Exception as fault:  # noqa: BLE001 - the guard's seam
             self._note(fault)
 
@@ -203,6 +213,8 @@ class PhaseClock(InSpan):
         if not self.optimizer_since:
             self.model_ns_before = self.forward_ns + self.backward_ns
             self._words[OPTIMIZER] = self.optimizer_since = monotonic_ns()
+            if not self.until_look:
+                self._tell(Part.OPTIMIZER)
 
     def optimizer_ended(self, *_: Any) -> None:
         """Note that ``optimizer.step()`` returned."""
@@ -212,11 +224,21 @@ class PhaseClock(InSpan):
             words = self._words
             words[STEPS_WORD] = self.steps = self.steps + 1
             words[OPTIMIZER] = UNKNOWN
+            if not self.until_look:
+                self._tell(Part.OTHER)
 
     def other_optimizer_ended(self, *_: Any) -> None:
         """Note that the ``step`` of a second optimizer of the same loop returned; it is no step of the training."""
         if self._optimizer_over():
             self._words[OPTIMIZER] = UNKNOWN
+            if not self.until_look:
+                self._tell(Part.OTHER)
+
+    def _tell(self, part: Part) -> None:
+        try:
+            self.launches(part)
+        except Exception as fault:  # noqa: BLE001 - the guard's seam
+            self._note(fault)
 
     def _optimizer_over(self) -> bool:
         since = self.optimizer_since

@@ -21,7 +21,6 @@ from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKi
 
 if TYPE_CHECKING:
     from loaderwatch.agent.hot import PhaseClock
-    from loaderwatch.agent.model.device import DeviceClock
 
 
 class Epoch(Pass):
@@ -40,7 +39,6 @@ class Epoch(Pass):
         "drained",
         "ended",
         "gap_ns",
-        "gpu",
         "in_loop",
         "inner",
         "iter_cpu_ns",
@@ -64,7 +62,7 @@ class Epoch(Pass):
         self.opened = False  # it was asked for a batch and has its number
         self.silent = False  # it is read inside next() of another pass over the same loader, which records
         self.inner: weakref.ref[Any] | None = None  # PyTorch's iterator that this pass reads from, once seen
-        self.gpu: DeviceClock | None = watch.gpu
+        self.gpu = watch.gpu
         # about iter(loader), filled in by the watch:
         self.request_ns = monotonic_ns()
         self.iter_ns = UNKNOWN
@@ -233,7 +231,7 @@ class Epoch(Pass):
             return
         if self.gpu is not None:
             self.gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)
-        elif len(recorder.open_steps) == 1:
+        if len(recorder.open_steps) == 1:
             self._go_live()  # no step of another loader is open that this one's waits would be part of
 
     def _go_live(self) -> None:

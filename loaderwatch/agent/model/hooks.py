@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -32,10 +31,10 @@ from torch import Tensor, is_grad_enabled
 from torch.autograd import Variable
 
 from loaderwatch.agent.guard import ask, guard, shield
-from loaderwatch.agent.hot import PhaseClock
+from loaderwatch.agent.hot import DeviceClock, PhaseClock
+from loaderwatch.agent.hot.layout import Part
 from loaderwatch.agent.loaders.describe import synced_buffers
 from loaderwatch.agent.model.compilers import Hook
-from loaderwatch.agent.model.device import DeviceClock, Part
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 
@@ -71,7 +70,6 @@ class StepHooks(PhaseClock):
         self._optimizer_handles: list[Any] = []
         self._optimizer_hooks: list[Hook] = []
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._marked_optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # for a device
         self._gradient_hook = Hook(self.gradient_came)
         self._hooks = [self._gradient_hook]
 
@@ -162,7 +160,6 @@ class StepHooks(PhaseClock):
         for hook in self._optimizer_hooks:
             hook.silence()
         self._optimizers.clear()
-        self._marked_optimizers.clear()
         self.given_models.clear()
         self.memory = None
         self.recorder.cool()
@@ -171,7 +168,7 @@ class StepHooks(PhaseClock):
     def moved(self, inputs: tuple[Any, ...]) -> None:
         """Note a step's first forward pass: if its input lies on a device, the copy has ended by now."""
         if _on_device(inputs):
-            self._mark(Part.FORWARD)
+            self.launches(Part.FORWARD)
             steps = self.recorder.open_steps
             if steps and steps[-1].delivered_ns:
                 self.h2d_ns = self.forward_since - steps[-1].delivered_ns
@@ -181,14 +178,9 @@ class StepHooks(PhaseClock):
         if _engine_calls_back is None:
             self.blind_backward = True  # nothing would tell when backward ended
             return
-        clock = self._device_clock()
-        if clock is not None:
-            clock.mark(Part.OTHER)
-            self._mark_optimizers()
+        self.launches(Part.OTHER)
         tensor = output if type(output) is torch.Tensor else _first_tensor(output)
         node = tensor.grad_fn if tensor is not None else None
-        if node is not None and clock is not None:
-            node.register_prehook(self._backward_begins)
         if node is not None:
             node.register_prehook(self._gradient_hook)  # costs half as much as a hook on the tensor
         elif tensor is not None and tensor.requires_grad:
@@ -201,32 +193,16 @@ class StepHooks(PhaseClock):
         if self.forward_since and self.forward_depth == 1:
             self.collective_ns += monotonic_ns() - self.forward_since
 
-    @shield
-    def _backward_begins(self, *_: Any) -> None:
-        if _engine_calls_back is not None:
-            self._mark(Part.BACKWARD)
-            _engine_calls_back(shield(partial(self._mark, Part.OTHER)))
-
-    def _mark_optimizers(self) -> None:
-        for optimizer in self._optimizers - self._marked_optimizers:
-            self._marked_optimizers.add(optimizer)
-            for register, part in (
-                (optimizer.register_step_pre_hook, Part.OPTIMIZER),
-                (optimizer.register_step_post_hook, Part.OTHER),
-            ):
-                hook = Hook(shield(partial(self._mark, part)))
-                self._optimizer_hooks.append(hook)
-                self._optimizer_handles.append(register(hook))
+    def launches(self, part: int) -> None:
+        """Mark on the device's clock that the loop launches the work of this part from here on."""
+        clock = self._device_clock()
+        if clock is not None:
+            clock.mark(part)
 
     def _device_clock(self) -> DeviceClock | None:
         """Return the clock of the device that times this step; None in steps that are not looked at closely."""
         steps = self.recorder.open_steps
         return steps[-1].gpu if steps and not self.until_look else None
-
-    def _mark(self, part: Part, *_: Any) -> None:
-        clock = self._device_clock()
-        if clock is not None:
-            clock.mark(part)
 
     def _hook(self, function: Callable[..., None]) -> Hook:
         hook = Hook(function)

@@ -37,6 +37,7 @@ from loaderwatch.agent.hot.layout import (
     LOOK_EVERY,
     ONE,
     ONE_COUNTED,
+    Part,
 )
 from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingReader, RingWriter
@@ -123,6 +124,7 @@ def make_clock(module: Any, ring: RingWriter, note: Callable[[Exception], None] 
     class Clock(module.PhaseClock):  # type: ignore[misc]
         callbacks: ClassVar[list[Callable[[], None]]] = []
         seen: ClassVar[list[str]] = []
+        launched: ClassVar[list[int]] = []
 
         def moved(self, inputs: Any) -> None:
             self.seen.append("moved")
@@ -130,6 +132,10 @@ def make_clock(module: Any, ring: RingWriter, note: Callable[[Exception], None] 
         def look_at_output(self, module: Any, output: Any) -> None:
             self.seen.append(output)
 
+        def launches(self, part: int) -> None:
+            self.launched.append(part)
+
+    Clock.launched = []
     Clock.callbacks, Clock.seen = [], []
     queue = Clock.callbacks.append
     return Clock(ring.memory, OnHost, lambda: True, queue, note or unexpected)
@@ -491,6 +497,30 @@ def test_faults_in_the_phases_go_to_the_guard(module: Any, ring: RingWriter) -> 
     clock.forward_began(None, (Broken(),))
     clock.look_at_output = None
     clock.forward_ended(None, (), None)
+    assert [type(fault) for fault in noted] == [TypeError, TypeError]
+
+
+@either
+@pytest.mark.parametrize("exchanges", [False, True])
+def test_the_seams_of_a_step_are_told_where_it_is_looked_at_closely(
+    module: Any, ring: RingWriter, exchanges: bool
+) -> None:
+    """Backward is over when this rank has computed its gradients; what DDP then waits for is no part of it."""
+    noted: list[BaseException] = []
+    clock = make_clock(module, ring, noted.append)
+    clock.has_model, clock.exchanges = True, exchanges
+    for step in range(2 * LOOK_EVERY):
+        clock.gradient_came()
+        while clock.callbacks:
+            clock.callbacks.pop(0)()
+        clock.optimizer_began()
+        clock.optimizer_began()  # one inside the other is one step
+        clock.optimizer_ended() if step % 2 else clock.other_optimizer_ended()
+        clock.take()
+    assert clock.launched == [Part.BACKWARD, Part.OTHER, Part.OPTIMIZER, Part.OTHER] * 2
+    clock.launches = None  # calling it is a TypeError
+    clock.optimizer_began()
+    clock.optimizer_ended()
     assert [type(fault) for fault in noted] == [TypeError, TypeError]
 
 
@@ -1022,8 +1052,9 @@ def test_objects_without_their_fields_raise(ring: RingWriter) -> None:
         clock.parameter_came()
     clock.forward_ended(None, (), None)
     clock.backward_ended()
-    clock.optimizer_began()
-    clock.optimizer_ended()
+    for told in (clock.optimizer_began, clock.optimizer_ended):  # a first step is looked at closely
+        with pytest.raises(AttributeError):
+            told()
     assert clock.take() == (0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 
 

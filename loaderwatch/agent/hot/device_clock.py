@@ -1,6 +1,7 @@
-"""The device's own clock: events around each wait, which tell how long the GPU itself starved. They are read later, never waited for.
+"""The device's own clock, in Python: events around each wait, which tell how long the GPU itself starved.
 
-They are CUDA's, or those of another accelerator that PyTorch offers; the page's word for all of them is GPU.
+They are read later and never waited for. They are CUDA's, or those of another accelerator that PyTorch offers; the page's word
+for all of them is GPU.
 
 An event recorded at the request completes when the GPU has finished what was queued before; one recorded at delivery
 completes at once if the GPU is idle by then. The time between the two is the GPU's own idle time for this batch.
@@ -13,38 +14,16 @@ In the steps that are looked at closely, events at the seams of model and optimi
 
 from __future__ import annotations
 
-import enum
 import math
-import os
-import sys
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from time import monotonic_ns
+from typing import Any, Protocol
 
-from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.agent.hot.layout import DRIFT_PPM, JUMP_NS, MAX_MARKS, MAX_PENDING, PARTS, Part
 from loaderwatch.core.records import UNKNOWN, RecordKind
 from loaderwatch.core.ring import RingWriter
-
-MAX_PENDING: Final = 256
-"""How many batches may have events that the GPU has not reached yet; beyond that the oldest is given up."""
-DRIFT: Final = 1e-4
-"""How far two clocks run apart, in seconds a second, at most: the crystals of host and GPU are each within some 5e-5."""
-JUMP_NS: Final = 1e6
-"""By how much bounds may contradict each other: drift since the device reached what is seen only now, and rounding."""
-MAX_MARKS: Final = 32
-"""How many seams of a step are marked at most; more are those of closures that call the model again and again."""
-
-
-class Part(enum.IntEnum):
-    """What the loop launches from a mark on until the next one; the first four have columns of their own."""
-
-    H2D = 0
-    FORWARD = 1
-    BACKWARD = 2
-    OPTIMIZER = 3
-    OTHER = 4
 
 
 class Event(Protocol):
@@ -60,6 +39,11 @@ class Event(Protocol):
         """Milliseconds from this event to another."""
 
 
+Marks = Sequence[tuple[int, Event]]
+PartsOf = Callable[[Event, Event, Marks], tuple[int, ...]]
+"""Says what the device spent on the parts of a batch, from its delivery, the next request and the marks between."""
+
+
 @dataclass(slots=True)
 class Batch:
     """The events of a batch that the GPU has not reached yet."""
@@ -72,7 +56,7 @@ class Batch:
     number: int = UNKNOWN
     request_ns: int = UNKNOWN
     unreached_ns: float = -math.inf  # when a query last found that the GPU had not reached ``left``
-    marks: list[tuple[Part, Event]] = field(default_factory=list)
+    marks: list[tuple[int, Event]] = field(default_factory=list)
 
 
 class Offset:
@@ -90,7 +74,7 @@ class Offset:
 
     def narrow(self, least: float, most: float, now_ns: int) -> None:
         """Take in bounds that were seen; where they contradict the older ones by far, a clock has jumped and only they count."""
-        loose_ns = DRIFT * (now_ns - self._at_ns)
+        loose_ns = DRIFT_PPM * 1e-6 * (now_ns - self._at_ns)
         self._at_ns = now_ns
         self.least = max(self.least - loose_ns, least)
         self._most = min(self._most + loose_ns, most)
@@ -102,9 +86,14 @@ class DeviceClock:
     """Records and reads the events of one loader's batches."""
 
     def __init__(
-        self, ring: RingWriter, make_event: Callable[[], Event], is_capturing: Callable[[], bool]
+        self,
+        ring: RingWriter,
+        make_event: Callable[[], Event],
+        is_capturing: Callable[[], bool],
+        parts_of: PartsOf,
     ) -> None:
         self._ring = ring
+        self._parts_of = parts_of
         self._make_event = make_event
         self._is_capturing = is_capturing
         self._pool: list[Event] = []
@@ -152,7 +141,7 @@ class DeviceClock:
         current.loader, current.epoch, current.number = loader, epoch, batch
         current.request_ns = request_ns
 
-    def mark(self, part: Part) -> None:
+    def mark(self, part: int) -> None:
         """Note that from here on the loop launches the work of a part of the step."""
         current = self._current
         if current is None or current.delivered is None or len(current.marks) >= MAX_MARKS:
@@ -173,7 +162,10 @@ class DeviceClock:
             delivered, left = batch.delivered, batch.left
             if delivered is None or left is None:
                 return
-            if not left.query():
+            reached = left.query()
+            if not pending or pending[0] is not batch:
+                return  # somebody's code has read it meanwhile
+            if not reached:
                 batch.unreached_ns = now_ns
                 return
             pending.popleft()
@@ -188,7 +180,7 @@ class DeviceClock:
                 starved_ns,
                 step_ns,
                 self._slack_ns(batch, starved_ns + step_ns, now_ns),
-                *_parts_ns(batch),
+                *(self._parts_of(delivered, left, batch.marks) if batch.marks else (UNKNOWN,) * PARTS),
             )
             self._reached = left
             self._pool += (batch.requested, delivered)  # ``left`` belongs to the next batch
@@ -205,108 +197,16 @@ class DeviceClock:
         return max(0, int(requested_ns + self._offset.least) - batch.request_ns)
 
 
-def _parts_ns(batch: Batch) -> list[int]:
-    """Return what the device spent on h2d, forward, backward and optimizer of a batch in ns; UNKNOWN without marks.
+def parts_ns(delivered: Event, left: Event, marks: Marks) -> tuple[int, ...]:
+    """Return what the device spent on h2d, forward, backward and optimizer of a batch in ns; UNKNOWN where nothing was marked.
 
     What was launched before the first mark is the copy of the batch where the mark is that of the model's call, else a
     part of the forward pass: its input came from the host.
     """
     spent_ns = [UNKNOWN] * len(Part)
-    delivered, left = batch.delivered, batch.left
-    if not batch.marks or delivered is None or left is None:
-        return spent_ns[: Part.OTHER]
-    first = Part.H2D if batch.marks[0][0] is Part.FORWARD else Part.FORWARD
-    part, since = first, delivered
-    for following, event in (*batch.marks, (Part.OTHER, left)):
+    part: int = Part.H2D if marks[0][0] == Part.FORWARD else Part.FORWARD
+    since = delivered
+    for following, event in (*marks, (Part.OTHER, left)):
         spent_ns[part] = max(0, spent_ns[part]) + int(since.elapsed_time(event) * 1e6)
         part, since = following, event
-    return spent_ns[: Part.OTHER]
-
-
-class _ElsewhereClock(DeviceClock):
-    """A clock for a device that is not the current one: events on the current one would open a context and time nothing."""
-
-    def __init__(self, ring: RingWriter, accelerator: Accelerator, device: int) -> None:
-        super().__init__(ring, accelerator.make_event, accelerator.is_capturing)
-        self._on_device: Callable[[], AbstractContextManager[None]] = lambda: accelerator.module.device(
-            device
-        )
-
-    def request(self) -> None:
-        with self._on_device():
-            super().request()
-
-    def deliver(self, loader: int, epoch: int, batch: int, request_ns: int) -> None:
-        with self._on_device():
-            super().deliver(loader, epoch, batch, request_ns)
-
-    def mark(self, part: Part) -> None:
-        with self._on_device():
-            super().mark(part)
-
-
-@dataclass(frozen=True)
-class Accelerator:
-    """The kind of device that this process computes on: ``torch.cuda``, or what ``torch.accelerator`` names."""
-
-    module: Any
-    make_event: Callable[[], Event]
-
-    @property
-    def is_capturing(self) -> Callable[[], bool]:
-        """Return the test whether what is launched now becomes part of a graph; not every kind has graphs."""
-        found: Callable[[], bool] = getattr(self.module, "is_current_stream_capturing", _never)
-        return found
-
-
-def accelerator_in_use() -> Accelerator | None:
-    """Return the accelerator that this process has initialized; None where it has none, or that cannot be told.
-
-    Nothing is asked that would initialize one. Of Apple's nobody can tell, so that its waits are the loop's.
-    """
-    cuda: Any = sys.modules.get("torch.cuda")
-    if cuda is not None and cuda.is_initialized():
-        return Accelerator(cuda, lambda: cuda.Event(enable_timing=True))
-    torch: Any = sys.modules.get("torch")
-    ask_kind = getattr(
-        getattr(torch, "accelerator", None), "current_accelerator", None
-    )  # from PyTorch 2.6 on
-    found = None if ask_kind is None else ask_kind()
-    module: Any = None if found is None else getattr(torch, found.type, None)
-    if found is None or not getattr(module, "is_initialized", _never)():
-        return None
-    return Accelerator(module, lambda: torch.Event(found.type, enable_timing=True))
-
-
-def _never() -> bool:
-    return False
-
-
-def device_clock(ring: RingWriter) -> DeviceClock | None:
-    """Return a clock for the device that computes; None while this process uses no accelerator or the device is not known."""
-    accelerator = accelerator_in_use()
-    device = None if accelerator is None else computing_device(accelerator.module, os.environ)
-    if accelerator is None or device is None:
-        return None
-    if device != accelerator.module.current_device():
-        return _ElsewhereClock(ring, accelerator, device)
-    return DeviceClock(ring, accelerator.make_event, accelerator.is_capturing)
-
-
-def computing_device(module: Any, environ: Mapping[str, str]) -> int | None:
-    """Return the device that holds this process's tensors, else the one it chose; None in doubt.
-
-    The current device does not tell: ``.to(rank)`` leaves it at 0. ``module`` is ``torch.cuda`` or that of another
-    accelerator, initialized.
-    """
-    count: int = module.device_count()
-    current: int = module.current_device()
-    held: dict[int, int] = {}
-    reserved = getattr(module, "memory_reserved", None)
-    backend = getattr(module, "get_allocator_backend", None)
-    if reserved is not None and (backend is None or backend() == "native"):
-        # asking another allocator may open a context on each device
-        held = {device: reserved(device) for device in range(count)}
-    if any(held.values()) and not (current and held[current]):
-        return max(held, key=lambda device: (held[device], device == current))
-    return current if current or count == 1 or environ.get("LOCAL_RANK") == "0" else None
+    return tuple(spent_ns[:PARTS])
