@@ -12,11 +12,9 @@ import msgspec
 
 from loaderwatch.advise import (
     batches,
-    collectives,
     epoch_start,
     options,
     prefetch,
-    refusals,
     sharding,
     threads,
     workers,
@@ -26,7 +24,7 @@ from loaderwatch.advise.facts import Facts
 from loaderwatch.core.answers import Advice
 
 CHECKS: Final[tuple[Callable[[Facts], list[Advice]], ...]] = (
-    refusals.check,
+    options.refused,
     workers.check,
     threads.check,
     epoch_start.check,
@@ -34,7 +32,7 @@ CHECKS: Final[tuple[Callable[[Facts], list[Advice]], ...]] = (
     batches.check,
     options.check,
     sharding.check,
-    collectives.check,
+    options.flight_recorder,
 )
 
 

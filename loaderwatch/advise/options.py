@@ -1,4 +1,4 @@
-"""Single options of a loader: pinned memory, timeout, snapshots."""
+"""Single options: what ``DataLoader`` refuses, pinned memory, timeout, snapshots; and the flight recorder of the ranks' collectives."""
 
 from __future__ import annotations
 
@@ -7,10 +7,54 @@ from typing import Final
 
 from loaderwatch.advise.facts import Facts, LoaderFacts
 from loaderwatch.core.answers import Advice
+from loaderwatch.detect.hang.flight_recorder import SWITCHES
 from loaderwatch.detect.text import duration
 
 TIMEOUT_ROOM: Final = 3.0
 """A timeout shorter than this many times the slowest wait so far turns a hiccup into a crash."""
+
+_EXPLAINED: Final[tuple[tuple[str, str, str], ...]] = (
+    (
+        "persistent_workers option needs num_workers > 0",
+        "With num_workers=0 there are no workers that could persist: batches are loaded on the training thread.",
+        "num_workers of at least 1 to load beside training, or leave persistent_workers out.",
+    ),
+    (
+        "prefetch_factor option could only be specified in multiprocessing",
+        "Only workers read ahead; with num_workers=0 there are none.",
+        "num_workers of at least 1 to load beside training, or leave prefetch_factor out.",
+    ),
+    (
+        "multiprocessing_context can only be used",
+        "The start method is for workers; with num_workers=0 there are none.",
+        "num_workers of at least 1, or leave multiprocessing_context out.",
+    ),
+)
+"""A part of PyTorch's message, why it refuses, and the change."""
+
+
+def refused(facts: Facts) -> list[Advice]:
+    """Return the calls that ``DataLoader`` itself refuses, in words that tell what to do; as a rule all ranks have the same one."""
+    found = []
+    for rank, report in (facts.reports or {}).items():
+        if report.refusal is None:
+            continue
+        why, change = next(
+            ((why, change) for part, why, change in _EXPLAINED if part in report.refusal),
+            ("PyTorch does not accept these arguments.", "Change what the message names."),
+        )
+        found.append(
+            Advice(
+                check="refused",
+                severity="critical",
+                what=f"DataLoader raises: {report.refusal}",
+                why=why,
+                change=change,
+                where=report.refused_line,
+                ranks=[rank],
+            )
+        )
+    return found
 
 
 def check(facts: Facts) -> list[Advice]:
@@ -115,3 +159,24 @@ def _snapshots(loader: LoaderFacts) -> Advice | None:
         loader=loader.info.name,
         ranks=[loader.rank],
     )
+
+
+def flight_recorder(facts: Facts) -> list[Advice]:
+    """Find a run on NCCL whose ranks write no dump when a collective times out."""
+    blind = sorted(
+        rank
+        for rank, process in facts.processes.items()
+        if "nccl" in (process.backend or "") and process.world_size > 1 and not process.flight_dump
+    )
+    if not blind:
+        return []
+    return [
+        Advice(
+            check="flight-recorder",
+            severity="info",
+            what="NCCL is in use, and no flight recorder's dump is written when a collective times out.",
+            why="After a hang it names the collective that one rank did not come to; loaderwatch reads the dumps of all ranks.",
+            change=f"{SWITCHES}.",
+            ranks=blind,
+        )
+    ]
