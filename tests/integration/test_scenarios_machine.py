@@ -19,8 +19,11 @@ CASES = tuple(case for case in in_group("machine") if NO_GROUP.get(case.script) 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
-    """All scripts, played."""
-    return play(CASES, tmp_path_factory.mktemp("scenarios"))
+    """All scripts, played; threads that fight are played alone, since others on their CPU push them off at once."""
+    alone = [case for case in CASES if case.script == "s06_threads"]
+    together = [case for case in CASES if case not in alone]
+    make = tmp_path_factory.mktemp
+    return play(together, make("together")) | play(alone, make("alone"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -50,6 +53,6 @@ def test_the_quota_is_named_with_its_own_number(outcomes: dict[str, Outcome]) ->
     assert int(raised[1]) >= 1
 
 
-def test_fewer_workers_are_no_gain_in_throughput(outcomes: dict[str, Outcome]) -> None:
+def test_fewer_workers_give_back_what_they_burn_and_no_more(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s03_oversubscribed"].found()
-    assert "not throughput" in finding["advice"]
+    assert "To go faster than that, reading a sample must cost less CPU" in finding["advice"]

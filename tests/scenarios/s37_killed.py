@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 from torch.utils.data import DataLoader
 
 import loaderwatch
@@ -62,7 +63,9 @@ def limit_memory() -> bool:
 
 
 limited = "--kill" not in sys.argv and limit_memory()
-built_in(says=["out of memory" if limited else "nine times"])
+memory = psutil.virtual_memory()
+plenty = memory.available > 0.25 * memory.total  # then it was hardly the kernel
+built_in(says=["out of memory" if limited else "who sent it" if plenty else "nine times"])
 loader = DataLoader(SlowDataset(100_000, read), batch_size=vary(8, 4), num_workers=2)
 loaderwatch.attach(loader)
 train(loader, step_s=0.03, seconds=20)
