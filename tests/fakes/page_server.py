@@ -253,6 +253,34 @@ def workers(run: FakeRun, rank: int, wall: float) -> list[Json]:
     return out
 
 
+def gpus(run: FakeRun, wall: float) -> list[Json]:
+    """Every GPU of its hosts; of each eighth nobody makes use, and beside rank 1 somebody else computes."""
+    per_host = -(-run.ranks // len(run.hosts))
+    rows: list[Json] = []
+    for rank in range(0 if run.gpu == "none" else run.ranks):
+        share = run.value("gpu_utilization_ratio", rank, run.now(wall)) or 0.0
+        others = [
+            {
+                "pid": 2211,
+                "rank": None,
+                "memory_bytes": 6.1e9,
+                "sm_ratio": 0.11,
+                "name": "ollama",
+                "user": "bob",
+            }
+        ]
+        rows.append(
+            {"host": run.hosts[rank // per_host], "gpu": rank % 8, "uuid": f"GPU-{rank}", "ranks": [rank], "looked_at": run.now(wall),
+             "name": "loaderwatch simulated GPU" if run.gpu == "simulated" else "NVIDIA H100 80GB HBM3",
+             "simulated": run.gpu == "simulated", "utilization_ratio": share, "memory_used_bytes": 4.2e10 + rank * 1e8,
+             "memory_total_bytes": 8.5e10, "power_w": 120 + 480 * share, "power_limit_w": 700.0, "sm_clock_hz": 1.98e9,
+             "temperature_c": 61.0, "slowed_by": ["software thermal slowdown"] if rank == 3 else [],
+             "processes": [{"pid": 4711 + rank, "rank": rank, "memory_bytes": 3.6e10, "sm_ratio": share, "name": "python", "user": "ada"},
+                           *(others if rank == 1 else [])]}
+        )  # fmt: skip
+    return rows
+
+
 class PageServer(ThreadingHTTPServer):
     """The fake server and the switches a test may turn."""
 
@@ -359,6 +387,7 @@ class _Handler(BaseHTTPRequestHandler):
             "audit": lambda: ADVICE,
             "coupling": lambda: coupling(run, wall),
             "workers": lambda: workers(run, rank, wall),
+            "gpus": lambda: gpus(run, wall),
             "stacks": lambda: [stack | {"worker": -1, "pid": 31820, "text": MAIN_STACK},
                                stack | {"worker": 2, "pid": 31877, "text": HANG_STACK}],
         }  # fmt: skip
