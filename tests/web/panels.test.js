@@ -205,8 +205,8 @@ test("GPUs: who is on them, those of others as well", () => {
   const told = text(gpusCard(state({ cards }), act, "gpu01"));
   assert.match(told, /GPUs of gpu01 *2 GPUs, means of five seconds/);
   assert.match(told, /GPU 0, rank 0 *NVIDIA H100 *62 %/);
-  assert.match(told, /rank 0, pid 4000: 15 GB?i?B?, 60 % of the time/);
-  assert.match(told, /ollama of bob, pid 99: 5/);
+  assert.match(told, /rank 0, pid 4000: 15\.0 GiB, 60 % of the time/);
+  assert.match(told, /ollama of bob, pid 99: 5\.0 GiB/);
   assert.match(told, /another process, pid 98 *and 1 more/);
   assert.match(told, /hardware thermal slowdown/);
   assert.match(told, /GPU 1 .*none listed/);
