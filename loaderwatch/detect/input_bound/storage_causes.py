@@ -22,6 +22,9 @@ AMPLIFICATION = 10.0  # a decoded JPEG is larger than its file; a large photo fo
 AMPLIFIED_BYTES = 256 * 1024  # read for one sample
 REFAULT_RATIO = 0.3  # of what the workers read from storage had been evicted from the page cache
 FROM_STORAGE_RATIO = 0.3  # of all that the workers read comes from storage
+PAGE_BYTES = 4096  # the least that storage is asked for
+SEEK_S = 0.02  # that a page takes at most: a busy spinning disk, or network storage, in random order
+SEEKING_RATIO = 0.5  # of the workers' time, that pages from storage must be able to take to be the cause
 WARMING_ROWS = 12
 WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
 WARMING_TREND = 0.5  # rank correlation with their order; single late ones hardly change it
@@ -114,6 +117,7 @@ def thrashing_cache(s: Symptoms) -> Explanation | None:
     if not (
         not s.first_epoch
         and from_storage > 0
+        and from_storage / PAGE_BYTES * SEEK_S >= SEEKING_RATIO * s.workers
         and refaults >= REFAULT_RATIO * from_storage
         and from_storage >= FROM_STORAGE_RATIO * machine.read_chars_per_s
         and s.fetch_cpu_ratio < 2 * LATENCY_CPU_RATIO

@@ -144,6 +144,15 @@ class TestThrash:
         assert (finding.scenario, finding.severity) == ("S09", "critical")
         assert "larger than the memory" in finding.cause
 
+    @pytest.mark.parametrize(("read_bytes", "scenario"), [(20e3, "S02"), (200e3, "S02"), (210e3, "S09")])
+    def test_a_few_pages_a_second_take_no_time(self, read_bytes: float, scenario: str) -> None:
+        """Where a page takes 20 ms at most, two workers that wait for 50 of them a second spend half of their time so."""
+        rank = RankBuilder()
+        rank.epoch[0] = 3
+        starve(rank, fetch=0.3, step=0.02, cpu=0.05, bytes=15_000)
+        watch(rank, 2, cpu=0.05, threads=2, read_chars=read_bytes, read_bytes=read_bytes / 2)
+        assert only(on_host(run(rank), refault_bytes_per_s=90e6)).scenario == scenario
+
     def test_in_the_first_epoch_it_may_still_warm_up(self) -> None:
         assert only(on_host(run(self.thrashing(0)), refault_bytes_per_s=90e6)).scenario == "S02"
 
