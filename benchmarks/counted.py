@@ -18,7 +18,7 @@ from typing import Any, Final
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from benchmarks.overhead import hook_nothing, record_events
+from benchmarks.bare import hook_nothing, record_events
 from benchmarks.steps import ROWS, WIDTH, ReadyLoader, Rows, Training
 from loaderwatch.demo.virtual_gpu import VirtualGpu
 
@@ -115,7 +115,7 @@ def count_ready(counters: Counters, loop: str, *, watched: bool) -> None:
         gpu = VirtualGpu()
         gpu.install(lambda name, new: setattr(torch.cuda, name, new))
         if not watched:
-            record_events(training, gpu)
+            record_events(training, gpu, with_seams=loop.endswith("step"))
     if watched and loop.startswith("empty"):
         hook_nothing(training)
     elif watched and loop.startswith("phases"):

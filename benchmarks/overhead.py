@@ -12,7 +12,8 @@ two worker processes, "in-process" one with none, whose fetches are timed too. A
 in the processor's caches; after a "tiny" step (a small network, about 0.13 ms) and a "5ms" one (the same, then the loop waits
 for a GPU that is not there) they have left them, and the same instructions cost several times as much. How much of that is
 not ours the row "empty" says: a ``__next__`` that only calls PyTorch's, and compiled functions that do nothing where we have
-our hooks.
+our hooks. Rows with "+events" are on the virtual GPU, whose events are Python and cost more than CUDA's: "bare+events" is what
+they cost without us.
 
 *Side by side*: whole runs of a fixed number of steps, each in a fresh process with everything the tool starts (streamer and
 server here, launcher and aggregator there), in turns: bare, loaderwatch's hooks, with all phases, and with ``--peers``
@@ -25,7 +26,6 @@ Prints tables and one JSON line; exit code 1 when a budget is missed.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import shutil
@@ -38,8 +38,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.steps import ROWS, ReadyIterator, ReadyLoader, Training, rows
-from loaderwatch.agent.hot.layout import LOOK_EVERY
+from benchmarks.bare import hook_nothing, record_events
+from benchmarks.steps import ROWS, ReadyLoader, Training, rows
 from loaderwatch.demo.virtual_gpu import VirtualGpu
 
 REPO: Final = Path(__file__).resolve().parent.parent
@@ -69,8 +69,6 @@ CASES: Final = (  # watched how, loader, step, iterations of an epoch, epochs
 )
 CLOCKS: Final = ("thread", "process", "wall")
 RUN_LIMIT_S: Final = 180
-SEAMS: Final = 5
-"""Marks on the device's clock in a step that is looked at closely: after forward, around backward and the optimizer."""
 
 
 def main() -> int:
@@ -182,7 +180,7 @@ def watch_with(watched: str, training: Training) -> None:
 
     gpu = VirtualGpu()
     if watched == "bare+events":
-        record_events(training, gpu)
+        record_events(training, gpu, with_seams=False)
         return
     import loaderwatch
 
@@ -194,61 +192,6 @@ def watch_with(watched: str, training: Training) -> None:
     loaderwatch.attach(training.loader)
     inside = sys.modules["loaderwatch.agent.attach"]
     inside._scout.remove()  # it would find the bare training's model as well, and time that
-
-
-def hook_nothing(training: Training) -> None:
-    """Functions that do nothing in all the places where loaderwatch has its own."""
-    from torch.autograd import Variable
-
-    from loaderwatch.agent.hot import PhaseClock
-
-    class EmptyIterator(ReadyIterator):
-        def __next__(self) -> Any:
-            return ReadyIterator.__next__(self)
-
-    # Compiled where ours are. No step of the optimizer has begun, so it returns None at once, whatever it is handed.
-    nothing: Any = PhaseClock(None, None, None, None, None).optimizer_ended  # type: ignore[arg-type]
-
-    def gradient_came(_: Any) -> None:
-        queue_callback(nothing)
-
-    queue_callback = Variable._execution_engine.queue_callback
-    training.loader.iterator_class = EmptyIterator
-    *_, last = training.model.parameters()
-    last.register_post_accumulate_grad_hook(gradient_came)  # type: ignore[no-untyped-call]
-    training.model.register_forward_pre_hook(nothing)
-    training.model.register_forward_hook(nothing)
-    training.optimizer.register_step_pre_hook(nothing)
-    training.optimizer.register_step_post_hook(nothing)
-
-
-def record_events(training: Training, gpu: VirtualGpu) -> None:
-    """What the device's clock asks of events, and nothing of ours.
-
-    For each batch two are recorded, one is looked at and two times are read; for each eighth five more of both.
-    """
-
-    class EventIterator(ReadyIterator):
-        def __next__(self) -> Any:
-            requested, delivered = events
-            if requested.query():  # always: this device has nothing to do
-                requested.elapsed_time(delivered)
-                delivered.elapsed_time(requested)
-            if not next(numbers) % LOOK_EVERY:
-                for _ in range(SEAMS):
-                    delivered.record()
-                    requested.elapsed_time(delivered)
-            requested.record()
-            batch = ReadyIterator.__next__(self)
-            delivered.record()
-            return batch
-
-    numbers = itertools.count()
-
-    events = gpu.event(enable_timing=True), gpu.event(enable_timing=True)
-    for event in events:
-        event.record()
-    training.loader.iterator_class = EventIterator
 
 
 def make_loader(kind: str, batches: int) -> Any:

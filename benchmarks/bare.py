@@ -1,0 +1,68 @@
+"""What stands where loaderwatch would, to tell its cost from that of what it calls: empty hooks, and events alone."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Final
+
+from benchmarks.steps import ReadyIterator, Training
+from loaderwatch.agent.hot.layout import LOOK_EVERY
+from loaderwatch.demo.virtual_gpu import VirtualGpu
+
+SEAMS: Final = 5
+"""Marks on the device's clock in a step that is looked at closely: after forward, around backward and the optimizer."""
+
+
+def hook_nothing(training: Training) -> None:
+    """Functions that do nothing in all the places where loaderwatch has its own."""
+    from torch.autograd import Variable
+
+    from loaderwatch.agent.hot import PhaseClock
+
+    class EmptyIterator(ReadyIterator):
+        def __next__(self) -> Any:
+            return ReadyIterator.__next__(self)
+
+    # Compiled where ours are. No step of the optimizer has begun, so it returns None at once, whatever it is handed.
+    nothing: Any = PhaseClock(None, None, None, None, None).optimizer_ended  # type: ignore[arg-type]
+
+    def gradient_came(_: Any) -> None:
+        queue_callback(nothing)
+
+    queue_callback = Variable._execution_engine.queue_callback
+    training.loader.iterator_class = EmptyIterator
+    *_, last = training.model.parameters()
+    last.register_post_accumulate_grad_hook(gradient_came)  # type: ignore[no-untyped-call]
+    training.model.register_forward_pre_hook(nothing)
+    training.model.register_forward_hook(nothing)
+    training.optimizer.register_step_pre_hook(nothing)
+    training.optimizer.register_step_post_hook(nothing)
+
+
+def record_events(training: Training, gpu: VirtualGpu, *, with_seams: bool) -> None:
+    """What the device's clock asks of events, and nothing of ours.
+
+    For each batch two are recorded, one is looked at and two times are read; with the seams of a model's step, of each eighth,
+    five more of both.
+    """
+
+    class EventIterator(ReadyIterator):
+        def __next__(self) -> Any:
+            requested, delivered = events
+            if requested.query():  # always: this device has nothing to do
+                requested.elapsed_time(delivered)
+                delivered.elapsed_time(requested)
+            if with_seams and not next(numbers) % LOOK_EVERY:
+                for _ in range(SEAMS):
+                    delivered.record()
+                    requested.elapsed_time(delivered)
+            requested.record()
+            batch = ReadyIterator.__next__(self)
+            delivered.record()
+            return batch
+
+    numbers = itertools.count()
+    events = gpu.event(enable_timing=True), gpu.event(enable_timing=True)
+    for event in events:
+        event.record()
+    training.loader.iterator_class = EventIterator
