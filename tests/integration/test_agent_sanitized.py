@@ -16,7 +16,12 @@ from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKED = "address,undefined"
-TESTS = ("tests/unit/agent/test_hot.py", "tests/integration/test_agent_steps.py")
+TESTS = (
+    "tests/unit/agent/test_hot.py",
+    "tests/unit/agent/hot/test_device_clock.py",
+    "tests/integration/test_agent_cuda_training.py",
+    "tests/integration/test_agent_steps.py",
+)
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -1,8 +1,8 @@
 """The hot path: what every batch and every step of the model touches.
 
 It holds ``__next__`` of a watched iterator, ``fetch`` of a watched fetcher, and the clocks that these and the hooks on the model
-write to: that of the phases, that of samples, and that of the device. ``_hot.c`` is compiled when loaderwatch is installed. The modules here do the same in Python: they explain both, and
-take the place of ``_hot.c`` where there was no compiler.
+write to: that of the phases, that of samples, and that of the device. ``_hot.c`` is compiled when loaderwatch is installed. The
+modules here do the same in Python: they explain both, and take the place of ``_hot.c`` where there was no compiler.
 
 After a step of the user's model nothing of ours is in the processor's caches, so every function that is called and every object
 that is touched costs several times what it costs in a loop of its own. The usual case (training thread, nothing nested)

@@ -453,6 +453,8 @@ static PyTypeObject ClockType = {
 
 /* ---- DeviceClock: how long the device itself lacked each batch, by its own events */
 
+#define LONGEST_MS 1e9 /* eleven days: sums of thousands of such times still fit into a number */
+
 typedef struct { /* the events of one batch */
     PyObject *requested, *delivered, *left, *marks; /* left: the next request; marks: pairs of part and event */
     int64_t loader, epoch, batch, request_ns;
@@ -527,7 +529,7 @@ static int elapsed(PyObject *from, PyObject *to, int64_t *ns) {
     Py_XDECREF(answer);
     if (ms == -1.0 && PyErr_Occurred())
         return -1;
-    if (!(ms > -1e12 && ms < 1e12)) {
+    if (!(ms > -LONGEST_MS && ms < LONGEST_MS)) { /* not a number, too */
         PyErr_SetString(PyExc_RuntimeError, "the time between two events is out of range");
         return -1;
     }
@@ -545,9 +547,9 @@ static void device_narrow(Device *self, double least, double most, int64_t now) 
         self->least_ns = least, self->most_ns = most;
 }
 
-static int device_write(Device *self, const Timed *one, int64_t starved, int64_t step, int64_t slack, PyObject *parts) {
-    int64_t number, part, *slot;
-    int place, failed = -1;
+static int device_write(Device *self, const Timed *one, int64_t starved, int64_t step, int64_t slack, const int64_t *parts) {
+    int64_t number, *slot;
+    int failed = -1;
     PyObject *memory, *value, *numbers = Py_XNewRef(self->numbers), *writer = Py_XNewRef(self->writer);
     value = numbers != NULL && writer != NULL ? PyIter_Next(numbers) : NULL;
     Py_XDECREF(numbers);
@@ -572,35 +574,40 @@ static int device_write(Device *self, const Timed *one, int64_t starved, int64_t
         slot[GPU_WAIT_STARVED_NS] = starved;
         slot[GPU_WAIT_GPU_STEP_NS] = step;
         slot[GPU_WAIT_SLACK_NS] = slack;
-        failed = 0;
-        for (place = 0; place < PARTS; place++) {
-            part = UNKNOWN;
-            if (parts != NULL && number_of(PyTuple_GET_ITEM(parts, place), &part) < 0)
-                failed = -1;
-            slot[GPU_WAIT_GPU_H2D_NS + place] = part;
-        }
+        memcpy(slot + GPU_WAIT_GPU_H2D_NS, parts, PARTS * sizeof *slot);
         __atomic_store_n(slot + SLOT_FIELDS - 1, number, __ATOMIC_RELEASE);
         show(self->ring, CURSOR_WORD, number);
         memory_drop(&self->view, &self->ring);
+        failed = 0;
     }
     Py_XDECREF(memory);
     return failed;
 }
 
-/* What the device spent on the parts of a batch with marks; a tuple of PARTS numbers. */
-static PyObject *device_parts(Device *self, const Timed *one) {
-    PyObject *parts, *function = Py_XNewRef(self->parts_of);
-    if (function == NULL) {
+/* What the device spent on the parts of a batch, ns; UNKNOWN without marks. */
+static int device_parts(Device *self, const Timed *one, int64_t *parts) {
+    PyObject *told, *function;
+    int place, failed = 0;
+    for (place = 0; place < PARTS; place++)
+        parts[place] = UNKNOWN;
+    if (one->marks == NULL)
+        return 0;
+    if ((function = Py_XNewRef(self->parts_of)) == NULL) {
         PyErr_SetString(PyExc_AttributeError, "a field of the hot path is not set");
-        return NULL;
+        return -1;
     }
-    parts = PyObject_CallFunctionObjArgs(function, one->delivered, one->left, one->marks, NULL);
+    told = PyObject_CallFunctionObjArgs(function, one->delivered, one->left, one->marks, NULL);
     Py_DECREF(function);
-    if (parts != NULL && (!PyTuple_Check(parts) || PyTuple_GET_SIZE(parts) != PARTS)) {
+    if (told == NULL)
+        return -1;
+    if (!PyTuple_Check(told) || PyTuple_GET_SIZE(told) != PARTS) {
         PyErr_SetString(PyExc_TypeError, "a tuple of the time of each part is expected");
-        Py_CLEAR(parts);
+        failed = -1;
     }
-    return parts;
+    for (place = 0; !failed && place < PARTS; place++)
+        failed = number_of(PyTuple_GET_ITEM(told, place), parts + place);
+    Py_DECREF(told);
+    return failed;
 }
 
 static int device_reuse(Device *self, const Timed *one) {
@@ -615,25 +622,23 @@ static int device_reuse(Device *self, const Timed *one) {
 
 /* Reads the events of a batch, all of which the device has reached, and writes its record. */
 static int device_read(Device *self, const Timed *one, int64_t now) {
-    int64_t starved, step, between = 0, requested_ns;
+    int64_t starved, step, between = 0, requested_ns, parts[PARTS];
     double least, seen;
-    PyObject *parts = NULL, *reached = Py_XNewRef(self->reached);
+    PyObject *reached = Py_XNewRef(self->reached);
     int failed = elapsed(one->requested, one->delivered, &starved) < 0 || elapsed(one->delivered, one->left, &step) < 0 ||
                  (reached != NULL && reached != one->requested && elapsed(reached, one->requested, &between) < 0) ||
-                 (one->marks != NULL && (parts = device_parts(self, one)) == NULL);
+                 device_parts(self, one, parts) < 0;
     Py_XDECREF(reached);
-    if (!failed) {
-        requested_ns = self->device_ns + between; /* beyond 0 if an epoch ended in between */
-        self->device_ns = requested_ns + starved + step;
-        least = (double)(one->request_ns - requested_ns);
-        seen = one->unreached_ns - (double)self->device_ns;
-        device_narrow(self, least > seen ? least : seen, (double)(now - self->device_ns), now);
-        seen = (double)requested_ns + self->least_ns - (double)one->request_ns;
-        Py_XSETREF(self->reached, Py_NewRef(one->left));
-        failed = device_write(self, one, starved, step, seen > 0 ? (int64_t)seen : 0, parts) < 0 || device_reuse(self, one) < 0;
-    }
-    Py_XDECREF(parts);
-    return failed ? -1 : 0;
+    if (failed)
+        return -1;
+    requested_ns = self->device_ns + between; /* beyond 0 if an epoch ended in between */
+    self->device_ns = requested_ns + starved + step;
+    least = (double)(one->request_ns - requested_ns);
+    seen = one->unreached_ns - (double)self->device_ns;
+    device_narrow(self, least > seen ? least : seen, (double)(now - self->device_ns), now);
+    seen = (double)requested_ns + self->least_ns - (double)one->request_ns;
+    Py_XSETREF(self->reached, Py_NewRef(one->left));
+    return device_write(self, one, starved, step, seen > 0 ? (int64_t)seen : 0, parts) < 0 ? -1 : device_reuse(self, one);
 }
 
 static int device_collect(Device *self) {

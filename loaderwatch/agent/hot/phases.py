@@ -154,8 +154,7 @@ class PhaseClock(InSpan):
                 self._words[BACKWARD] = self.backward_since = monotonic_ns()
                 self._in_head = True
                 self.parameter_tells = False
-                if not self.until_look:
-                    self.launches(Part.BACKWARD)
+                self._tell(Part.BACKWARD)
         except Exception as fault:  # noqa: BLE001 - the guard's seam
             self._note(fault)
 
@@ -189,8 +188,7 @@ class PhaseClock(InSpan):
                     self.computed_at = now
                     # Callbacks run in order: behind the one in which DDP waits for the gradients of the other ranks.
                     self._queue_callback(self.backward_ended)
-                    if not self.until_look:
-                        self.launches(Part.OTHER)
+                    self._tell(Part.OTHER)
                     return
                 self.collective_ns += now - self.computed_at
                 self.computed_at = 0
@@ -203,8 +201,8 @@ class PhaseClock(InSpan):
                 )  # the closure computes the loss between the two passes
             self.model_ended_at = now
             self._words[BACKWARD] = UNKNOWN
-            if not self.until_look and not self.exchanges:
-                self.launches(Part.OTHER)
+            if not self.exchanges:
+                self._tell(Part.OTHER)
         except Exception as fault:  # noqa: BLE001 - the guard's seam
             self._note(fault)
 
@@ -213,8 +211,7 @@ class PhaseClock(InSpan):
         if not self.optimizer_since:
             self.model_ns_before = self.forward_ns + self.backward_ns
             self._words[OPTIMIZER] = self.optimizer_since = monotonic_ns()
-            if not self.until_look:
-                self._tell(Part.OPTIMIZER)
+            self._tell(Part.OPTIMIZER)
 
     def optimizer_ended(self, *_: Any) -> None:
         """Note that ``optimizer.step()`` returned."""
@@ -224,17 +221,17 @@ class PhaseClock(InSpan):
             words = self._words
             words[STEPS_WORD] = self.steps = self.steps + 1
             words[OPTIMIZER] = UNKNOWN
-            if not self.until_look:
-                self._tell(Part.OTHER)
+            self._tell(Part.OTHER)
 
     def other_optimizer_ended(self, *_: Any) -> None:
         """Note that the ``step`` of a second optimizer of the same loop returned; it is no step of the training."""
         if self._optimizer_over():
             self._words[OPTIMIZER] = UNKNOWN
-            if not self.until_look:
-                self._tell(Part.OTHER)
+            self._tell(Part.OTHER)
 
     def _tell(self, part: Part) -> None:
+        if self.until_look:
+            return
         try:
             self.launches(part)
         except Exception as fault:  # noqa: BLE001 - the guard's seam

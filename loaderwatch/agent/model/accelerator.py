@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from loaderwatch.agent.guard import ask
 from loaderwatch.agent.hot import DeviceClock
 from loaderwatch.agent.hot.device_clock import Event, parts_ns
 from loaderwatch.core.ring import RingWriter
@@ -59,14 +60,13 @@ def accelerator_in_use() -> Accelerator | None:
     if cuda is not None and cuda.is_initialized():
         return Accelerator(cuda, lambda: cuda.Event(enable_timing=True))
     torch: Any = sys.modules.get("torch")
-    ask_kind = getattr(
-        getattr(torch, "accelerator", None), "current_accelerator", None
-    )  # from PyTorch 2.6 on
-    found = None if ask_kind is None else ask_kind()
-    module: Any = None if found is None else getattr(torch, found.type, None)
-    if found is None or not getattr(module, "is_initialized", _never)():
+    kind = ask(
+        lambda: torch.accelerator.current_accelerator().type
+    )  # from PyTorch 2.6 on; None in a build for CPUs
+    module: Any = None if kind is None else getattr(torch, kind, None)
+    if not getattr(module, "is_initialized", _never)():
         return None
-    return Accelerator(module, lambda: torch.Event(found.type, enable_timing=True))
+    return Accelerator(module, lambda: torch.Event(kind, enable_timing=True))
 
 
 def _never() -> bool:

@@ -18,7 +18,6 @@ from loaderwatch.agent.hot.device_clock import parts_ns
 from loaderwatch.agent.hot.layout import MAX_PENDING, Part
 from loaderwatch.core.records import UNKNOWN, RecordKind
 from loaderwatch.core.ring import RingIdentity, RingReader, RingWriter
-from loaderwatch.demo.virtual_gpu import VirtualGpu
 from tests.fakes.events import Gpu, GpuEvent
 
 try:
@@ -233,45 +232,64 @@ def test_events_that_tell_no_time_are_given_up_and_training_goes_on(module: Any,
     assert len(made) < 10
 
 
-@needs_compiled
-@pytest.mark.skipif(time.get_clock_info("monotonic").resolution > 1e-6, reason="needs a fine clock")
-def test_both_tell_the_same_of_one_device(tmp_path: Path) -> None:
-    """They share a stream, so that each has its own events in it; what they read is apart by what lies between two calls."""
-    gpu = VirtualGpu()
-    told: list[list[tuple[int, ...]]] = []
-    rings = [
-        RingWriter(tmp_path / name, RingIdentity(1, 1, -1, -1, 0), 64) for name in ("python", "compiled")
-    ]
-    clocks = [
-        make_clock(module, ring, lambda: gpu.event(enable_timing=True))
-        for module, ring in zip((in_python, compiled), rings, strict=True)
-    ]
-    for batch in range(24):
-        asked_ns = time.monotonic_ns()
-        for clock in clocks:
+class Glanced(StreamEvent):
+    """Reached unless the test says that it is looked at too early."""
+
+    early = False
+
+    def query(self) -> bool:
+        return not Glanced.early
+
+
+def play(
+    module: Any, steps: list[tuple[float, float, float, bool, int]], began_ns: int
+) -> list[tuple[int, ...]]:
+    with tempfile.TemporaryDirectory() as folder:
+        ring = RingWriter(Path(folder) / "ring", RingIdentity(1, 1, -1, -1, 0), 64)
+        stream = Stream(0.0, 0.0)
+        clock = make_clock(module, ring, lambda: Glanced(stream))
+        for number, (wait, work, launching, early, marks) in enumerate(steps):
+            Glanced.early = early
+            asked_ns = began_ns + int(stream.now * 1e6)
             clock.request()
-        time.sleep(0.002 * (batch % 3))
-        for clock in clocks:
-            clock.deliver(2, 3, batch, asked_ns)
-        if batch % 8 == 0:
-            for part in (Part.FORWARD, Part.OTHER, Part.BACKWARD, Part.OTHER):
-                for clock in clocks:
-                    clock.mark(part)
-                gpu.launch(0.001)
-        gpu.launch(0.003)
-    gpu.synchronize()
-    for clock in clocks:
+            stream.now += wait
+            clock.deliver(2, 3, number, asked_ns)
+            for mark in range(marks):
+                clock.mark((Part.FORWARD, Part.OTHER, Part.BACKWARD, Part.OTHER, Part.OPTIMIZER)[mark % 5])
+                stream.launch(work / marks)
+            stream.launch(0 if marks else work)
+            stream.now += launching
+        Glanced.early = False
         clock.request()
-    told = [records(ring) for ring in rings]
-    assert len(told[0]) == len(told[1]) == 24
-    for one, other in zip(*told, strict=True):
-        assert one[:4] == other[:4]
-        assert [value == UNKNOWN for value in one] == [value == UNKNOWN for value in other]
-        apart = [abs(a - b) for a, b in zip(one[4:], other[4:], strict=True)]
-        assert max(apart) < 5_000_000, (one, other)
-    assert sum(record[5] for record in told[1]) == pytest.approx(
-        sum(record[5] for record in told[0]), rel=0.05
-    )
+        return records(ring)
+
+
+@needs_compiled
+@settings(deadline=None)  # each writes two files
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.floats(0, 300),
+            st.floats(0, 200),
+            st.floats(0, 20),
+            st.booleans(),
+            st.sampled_from([0, 2, 5, 40]),
+        ),
+        min_size=1,
+        max_size=40,
+    ),  # wait, work of the device, what the loop takes to launch it, whether the device is then looked at too early, marks
+)
+def test_both_tell_the_same_of_one_device(steps: list[tuple[float, float, float, bool, int]]) -> None:
+    """All that events tell is equal. Slack rests on the machine's own clock where the device had not reached an event yet."""
+    began_ns = time.monotonic_ns() - 100 * 10**9  # so that all of it has happened
+    one, other = play(in_python, steps, began_ns), play(compiled, steps, began_ns)
+    assert len(one) == len(other) == len(steps)
+    slack = 6
+    assert [row[:slack] + row[slack + 1 :] for row in one] == [
+        row[:slack] + row[slack + 1 :] for row in other
+    ]
+    if not any(early for *_, early, _ in steps):
+        assert [row[slack] for row in one] == pytest.approx([row[slack] for row in other], abs=10**6)
 
 
 @either
