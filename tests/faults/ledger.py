@@ -118,9 +118,8 @@ def _read_training(books: Books, path: Path, delivered: dict[int, int]) -> None:
     rank = int(path.stem.split("-")[1])
     lines = _lines(path)
     over = any(words[0] in ("bye", "failed") for words in lines)
-    asked = {
-        words[1] for words in lines if words[0] == "ask"
-    }  # an iterator that is not asked for a batch is no epoch
+    # An iterator that is not asked for a batch is no epoch.
+    asked = {words[1] for words in lines if words[0] == "ask"}
     step: Key | None = None  # delivered, and its step not known to be recorded
     for at, words in enumerate(lines):
         what = words[0]

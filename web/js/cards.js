@@ -17,6 +17,7 @@ import { shownRange, shownRank } from "./store.js";
  * @property {(state: State, range: Range, points: number, signal: AbortSignal) => Promise<any>} load
  * @property {boolean} [timed] - asks for the shown range of time
  * @property {boolean} [settled] - asked again only when `asks` changes, not with every tick
+ * @property {number} [every_s] - asked again after so many seconds at the soonest
  */
 
 /** @param {State} state */
@@ -156,8 +157,8 @@ const SMALL = { id: "counters", when: "seen", timed: true, asks: rankKey, load: 
 /** @type {Source} */
 const GPU_SMALL = { id: "gpu_counters", when: "seen", timed: true, asks: (state) => (hasGpu(state) ? rankKey(state) : null), load: seriesOf(GPU_COUNTERS.map((c) => c.metric), 1) };
 
-/** @type {Source} */
-const GPUS = { id: "gpus", when: "seen", asks: (state) => (hasGpu(state) ? "all" : null), load: (state, _range, _points, signal) => call(`${base(state)}/gpus`, { signal }) };
+/** The streamer looks every five seconds. @type {Source} */
+const GPUS = { id: "gpus", when: "seen", every_s: 5, asks: (state) => (hasGpu(state) ? "all" : null), load: (state, _range, _points, signal) => call(`${base(state)}/gpus`, { signal }) };
 
 /** @param {string} id @param {string} path @param {Record<string, number>} [more] @returns {Source} */
 function ofRank(id, path, more = {}) {

@@ -103,7 +103,8 @@ export class Refresher {
       if (p.abort === abort) {
         p.abort = null;
         // Whole seconds bring cards back into step, so that all charts end at the same moment.
-        p.due_at = Math.ceil(began + refreshAfter(bucket, performance.now() / 1000 - began) - 0.5);
+        const after_s = Math.max(source.every_s ?? 0, refreshAfter(bucket, performance.now() / 1000 - began));
+        p.due_at = Math.ceil(began + after_s - 0.5);
       }
     }
   }
