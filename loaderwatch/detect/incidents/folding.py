@@ -16,6 +16,8 @@ from loaderwatch.core.answers import Severity
 from loaderwatch.detect.finding import SEVERITIES, Finding, Folded
 
 MOST_FOLDED: Final = 8
+PROVEN_PART: Final = 0.5
+"""So much of a GPU's idle time must a slow step or rank cost to be its cause."""
 
 OF_THE_HOST: Final = frozenset(("S03", "S04", "S05", "S06", "S07", "S09", "S10", "S14"))
 """Scenarios whose cause is the machine or the job's settings: for two loaders it is one trouble."""
@@ -176,7 +178,13 @@ def _straggler(straggler: Finding, pauses: Finding) -> bool:
 
 
 def _proven_cause(slow: Finding, swings: Finding) -> bool:
-    """Whether a GPU idles within its steps for a reason that is proven: its own, or that of the rank it waits for."""
+    """Whether a GPU idles within its steps for a reason that is proven: its own, or that of the rank it waits for.
+
+    The reason must be able to take most of the time that the GPU idles.
+    """
+    cost, idle = slow.gain_ceiling_ratio, swings.gain_ceiling_ratio
+    if cost is not None and idle is not None and cost < PROVEN_PART * idle:
+        return False
     return slow.scenario == "S48" or (slow.severity != "info" and _same_rank(slow, swings))
 
 

@@ -7,7 +7,7 @@ first is used where it tells more:
 measured
     What each rank spent in its DDP model's own collectives (``steps.collective_ns``). The rank that comes
     last spends the least there: that is what the exchange itself costs, and what the others spend beyond it
-    is their wait.
+    is their wait. Where the device's clock is known, a wait in which the GPU went on with queued work is none.
 durations
     Iterations are equally long on all ranks. So what one rank waits for its loader longer than another, the
     other sits longer in its step. This also holds with NCCL, where the GPU waits and not the thread.
@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import CouplingState, Share
+from loaderwatch.detect.device_clock import gpu_step_of, slack_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, mean
 from loaderwatch.detect.text import duration, ranks_phrase
-from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of, seconds
+from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at, one_of, seconds
 
 LEAST_ITERATIONS: Final = 8
 STRETCHED_TO: Final = 32  # slow iterations: look further back until there are so many
@@ -186,9 +187,21 @@ def _steps(rank: RankWindow, limits: Limits) -> _Steps:
         (column["loader"] << 56) | (column["epoch"] << 36) | column["batch"],
         column["wait_ns"] / 1e9,
         column["step_ns"] / 1e9,
-        seconds(column["collective_ns"]),
+        np.where(_worked_on(table)[rows][chosen], 0.0, seconds(column["collective_ns"])),
         (column["forward_ns"], column["backward_ns"], column["optimizer_ns"]),
     )
+
+
+def _worked_on(table: Columns) -> NDArray[np.bool_]:
+    """Return in which steps the GPU surely never ran dry, whatever the loop waited for, shape (steps,).
+
+    When the loop asks for the next batch, the GPU has at least as much work left as the whole step takes it: part of
+    that was queued before the step.
+    """
+    slack_ns, gpu_step_ns, loader = slack_of(table), gpu_step_of(table), table["loader"]
+    worked_on = np.zeros(slack_ns.size, dtype=np.bool_)
+    worked_on[:-1] = (gpu_step_ns[:-1] > 0) & (slack_ns[1:] >= gpu_step_ns[:-1]) & (loader[1:] == loader[:-1])
+    return worked_on
 
 
 def _common(keys: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -57,5 +57,6 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             rank=rank,
             host=at.host,
             pid=at.process.pid,
+            gain_ceiling_ratio=found.wait_s / own.iteration_s,
         )
     ]

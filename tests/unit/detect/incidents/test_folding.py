@@ -41,6 +41,7 @@ DESCRIPTORS = finding("running-out:descriptors:rank0", "S40", "critical")
 MEMORY = finding("running-out:memory:host-1", "S24")
 STRAGGLER = finding("input-bound:0:steady", "S43", rank=1)
 SWINGS = finding("gpu-sawtooth:rank0", "S26")
+SWINGS_HALF = finding("gpu-sawtooth:rank0", "S26", gain_ceiling_ratio=0.5)
 TOO_FEW = finding("input-bound:0:steady", "S02")
 
 
@@ -72,6 +73,7 @@ def crash(scenario: str, **fields: Any) -> Finding:
         (finding("hung:rank0", "S26", "warning"), finding("slow-step:S26", "S26", "info")),
         (finding("slow-step:S25", "S25"), SWINGS),
         (finding("slow-step:S48", "S48", "info", rank=1), SWINGS),
+        (finding("slow-step:S48", "S48", gain_ceiling_ratio=0.3), SWINGS_HALF),
         (SWINGS, finding("slow-step:S26", "S26", "info")),
         (SWINGS, finding("slow-step:S26", "S26", "info", rank=1)),
         (STRAGGLER, SWINGS),
@@ -104,6 +106,7 @@ def test_one_cause(cause: Finding, effect: Finding) -> None:
         (crash("S37"), SLOW_SAMPLE),
         (STRAGGLER, finding("slow-step:S26", "S26", "info", rank=1)),
         (STRAGGLER, finding("slow-step:S25", "S25", rank=0)),
+        (finding("slow-step:S48", "S48", gain_ceiling_ratio=0.08), SWINGS_HALF),  # too little for that
         (TOO_FEW, finding("input-bound:1:steady", "S02")),  # each loader has its own num_workers
         (finding("input-bound:0:steady", "S04"), finding("input-bound:1:steady", "S04", host="host-2")),
         (finding("fast-forward:0", "S34", "info"), finding("input-bound:1:steady", "S02")),

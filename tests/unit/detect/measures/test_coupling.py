@@ -87,6 +87,25 @@ def test_a_rank_that_computes_longer_is_a_remark_and_no_loader() -> None:
     )
 
 
+@pytest.mark.parametrize(("left_s", "state"), [(0.5, "even"), (0.05, "waiting")])
+def test_a_wait_in_which_the_gpu_goes_on_costs_nothing(left_s: float, state: str) -> None:
+    """The GPU takes 0.09 s for a step; with less than that queued it may have run dry in the collective."""
+    built = ranks(3, work={0: 0.09})
+    for builder in built:
+        builder.rows["gpu_waits"] = [
+            {
+                "rank": row["rank"],
+                "loader": row["loader"],
+                "request_ns": row["request_ns"],
+                "starved_ns": 0,
+                "slack_ns": int(left_s * S),
+                "gpu_step_ns": int(0.09 * S),
+            }
+            for row in builder.rows["steps"]
+        ]
+    assert found(run(*built)).state == state
+
+
 def test_two_of_eight_are_named() -> None:
     result = found(run(*ranks(8, data={3: 0.06, 5: 0.06})))
     assert (result.state, result.waited_for) == ("waiting", (3, 5))
