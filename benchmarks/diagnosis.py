@@ -30,9 +30,12 @@ from tests.scenarios.play import HANG_AFTER_S, Outcome, play_one, serve
 from tests.scenarios.record import recording_of
 
 VARIANTS = ("S19", "S29")  # of S13 and S28
-SCENARIOS = tuple(f"S{n:02}" for n in range(1, 49) if n != 38)
-LOOK_ALIKES = tuple(f"N{n:02}" for n in range(1, 20))
-FAMILIES = ((19, "steady"), (27, "spikes"), (34, "epochs"), (42, "hangs"), (48, "ranks"))
+SCENARIOS = tuple(f"S{n:02}" for n in range(1, 55) if n != 38)
+LOOK_ALIKES = tuple(f"N{n:02}" for n in range(1, 25))
+FAMILIES = (
+    *((19, "steady"), (27, "spikes"), (34, "epochs"), (42, "hangs"), (48, "ranks")),
+    *((49, "steady"), (51, "spikes"), (53, "hangs"), (54, "steady"), (55, "evaluation")),
+)
 HANG_BUDGET_S, BUDGET_S = 3.0, 10.0
 SETTLE_S = 4.0
 ENDS_WELL = (0, None, 143, -15)

@@ -153,6 +153,15 @@ class TestThrash:
         watch(rank, 2, cpu=0.05, threads=2, read_chars=read_bytes, read_bytes=read_bytes / 2)
         assert only(on_host(run(rank), refault_bytes_per_s=90e6)).scenario == scenario
 
+    @pytest.mark.parametrize(("read_bytes", "scenario"), [(330e6, "S09"), (58e6, "S07")])
+    def test_bringing_pages_in_is_no_work_of_the_workers(self, read_bytes: float, scenario: str) -> None:
+        """From quick storage the kernel is busy with it: what is left after that is what the samples cost."""
+        rank = RankBuilder()
+        rank.epoch[0] = 3
+        starve(rank, fetch=0.3, step=0.02, cpu=0.7, bytes=read_bytes * 0.15)
+        watch(rank, 2, cpu=0.7, threads=2, read_chars=read_bytes, read_bytes=read_bytes)
+        assert only(on_host(run(rank, cpus=2, busy=0.9), refault_bytes_per_s=600e6)).scenario == scenario
+
     def test_in_the_first_epoch_it_may_still_warm_up(self) -> None:
         assert only(on_host(run(self.thrashing(0)), refault_bytes_per_s=90e6)).scenario == "S02"
 
