@@ -166,6 +166,7 @@ def _watch(
             session.make_probe,
             session.make_fetch,
             session.refresh,
+            session.note_calls,
         )
         lineage.add(loader, info, made, watch)
         if guessed and role != "train":

@@ -33,6 +33,7 @@ from loaderwatch.agent.process.identity import (
 from loaderwatch.agent.process.launch import keep_streamer, share_stderr, start_streamer
 from loaderwatch.agent.process.stack_signal import free_signal, register_stacks
 from loaderwatch.agent.recorder import Recorder
+from loaderwatch.agent.source import calls_outside
 from loaderwatch.agent.workers.fetch import FetchClock
 from loaderwatch.agent.workers.probe import WorkerProbe
 from loaderwatch.core.clock import monotonic_ns, wall_ns
@@ -126,6 +127,12 @@ class Session:
                 for info in self.info.loaders
             ]
             self.change(loaders=loaders)
+
+    def note_calls(self) -> None:
+        """Publish from where the training loader is iterated, if that has changed."""
+        calls = calls_outside()
+        if calls != self.info.calls:
+            self.change(calls=calls)
 
     def phase_name(self, name: str) -> int:
         """Return the number of a user phase's name; when there are too many names, the rest share the last number."""

@@ -11,9 +11,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from loaderwatch.core.facts import Call
+
 PASSING: Final = ("tqdm", "rich", "alive_progress", "fastprogress")
 """Packages that only pass an iteration on, so that the script counts as the one that iterates."""
 MOST_BYTES: Final = 2_000_000  # of one file
+MOST_CALLS: Final = 64
 _ELSEWHERE: Final = (
     "<",  # no file
     str(Path(__file__).parents[1]),  # loaderwatch
@@ -47,6 +50,15 @@ def is_script(file: str) -> bool:
         and not file.startswith(_ELSEWHERE)
         and file.endswith(".py")
     )
+
+
+def calls_outside() -> list[Call]:
+    """The calls of the script and of installed packages that led here, outermost first, at most ``MOST_CALLS``."""
+    frames = [frame for frame in frames_outside() if not frame.f_code.co_filename.startswith(_ELSEWHERE)]
+    return [
+        Call(file=frame.f_code.co_filename, function=frame.f_code.co_name, line=frame.f_lineno)
+        for frame in reversed(frames[-MOST_CALLS:])
+    ]
 
 
 def line_outside() -> str | None:

@@ -84,6 +84,17 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     at_steps: Int = 0  # our own count at that moment
 
 
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A call on the stack from which the training loader is iterated."""
+
+    file: str
+    function: str
+    line: Int
+    loop: tuple[Int, Int] | None = (
+        None  # first and last line of the outermost loop around it; None: in none, or not looked for yet
+    )
+
+
 class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One training process: who it is, and whether it lives."""
 
@@ -127,6 +138,9 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     flight_dump: str | None = None  # where PyTorch's flight recorder writes when a collective times out
     flight: list[FlightGroup] = []  # the collectives in that dump
     terminal: bool = False  # its standard input is a terminal
+    calls: list[
+        Call
+    ] = []  # from where the training loader is iterated, outermost first; the streamer sends those in a loop
     redact: bool = (
         False  # the streamer replaces paths, messages and arguments before anything leaves the host
     )
@@ -214,6 +228,8 @@ SWING_LOW_RATIO: Final = 0.10
 95th percentile from 70 % and 5th below 10 %."""
 GPU_IDLE: Final = "GPU idle"
 """Why a stack was taken in the low phase of a GPU that swings."""
+OPEN_SPAN: Final = "open span"
+"""Why a stack was taken of a process that has been in one span for long."""
 
 
 class StackDump(msgspec.Struct, frozen=True, kw_only=True):

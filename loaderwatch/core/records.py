@@ -269,6 +269,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "run_delay_ratio",  # share of the time since the last sample that its main thread was ready but had no CPU
         "main_cpu_ratio",  # of one core, the main thread of a training process
         "pin_cpu_ratio",  # of one core, the busiest thread that pins memory; NaN without one
+        "written_chars",  # cumulative, any write()
     ),
 }
 """Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
@@ -314,6 +315,7 @@ LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
             "run_delay_ratio",
             "main_cpu_ratio",
             "pin_cpu_ratio",
+            "written_chars",
         }
     ),
 }

@@ -153,6 +153,10 @@ class Redaction:
             exit=None if process.exit is None else last_words(process.exit),
             loaders=[self._loader(loader) for loader in process.loaders],
             phase_names=[self._name(name) or "" for name in process.phase_names],
+            calls=[
+                msgspec.structs.replace(call, file=self.path(call.file), function=_function(call.function))
+                for call in process.calls
+            ],
             flight_dump=self.path(process.flight_dump) if process.flight_dump else process.flight_dump,
             flight=[self._group(group) for group in process.flight],
             thread_limits=process.thread_limits

@@ -22,6 +22,9 @@ from loaderwatch.detect.evaluation.nesting import steps_apart
 WINDOW_S: Final = 120.0
 """How many seconds of the recent past the detectors want to see."""
 
+LEARNED_FROM: Final = ("steps", "fetches", "phases")
+"""Tables from which the limits of a hang are learned."""
+
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 """A table as arrays of equal length, ordered by time: int64 with ``UNKNOWN``, or float64 with NaN."""
 
@@ -86,6 +89,9 @@ class RankWindow:
     span: SpanInfo | None
     workers: list[SpanInfo]  # every live or dead-but-held DataLoader worker of this rank
     tables: Mapping[str, Columns]  # every rank-keyed table of records.TABLES, rows of this rank only
+    history: Mapping[str, Columns] = field(
+        default_factory=dict
+    )  # of LEARNED_FROM the last ``WINDOW_S`` in which there were rows
     stacks: list[StackDump] = field(default_factory=list)  # the newest of each process
     last_workers: list[SpanInfo] = field(default_factory=list)  # as last reported; a crash leaves only these
     rebuilt: frozenset[tuple[int, int]] = frozenset()  # (loader, epoch) that a newly built loader began
@@ -93,6 +99,10 @@ class RankWindow:
     def table(self, name: str) -> Columns:
         """Return the rank's rows of a table; a table without rows if there are none."""
         return self.tables.get(name) or empty_columns(name)
+
+    def past(self, name: str) -> Columns:
+        """Return the rows that tell what is usual, however long none has come since."""
+        return self.history.get(name) or self.table(name)
 
     @cached_property
     def clocked_steps(self) -> Columns:

@@ -15,6 +15,7 @@ from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.ring.span import OpenSpan
 from loaderwatch.core.system import PROC
 from loaderwatch.streamer.exit_code import Handle
+from loaderwatch.streamer.loops import in_loops
 from loaderwatch.streamer.outbox.files import set_aside
 from loaderwatch.streamer.rings import RingFolder, TrackedRing
 from loaderwatch.streamer.samplers.process import process_began_s
@@ -260,7 +261,8 @@ class Roster:
             return  # the description is not written yet
         member.info_mark = mark
         try:
-            member.info = msgspec.json.decode(data, type=ProcessInfo)
+            info = msgspec.json.decode(data, type=ProcessInfo)
+            member.info = msgspec.structs.replace(info, calls=in_loops(info.calls, info.cwd))
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             log.warning("%s is not a process description (%s); set aside as .corrupt", path, error)
             set_aside(path, folder=self.folder.aside)

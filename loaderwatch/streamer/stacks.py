@@ -14,7 +14,7 @@ import signal
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.core.facts import StackDump
+from loaderwatch.core.facts import OPEN_SPAN, StackDump
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.wire import MAX_TEXT
 from loaderwatch.streamer.roster import Member, Roster
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 SECOND: Final = 1_000_000_000
 OLD_SPAN_NS: Final = 5 * SECOND
-OLD_ELSEWHERE_NS: Final = 30 * SECOND
+OLD_ELSEWHERE_NS: Final = 10 * SECOND
 OLD_TIMES_USUAL: Final = 3.0
 AGAIN_AFTER: Final = (1, 2, 6, 12)
 """The ages of a span at which stacks are taken, in units of the first: 5, 10, 30, 60 s; then every 60 s."""
 ELSEWHERE: Final = frozenset({Phase.OUTSIDE, Phase.USER})
-"""Phases that may be long, between loops and in the user's own: stacks come at 30 s, 1, 3 and 6 min, then every 6 min."""
+"""Phases that may be long, between loops and in the user's own: stacks come at 10 and 20 s, 1 and 2 min, then every 2 min."""
 WORKER_AGAIN_NS: Final = 10 * SECOND
 ANSWER_NS: Final = SECOND
 MAX_FILE_BYTES: Final = 2**20
@@ -99,7 +99,7 @@ class StackCollector:
                 self._ask(pending, now_ns)
         for rank, main in roster.newest_by_rank().items():
             if main.alive and self._is_old(main, usual_ns.get(rank), now_ns):
-                self.request(rank, roster, now_ns, "open span")
+                self.request(rank, roster, now_ns, OPEN_SPAN)
         for worker in roster.workers:
             self._look_at_worker(worker, roster, now_ns)
 
@@ -157,7 +157,7 @@ class StackCollector:
             return
         self._samples_seen[worker.pid] = since
         self._worker_asked_ns[rank] = now_ns
-        self.request(rank, roster, now_ns, "open span")
+        self.request(rank, roster, now_ns, OPEN_SPAN)
 
     def _ask(self, pending: _Pending, now_ns: int) -> None:
         member = pending.member

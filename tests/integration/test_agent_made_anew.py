@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -217,3 +218,33 @@ def test_its_constructor_is_given_back(rings: RingFolder) -> None:
     loaderwatch.detach()
     assert DataLoader.__init__ is before
     assert not construction._made
+
+
+def test_from_where_it_is_iterated(rings: RingFolder) -> None:
+    """By the innermost calls of the script: those of an evaluation, or of another thread, are not noted."""
+    loader, checks = DataLoader(DATA, 4), DataLoader(DATA, 4)
+    loaderwatch.attach(loader)
+    loaderwatch.attach(checks, role="eval")
+
+    def one_pass(of: DataLoader[Any]) -> None:
+        for _batch in of:
+            pass
+
+    def noted() -> list[tuple[str, int]]:
+        (info,) = rings.processes()
+        inner = [call for call in info.calls if call.file == __file__]
+        return [(call.function, call.line - first) for call in inner[-2:]]
+
+    first = one_pass.__code__.co_firstlineno
+    assert noted() == []
+    one_pass(loader)
+    at = noted()
+    assert at[-1] == ("one_pass", 1)
+    assert at[0][0] == "test_from_where_it_is_iterated"
+    one_pass(checks)
+    thread = threading.Thread(target=one_pass, args=(loader,))
+    thread.start()
+    thread.join()
+    assert noted() == at
+    one_pass(loader)
+    assert noted()[0][1] > at[0][1], "it is called from another line now"

@@ -132,6 +132,20 @@ def test_replayed_windows_are_those_of_the_live_server(store: DuckDBStore, order
     assert next(feed, None) is None
 
 
+def test_a_server_restarted_in_a_hang_knows_what_was_usual(store: DuckDBStore) -> None:
+    """Half an hour without a step later."""
+    times = T0 + np.arange(50) * SECOND
+    rows = joined([steps(rank, times, SECOND // 50, SECOND // 20) for rank in (0, 1)])
+    known = envelope(
+        1, made_ns=int(times[-1]), processes=[process(0, 2), process(1, 2)], tables={"steps": rows}
+    )
+    silent = envelope(2, made_ns=int(times[-1]) + 1800 * SECOND, processes=[process(0, 2), process(1, 2)])
+    store.append([known, silent])
+    window = replay.rebuild(store, "run-1").window()
+    for rank in window.ranks.values():
+        assert rank.past("steps")["request_ns"].tolist() == times.tolist()
+
+
 def test_a_restarted_server_goes_on_where_the_last_one_stopped(store: DuckDBStore) -> None:
     envelopes = _run()
     live = WindowBuilder("run-1")

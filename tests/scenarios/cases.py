@@ -176,6 +176,23 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s46_validation", group="advised", ranks=2, args=("--no-buffer-sync",), name="s46_no_buffer_sync"),
     Case("s45_collectives", ("S45",), "collectives", ranks=2, stacks=1),
     Case("s47_one_rank", ("S47",), "collectives", ranks=2, stacks=1, says=("prepare",)),
+    # ---- stuck outside the loader: in a save, or between two epochs
+    Case("s52_save", ("S52",), "stuck", within_s=60, stacks=1, says=("in save", "named pipe")),
+    Case(
+        "s52_save",
+        ("S52",),
+        "stuck",
+        within_s=90,
+        stacks=1,
+        args=("--between",),
+        name="s52_save_between",
+        says=("in save", "named pipe"),
+    ),
+    Case("s52_rank_saves", ("S52",), "stuck", ranks=2, within_s=90, stacks=1, says=("in upload", "pipe")),
+    Case("s53_report", ("S53",), "stuck", within_s=90, stacks=1, says=("in report", "timeout")),
+    Case(
+        "s53_rank_locked", ("S53",), "stuck", ranks=2, within_s=90, stacks=1, says=("in log_metrics", "lock")
+    ),
     # ---- long steps, for which the loader is not to blame
     Case("s25_collector", ("S25",), "steps", says=("gc.freeze()",)),
     Case("s26_logging", ("S26",), "steps", remark=True, says=("not the cause",)),
@@ -232,6 +249,9 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n02_checkpoint", group="alike"),
     Case("n05_accumulation", group="alike"),
     Case("n15_early_stop", group="alike"),
+    Case("n22_slow_save", group="alike"),
+    Case("n23_serving", group="alike"),
+    Case("n24_own_evaluation", group="alike"),
     Case("n06_item", group="alike"),
     Case("s17_copies", group="alike", name="n06_waiting_copy", args=("--waits",), simulated="GPU, copy"),
     Case("n08_last_batch", group="alike"),

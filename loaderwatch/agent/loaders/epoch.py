@@ -141,6 +141,8 @@ class Epoch(Pass):
         watch.epochs += 1
         if watch.note_pass is not None:
             watch.note_pass()
+        if self.trains and threading.get_ident() == self.recorder.thread:
+            watch.note_calls()
 
     def read_from(self, inner: Any) -> None:
         """Read batches ready and the like from PyTorch's iterator from now on, from which this pass gets its batches."""

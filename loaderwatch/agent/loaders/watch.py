@@ -64,6 +64,7 @@ class Watch:
         make_probe: WorkerProbeMaker | None,
         make_fetch: Callable[[int], FetchClock],
         refresh: Callable[[], None],
+        note_calls: Callable[[], None],
     ) -> None:
         self.loader = loader
         self.name = name
@@ -93,6 +94,7 @@ class Watch:
         self.reader_of: Callable[[Any], Reader] = _reads_nothing  # returns the reader of such an iterator
         self.began_cpu_ns = 0  # the CPU clock as iter(loader) was entered
         self.refresh = refresh  # looks up rank and run again: init_process_group may come after attach
+        self.note_calls = note_calls  # publishes from where a training pass is read
         self.note_pass: Callable[[], None] | None = None  # looks at the sampler as a pass begins
 
     def in_process_fetch(self) -> FetchClock:

@@ -1,4 +1,4 @@
-"""Hangs across ranks, in which everybody waits for somebody: S44 S45 S46 S47.
+"""Hangs across ranks, in which everybody waits for somebody: S44 S45 S46 S47, and S52 S53 of one rank.
 
 A lone process that stands still is S26.
 """
@@ -9,11 +9,13 @@ import msgspec
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.hang.outside_loops import alone, is_excused
+from loaderwatch.detect.hang.outside_loops import SAVE_ADVICE, alone, is_excused
 from loaderwatch.detect.hang.rank_positions import Seat, names, patience, place_evidence, places_of, seats_of
+from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import Stuck, stands_still
+from loaderwatch.detect.measures.stacks import in_loop_of, saving
 from loaderwatch.detect.text import duration, listing, ranks_phrase
 from loaderwatch.detect.window import RunWindow
 
@@ -32,6 +34,8 @@ def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Findin
     seats = seats_of(window, found, limits)
     if any(seat.place == "moving" for seat in seats):
         return []  # somebody works, the others wait for it: slow, not hung
+    if _stacks_come(found, seats):
+        return []
     stuck = [seat for seat in seats if seat.place == "stuck"]
     outside = [seat for seat in seats if seat.place in ("outside", "ended")]
     crashed = any(seat.place == "crashed" for seat in seats)
@@ -49,6 +53,18 @@ def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Findin
         or _desync(stuck + outside)
     )
     return [_with_gpu(finding, stuck)]
+
+
+def _stacks_come(found: list[Stuck], seats: list[Seat]) -> bool:
+    """Whether to wait for the stack of a rank that is outside its loops: it may be at work there, or have left for good."""
+    if not found or min(item.age_s - item.limit_s for item in found) > STACKS_COME_S:
+        return False
+    return any(seat.place == "outside" and not _is_fresh(seat) for seat in seats)
+
+
+def _is_fresh(seat: Seat) -> bool:
+    span = seat.rank.span
+    return seat.dump is not None and span is not None and seat.dump.taken_ns >= span.since_ns
 
 
 def _stays(seat: Seat) -> bool:
@@ -76,13 +92,19 @@ def _unequal(stuck: list[Seat], outside: list[Seat], *, same_epoch: bool) -> Fin
 
     Those wait for a partner that will not come.
     """
-    gone = [seat for seat in [*outside, *stuck] if seat.has_left]
+    gone = [seat for seat in [*outside, *stuck] if seat.has_left and (same_epoch or not _comes_back(seat))]
     waits = [seat for seat in stuck if not seat.has_left]
     for left in gone:
         for waiting in waits:
             if _more_batches(left, waiting, same_epoch=same_epoch):
                 return _unequal_finding(left, waiting, waits, gone)
     return None
+
+
+def _comes_back(left: Seat) -> bool:
+    """Whether the rank is between two epochs, in code of its own: the other may have begun the next one before."""
+    in_own_code = left.place != "ended" and left.collective is None and _is_fresh(left)
+    return in_own_code and in_loop_of(left.frames, left.rank.process.calls) is not False
 
 
 def _more_batches(left: Seat, waiting: Seat, *, same_epoch: bool) -> bool:
@@ -226,25 +248,38 @@ def _crashed(stuck: list[Seat], seats: list[Seat]) -> Finding | None:
 
 
 def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
-    """Explain S47, or return None: one rank does something long outside any collective.
+    """Explain S47, S52 or S53, or return None: one rank is outside any collective, at work or stuck.
 
     The others wait in a collective meanwhile.
     """
     waiting = [seat for seat in stuck if seat.collective]
-    away = [seat for seat in [*stuck, *outside] if seat.collective is None and seat.dump is not None]
+    away = [seat for seat in [*stuck, *outside] if seat.collective is None and _is_fresh(seat)]
     if not waiting or len(away) != 1 or away[0].place == "ended":
         return None
     odd = away[0]
+    span, saves = odd.rank.span, saving(odd.frames)
+    since_ns = odd.rank.made_ns - int(odd.age_s * 1e9)
+    still = stands_still(odd.rank, odd.rank.process.pid, max(since_ns, odd.rank.made_ns - STAYS_NS))
+    stands = span is not None and still and (saves or odd.has_left)
+    reason = blocked(span, "the training process") if span is not None and stands and span.wchan else None
+    because = f", {reason.because}" if reason else ""
     return _finding(
-        scenario="S47",
-        confidence=0.6,
+        scenario="S47" if not stands else "S52" if saves else "S53",
+        confidence=0.85 if stands else 0.6,
         odd=odd,
         seats=[*waiting, odd],
         age_s=max(seat.age_s for seat in waiting),
         title=f"{names([seat.number for seat in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in"
-        f" {waiting[0].stands} for rank {odd.number}, which has been at {odd.stands} for {duration(odd.age_s)}.",
-        cause=f"Rank {odd.number} does something the others do not, while they wait for it in a collective.",
-        advice="Do long work of a single rank before training, asynchronously, or raise the timeout of init_process_group.",
+        f" {waiting[0].stands} for rank {odd.number}, which has {'been stuck' if stands else 'been'} at {odd.stands} for"
+        f" {duration(odd.age_s)}{because}.",
+        cause=f"Rank {odd.number} does something the others do not, while they wait for it in a collective."
+        + (" It uses no CPU and nothing of it moves." if still else ""),
+        advice=SAVE_ADVICE
+        if stands and saves
+        else reason.advice
+        if reason
+        else "Do long work of a single rank before training or in another process, and let the others not wait for it: a longer timeout"
+        " of init_process_group only keeps the job alive meanwhile.",
         evidence=[],
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from loaderwatch.core.answers import Evidence, Severity
@@ -22,8 +23,16 @@ from loaderwatch.detect.hang.flight_recorder import recorded
 from loaderwatch.detect.hang.rank_positions import patience, place_evidence, places
 from loaderwatch.detect.hang.reasons import reason_of
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.progress import LOADER_PHASES, WORKER_IDLE, Stuck, stack_of, stuck
-from loaderwatch.detect.measures.stacks import in_debugger, main_frames, user_frame
+from loaderwatch.detect.measures.progress import (
+    LOADER_PHASES,
+    WORKER_IDLE,
+    Stuck,
+    cpu_ratio,
+    stack_of,
+    stuck,
+    trains_on,
+)
+from loaderwatch.detect.measures.stacks import in_debugger, main_frames, saving, user_frame
 from loaderwatch.detect.text import duration, listing, sample_name
 from loaderwatch.detect.window import RankWindow, RunWindow
 
@@ -34,6 +43,10 @@ _MISSING: Final = {
 }
 VANISHED_NS = 3_000_000_000
 READING_FACTOR = 10.0  # a worker that still reads gets this many times the limit
+RETRYING_FACTOR = (
+    2.0  # one that reads and computes all the time in one sample: it begins that again and again (S22)
+)
+COMPUTING_RATIO = 0.5
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -43,8 +56,8 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """
     found = [item for rank in window.ranks.values() if (item := stuck(rank, limits)) is not None]
     found = [item for item in found if not in_debugger(main_frames(stack_of(item.rank, -1, None)))]
-    outside = [item for item in found if item.span.phase == "outside"]
-    inside = [item for item in found if item.span.phase != "outside"]
+    outside = [item for item in found if item.span.phase == "outside" and not is_between_passes(item)]
+    inside = [item for item in found if item not in outside]
     in_loader = [item for item in inside if item.span.phase in LOADER_PHASES]
     if in_loader:
         oldest = max(in_loader, key=lambda item: item.age_s)
@@ -52,6 +65,11 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     else:
         hangs = collectives.detect(window, inside, limits)
     return [recorded(finding, window) for finding in hangs] or outside_loops.outside(window, outside)
+
+
+def is_between_passes(item: Stuck) -> bool:
+    """Whether a process outside its loops was to train on: it saves, or it is in the loop over its epochs."""
+    return trains_on(item.rank, item.span) or saving(main_frames(stack_of(item.rank, -1, None)))
 
 
 def _loader_finding(
@@ -63,12 +81,15 @@ def _loader_finding(
     main = stack_of(rank, -1, None)
     own = main_frames(dump) if worker else main_frames(main)
     where = user_frame(own)
+    retries = item.reading and worker is not None and _computes(item, worker)
+    if retries and worker is not None:
+        worker = msgspec.structs.replace(worker, os_state="R")  # also where it just waited for the file
     reason = reason_of(rank, span, worker, own)
     kills = oom_kills(window.hosts.get(rank.host)) if reason.scenario == "S37" else 0
     index = worker.sample_index if worker else span.sample_index
     others = sorted(other.rank.rank for other in everything if other.rank.rank != rank.rank)
     severity: Severity = "critical"
-    if item.reading and item.age_s < READING_FACTOR * item.limit_s:
+    if item.reading and item.age_s < (RETRYING_FACTOR if retries else READING_FACTOR) * item.limit_s:
         severity = "info"
     stands = places(window, limits)
     left = patience([seat for place in stands for seat in place.seats])
@@ -81,7 +102,7 @@ def _loader_finding(
         confidence=reason.confidence,
         began_ns=span.since_ns,
         title=_title(item, worker, index, reason, window),
-        cause=_cause(item, worker, where, others, len(in_loader))
+        cause=_cause(item, worker, where, others, len(in_loader), retries=retries)
         + _out_of_memory(kills)
         + (f" {left.sentence}" if left else ""),
         advice=reason.advice,
@@ -98,6 +119,13 @@ def _loader_finding(
         lost_s=item.age_s,
         stacks=stacks,
     )
+
+
+def _computes(item: Stuck, worker: SpanInfo) -> bool:
+    """Whether a worker computes for most of the time, in the same sample since the wait began or longer."""
+    since_ns = worker.sample_since_ns or worker.since_ns
+    half_ns = item.span.since_ns + (item.rank.made_ns - item.span.since_ns) // 2
+    return since_ns <= half_ns and cpu_ratio(item.rank, worker.pid, half_ns) >= COMPUTING_RATIO
 
 
 def _out_of_memory(kills: int) -> str:
@@ -189,6 +217,8 @@ def _cause(
     where: object | None,
     others: list[int],
     loaders: int,
+    *,
+    retries: bool,
 ) -> str:
     waits = (
         f"The training loop has waited {duration(item.age_s)} for batch {item.span.batch}"
@@ -206,7 +236,11 @@ def _cause(
         names = f"{'Rank' if len(others) == 1 else 'Ranks'} {listing([str(rank) for rank in others])}"
         text += f" {names} {verb} for it in {'a loader too' if loaders > 1 else 'the gradient exchange'}."
     if item.reading:
-        text += " It still reads bytes, so it may only be very slow."
+        text += (
+            " It reads and computes all the while, as one does that begins anew each time it fails."
+            if retries
+            else " It still reads bytes, so it may only be very slow."
+        )
     return text
 
 

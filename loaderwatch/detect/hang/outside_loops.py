@@ -1,25 +1,47 @@
-"""A process that stands still outside any loader, with no partner to blame: slow on purpose, or S26."""
+"""A process that stands still outside any loader, with no partner to blame: slow on purpose, or S26 S52 S53."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
+from typing import Final
 
-from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding
+from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO
 from loaderwatch.detect.measures.gpu import spins_in_collective
-from loaderwatch.detect.measures.progress import Stuck, cpu_ratio, stack_of, stands_still
-from loaderwatch.detect.measures.stacks import Frame, collective, compiling, main_frames, user_frame
+from loaderwatch.detect.measures.progress import (
+    Stuck,
+    cpu_ratio,
+    stack_of,
+    stands_still,
+    trains_on,
+    wrote_ns,
+)
+from loaderwatch.detect.measures.stacks import (
+    Frame,
+    collective,
+    compiling,
+    main_frames,
+    saving,
+    user_frame,
+    waits_for_child,
+)
 from loaderwatch.detect.text import duration
 from loaderwatch.detect.window import RunWindow
 
 CODE = "hung"
 QUIET_NS = 20_000_000_000
+READING_NS = 1_200_000_000  # processes are read once a second
 ALONE_FACTOR = 10.0  # a lone process that stands still is reported at its limit, but alerts only at this many
+SAVE_ADVICE: Final = (
+    "See whether the mount that it saves to answers (df, the kernel log), and whether it is a pipe that nobody reads. Save to a local"
+    " disk first and copy from there in another process, so that no dead mount stops training."
+)
 _TERMINAL = ("n_tty_read", "tty_read")  # input(), or a person at a prompt
 _SOCKETS = ("socket.py", "ssl.py")
-_SAVING = ("torch/serialization.py", "distributed/checkpoint", "safetensors")
 
 
 def is_excused(item: Stuck) -> bool:
@@ -27,8 +49,8 @@ def is_excused(item: Stuck) -> bool:
     frames = main_frames(stack_of(item.rank, -1, None))
     if compiling(frames) or _asks_a_person(item, frames):
         return True
-    if any(mark in frame.file for frame in frames for mark in _SAVING):
-        return True
+    if saving(frames):
+        return _gets_on(item)
     name = collective(frames)
     if name not in (None, "backward"):
         return False
@@ -39,6 +61,12 @@ def is_excused(item: Stuck) -> bool:
         spins = spins_in_collective(item.rank, item.span.since_ns) is not None
         return not spins and item.age_s < ALONE_FACTOR * item.limit_s
     return busy
+
+
+def _gets_on(item: Stuck) -> bool:
+    """Whether a process that saves has written, computed or been woken within its limit (a slow save is N22)."""
+    pid, since_ns = item.span.pid, _within(item, int(item.limit_s * 1e9))
+    return wrote_ns(item.rank, pid, since_ns) > since_ns or not stands_still(item.rank, pid, since_ns)
 
 
 def _asks_a_person(item: Stuck, frames: Sequence[Frame]) -> bool:
@@ -60,7 +88,7 @@ def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
     serve, wait for a person, or have nothing left to do.
     """
     live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
-    stands = [item for item in found if _is_seen(item) and _is_quiet(item) and not is_excused(item)]
+    stands = [item for item in found if _is_seen(item) and is_still(item) and not is_excused(item)]
     if not stands or len(stands) < len(live):
         return []
     # One that is in no collective comes first: the others may wait for it in theirs.
@@ -68,8 +96,14 @@ def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
     return [alone(max(apart or stands, key=lambda item: item.age_s))]
 
 
-def _is_quiet(item: Stuck) -> bool:
-    return stands_still(item.rank, item.span.pid, item.rank.made_ns - QUIET_NS)
+def is_still(item: Stuck) -> bool:
+    """Whether a process has not moved for as long as that can be told."""
+    return stands_still(item.rank, item.span.pid, _within(item, QUIET_NS))
+
+
+def _within(item: Stuck, ns: int) -> int:
+    """Return when readings of the last ``ns`` begin that tell of the span alone: the first one in it tells of before as well."""
+    return max(item.span.since_ns + READING_NS, item.rank.made_ns - ns)
 
 
 def _is_seen(item: Stuck) -> bool:
@@ -78,33 +112,74 @@ def _is_seen(item: Stuck) -> bool:
 
 
 def alone(item: Stuck) -> Finding:
-    """Explain S26: a process stands still in its own code, with no loader and no partner to blame."""
-    rank, dump = item.rank, stack_of(item.rank, -1, None)
-    where = user_frame(main_frames(dump))
-    is_outside = item.span.phase == "outside"
-    phase = f'phase "{item.span.phase_name}"' if item.span.phase_name else item.span.phase
+    """Explain a process that stands still in its own code, with no loader and no partner to blame: S26, S52, S53.
+
+    It alerts at once where it does not move at all, although it was to train on; else when it has taken long. A step that
+    sleeps is a throttle as a rule (N09), and a child may be at work.
+    """
+    rank, span, dump = item.rank, item.span, stack_of(item.rank, -1, None)
+    frames = main_frames(dump)
+    where, saves = user_frame(frames), saving(frames)
+    is_outside = span.phase == "outside"
+    phase = f'phase "{span.phase_name}"' if span.phase_name else span.phase
     place = "the code outside its loops" if is_outside else f"its {phase}"
     at = f" at {where}" if where else f" in {place}"
-    alerts = not is_outside and item.age_s >= ALONE_FACTOR * item.limit_s
+    goes_on = saves or trains_on(rank, span)
+    reason = blocked(span, "the training process")
+    severity: Severity = "info"
+    on_purpose = waits_for_child(frames) or (not is_outside and "nanosleep" in (span.wchan or ""))
+    if goes_on and is_still(item) and not on_purpose:
+        severity = "critical"
+    elif goes_on and item.age_s >= ALONE_FACTOR * item.limit_s:
+        severity = "warning"
+    known = severity == "critical" and (span.os_state, span.wchan) != (None, None)
+    because = f", {reason.because}" if known else ""
+    age = duration(item.age_s)
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
         code=CODE,
-        scenario="S26",
-        severity="warning" if alerts else "info",
-        confidence=0.5,
-        began_ns=item.span.since_ns,
-        title=f"Training has stood still{at} for {duration(item.age_s)}; the data loader is not the cause.",
+        scenario="S52" if saves else "S53" if is_outside else "S26",
+        severity=severity,
+        confidence=0.85 if severity == "critical" else 0.5,
+        began_ns=span.since_ns,
+        title=f"A save hangs{at}: nothing has been written for {duration(_silent_s(item))}{because}."
+        if saves
+        else f"Training has stood still{at} for {age}{because}; the data loader is not the cause.",
         cause="The training process waits for something in its own code and uses no CPU."
-        + (" It is outside its training loops: between two epochs, or after the last." if is_outside else ""),
-        advice="Look at the stack: a request without a timeout, a full disk or pipe, a lock. If it is meant to take long, put it in"
-        ' `with loaderwatch.phase("…")`.',
+        + (_outside_means(goes_on) if is_outside else "")
+        + (f" It has not returned from saving for {age}." if saves else ""),
+        advice=_advice(item, reason, saves=saves, known=known),
         evidence=[
             Evidence(label="no progress for", value=item.age_s, unit="s"),
             Evidence(label="limit learned for this phase", value=item.limit_s, unit="s"),
+            *known_evidence(
+                ("process state", span.os_state, "text"),
+                ("waits in kernel function", span.wchan if span.wchan not in ("", "0") else None, "text"),
+            ),
         ],
         rank=rank.rank,
         host=rank.host,
-        pid=item.span.pid,
+        pid=span.pid,
         lost_s=item.age_s,
         stacks=[dump] if dump else [],
     )
+
+
+def _outside_means(goes_on: bool) -> str:
+    if goes_on:
+        return " It is between two passes over its loader, in a loop that comes to the loader again."
+    return " It is outside its training loops: between two epochs, or after the last."
+
+
+def _silent_s(item: Stuck) -> float:
+    """Return for how many seconds the process has written nothing, as far back as its readings reach."""
+    return (item.rank.made_ns - wrote_ns(item.rank, item.span.pid, item.span.since_ns)) / 1e9
+
+
+def _advice(item: Stuck, reason: Explanation, *, saves: bool, known: bool) -> str:
+    if saves:
+        return f"`ls -l /proc/{item.span.pid}/fd` shows what it writes. {SAVE_ADVICE}"
+    long = ' If it is meant to take long, put it in `with loaderwatch.phase("…")`.'
+    if known:
+        return f"{reason.advice}{long}"
+    return f"Look at the stack: a request without a timeout, a full disk or pipe, a lock.{long}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from loaderwatch.core.answers import Evidence, PlaceState
-from loaderwatch.core.facts import StackDump
+from loaderwatch.core.facts import OPEN_SPAN, StackDump
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, Limits
 from loaderwatch.detect.measures.progress import LOADER_PHASES, Stuck, cpu_ratio, stack_of, stuck
 from loaderwatch.detect.measures.stacks import Frame, collective, main_frames, user_frame
@@ -48,8 +48,8 @@ class Seat:
         """Whether the rank has left its training epoch: outside, ended, or in another loader (validation)."""
         span = self.rank.span
         training = {loader.loader for loader in self.rank.process.loaders if loader.role == "train"}
-        elsewhere = self.place == "stuck" and span is not None and span.loader not in training
-        return self.place in ("outside", "ended") or elsewhere
+        elsewhere = span is not None and (span.phase == "outside" or span.loader not in training)
+        return self.place in ("outside", "ended") or (self.place == "stuck" and elsewhere)
 
     @property
     def stands(self) -> str:
@@ -214,6 +214,20 @@ def without_stack(window: RunWindow) -> list[int]:
         if old and (dump is None or dump.taken_ns < span.since_ns):
             found.append(rank.rank)
     return found
+
+
+def somebody_waits(window: RunWindow) -> bool:
+    """Whether a rank of several has been in a span for so long that its streamer took its stack, unasked.
+
+    Where the others stand is then worth knowing, before anything counts as hung.
+    """
+    for rank in window.ranks.values() if len(window.ranks) > 1 else ():
+        span, dump = rank.span, stack_of(rank, -1, None)
+        if span is None or dump is None or span.phase in ("outside", "user"):
+            continue
+        if dump.why == OPEN_SPAN and dump.taken_ns >= span.since_ns:
+            return True
+    return False
 
 
 def place_evidence(found: Sequence[Place]) -> list[Evidence]:

@@ -24,7 +24,7 @@ def reason_of(
             return _relay_dead(len(idle))
         if waits_on_queue(frames):
             return _producer_gone()
-        return _by_state(span, "the training process")
+        return blocked(span, "the training process")
     if not worker.alive:
         return Explanation(
             "S37",
@@ -33,7 +33,7 @@ def reason_of(
             advice="Look for an out-of-memory kill (dmesg, memory.events) or a crash of native code in that worker. Lower num_workers or"
             " prefetch_factor if memory is the reason, and do not swallow exceptions around next().",
         )
-    return _by_state(worker, f"worker {worker.worker}")
+    return blocked(worker, f"worker {worker.worker}")
 
 
 def _relay_dead(idle: int) -> Explanation:
@@ -56,7 +56,8 @@ def _producer_gone() -> Explanation:
     )
 
 
-def _by_state(process: SpanInfo, who: str) -> Explanation:
+def blocked(process: SpanInfo, who: str) -> Explanation:
+    """Explain why a process does not get on, by its state and the kernel function that it waits in."""
     state, wchan = process.os_state, process.wchan or ""
     if state == "R":
         return Explanation(
@@ -102,15 +103,19 @@ def _by_state(process: SpanInfo, who: str) -> Explanation:
         )
     what = (
         "the network or a pipe"
-        if any(mark in wchan for mark in ("sk_", "tcp", "inet", "pipe", "unix"))
+        if any(mark in wchan for mark in ("sk_", "tcp", "inet", "pipe", "unix", "wait_woken"))
         else "something"
     )
     return Explanation(
         "S36",
         0.75 if what != "something" else 0.6,
         f"waiting for {what} that never answers{_in(wchan)}",
-        advice="Give every connection and read a timeout with bounded retries. DataLoader(timeout=…) turns such a wait into an error;"
-        " choose it longer than the slowest first batch.",
+        advice="Give every connection and read a timeout with bounded retries."
+        + (
+            " DataLoader(timeout=…) turns such a wait into an error; choose it longer than the slowest first batch."
+            if process.worker >= 0
+            else ""
+        ),
     )
 
 

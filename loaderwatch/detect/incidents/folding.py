@@ -16,6 +16,8 @@ from loaderwatch.core.answers import Severity
 from loaderwatch.detect.finding import SEVERITIES, Finding, Folded
 
 MOST_FOLDED: Final = 8
+STANDSTILLS: Final = frozenset(("S26", "S52", "S53"))
+"""Hangs of a process in its own code, outside the loader."""
 PROVEN_PART: Final = 0.5
 """So much of a GPU's idle time must a slow step or rank cost to be its cause."""
 
@@ -148,7 +150,7 @@ def _hang_of_what_ran_out(hang: Finding, forecast: Finding) -> bool:
 
 def _hang_of_a_wait(hang: Finding, wait: Finding) -> bool:
     """Whether the hang explains the wait: a long wait of the same rank, or one that began after the hang."""
-    if hang.scenario == "S26" or SEVERITIES[hang.severity] < SEVERITIES[wait.severity]:
+    if hang.scenario in STANDSTILLS or SEVERITIES[hang.severity] < SEVERITIES[wait.severity]:
         return False
     same = wait.key.endswith(":spikes") and _same_rank(hang, wait)
     return same or (hang.severity == "critical" and wait.began_ns >= hang.began_ns)
@@ -156,20 +158,24 @@ def _hang_of_a_wait(hang: Finding, wait: Finding) -> bool:
 
 def _wait_that_may_hang(wait: Finding, hang: Finding) -> bool:
     """Whether the hang is only a remark that a sample may hang, which hides no alert that it takes long."""
-    return hang.severity == "info" != wait.severity and _same_rank(wait, hang) and hang.scenario != "S26"
+    return (
+        hang.severity == "info" != wait.severity
+        and _same_rank(wait, hang)
+        and hang.scenario not in STANDSTILLS
+    )
 
 
 def _loader_that_holds_all(one: Finding, other: Finding) -> bool:
     """Whether the ranks seemed to wait for each other, and one is now known to be stuck in its loader."""
-    return other.key == "hung:collective" and one.severity == "critical" and one.scenario != "S26"
+    return other.key == "hung:collective" and one.severity == "critical" and one.scenario not in STANDSTILLS
 
 
 def _standstill(hang: Finding, pauses: Finding) -> bool:
-    return hang.severity != "info" and hang.scenario == pauses.scenario == "S26"
+    return hang.severity != "info" and hang.scenario in STANDSTILLS and pauses.scenario == "S26"
 
 
 def _pauses(pauses: Finding, standstill: Finding) -> bool:
-    return standstill.severity == "info" and pauses.scenario == standstill.scenario == "S26"
+    return standstill.severity == "info" and standstill.scenario in STANDSTILLS and pauses.scenario == "S26"
 
 
 def _straggler(straggler: Finding, pauses: Finding) -> bool:

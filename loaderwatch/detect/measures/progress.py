@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from loaderwatch.core.facts import SpanInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
+from loaderwatch.detect.measures.stacks import in_loop_of, main_frames, saving
 from loaderwatch.detect.measures.statistics import Floats, high
 from loaderwatch.detect.window import Columns, RankWindow, between_s, seconds
 
 WORKER_IDLE = "idle"
 LOADER_PHASES = ("iter", "wait", "teardown")
 STEP_PHASES = ("step", "h2d", "forward", "backward", "optimizer")
-FIRST_SAMPLE_FACTOR = (
-    3.0  # times the floor, for one map-style sample that a worker cannot finish in a first phase
-)
+FIRST_FACTOR: Final = 3.0
+"""Times the floor: for one sample that a worker cannot finish in a first phase, and for a first gap between two passes."""
 FEW = 3  # steps before which a phase has no history worth the name
 STILL_SWITCHES_PER_S = 1.0
 HOLE_S = 4.0  # between two samples of processes that are taken every second
 MAIN_READ_CHARS = 65_536  # the training process reads a little all the time (progress bars, /proc)
+MAIN_WRITTEN_CHARS = 65_536  # and it writes a little: stacks that we ask for
 MAPPED_BYTES = (
     2**18
 )  # from storage without a read(): memory-mapped files; less may be pages of programs that come back
@@ -83,17 +85,33 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
     if history.size < few:
         factor = limits.first_factor
         if span.phase in LOADER_PHASES and _one_sample(rank, span, floor_s):
-            factor = FIRST_SAMPLE_FACTOR
+            factor = FIRST_FACTOR
+        elif span.phase not in LOADER_PHASES and saving(main_frames(stack_of(rank, -1, None))):
+            factor = 1.0  # it counts only from the last byte written
+        elif span.phase == "outside" and trains_on(rank, span):
+            factor = FIRST_FACTOR
         return floor_s * factor, high(history, 0.99)
     usual_s = high(history, 0.99)
     limit_s = max(floor_s, limits.hang_factor * usual_s)
     if span.phase in LOADER_PHASES:
-        fetches = rank.table("fetches")
+        fetches = rank.past("fetches")
         own = fetches["loader"] == (UNKNOWN if span.loader is None else span.loader)
         late_s = high(seconds(fetches["fetch_ns"][own]), 0.99)
         if np.isfinite(late_s):
             limit_s = max(limit_s, 0.5 * limits.hang_factor * late_s)
     return limit_s, usual_s
+
+
+def trains_on(rank: RankWindow, span: SpanInfo) -> bool:
+    """Whether a process comes to the training loader again, if it gets on, as far as its stack shows.
+
+    Outside its loops it must stand in one that does. Else the loop over the batches goes on; but one that was left with
+    ``break`` has no end that anybody sees while its iterator lives.
+    """
+    dump = stack_of(rank, -1, None)
+    seen = dump is not None and dump.taken_ns > span.since_ns
+    found = in_loop_of(main_frames(dump), rank.process.calls) if seen else None
+    return found is True if span.phase == "outside" else found is not False
 
 
 def wait_limit_s(rank: RankWindow, loader: int, limits: Limits) -> float:
@@ -136,7 +154,7 @@ def _one_sample(rank: RankWindow, span: SpanInfo, floor_s: float) -> bool:
 
 
 def _history(rank: RankWindow, span: SpanInfo) -> Floats:
-    steps, loader = rank.table("steps"), UNKNOWN if span.loader is None else span.loader
+    steps, loader = rank.past("steps"), UNKNOWN if span.loader is None else span.loader
     own = steps["loader"] == loader
     if span.phase == "wait":
         begins = rank.table("epoch_begins")
@@ -148,11 +166,26 @@ def _history(rank: RankWindow, span: SpanInfo) -> Floats:
         return _of(rank.table("epoch_begins"), "iter_ns", loader)
     if span.phase == "teardown":
         return _of(rank.table("epoch_ends"), "teardown_ns", loader)
+    if span.phase == "outside":
+        return gaps_s(rank)
     if span.phase == "user" and span.phase_name in rank.process.phase_names:
-        phases = rank.table("phases")
+        phases = rank.past("phases")
         same = phases["name"] == rank.process.phase_names.index(span.phase_name)
         return _clean(seconds(phases["duration_ns"][same]))
     return np.empty(0)
+
+
+def gaps_s(rank: RankWindow) -> Floats:
+    """Return the times in seconds, shape (gaps,), that the process has spent between two passes over its loaders."""
+    begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
+    over_ns = ends["request_ns"] + np.maximum(0, ends["teardown_ns"])
+    times = np.concatenate([begins["request_ns"], over_ns])
+    opened = np.concatenate([np.ones(begins["request_ns"].size), -np.ones(over_ns.size)])
+    order = np.argsort(times, kind="stable")
+    times, opened = times[order], opened[order]
+    outside = np.cumsum(opened)[:-1] <= 0
+    gaps: Floats = np.diff(times)[outside & (opened[1:] > 0)] / 1e9
+    return gaps
 
 
 def _of(table: Columns, column: str, loader: int) -> Floats:
@@ -196,6 +229,15 @@ def cpu_ratio(rank: RankWindow, pid: int, since_ns: int) -> float:
     mask = (rows["pid"] == pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["cpu_ratio"])
     values = rows["cpu_ratio"][mask]
     return float(values.mean()) if values.size else float("nan")
+
+
+def wrote_ns(rank: RankWindow, pid: int, since_ns: int) -> int:
+    """Return until when a process has written by write(), ns UTC; ``since_ns`` if it has not since then, or nobody knows."""
+    rows = rank.table("processes")
+    mask = (rows["pid"] == pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["written_chars"])
+    values, times = rows["written_chars"][mask], rows["t_ns"][mask]
+    before = np.flatnonzero(values[-1:] - values > MAIN_WRITTEN_CHARS)
+    return int(times[before[-1] + 1]) if before.size else since_ns
 
 
 def stands_still(rank: RankWindow, pid: int, since_ns: int) -> bool:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import Final
 
-from loaderwatch.core.facts import StackDump
+from loaderwatch.core.facts import Call, StackDump
 
 _THREAD: Final = re.compile(r"^(?:Current )?[Tt]hread 0x[0-9a-fA-F]+")
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
@@ -26,6 +26,8 @@ _DEBUGGER: Final = (
     "/IPython/core/debugger",
 )
 _NOTEBOOK: Final = ("/ipykernel/", "/IPython/", "/tornado/", "/jupyter")
+_SAVING: Final = ("torch/serialization.py", "distributed/checkpoint", "safetensors")
+_CHILDREN: Final = ("subprocess.py", "popen_fork.py", "popen_spawn_posix.py", "popen_forkserver.py")
 _COMPILE: Final = ("/torch/_dynamo/", "/torch/_inductor/", "/triton/")
 
 # The first that matches, from the innermost frame outwards, names the collective.
@@ -140,3 +142,31 @@ def waits_on_queue(frames: Sequence[Frame]) -> bool:
 def compiling(frames: Sequence[Frame]) -> bool:
     """Whether the thread compiles a graph or a kernel, which is slow but not stuck."""
     return any(mark in frame.file for frame in frames for mark in _COMPILE)
+
+
+def saving(frames: Sequence[Frame]) -> bool:
+    """Whether the thread writes a checkpoint."""
+    return any(mark in frame.file for frame in frames for mark in _SAVING)
+
+
+def waits_for_child(frames: Sequence[Frame]) -> bool:
+    """Whether the thread waits for a process that it has started, which may well be at work."""
+    return any(PurePath(frame.file).name in _CHILDREN for frame in frames[:4])
+
+
+def in_loop_of(frames: Sequence[Frame], calls: Sequence[Call]) -> bool | None:
+    """Whether the thread is in a loop that comes to the training loader again; None where no such loop is known.
+
+    ``calls`` are those from which the loader was iterated. A loop around one of them goes over the loader again and again,
+    or, if it is the loop over the batches, is left by the time anybody asks.
+    """
+    if not calls:
+        return None
+    return any(
+        (call.file, call.function) == (frame.file, frame.function)
+        and call.loop is not None
+        and frame.line.isdigit()
+        and call.loop[0] <= int(frame.line) <= call.loop[1]
+        for call in calls
+        for frame in frames
+    )

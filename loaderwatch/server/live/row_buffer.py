@@ -172,6 +172,11 @@ class RowBuffer:
         return Rows(self._layout, self._block[:, first : self._used], self._disorder < first, after_ns)
 
     @property
+    def newest_ns(self) -> int:
+        """The time of the newest row, ns UTC; 0 without one."""
+        return self._newest_ns
+
+    @property
     def held_bytes(self) -> int:
         """The memory that the buffer takes."""
         return self._block.nbytes

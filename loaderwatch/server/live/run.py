@@ -13,7 +13,7 @@ from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Summary, Verdict
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.hang.rank_positions import without_stack
+from loaderwatch.detect.hang.rank_positions import somebody_waits, without_stack
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import MAX_NS, Alert, AlertBook, Announcement, shape
@@ -284,9 +284,9 @@ class LiveRun:
             _log.error("run %s: a detector failed: %s", self.run_id, text, exc_info=fault)
 
     def _ask_for_stacks(self, book: AlertBook, window: RunWindow) -> None:
-        """Ask for the stacks of all ranks in a hang, also of those outside their loops: they show who waits for whom."""
+        """Ask for the stacks of all ranks in a hang or before one, also of those outside their loops: they show who waits for whom."""
         hangs = [alert.finding for alert in book.open_alerts() if alert.finding.code == "hung"]
-        if not hangs:
+        if not hangs and not somebody_waits(window):
             return
         now = time.monotonic()
         bare = {finding.rank for finding in hangs if finding.rank is not None and not finding.stacks}

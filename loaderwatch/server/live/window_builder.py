@@ -13,7 +13,7 @@ from loaderwatch.core.facts import GpuState, SpanInfo, StackDump
 from loaderwatch.core.records import TIME_COLUMN, UNKNOWN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.device_clock import KNOWN_RATIO
-from loaderwatch.detect.window import WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
+from loaderwatch.detect.window import LEARNED_FROM, WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
 from loaderwatch.server.live.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of, block_of_arrays
 from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
 from loaderwatch.server.store.protocol import RankTotals, StoredRun
@@ -27,6 +27,7 @@ _KEPT: Final = frozenset({"epoch_begins", "epoch_ends"})
 _KEPT_ROWS: Final = 10_000
 _KEEP_NS: Final = int((WINDOW_S + 15) * 1e9)
 """How long rows are kept. It is longer than the window, because a host's clock may be ahead of the others'."""
+_WINDOW_NS: Final = int(WINDOW_S * 1e9)
 _HOST_ROWS: Final = 2_000
 _STACKS_PER_RANK: Final = 128
 
@@ -335,7 +336,7 @@ class WindowBuilder:
         if now_ns is None:
             now_ns = max((host.made_ns for host in self._hosts.values()), default=0)
         began_ns = self.facts.attempt_ns
-        after_ns = max(now_ns - int(WINDOW_S * 1e9), began_ns)
+        after_ns = max(now_ns - _WINDOW_NS, began_ns)
         ranks: dict[int, RankWindow] = {}
         reach_ns = self._first_ns
         # Rows that came before their process was described wait for that.
@@ -345,6 +346,7 @@ class WindowBuilder:
             tables = dict(_NO_TABLES)
             for name, buffer in rank.buffers.items():
                 tables[name] = buffer.rows((began_ns or None) if name in _KEPT else after_ns)
+            learned = {name: rank.buffers[name] for name in LEARNED_FROM if name in rank.buffers}
             steps = rank.buffers.get("steps")
             if steps is not None and steps.dropped:
                 reach_ns = max(reach_ns, steps.oldest_ns() or 0)
@@ -356,6 +358,9 @@ class WindowBuilder:
                 span=rank.span,
                 workers=list(rank.workers),
                 tables=tables,
+                history={
+                    name: b.rows(max(began_ns, b.newest_ns - _WINDOW_NS)) for name, b in learned.items()
+                },
                 stacks=list(rank.stacks.values()),
                 last_workers=list(rank.last_workers),
             )

@@ -13,7 +13,7 @@ import msgspec
 from loaderwatch.core.facts import Loss
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import Envelope
-from loaderwatch.detect.window import Columns
+from loaderwatch.detect.window import LEARNED_FROM, Columns
 from loaderwatch.server.store import charts, row_queries
 from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.files import RunFiles
@@ -248,7 +248,10 @@ class DuckDBStore:
             yield from row_queries.events(snapshot, start_ns, end_ns)
 
     def recall(self, run_id: str, reach_ns: int, attempt: int | None = None) -> Recall:
-        """Return the last ``reach_ns`` of an attempt (None: the newest) and all its epochs, for a server that continues it."""
+        """Return the last ``reach_ns`` of an attempt (None: the newest) and all its epochs, for a server that continues it.
+
+        Of the tables that limits are learned from, it is the last ``reach_ns`` in which there were rows.
+        """
 
         def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> Recall:
             # DuckDB takes its snapshot at the first query, not at BEGIN, so nothing must be stored before that.
@@ -260,19 +263,22 @@ class DuckDBStore:
             if end_ns != _END_NS:
                 run = _as_it_ended(run, attempt or 1, snapshot)
             since_ns = max(begin_ns, run.last_seen_ns - reach_ns)
+
+            def first_wanted(table: str) -> int:
+                if table in ("epoch_begins", "epoch_ends"):
+                    return begin_ns
+                if table not in LEARNED_FROM:
+                    return since_ns
+                newest_ns = row_queries.newest_row(snapshot, table, end_ns)
+                return max(begin_ns, min(since_ns, newest_ns - reach_ns))
+
             return Recall(
                 run=run,
                 totals=row_queries.totals(snapshot, bounds, None if whole else (begin_ns, end_ns)),
                 sequences=sequences,
                 events=list(row_queries.events(snapshot, since_ns, end_ns)),
                 tables={
-                    table: row_queries.scan(
-                        snapshot,
-                        table,
-                        begin_ns if table in ("epoch_begins", "epoch_ends") else since_ns,
-                        end_ns,
-                    )
-                    for table in TABLES
+                    table: row_queries.scan(snapshot, table, first_wanted(table), end_ns) for table in TABLES
                 },
             )
 

@@ -239,6 +239,15 @@ def scan(snapshot: duckdb.DuckDBPyConnection, table: str, start_ns: int, end_ns:
     return result
 
 
+def newest_row(snapshot: duckdb.DuckDBPyConnection, table: str, end_ns: int) -> int:
+    """Return the time of a table's newest row before ``end_ns``, ns UTC; ``end_ns`` where it has none."""
+    if not _stored_columns(snapshot, table):
+        return end_ns
+    time = time_column(table)
+    found = snapshot.execute(f"SELECT max({time}) FROM {table} WHERE {time} < {end_ns}").fetchone()
+    return end_ns if found is None or found[0] is None else int(found[0])
+
+
 def _stored_columns(snapshot: duckdb.DuckDBPyConnection, table: str) -> set[str]:
     """Return the columns that a table has in a file of an older version, which may not be changed."""
     rows = snapshot.execute(

@@ -103,7 +103,7 @@ class ProcessSampler:
         if stat is None or not stat.rss_bytes:
             return None  # a process without memory is about to be a zombie
         status = files.status()
-        read_chars, read_bytes = files.io()
+        read_chars, written_chars, read_bytes = files.io()
         key = (files.pid, stat.start_ticks)
         past = self._past.get(key)
         delay_ns = files.run_delay_ns()
@@ -146,6 +146,7 @@ class ProcessSampler:
                 "run_delay_ratio": delay_ratio,
                 "main_cpu_ratio": main_ratio,
                 "pin_cpu_ratio": pin_ratio,
+                "written_chars": written_chars,
             },
         )
 

@@ -74,9 +74,13 @@ def parse_status(text: bytes) -> Status:
     )
 
 
-def parse_io(text: bytes) -> tuple[int | None, int | None]:
-    """Parse ``(rchar, read_bytes)`` of /proc/<pid>/io."""
-    return _line_value(b"\n" + text, b"\nrchar:", 10), _line_value(text, b"\nread_bytes:", 10)
+def parse_io(text: bytes) -> tuple[int | None, int | None, int | None]:
+    """Parse ``(rchar, wchar, read_bytes)`` of /proc/<pid>/io."""
+    return (
+        _line_value(b"\n" + text, b"\nrchar:", 10),
+        _line_value(text, b"\nwchar:", 10),
+        _line_value(text, b"\nread_bytes:", 10),
+    )
 
 
 def parse_fd_limit(text: bytes) -> int | None:
@@ -172,10 +176,9 @@ class ProcessFiles:
         text = self.read("wchan")
         return text.decode("ascii", "replace") if text and text != b"0" else None
 
-    def io(self) -> tuple[int | None, int | None]:
-        """Return ``(rchar, read_bytes)``: characters read by any means, bytes read from storage."""
-        text = self.read("io")
-        return parse_io(text) if text else (None, None)
+    def io(self) -> tuple[int | None, int | None, int | None]:
+        """Return ``(rchar, wchar, read_bytes)``: read and written by any means, and read from storage."""
+        return parse_io(self.read("io") or b"")
 
     def run_delay_ns(self) -> int | None:
         """Return how long the main thread was ready but had no CPU so far; None where the kernel does not count it."""

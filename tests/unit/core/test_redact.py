@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderwatch.core.facts import (
+    Call,
     FlightEntry,
     FlightGroup,
     GpuProcess,
@@ -22,7 +23,7 @@ from loaderwatch.core.facts import (
 )
 from loaderwatch.core.redact import KEY_BYTES, Redaction, last_words, load_key
 from loaderwatch.core.wire import Envelope, encode
-from loaderwatch.detect.measures.stacks import main_frames, user_frame
+from loaderwatch.detect.measures.stacks import in_loop_of, main_frames, user_frame
 
 KEY = b"k" * KEY_BYTES
 STACK = """Thread 0x00007f11 [zq-thread] (most recent call first):
@@ -70,6 +71,12 @@ def test_a_stack_still_says_where_it_stands() -> None:
     own = user_frame(frames)
     assert own is not None
     assert own.file.startswith("path-")
+    mine = user_frame(before)
+    assert mine is not None
+    call = Call(file=mine.file, function=mine.function, line=1, loop=(1, 9999))
+    (told,) = Redaction(KEY).envelope(made(processes=[process(calls=[call])])).processes
+    assert in_loop_of(frames, told.calls), "a stack is still found in the loop that it is in"
+    assert "zq" not in told.calls[0].file
     assert own.file.endswith(".py")
 
 

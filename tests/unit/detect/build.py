@@ -9,6 +9,7 @@ import numpy as np
 
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.facts import (
+    Call,
     GpuInfo,
     HostInfo,
     LoaderInfo,
@@ -82,6 +83,7 @@ class RankBuilder:
         self.host = "box"
         self.cuda = False
         self.terminal = False
+        self.calls: list[Call] = []
         self.exit: str | None = None
         self.has_model = False
         self.has_optimizer = False
@@ -204,17 +206,26 @@ class RankBuilder:
         )
         return self
 
-    def stack(self, worker: int, pid: int, text: str) -> RankBuilder:
+    def stack(self, worker: int, pid: int, text: str, why: str = "") -> RankBuilder:
         """A dump taken now."""
-        self.stacks.append(StackDump(rank=self.rank, worker=worker, pid=pid, taken_ns=self.now_ns, text=text))
+        dump = StackDump(rank=self.rank, worker=worker, pid=pid, taken_ns=self.now_ns, text=text, why=why)
+        self.stacks.append(dump)
         return self
 
-    def half_a_minute(self, *, cpu: float = 0.0, switches_per_s: float = 0.0) -> RankBuilder:
+    def half_a_minute(
+        self, *, cpu: float = 0.0, switches_per_s: float = 0.0, written_per_s: float = 0.0
+    ) -> RankBuilder:
         """Time goes on; what the training process does of it, and how often it gives up its CPU."""
         for second in range(31):
             self.now_ns += S if second else 0
             woken = second * switches_per_s
-            self.process(worker=-1, pid=100 + self.rank, cpu=cpu, voluntary_switches=woken)
+            self.process(
+                worker=-1,
+                pid=100 + self.rank,
+                cpu=cpu,
+                voluntary_switches=woken,
+                written_chars=second * written_per_s,
+            )
         return self
 
     def build(self) -> RankWindow:
@@ -234,6 +245,7 @@ class RankBuilder:
                 phase_names=self.phase_names,
                 cuda=self.cuda,
                 terminal=self.terminal,
+                calls=self.calls,
                 exit=self.exit,
                 faults=self.faults,
                 tripped=self.faults > 0,

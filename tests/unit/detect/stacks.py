@@ -41,6 +41,20 @@ def main_in(*functions: str, user: str = "train_epoch") -> str:
     )
 
 
+SAVE = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/opt/venv/lib/python3.11/site-packages/torch/serialization.py", line 783 in __init__
+  File "/opt/venv/lib/python3.11/site-packages/torch/serialization.py", line 966 in save
+  File "/home/me/project/train.py", line 61 in save
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+
+CHILD = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/usr/lib/python3.11/subprocess.py", line 2011 in _try_wait
+  File "/usr/lib/python3.11/subprocess.py", line 2053 in _wait
+  File "/home/me/project/train.py", line 61 in main
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+
 QUEUE = """Current thread 0x00007f2b28a4b740 (most recent call first):
   File "/usr/lib/python3.11/threading.py", line 327 in wait
   File "/usr/lib/python3.11/queue.py", line 171 in get

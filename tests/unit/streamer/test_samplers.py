@@ -76,8 +76,8 @@ def test_status_and_io() -> None:
     text = b"Name:\tx\nRssAnon:\t      12 kB\nTracerPid:\t7\nSigCgt:\t0000000400000002\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
     assert parse_status(text) == Status(7, 0x400000002, 5, 6, 12 * 1024)
     assert parse_status(b"Name:\tx\n") == Status(None, None, None, None)
-    assert parse_io(b"rchar: 10\nwchar: 1\nread_bytes: 4096\n") == (10, 4096)
-    assert parse_io(b"") == (None, None)
+    assert parse_io(b"rchar: 10\nwchar: 1\nread_bytes: 4096\n") == (10, 1, 4096)
+    assert parse_io(b"") == (None, None, None)
 
 
 def cpu_s(pid: int) -> float:

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
+from loaderwatch.core.facts import Call
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.hang.rank_positions import places, without_stack
+from loaderwatch.detect.hang.rank_positions import places, somebody_waits, without_stack
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect import stacks
-from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect.build import T0, RankBuilder, S, loader, run
 
 BACKWARD = stacks.main_in("_engine_run_backward", "backward")
 BUFFERS = stacks.main_in(
@@ -118,6 +119,46 @@ def test_an_evaluation_of_ones_own_is_no_desync(cpu: float, switches_per_s: floa
     assert not hangs(run(*(each.half_a_minute(cpu=cpu, switches_per_s=switches_per_s) for each in ranks)))
 
 
+@pytest.mark.parametrize(
+    ("text", "scenario", "words"),
+    [
+        (stacks.main_in(user="report"), "S53", "which has been stuck at train.py:61 in report"),
+        (stacks.SAVE, "S52", "which has been stuck at train.py:61 in save"),
+        (BARRIER, "S44", "which has left the epoch"),
+    ],
+)
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_rank_that_is_stuck_between_two_epochs(text: str, scenario: str, words: str, learned: bool) -> None:
+    """The other has begun the next epoch, which does not mean that it has more batches."""
+    away = left(1, text, batches=30, age=10.0)
+    away.calls = [Call(file="/home/me/project/train.py", function="<module>", line=90, loop=(80, 99))]
+    if learned:  # else its own limit has not passed, and it is only known to be outside
+        away.add("epoch_begins", loader=0, epoch=0, request_ns=T0, iter_ns=0, first_wait_ns=0)
+        away.add("epoch_begins", loader=0, epoch=0, request_ns=T0 + 2 * S, iter_ns=0, first_wait_ns=0)
+        end: dict[str, float] = {
+            "rank": 1,
+            "loader": 0,
+            "epoch": 0,
+            "request_ns": T0 + S,
+            "teardown_ns": 0,
+            "batches": 1,
+        }
+        away.rows["epoch_ends"].insert(0, end)
+    others = stuck(0, BACKWARD, batch=0, epoch=1, age=10.0, batches=31)
+    finding = only(run(away.half_a_minute(), others.half_a_minute()))
+    assert (finding.scenario, finding.severity) == (scenario, "critical")
+    assert words in finding.title
+    if scenario != "S44":
+        assert finding.rank == 1
+        assert "Join" not in finding.advice
+
+
+def test_nobody_is_blamed_before_the_stacks_come() -> None:
+    away = left(1, batches=30)
+    away.stacks.clear()
+    assert not hangs(run(away, stuck(0, BACKWARD, batch=0, epoch=1, batches=31, age=32.0)))
+
+
 def test_different_collectives() -> None:
     gather = stacks.main_in("all_gather", "wrapper")
     finding = only(run(stuck(0, gather), stuck(1, BARRIER)))
@@ -166,6 +207,15 @@ def test_a_rank_that_waits_for_its_worker_stands_where_the_worker_does() -> None
     assert (first.ranks, first.text) == ([0], "next(loader) (worker at data.py:42 in load_image)")
     assert first.dump is not None
     assert (first.dump.worker, second.text) == (1, "backward (train.py:61 in train_epoch)")
+
+
+def test_a_rank_that_waits_makes_the_others_stacks_worth_taking() -> None:
+    waits = rank(0).open("backward", 20.0)
+    assert not somebody_waits(run(waits, rank(1)))
+    assert somebody_waits(run(waits.stack(-1, 100, BACKWARD, "open span"), rank(1)))
+    assert not somebody_waits(run(waits)), "of a single rank nobody else can tell"
+    away = rank(0).open("outside", 40.0).stack(-1, 100, BARRIER, "open span")
+    assert not somebody_waits(run(away, rank(1)))
 
 
 def test_ranks_without_a_stack_are_known() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from loaderwatch.core.facts import Call, PhaseName
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
@@ -178,6 +179,57 @@ def test_a_hang_hides_the_slow_loader_that_it_looks_like() -> None:
     assert [finding.code for finding in findings] == ["hung"]
 
 
+def between_passes(age: float, text: str = stacks.main_in(user="main"), *, gaps: int = 2) -> RankBuilder:
+    """A rank that has come back to its loader ``gaps`` times, after a second each, and now stands in its loop over the epochs."""
+    builder = RankBuilder()
+    builder.calls = [Call(file="/home/me/project/train.py", function="main", line=58, loop=(55, 65))]
+    for epoch in range(gaps + 1):
+        builder.add("epoch_begins", loader=0, epoch=epoch, iter_ns=S // 100, first_wait_ns=S // 100)
+        for _ in range(100):
+            builder.step(0.001, 0.05, ready=4)
+        builder.add("epoch_ends", loader=0, epoch=epoch, batches=100, teardown_ns=0, ended_by=0)
+        builder.now_ns += S
+    return builder.open("outside", age, wchan="futex_wait_queue", os_state="S").stack(-1, 100, text)
+
+
+class TestStuckInItsOwnCode:
+    """Outside the loader, with nobody else to blame."""
+
+    def test_between_two_epochs(self) -> None:
+        finding = only(run(between_passes(10.0).half_a_minute()))
+        assert (finding.scenario, finding.severity, finding.lost_s) == ("S53", "critical", 40.0)
+        assert finding.title == (
+            "Training has stood still at train.py:61 in main for 40 s, waiting for a lock that nobody releases"
+            " (futex_wait_queue); the data loader is not the cause."
+        )
+        assert "in a loop that comes to the loader again" in finding.cause
+        assert "DataLoader" not in finding.advice
+
+    @pytest.mark.parametrize(("age", "told"), [(50.0, False), (70.0, True)])
+    def test_the_first_time_more_patience_is_due(self, age: float, told: bool) -> None:
+        assert bool(hangs(run(between_passes(age, gaps=0).half_a_minute()))) is told
+
+    def test_gaps_are_learned(self) -> None:
+        builder = between_passes(5.0)
+        for row in builder.rows["epoch_begins"][1:]:
+            row["request_ns"] += 3 * S  # the gap before it was four seconds
+        assert not hangs(run(builder.half_a_minute()))
+        assert hangs(run(builder.half_a_minute()))
+
+    @pytest.mark.parametrize("phase", ["step", "outside"])
+    def test_a_save_that_never_returns(self, phase: PhaseName) -> None:
+        builder = (
+            trained().open(phase, 10.0, wchan="wait_for_partner", os_state="S").stack(-1, 100, stacks.SAVE)
+        )
+        finding = only(run(builder.half_a_minute(written_per_s=0.0)))
+        assert (finding.scenario, finding.severity) == ("S52", "critical")
+        assert finding.title == (
+            "A save hangs at train.py:61 in save: nothing has been written for 40 s, opening a named pipe whose other end nobody"
+            " opens (wait_for_partner)."
+        )
+        assert "ls -l /proc/100/fd" in finding.advice
+
+
 class TestNotHung:
     """Slow, or nobody's fault."""
 
@@ -194,6 +246,27 @@ class TestNotHung:
             )
         assert not hangs(run(builder))
         assert [finding.severity for finding in detect(run(builder)) if finding.code == "hung"] == ["info"]
+
+    @pytest.mark.parametrize(
+        ("age", "sample_age", "cpu", "told"),
+        [
+            (90.0, 89.0, 0.9, True),
+            (45.0, 44.0, 0.9, False),
+            (90.0, 89.0, 0.2, False),
+            (90.0, 10.0, 0.9, False),
+        ],
+    )
+    def test_a_sample_that_is_tried_again_and_again(
+        self, age: float, sample_age: float, cpu: float, told: bool
+    ) -> None:
+        """S22 with a file that cannot be read: it reads all the while, and computes as well."""
+        builder = trained().open("wait", age, awaited_worker=1).worker(0, "idle", age - 2)
+        builder.worker(1, "fetch", age, sample_age=sample_age, os_state="S", sample_index=18_432)
+        for second in range(int(age)):
+            at = {"t_ns": builder.now_ns - second * S, "read_chars": 9e9 - second * 1e6}
+            builder.process(worker=1, pid=201, cpu=cpu, **at)
+        found = hangs(run(builder))
+        assert [(finding.scenario, finding.worker) for finding in found] == ([("S22", 1)] if told else [])
 
     @pytest.mark.parametrize(("per_s", "moves"), [(1e6, True), (4e3, False)])
     def test_a_worker_that_reads_a_mapped_file(self, per_s: float, moves: bool) -> None:
@@ -260,11 +333,49 @@ class TestNotHung:
         assert not detect(run(outside(4000.0, cpu=0.3)))
         assert not detect(run(outside(4000.0, switches_per_s=10.0)))  # it polls
         (finding,) = detect(run(outside(4000.0)))
-        assert (finding.scenario, finding.severity) == ("S26", "info")
+        assert (finding.scenario, finding.severity) == ("S53", "info")
         assert finding.title == (
             "Training has stood still at train.py:61 in report for 66 min 40 s; the data loader is not the cause."
         )
         assert "outside its training loops" in finding.cause
+
+    def test_after_the_last_epoch(self) -> None:
+        """N23: in the function that trained, but past its loop; or where none of its loops is known."""
+        builder = trained().open("outside", 4000.0).stack(-1, 100, stacks.main_in(user="main"))
+        builder.calls = [Call(file="/home/me/project/train.py", function="main", line=50, loop=(40, 60))]
+        assert not hangs(run(builder.half_a_minute()))
+
+    def test_after_a_loop_that_was_left_with_break(self) -> None:
+        """N15: while the iterator lives, its last step has no end that anybody sees."""
+        builder = trained().open("step", 4000.0).stack(-1, 100, stacks.main_in(user="main"))
+        builder.half_a_minute()
+        assert hangs(run(builder))
+        builder.calls = [Call(file="/home/me/project/train.py", function="main", line=50, loop=(50, 60))]
+        (finding,) = detect(run(builder))
+        assert finding.severity == "info"
+
+    @pytest.mark.parametrize(("wchan", "told"), [("hrtimer_nanosleep", False), ("futex_wait_queue", True)])
+    def test_a_step_that_sleeps(self, wchan: str, told: bool) -> None:
+        """N09, N13: whoever sleeps has set the time when that ends."""
+        builder = trained().open("step", 10.0, wchan=wchan, os_state="S")
+        builder.stack(-1, 100, stacks.main_in(user="throttle")).half_a_minute()
+        assert bool(hangs(run(builder))) is told
+
+    def test_a_process_that_waits_for_its_child(self) -> None:
+        """Which may be at work."""
+        builder = between_passes(60.0, stacks.CHILD)
+        (finding,) = detect(run(builder.half_a_minute()))
+        assert finding.severity == "info"
+
+    @pytest.mark.parametrize("does", [{"cpu": 0.3}, {"switches_per_s": 10.0}])
+    def test_an_evaluation_of_ones_own_between_two_epochs(self, does: dict[str, float]) -> None:
+        """N24."""
+        assert not hangs(run(between_passes(60.0).half_a_minute(**does)))
+
+    @pytest.mark.parametrize("does", [{"cpu": 0.3}, {"switches_per_s": 10.0}, {"written_per_s": 1e6}])
+    def test_a_save_that_gets_on(self, does: dict[str, float]) -> None:
+        """N22."""
+        assert not detect(run(trained().open("step", 60.0).stack(-1, 100, stacks.SAVE).half_a_minute(**does)))
 
     def test_outside_while_another_rank_is_at_work(self) -> None:
         def ranks(**does: float) -> RunWindow:

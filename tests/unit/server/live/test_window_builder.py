@@ -61,6 +61,23 @@ def test_rows_leave_with_time_but_epochs_stay() -> None:
     assert builder.totals().steps == {0: 2}  # totals never forget
 
 
+def test_what_is_usual_is_not_forgotten_because_nothing_happens() -> None:
+    """The limit of a hang is learned from steps, and a hang has none."""
+    builder = WindowBuilder("run-1")
+    times = T0 + np.arange(50) * SECOND
+    builder.add(envelope(1, made_ns=int(times[-1]), tables={"steps": steps(0, times, 7, 2)}))
+    for minutes in (1, 30):
+        made_ns = int(times[-1]) + minutes * 60 * SECOND
+        builder.add(envelope(1 + minutes, made_ns=made_ns, tables={}))
+        rank = builder.window().ranks[0]
+        assert rank.past("steps")["request_ns"].tolist() == times.tolist()
+    assert not rank.table("steps")["request_ns"].size
+    assert not rank.past("fetches")["request_ns"].size
+    later = made_ns + SECOND
+    builder.add(envelope(99, made_ns=later, tables={"steps": steps(0, [later], [1], [2])}))
+    assert builder.window().ranks[0].past("steps")["request_ns"].tolist() == [later]
+
+
 def test_memory_is_bounded() -> None:
     builder = WindowBuilder("run-1")
     ranks = [process(r, 2048) for r in range(2)]

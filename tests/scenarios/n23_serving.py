@@ -1,0 +1,27 @@
+"""N23: after training the script serves what it has trained, and nobody asks."""
+
+import socket
+import threading
+import time
+
+from torch.utils.data import DataLoader
+
+import loaderwatch
+from tests.scenarios.training import SlowDataset, sleep_read, vary
+
+batch = vary(8, 5)
+loader = DataLoader(SlowDataset(batch * 40, sleep_read(0.002)), batch_size=batch, num_workers=vary(2, 1))
+loaderwatch.attach(loader)
+
+
+def main() -> None:
+    """Trains two epochs, then serves."""
+    for _epoch in range(2):
+        for _batch in loader:
+            time.sleep(0.02)
+    server = socket.create_server(("127.0.0.1", 0))
+    threading.Timer(75, socket.create_connection, (server.getsockname(),)).start()
+    server.accept()
+
+
+main()
