@@ -15,8 +15,15 @@ from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import run_wait_ratio
 from loaderwatch.detect.measures.pace import open_wait_s
-from loaderwatch.detect.measures.progress import LOADER_PHASES
+from loaderwatch.detect.measures.progress import (
+    LOADER_PHASES,
+    STEP_PHASES,
+    history_s,
+    stack_of,
+    trains_on,
+)
 from loaderwatch.detect.measures.shares import shares_of, totals_since
+from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import high
 from loaderwatch.detect.text import count, duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
@@ -143,7 +150,7 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
     ]
     if unwatched:
         return _stepped_aside(unwatched, len(window.ranks))
-    waiting = _open_wait(window)
+    waiting = _open_wait(window) or _open_work(window)
     if waiting is not None:
         return waiting
     live = [
@@ -222,6 +229,36 @@ def _open_wait(window: RunWindow) -> Verdict | None:
     return Verdict(
         severity="info",
         title=f"{who} has waited {duration(waited_s)} for {what}{where}; watching whether it comes.",
+    )
+
+
+def _open_work(window: RunWindow) -> Verdict | None:
+    """Return what is known of a step, or a gap between two passes, that goes on and is long against those before.
+
+    None while there is none, and of a script that does not come to its loader again.
+    """
+    found = []
+    for _, rank in sorted(window.ranks.items()):
+        span = rank.span
+        if rank.process.state != "live" or span is None or not span.alive:
+            continue
+        if span.phase not in (*STEP_PHASES, "outside") or not trains_on(rank, span):
+            continue
+        age_s, before_s = (rank.made_ns - span.since_ns) / 1e9, history_s(rank, span)
+        least_s = WATCHED_WAIT_S if before_s.size >= FEW_STEPS else DIAGNOSED_S
+        if age_s >= max(least_s, WATCHED_FACTOR * np.nan_to_num(high(before_s, 0.99))):
+            found.append((age_s, rank, span))
+    if not found:
+        return None
+    age_s, rank, span = max(found, key=lambda one: one[0])
+    dump = stack_of(rank, -1, None)
+    where = user_frame(main_frames(dump)) if dump is not None and dump.taken_ns > span.since_ns else None
+    who = f"Rank {rank.rank}" if len(window.ranks) > 1 else "Training"
+    what = "between two passes over its loader" if span.phase == "outside" else f"in step {span.step or 0}"
+    at = f", at {where}" if where is not None else ""
+    return Verdict(
+        severity="info",
+        title=f"{who} has been {what} for {duration(age_s)}{at}; watching whether it goes on.",
     )
 
 

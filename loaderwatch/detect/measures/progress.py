@@ -79,7 +79,7 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
     The limit is the floor, or ten times that percentile, whichever is more; without a history, a multiple of
     the floor.
     """
-    history = _history(rank, span)
+    history = history_s(rank, span)
     floor_s = limits.hang_floor_s
     few = FEW if span.phase in STEP_PHASES else 1
     if history.size < few:
@@ -153,7 +153,8 @@ def _one_sample(rank: RankWindow, span: SpanInfo, floor_s: float) -> bool:
     )
 
 
-def _history(rank: RankWindow, span: SpanInfo) -> Floats:
+def history_s(rank: RankWindow, span: SpanInfo) -> Floats:
+    """Return how long spans of this kind took before, in seconds, shape (spans,)."""
     steps, loader = rank.past("steps"), UNKNOWN if span.loader is None else span.loader
     own = steps["loader"] == loader
     if span.phase == "wait":

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loaderwatch.core.facts import ProcessState
+from loaderwatch.core.facts import Call, PhaseName, ProcessState
 from loaderwatch.detect.detectors import detect
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.live.window_builder import RunTotals
@@ -52,6 +52,40 @@ def test_a_wait_like_others_is_not_said(usual_s: float, age: float) -> None:
     for number in range(26):
         rank.fetch(number % 2, 0.03).step(usual_s, 0.0784)
     assert "has waited" not in verdict_now(run(rank.open("wait", age)), []).title
+
+
+@pytest.mark.parametrize(
+    ("phase", "age", "said"),
+    [
+        (
+            "step",
+            7.0,
+            "Training has been in step 26 for 7.0 s, at train.py:61 in main; watching whether it goes on.",
+        ),
+        (
+            "backward",
+            7.0,
+            "Training has been in step 26 for 7.0 s, at train.py:61 in main; watching whether it goes on.",
+        ),
+        ("step", 2.0, None),
+        (
+            "outside",
+            14.0,
+            "Training has been between two passes over its loader for 14 s, at train.py:61 in main; watching whether it goes on.",
+        ),
+        ("outside", 7.0, None),  # it is the first gap
+    ],
+)
+def test_work_that_goes_on_is_said_before_it_is_a_hang(
+    phase: PhaseName, age: float, said: str | None
+) -> None:
+    rank = RankBuilder()
+    for number in range(26):
+        rank.fetch(number % 2, 0.03).step(0.0016, 0.0784)
+    rank.calls = [Call(file="/home/me/project/train.py", function="main", line=58, loop=(55, 65))]
+    rank.open(phase, age, step=26).stack(-1, 100, stacks.main_in(user="main"))
+    title = verdict_now(run(rank), []).title
+    assert title == said if said is not None else "watching" not in title
 
 
 def test_a_first_batch_has_more_patience() -> None:
