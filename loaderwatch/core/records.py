@@ -270,6 +270,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "main_cpu_ratio",  # of one core, the main thread of a training process
         "pin_cpu_ratio",  # of one core, the busiest thread that pins memory; NaN without one
         "written_chars",  # cumulative, any write()
+        "lock_wait",  # 1 while its main thread waits for a lock (a futex or a file lock), else 0
     ),
 }
 """Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
@@ -316,6 +317,7 @@ LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
             "main_cpu_ratio",
             "pin_cpu_ratio",
             "written_chars",
+            "lock_wait",
         }
     ),
 }

@@ -73,6 +73,9 @@ TINY_SHM: Final = (
 CASES: Final[tuple[Case, ...]] = (
     # ---- input-bound
     Case("s01_serial", ("S01",), "input", says=("num_workers=0",)),
+    Case("s01_bursts", ("S01",), "input", within_s=40, says=("ahead of time",)),
+    Case("s49_lock", ("S49",), "input", within_s=40, says=("wait for a lock that they share", "of its own")),
+    Case("s49_file_lock", ("S49",), "input", within_s=40, says=("wait for a lock that they share",)),
     Case("s02_few_workers", ("S02",), "input", says=("num_workers 2 →",)),
     Case("s07_cpu_bound", ("S07",), "workers", says=("no CPU is free",)),
     Case("s08_latency_bound", ("S08",), "input", says=("storage or network",)),
@@ -164,6 +167,7 @@ CASES: Final[tuple[Case, ...]] = (
         samples=(1293,),
         says=("pipe",),
     ),
+    Case("s22_retries", ("S22",), "hung", within_s=60, stacks=1, says=("begins anew each time it fails",)),
     Case("s36_stopped", ("S36",), "hung", worker=1, says=("kill -CONT",)),
     Case("s37_dead_worker", ("S37",), "hung", worker=1, says=("dead",)),
     Case("s41_lost_message", ("S41",), "hung", stacks=1),
@@ -192,6 +196,19 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s53_report", ("S53",), "stuck", within_s=90, stacks=1, says=("in report", "timeout")),
     Case(
         "s53_rank_locked", ("S53",), "stuck", ranks=2, within_s=90, stacks=1, says=("in log_metrics", "lock")
+    ),
+    Case("s53_trainer", ("S53",), "stuck", within_s=90, stacks=1, says=("in validate",)),
+    Case(
+        "s53_rank_reports",
+        ("S53",),
+        "stuck",
+        ranks=2,
+        within_s=90,
+        stacks=1,
+        says=("in write_metrics", "pipe"),
+    ),
+    Case(
+        "s26_validation_locked", ("S26",), "stuck", within_s=60, stacks=1, says=("in update_metric", "lock")
     ),
     # ---- long steps, for which the loader is not to blame
     Case("s25_collector", ("S25",), "steps", says=("gc.freeze()",)),

@@ -9,7 +9,7 @@ from typing import Final
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.hang.reasons import blocked
+from loaderwatch.detect.hang.reasons import blocked, producer_gone
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO
 from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import (
@@ -28,6 +28,7 @@ from loaderwatch.detect.measures.stacks import (
     saving,
     user_frame,
     waits_for_child,
+    waits_on_queue,
 )
 from loaderwatch.detect.text import duration
 from loaderwatch.detect.window import RunWindow
@@ -125,7 +126,7 @@ def alone(item: Stuck) -> Finding:
     place = "the code outside its loops" if is_outside else f"its {phase}"
     at = f" at {where}" if where else f" in {place}"
     goes_on = saves or trains_on(rank, span)
-    reason = blocked(span, "the training process")
+    reason = producer_gone() if waits_on_queue(frames) else blocked(span, "the training process")
     severity: Severity = "info"
     on_purpose = waits_for_child(frames) or (not is_outside and "nanosleep" in (span.wchan or ""))
     if goes_on and is_still(item) and not on_purpose:

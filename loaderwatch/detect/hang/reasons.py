@@ -23,7 +23,7 @@ def reason_of(
         if idle:
             return _relay_dead(len(idle))
         if waits_on_queue(frames):
-            return _producer_gone()
+            return producer_gone()
         return blocked(span, "the training process")
     if not worker.alive:
         return Explanation(
@@ -46,7 +46,8 @@ def _relay_dead(idle: int) -> Explanation:
     )
 
 
-def _producer_gone() -> Explanation:
+def producer_gone() -> Explanation:
+    """Explain a wait on a queue of this process that stays empty."""
     return Explanation(
         "S41",
         0.8,

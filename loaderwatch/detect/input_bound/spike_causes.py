@@ -14,7 +14,7 @@ from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import JITTER_SPIKES
 from loaderwatch.detect.measures.gain import prefetch_needed
-from loaderwatch.detect.measures.statistics import median
+from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.text import count, duration, listing, rate, sample_name
 
 MOST_PREFETCH = 32  # a prefetch_factor above this costs more memory than it is worth
@@ -30,6 +30,8 @@ def jitter(s: Symptoms) -> Explanation | None:
     distinct = len(indices) if indices else len(spikes)
     if min(len(spikes), distinct) < JITTER_SPIKES or prefetch > MOST_PREFETCH:
         return None
+    if mean(s.pace.fetches.fetch_s) > workers * s.step_s:
+        return None  # no cushion lasts where the workers are slower on average
     cushion_s = now * workers * s.step_s
     size = median(s.pace.fetches.bytes)
     memory = (

@@ -12,7 +12,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, slow_samples, spike_mask, without
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.limits import JITTER_SPIKES, Limits
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.pace import Pace, recent, takes_from_several
 from loaderwatch.detect.measures.progress import wait_limit_s
@@ -92,7 +92,7 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
     symptoms = Symptoms(window, now, cpus, history=pace.fetches)
     if symptoms.first_epoch and now.total_s < FIRST_EPOCH_S and not symptoms.hands_over:
         return None
-    if symptoms.short is not True and _is_spiky(now):
+    if symptoms.short is not True and _is_spiky(now) and not _reads_in_bursts(pace):
         return None
     began_ns, lost_s = _began(pace, now, limits)
     explanation = explain(symptoms)
@@ -135,6 +135,11 @@ def _is_spiky(now: Pace) -> bool:
     if float(now.wait_s[long].sum()) < SPIKE_PART * now.lost_s:
         return False
     return int(long.sum()) < AGAIN_AND_AGAIN or bool(find_spikes(now))
+
+
+def _reads_in_bursts(pace: Pace) -> bool:
+    """Whether the loop reads itself, without workers, and a long wait comes again and again: a row group or a file at a time."""
+    return not pace.workers and int(spike_mask(pace).sum()) >= JITTER_SPIKES
 
 
 def _with_recent_fetches(now: Pace) -> Pace:

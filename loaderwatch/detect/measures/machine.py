@@ -141,6 +141,7 @@ class Machine:
     worker_delay_ratio: float  # share of the time a worker was ready but had no CPU
     worker_switches_per_s: float  # involuntary, of one worker
     worker_waits_per_s: float  # voluntary switches of one worker: each time it waited for something
+    worker_lock_ratio: float  # share of the time a worker waits for a lock
     worker_faults_per_s: float  # major, of one worker: pages that had to come from storage
     main_affinity: float
     main_delay_ratio: float
@@ -185,6 +186,7 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
         worker_delay_ratio=_mean(mine, "run_delay_ratio", workers),
         worker_switches_per_s=_per_process_rate(mine, "involuntary_switches", workers),
         worker_waits_per_s=_per_process_rate(mine, "voluntary_switches", workers),
+        worker_lock_ratio=_mean(mine, "lock_wait", workers),
         worker_faults_per_s=_per_process_rate(mine, "major_faults", workers),
         main_affinity=median(mine["affinity_cpus"][main]),
         main_delay_ratio=_mean(mine, "run_delay_ratio", main),

@@ -17,6 +17,8 @@ from loaderwatch.streamer.samplers.procfs import ProcessFiles
 from loaderwatch.streamer.samplers.threads import ThreadTimes
 
 FDS_EVERY: Final = 5  # in samples: listing descriptors costs as much as everything else together
+LOCKS: Final = ("futex", "locks_lock_inode_wait", "fcntl_setlk", "flock")
+"""Parts of the names of the kernel functions in which a process waits for a lock."""
 LETTERS: Final = {"stopped": "T", "zombie": "Z"}
 """The states that psutil gives, as letters of /proc. "running" is missing, because macOS and Windows say it of sleepers, too."""
 PSS_EVERY_NS: Final = 10_000_000_000
@@ -124,11 +126,12 @@ class ProcessSampler:
             past.threads = ThreadTimes(files.pid, self._proc_root)
         main_ratio, pin_ratio = past.threads.look(now_ns, pins=pins) if past.threads else (None, None)
         tracer = status.tracer_pid if status else None
+        wchan = files.wchan()
         return Reading(
             state=stat.state,
             read_chars=read_chars,
             traced=None if tracer is None else tracer != 0,
-            wchan=files.wchan(),
+            wchan=wchan,
             values={
                 "cpu_ratio": cpu_ratio,
                 "rss_bytes": stat.rss_bytes,
@@ -147,6 +150,7 @@ class ProcessSampler:
                 "main_cpu_ratio": main_ratio,
                 "pin_cpu_ratio": pin_ratio,
                 "written_chars": written_chars,
+                "lock_wait": None if wchan is None else float(any(mark in wchan for mark in LOCKS)),
             },
         )
 

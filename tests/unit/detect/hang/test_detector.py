@@ -209,6 +209,13 @@ class TestStuckInItsOwnCode:
     def test_the_first_time_more_patience_is_due(self, age: float, told: bool) -> None:
         assert bool(hangs(run(between_passes(age, gaps=0).half_a_minute()))) is told
 
+    def test_a_queue_that_nobody_fills(self) -> None:
+        builder = between_passes(10.0, stacks.QUEUE)
+        builder.calls = [Call(file="/home/me/project/train.py", function="<module>", line=98, loop=(90, 99))]
+        finding = only(run(builder.half_a_minute()))
+        assert "and the loop waits on a queue that nobody fills; the data loader" in finding.title
+        assert "The thread that fills the queue" in finding.advice
+
     def test_gaps_are_learned(self) -> None:
         builder = between_passes(5.0)
         for row in builder.rows["epoch_begins"][1:]:

@@ -114,6 +114,15 @@ def test_many_slow_fetches_are_jitter_and_prefetch_is_the_cure() -> None:
     assert 9 <= int(advised[1]) <= 13  # 1 s over two workers and 50 ms
 
 
+def test_no_cushion_lasts_where_the_workers_are_slower_on_average() -> None:
+    """Of each ten batches one takes 2 s: two workers deliver one each 0.12 s, and a step takes half of that."""
+    spikes = {50 + 10 * number: (1000 + number, 2.0) for number in range(12)}
+    found = [f for f in detect(run(slow_sample(RankBuilder(), spikes, batches=170))) if f.severity != "info"]
+    assert [finding.scenario for finding in found] == ["S20"]
+    assert "prefetch_factor=" not in found[0].advice
+    assert "in_order=False" in found[0].advice
+
+
 def test_a_wait_that_goes_on_is_a_remark_until_it_ends_or_hangs() -> None:
     builder = slow_sample(RankBuilder(), {})
     builder.open("wait", 6.0, awaited_worker=1).worker(0, "idle", 5.0)

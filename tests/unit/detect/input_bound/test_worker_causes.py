@@ -1,7 +1,8 @@
-"""S01 S02 S07 S08 S23: workers that are missing or too slow."""
+"""S01 S02 S07 S08 S23 S49: workers that are missing or too slow."""
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -14,7 +15,7 @@ from loaderwatch.core.facts import ProcessState
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.measures.machine import cpus_of
 from tests.unit.detect.build import RankBuilder, S, loader, run
-from tests.unit.detect.workers import only, starve, starved
+from tests.unit.detect.workers import only, starve, starved, watch
 
 
 @settings(max_examples=25, deadline=None)
@@ -92,6 +93,58 @@ def test_many_workers_that_only_wait_are_latency_bound() -> None:
     finding = only(run(builder, cpus=8))
     assert finding.scenario == "S08"
     assert "shards" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("workers", "lock", "scenario"),
+    [
+        (4, 0.75, "S49"),
+        (2, 0.5, "S49"),
+        (4, 0.97, "S08"),  # each waits for threads of its own
+        (4, 0.1, "S08"),
+        (4, math.nan, "S08"),  # nobody may look
+    ],
+)
+def test_workers_that_share_a_lock(workers: int, lock: float, scenario: str) -> None:
+    """One works at a time, and more of them do not help."""
+    builder = RankBuilder(loaders=[loader(num_workers=workers)])
+    starve(builder, fetch=0.8, step=0.02, workers=workers, cpu=0.05)
+    watch(builder, workers, cpu=0.05, threads=2, lock_wait=lock)
+    finding = only(run(builder, cpus=4, busy=0.1))
+    assert finding.scenario == scenario
+    if scenario == "S49":
+        assert (
+            f"its {workers} workers wait for a lock that they share, and one works at a time" in finding.title
+        )
+        assert "More workers only wait" in finding.advice
+        assert "num_workers" not in finding.advice
+
+
+def test_a_loop_that_reads_a_row_group_at_a_time() -> None:
+    """Without workers a long wait every so many batches is the reading itself, and no worker was late."""
+    builder = RankBuilder(loaders=[loader(num_workers=None, class_name="RowGroups")])
+    for _ in range(8):
+        for batch in range(40):
+            builder.step(1.6 if batch == 0 else 0.0, 0.02)
+    finding = only(run(builder))
+    assert (finding.scenario, finding.severity) == ("S01", "critical")
+    assert finding.gain_ceiling_ratio == pytest.approx(2 / 3, abs=0.05)
+
+
+def test_one_long_wait_of_a_loop_that_reads_itself_is_none_of_that() -> None:
+    builder = RankBuilder(loaders=[loader(num_workers=None, class_name="RowGroups")])
+    for batch in range(300):
+        builder.step(4.0 if batch in (150, 280) else 0.0, 0.02)
+    assert not [finding for finding in detect(run(builder)) if finding.severity != "info"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_workers_for_a_stream_come_with_a_warning(stream: bool) -> None:
+    """An IterableDataset that is not split gives every row once per worker."""
+    builder = RankBuilder(loaders=[loader(num_workers=0, iterable_dataset=stream)])
+    for _ in range(100):
+        builder.fetch(-1, 0.08, cpu=0.9).step(0.08, 0.02)
+    assert ("get_worker_info()" in only(run(builder)).advice) is stream
 
 
 def test_reading_on_the_training_thread() -> None:
