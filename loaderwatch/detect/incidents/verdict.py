@@ -242,9 +242,12 @@ def _open_work(window: RunWindow) -> Verdict | None:
         span = rank.span
         if rank.process.state != "live" or span is None or not span.alive:
             continue
-        if span.phase not in (*STEP_PHASES, "outside") or not trains_on(rank, span):
+        age_s = (rank.made_ns - span.since_ns) / 1e9
+        if span.phase not in (*STEP_PHASES, "outside") or age_s < WATCHED_WAIT_S:
             continue
-        age_s, before_s = (rank.made_ns - span.since_ns) / 1e9, history_s(rank, span)
+        if not trains_on(rank, span):
+            continue
+        before_s = history_s(rank, span)
         least_s = WATCHED_WAIT_S if before_s.size >= FEW_STEPS else DIAGNOSED_S
         if age_s >= max(least_s, WATCHED_FACTOR * np.nan_to_num(high(before_s, 0.99))):
             found.append((age_s, rank, span))

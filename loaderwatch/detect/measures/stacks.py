@@ -145,8 +145,10 @@ def compiling(frames: Sequence[Frame]) -> bool:
 
 
 def saving(frames: Sequence[Frame]) -> bool:
-    """Whether the thread writes a checkpoint."""
-    return any(mark in frame.file for frame in frames for mark in _SAVING)
+    """Whether the thread writes a checkpoint; those modules read them as well."""
+    return any(
+        mark in frame.file and "save" in frame.function.lower() for frame in frames for mark in _SAVING
+    )
 
 
 def waits_for_child(frames: Sequence[Frame]) -> bool:

@@ -9,10 +9,12 @@ import pytest
 
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.measures.stacks import (
+    Frame,
     collective,
     compiling,
     in_debugger,
     main_frames,
+    saving,
     threads,
     user_frame,
     waits_on_queue,
@@ -79,3 +81,9 @@ def test_other_marks() -> None:
     assert not compiling(main_frames(dump(stacks.MAIN_WAITS)))
     assert waits_on_queue(main_frames(dump(stacks.QUEUE)))
     assert not waits_on_queue(main_frames(dump(stacks.MAIN_WAITS)))
+
+
+@pytest.mark.parametrize(("function", "found"), [("save", True), ("_save", True), ("load", False)])
+def test_a_checkpoint_that_is_read_is_not_written(function: str, found: bool) -> None:
+    frame = Frame("/opt/venv/lib/python3.11/site-packages/torch/serialization.py", "966", function)
+    assert saving([frame]) is found
