@@ -25,6 +25,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
+from loaderwatch.detect.running_out.descriptors import CLOSE_FILES, NEARLY_RATIO, WHY_WORKER
 from loaderwatch.detect.text import size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
@@ -73,6 +74,9 @@ def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
         return _shared_memory(rank, host, multi)
     if _FDS.search(text):
         return _descriptors(rank)
+    full = _full_worker(rank) if _CUT.match(text) else None
+    if full is not None:
+        return full
     by_signal = _KILLED.search(text)
     if by_signal:
         return killed_worker(rank, host, int(by_signal["pid"]), by_signal["signal"])
@@ -188,6 +192,24 @@ def _descriptors(rank: RankWindow) -> Explanation:
         "Do not keep batches: .clone() or .item() what goes into a list. Raise `ulimit -n`, or use"
         " torch.multiprocessing.set_sharing_strategy('file_system').",
     )
+
+
+def _full_worker(rank: RankWindow) -> Explanation | None:
+    """Explain S40 of a worker, whose last batch did not come through whole; None where none was near its limit."""
+    rows = rank.table("processes")
+    for worker in np.unique(rows["worker"][rows["worker"] >= 0]).tolist():
+        own = rows["worker"] == worker
+        fds, limit = known(rows["fds"][own]), known(rows["fd_limit"][own])
+        if fds.size and limit.size and fds[-1] >= NEARLY_RATIO * limit[-1]:
+            return Explanation(
+                "S40",
+                0.8,
+                f"because worker {worker} ran out of file descriptors",
+                f"{WHY_WORKER} It last had {fds[-1]:.0f} of {limit[-1]:.0f} open, and could not hand over its batch.",
+                CLOSE_FILES,
+                worker=worker,
+            )
+    return None
 
 
 def _latest(host: HostWindow | None, column: str) -> float:

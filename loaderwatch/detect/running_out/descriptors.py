@@ -7,9 +7,12 @@ a loop that keeps batches in a list runs into ``ulimit -n`` (pytorch#973), somet
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Growth, growth, known
@@ -22,6 +25,18 @@ LEAST_S = 4.0
 LEAST_USED_RATIO = 0.25  # of the limit: below that there is time to see whether it goes on
 SURE_USED_RATIO = 0.5
 NEARLY_RATIO = 0.9
+WHY_TRAINING: Final = (
+    "Every tensor that comes from a worker keeps one open as long as it lives, so something keeps batches."
+)
+WHY_WORKER: Final = "The dataset opens files or connections in this worker and does not close them."
+KEEP_NO_BATCHES: Final = (
+    "Do not keep batches or parts of them: .clone() or .item() what goes into a list. Raising `ulimit -n` or"
+    " torch.multiprocessing.set_sharing_strategy('file_system') only puts it off if batches pile up."
+)
+CLOSE_FILES: Final = (
+    "Close what __getitem__ opens (`with open(…)`, image.close()), or keep a bounded number of handles per worker. Raising `ulimit -n`"
+    " only puts it off."
+)
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -29,14 +44,17 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     found = [
         finding
         for rank in window.ranks.values()
-        if rank.process.state == "live" and (finding := _finding(rank)) is not None
+        if rank.process.state == "live"
+        for worker in (None, *rank.workers)
+        if (finding := _finding(rank, worker)) is not None
     ]
     return sorted(found, key=lambda finding: finding.severity != "critical")[:1]
 
 
-def _finding(rank: RankWindow) -> Finding | None:
+def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
+    """Return the finding of a rank's worker, or of its training process (None)."""
     rows = rank.table("processes")
-    own = (rows["worker"] == -1) & (rows["pid"] == rank.process.pid)
+    own = rows["pid"] == (rank.process.pid if worker is None else worker.pid)
     limit = known(rows["fd_limit"][own])
     fds, t_ns = rows["fds"][own], rows["t_ns"][own]
     if not limit.size or not known(fds).size:
@@ -59,6 +77,12 @@ def _finding(rank: RankWindow) -> Finding | None:
     per_step = rise.grown / inside if inside else 0.0
     every = f", about {per_step:.1f} per step" if per_step >= 0.1 else ""
     who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
+    if worker is not None:
+        who = (
+            f"Worker {worker.worker} of rank {rank.rank}"
+            if rank.process.world_size > 1
+            else f"Worker {worker.worker}"
+        )
     return Finding(
         key=f"{CODE}:descriptors:rank{rank.rank}",
         code=CODE,
@@ -68,10 +92,8 @@ def _finding(rank: RankWindow) -> Finding | None:
         began_ns=int(t_ns[0]),
         title=f"{who} will run out of file descriptors in about {duration(eta_s)}: {now:.0f} of {most:.0f} are open.",
         cause=f"The number of open descriptors has risen from {rise.first:.0f} to {rise.last:.0f} in {duration(rise.span_s)}"
-        f"{every}. Every tensor that comes from a worker keeps one open as long as it lives, so something keeps"
-        " batches.",
-        advice="Do not keep batches or parts of them: .clone() or .item() what goes into a list. Raising `ulimit -n` or"
-        " torch.multiprocessing.set_sharing_strategy('file_system') only puts it off if batches pile up.",
+        f"{every}. {WHY_TRAINING if worker is None else WHY_WORKER}",
+        advice=KEEP_NO_BATCHES if worker is None else CLOSE_FILES,
         evidence=[
             Evidence(label="open descriptors", value=now, unit="count"),
             Evidence(label="limit", value=most, unit="count"),
@@ -85,7 +107,8 @@ def _finding(rank: RankWindow) -> Finding | None:
         ],
         rank=rank.rank,
         host=rank.host,
-        pid=rank.process.pid,
+        worker=None if worker is None else worker.worker,
+        pid=rank.process.pid if worker is None else worker.pid,
     )
 
 

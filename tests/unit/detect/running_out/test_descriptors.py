@@ -38,3 +38,19 @@ def test_descriptors_on_their_way_to_the_limit(fds: list[float], limit: float, s
     if finding is not None:
         assert f"{fds[-1]:.0f} of {limit:.0f}" in finding.title
         assert ".clone()" in finding.advice
+
+
+def test_a_worker_that_closes_nothing() -> None:
+    """Its own files, which no batch holds."""
+    builder = keeps_up()
+    for number, fds in enumerate([50, 150, 250, 350]):
+        for second in range(5):
+            builder.now_ns = builder.now_ns + S if number or second else builder.now_ns
+            builder.process(worker=1, pid=201, cpu=0.5, fds=fds, fd_limit=400)
+            builder.step(0.0, 0.0)
+    builder.worker(1, "fetch", 0.1)
+    finding = of_scenario(detect(run(builder)), "S40")
+    assert finding is not None
+    assert (finding.severity, finding.worker, finding.pid) == ("warning", 1, 201)
+    assert finding.title.startswith("Worker 1 will run out of file descriptors in about")
+    assert "with open(…)" in finding.advice
