@@ -53,11 +53,17 @@ def is_script(file: str) -> bool:
 
 
 def calls_outside() -> list[Call]:
-    """The calls of the script and of installed packages that led here, outermost first, at most ``MOST_CALLS``."""
+    """The calls that led here from the script's outermost one on, outermost first, at most ``MOST_CALLS``.
+
+    What runs the script (a notebook's kernel, a job's worker, pytest) has loops of its own, which do not train. Without a frame
+    of a script, a framework's own command runs, and all of its calls count.
+    """
     frames = [frame for frame in frames_outside() if not frame.f_code.co_filename.startswith(_ELSEWHERE)]
+    frames.reverse()
+    begin = next((at for at, frame in enumerate(frames) if is_script(frame.f_code.co_filename)), 0)
     return [
         Call(file=frame.f_code.co_filename, function=frame.f_code.co_name, line=frame.f_lineno)
-        for frame in reversed(frames[-MOST_CALLS:])
+        for frame in frames[begin : begin + MOST_CALLS]
     ]
 
 

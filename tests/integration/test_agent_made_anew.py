@@ -241,6 +241,8 @@ def test_from_where_it_is_iterated(rings: RingFolder) -> None:
     at = noted()
     assert at[-1] == ("one_pass", 1)
     assert at[0][0] == "test_from_where_it_is_iterated"
+    (info,) = rings.processes()
+    assert {call.file for call in info.calls} == {__file__}, "not what runs it, which has loops as well"
     one_pass(checks)
     thread = threading.Thread(target=one_pass, args=(loader,))
     thread.start()
