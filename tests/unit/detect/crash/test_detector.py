@@ -257,3 +257,16 @@ def test_a_signal_that_people_send_is_no_crash_of_native_code() -> None:
 def test_ctrl_c_is_nobodys_fault() -> None:
     builder = dead("uncaught KeyboardInterrupt")
     assert verdict_now(run(builder), []).severity == "info"
+
+
+@pytest.mark.parametrize(("fds", "told"), [(295.0, True), (120.0, False)])
+def test_a_worker_that_could_open_no_more(fds: float, told: bool) -> None:
+    """It cannot hand its batch over, and what the training dies of is the end of that."""
+    builder = dead("uncaught EOFError")
+    builder.process(worker=0, pid=200, cpu=0.5, fds=40, fd_limit=300)
+    builder.process(worker=1, pid=201, cpu=0.5, fds=fds, fd_limit=300)
+    found = [finding for finding in detect(run(builder)) if finding.scenario == "S40"]
+    assert [finding.worker for finding in found] == ([1] if told else [])
+    if told:
+        assert found[0].title == "Training died because worker 1 ran out of file descriptors."
+        assert "It last had 295 of 300 open" in found[0].cause
