@@ -14,7 +14,7 @@ from loaderwatch.detect.hang.rank_positions import Seat, names, patience, place_
 from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gpu import spins_in_collective
-from loaderwatch.detect.measures.progress import Stuck, stands_still
+from loaderwatch.detect.measures.progress import Stuck, stands_still, still_stands_there
 from loaderwatch.detect.measures.stacks import in_loop_of, saving
 from loaderwatch.detect.text import duration, listing, ranks_phrase
 from loaderwatch.detect.window import RunWindow
@@ -258,8 +258,10 @@ def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
         return None
     odd = away[0]
     span, saves = odd.rank.span, saving(odd.frames)
-    since_ns = odd.rank.made_ns - int(odd.age_s * 1e9)
-    still = stands_still(odd.rank, odd.rank.process.pid, max(since_ns, odd.rank.made_ns - STAYS_NS))
+    since_ns = odd.rank.made_ns - int(min(odd.age_s * 1e9, STAYS_NS))
+    still = stands_still(odd.rank, odd.rank.process.pid, since_ns) and still_stands_there(
+        odd.rank, odd.dump, since_ns
+    )
     stands = span is not None and still and (saves or odd.has_left)
     reason = blocked(span, "the training process") if span is not None and stands and span.wchan else None
     because = f", {reason.because}" if reason else ""

@@ -30,9 +30,8 @@ from loaderwatch.detect.measures.progress import (
     cpu_ratio,
     stack_of,
     stuck,
-    trains_on,
 )
-from loaderwatch.detect.measures.stacks import in_debugger, main_frames, saving, user_frame
+from loaderwatch.detect.measures.stacks import in_debugger, main_frames, user_frame
 from loaderwatch.detect.text import duration, listing, sample_name
 from loaderwatch.detect.window import RankWindow, RunWindow
 
@@ -56,8 +55,11 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """
     found = [item for rank in window.ranks.values() if (item := stuck(rank, limits)) is not None]
     found = [item for item in found if not in_debugger(main_frames(stack_of(item.rank, -1, None)))]
-    outside = [item for item in found if item.span.phase == "outside" and not is_between_passes(item)]
-    inside = [item for item in found if item not in outside]
+    outside: list[Stuck] = []
+    inside: list[Stuck] = []
+    for item in found:
+        left = item.span.phase == "outside" and not outside_loops.is_to_train_on(item)
+        (outside if left else inside).append(item)
     in_loader = [item for item in inside if item.span.phase in LOADER_PHASES]
     if in_loader:
         oldest = max(in_loader, key=lambda item: item.age_s)
@@ -65,11 +67,6 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     else:
         hangs = collectives.detect(window, inside, limits)
     return [recorded(finding, window) for finding in hangs] or outside_loops.outside(window, outside)
-
-
-def is_between_passes(item: Stuck) -> bool:
-    """Whether a process outside its loops was to train on: it saves, or it is in the loop over its epochs."""
-    return trains_on(item.rank, item.span) or saving(main_frames(stack_of(item.rank, -1, None)))
 
 
 def _loader_finding(

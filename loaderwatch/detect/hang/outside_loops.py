@@ -17,6 +17,7 @@ from loaderwatch.detect.measures.progress import (
     cpu_ratio,
     stack_of,
     stands_still,
+    still_stands_there,
     trains_on,
     wrote_ns,
 )
@@ -97,6 +98,11 @@ def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
     return [alone(max(apart or stands, key=lambda item: item.age_s))]
 
 
+def is_to_train_on(item: Stuck) -> bool:
+    """Whether a process comes to its loader again, as far as is known: it saves, or it is in a loop that does."""
+    return trains_on(item.rank, item.span) or saving(main_frames(stack_of(item.rank, -1, None)))
+
+
 def is_still(item: Stuck) -> bool:
     """Whether a process has not moved for as long as that can be told."""
     return stands_still(item.rank, item.span.pid, _within(item, QUIET_NS))
@@ -125,11 +131,12 @@ def alone(item: Stuck) -> Finding:
     phase = f'phase "{span.phase_name}"' if span.phase_name else span.phase
     place = "the code outside its loops" if is_outside else f"its {phase}"
     at = f" at {where}" if where else f" in {place}"
-    goes_on = saves or trains_on(rank, span)
+    goes_on = is_to_train_on(item)
     reason = producer_gone() if waits_on_queue(frames) else blocked(span, "the training process")
     severity: Severity = "info"
     on_purpose = waits_for_child(frames) or (not is_outside and "nanosleep" in (span.wchan or ""))
-    if goes_on and is_still(item) and not on_purpose:
+    stands = is_still(item) and still_stands_there(rank, dump, _within(item, QUIET_NS))
+    if goes_on and stands and not on_purpose:
         severity = "critical"
     elif goes_on and item.age_s >= ALONE_FACTOR * item.limit_s:
         severity = "warning"

@@ -255,6 +255,19 @@ def stands_still(rank: RankWindow, pid: int, since_ns: int) -> bool:
     return float(switches[-1] - switches[0]) <= STILL_SWITCHES_PER_S * (int(times[-1]) - int(times[0])) / 1e9
 
 
+def still_stands_there(rank: RankWindow, dump: StackDump | None, still_since_ns: int) -> bool:
+    """Whether a stack is of now: the process, which has stood still since ``still_since_ns``, has done so since the stack was taken.
+
+    Between two stacks a process may end its save, or its last epoch, and then wait for other things.
+    """
+    if dump is None:
+        return False
+    if dump.taken_ns >= still_since_ns:
+        return True
+    wrote = wrote_ns(rank, dump.pid, dump.taken_ns) > dump.taken_ns
+    return not wrote and stands_still(rank, dump.pid, dump.taken_ns)
+
+
 def stack_of(rank: RankWindow, worker: int, pid: int | None) -> StackDump | None:
     """Return the newest stack dump of a process (worker -1: the training process); None if there is none."""
     found = [

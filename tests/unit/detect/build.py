@@ -84,6 +84,7 @@ class RankBuilder:
         self.cuda = False
         self.terminal = False
         self.calls: list[Call] = []
+        self.written = 0.0  # bytes, by the training process
         self.exit: str | None = None
         self.has_model = False
         self.has_optimizer = False
@@ -218,13 +219,14 @@ class RankBuilder:
         """Time goes on; what the training process does of it, and how often it gives up its CPU."""
         for second in range(31):
             self.now_ns += S if second else 0
+            self.written += written_per_s if second else 0.0
             woken = second * switches_per_s
             self.process(
                 worker=-1,
                 pid=100 + self.rank,
                 cpu=cpu,
                 voluntary_switches=woken,
-                written_chars=second * written_per_s,
+                written_chars=self.written,
             )
         return self
 

@@ -368,6 +368,15 @@ class TestNotHung:
         builder.stack(-1, 100, stacks.main_in(user="throttle")).half_a_minute()
         assert bool(hangs(run(builder))) is told
 
+    @pytest.mark.parametrize("moved", [{"cpu": 0.9}, {"written_per_s": 1e6}])
+    def test_a_stack_of_before_says_nothing(self, moved: dict[str, float]) -> None:
+        """N23: the save, or the last epoch, ended after the stack was taken; what it waits for now is not known."""
+        for text in (stacks.SAVE, stacks.main_in(user="main")):
+            builder = between_passes(20.0, text).half_a_minute(**moved).half_a_minute()
+            assert not hangs(run(builder))
+            builder.stack(-1, 100, text)
+            assert hangs(run(builder.half_a_minute()))
+
     def test_a_process_that_waits_for_its_child(self) -> None:
         """Which may be at work."""
         builder = between_passes(60.0, stacks.CHILD)
