@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 import msgspec
 from torch.utils.data import get_worker_info
 
+from loaderwatch.agent import read_ahead
 from loaderwatch.agent.arguments import check_arguments
 from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.loaders import construction, dataloader, roles, substitutes
@@ -167,6 +168,7 @@ def _watch(
             session.make_fetch,
             session.refresh,
             session.note_calls,
+            session.note_reader,
         )
         lineage.add(loader, info, made, watch)
         if guessed and role != "train":
@@ -246,6 +248,7 @@ def _close() -> None:
     global _hooks, _scout, _server
     _server = None
     substitutes.unwatch_everything()
+    read_ahead.unwatch()
     roles.forget()
     dataloader.adopt = None
     if _scout is not None:

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Final, Protocol
 
 from loaderwatch.agent.hot import nexts_on_the_stack
+from loaderwatch.agent.read_ahead import ReadAhead
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.ring import RingWriter
 from loaderwatch.core.ring.span import PHASE_NAME_WORD, SINCE_WORDS, STEP_FOLLOWS, STEPS_FOLLOW
@@ -65,6 +66,7 @@ class Recorder:
     __slots__ = (
         "_optimizer",
         "_steps",
+        "ahead",
         "batches",
         "depth",
         "live",
@@ -80,6 +82,7 @@ class Recorder:
     def __init__(self, ring: RingWriter) -> None:
         self.ring = ring
         self.thread = threading.get_ident()
+        self.ahead = ReadAhead(self.thread, self._in_next)
         self.batches = 0  # batches delivered by all loaders
         self._steps = 0  # training steps that ended before an optimizer was watched
         self._optimizer: PhaseClock | None = None
@@ -127,6 +130,18 @@ class Recorder:
         if self.depth and threading.get_ident() == self.thread:
             self.depth = nexts_on_the_stack() - own
         return self.depth
+
+    def moves_to(self, thread: int) -> bool:
+        """Take this thread, which steps an optimizer, for the one that trains if it reads a loader; return whether it does."""
+        if not self.ahead.is_read_by(thread):
+            return False
+        self.cool()
+        self.thread, self.depth = thread, 0
+        self.ahead.move(thread)
+        return True
+
+    def _in_next(self) -> bool:
+        return self.depth > 0 or (self.live is not None and not self.live.delivered_ns)
 
     def mute(self) -> None:
         """Write nothing from now on: this is a forked child, and the ring is the parent's."""

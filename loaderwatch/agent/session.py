@@ -134,6 +134,12 @@ class Session:
         if calls != self.info.calls:
             self.change(calls=calls)
 
+    def note_reader(self, loader: int, thread: str, error: str | None) -> None:
+        """Publish which function reads a loader in a thread of its own, and the type of the error that ended that."""
+        calls = calls_outside()
+        reader = calls[0].function if calls else thread
+        self.change_loader(loader, reader=reader, reader_error=error)
+
     def phase_name(self, name: str) -> int:
         """Return the number of a user phase's name; when there are too many names, the rest share the last number."""
         with self._changing:

@@ -53,6 +53,10 @@ class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
     )
     shards: int | None = None  # files or parts that an iterable dataset deals out to ranks and workers
     snapshot_every_n_steps: int | None = None  # torchdata's StatefulDataLoader
+    reader: str | None = (
+        None  # the function (or thread) that iterates it beside the loop; None: the loop itself
+    )
+    reader_error: str | None = None  # the type of the error that ended that
 
 
 class FlightEntry(msgspec.Struct, frozen=True, kw_only=True):

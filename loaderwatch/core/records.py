@@ -61,6 +61,14 @@ class IterKind(enum.IntEnum):
     REBUILT = 4  # worker processes were started, by a loader that was built anew
 
 
+class ReadBy(enum.IntEnum):
+    """Which thread iterates a loader, and so whose waits and work a step's record tells of."""
+
+    LOOP = 0  # the one that trains
+    THREAD = 1  # another one, and its own waits are told; how long the loop waits for it is not known
+    AHEAD = 2  # another one, and the loop's waits for it are told; request, ready batches and CPU time are the thread's
+
+
 class EndedBy(enum.IntEnum):
     """How an epoch ended."""
 
@@ -88,7 +96,7 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "backward_ns",
         "optimizer_ns",
         "nested_ns",  # the rest of that time: waits for other watched loaders, and work with their batches
-        "off_main_thread",  # 1 when iterated by another thread than the one that attached
+        "off_main_thread",  # ReadBy: not 0 when iterated by another thread than the one that trains
         "optimizer_steps",  # optimizer.step() calls in step_ns; with no optimizer watched, 0 if another loader's batch began the step
         "collective_ns",  # part of forward and backward: in DDP's own exchange of buffers and of gradients
     ),

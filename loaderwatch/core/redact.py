@@ -173,6 +173,8 @@ class Redaction:
             class_name=self._name(loader.class_name) or "",
             dataset_class=self._name(loader.dataset_class),
             sampler_class=self._name(loader.sampler_class),
+            reader=self._name(loader.reader),
+            reader_error=self._name(loader.reader_error),
         )
 
     def _group(self, group: FlightGroup) -> FlightGroup:

@@ -210,6 +210,13 @@ CASES: Final[tuple[Case, ...]] = (
     Case(
         "s26_validation_locked", ("S26",), "stuck", within_s=60, stacks=1, says=("in update_metric", "lock")
     ),
+    # ---- a thread of the training process reads the loader ahead
+    Case("s54_thread", ("S02",), "threads", says=("num_workers 1 →",)),
+    Case("s54_executor", ("S01",), "threads", says=("num_workers=0",)),
+    Case("s54_own_work", ("S54",), "threads", says=("the thread that reads", "_fill")),
+    Case("s54_dead", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "OSError")),
+    Case("s54_trained_in_thread", ("S02",), "threads", says=("num_workers 1 →",)),
+    Case("n25_read_ahead", group="threads"),
     # ---- long steps, for which the loader is not to blame
     Case("s25_collector", ("S25",), "steps", says=("gc.freeze()",)),
     Case("s26_logging", ("S26",), "steps", remark=True, says=("not the cause",)),

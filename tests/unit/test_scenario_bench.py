@@ -45,7 +45,11 @@ def test_every_script_is_a_case_and_every_case_is_played() -> None:
 
 
 def test_cases_are_chosen_by_scenario_group_and_id() -> None:
-    assert {case.script for case in chosen(["S41"])} == {"s41_lost_message", "s41_prefetch_thread"}
+    assert {case.script for case in chosen(["S41"])} == {
+        "s41_lost_message",
+        "s41_prefetch_thread",
+        "s54_dead",
+    }
     assert all(case.group == "healthy" for case in chosen(["healthy"]) if case.id != "healthy")
     with pytest.raises(SystemExit, match="S99"):
         chosen(["S20", "S99"])

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from loaderwatch.agent.hot import Pass
 from loaderwatch.agent.hot.layout import CPU_CLOCK_ABOVE_NS, ENDING, nothing_to_read
 from loaderwatch.agent.hot.phases import NO_STEP, NOT_TIMED, Phases, add_phases
+from loaderwatch.agent.loaders.thread_reader import ThreadReader
 from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
-from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKind
+from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, ReadBy, RecordKind
 
 if TYPE_CHECKING:
     from loaderwatch.agent.hot import PhaseClock
@@ -44,8 +45,8 @@ class Epoch(Pass):
         "iter_cpu_ns",
         "iter_ns",
         "kind",
-        "off_main_thread",
         "opened",
+        "reader",
         "request_ns",
         "silent",
         "watch",
@@ -72,7 +73,7 @@ class Epoch(Pass):
         self.drained = 0
         self.gap_ns = UNKNOWN
         # about the current batch, beside what the hot path keeps:
-        self.off_main_thread = 0
+        self.reader: ThreadReader | None = None  # None: the loop's own thread asked for it
         self.ended: EndedBy | None = None
         self._begun = False
         self.in_loop = False
@@ -186,16 +187,19 @@ class Epoch(Pass):
             self.ended = None
         self.ready, self.cached, self.awaited = self.read(iterator)
         self.wait_since_ns = now
-        self.off_main_thread = int(not on_main)
-        if on_main:
+        if not on_main:
+            self.reader = self.reader or ThreadReader(self, recorder.ahead)
+            self.reader.asks(now)
+        else:
+            self.reader = None
             self._depth = depth
             recorder.depth = depth + 1
-        if not depth:
+        if on_main and not depth:
             if self.awaited == ENDING:
                 self.publish(Phase.TEARDOWN, now, self.batch + 1)
             else:
                 self.publish(Phase.WAIT, now, self.batch + 1, self.awaited)
-        if self.gpu is not None and not depth and not self.off_main_thread:
+        if self.gpu is not None and not depth and on_main:
             self.gpu.request()
         # UNKNOWN is negative: "not known to be ready" reads the clock unless the wait before was short
         self.cpu_ns = thread_time_ns() if self.armed or self.ready == 0 else 0
@@ -217,20 +221,18 @@ class Epoch(Pass):
         self.delivered_ns = now
         if not self._begun:
             self._write_begin(wait)
-        depth = 0
-        if not self.off_main_thread:
-            depth = self._depth
-            recorder.depth = depth
         self.settle()
-        self.in_loop = not (depth or self.off_main_thread)
-        if self.in_loop:
-            recorder.since_ns = now
-            self._added = recorder.goes_on_with(self)
-        if depth:
+        if self.reader is not None:
+            self.in_loop = False
+            self.reader.gets(now)
             return
+        recorder.depth = self._depth
+        self.in_loop = not self._depth
+        if self._depth:
+            return
+        recorder.since_ns = now
+        self._added = recorder.goes_on_with(self)
         self.publish(Phase.STEP, now, self.batch)
-        if self.off_main_thread:
-            return
         if self.gpu is not None:
             self.gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)
         if len(recorder.open_steps) == 1:
@@ -251,7 +253,9 @@ class Epoch(Pass):
             return
         took = monotonic_ns() - self.wait_since_ns
         self.recorder.cool()
-        if not self.off_main_thread:
+        if self.reader is not None:
+            self.reader.leaves(None if isinstance(error, StopIteration) else error)
+        else:
             self.recorder.depth = self._depth
             if not self._depth:
                 self.recorder.since_ns = monotonic_ns()
@@ -270,6 +274,8 @@ class Epoch(Pass):
             return
         recorder = self.recorder
         recorder.cool()
+        if self.reader is not None:
+            self.reader.leaves()
         watch = self.watch
         for passes in (watch.passes, watch.outers):
             if self in passes:
@@ -329,10 +335,14 @@ class Epoch(Pass):
         """
         recorder = self.recorder
         whole = now - self.delivered_ns
+        work = self.work_ns + (worked_ns or 0) if self.in_loop else 0
+        read_by, wait, wait_cpu = ReadBy.LOOP, self.wait_ns, self.wait_cpu_ns
+        if self.reader is not None and now != UNKNOWN:
+            read_by, wait, work = self.reader.told(now, wait)
+            whole, wait_cpu = work, min(wait_cpu, wait)
         self.delivered_ns = 0
-        work = self.work_ns + (worked_ns or 0) if self.in_loop else whole * self.off_main_thread
         phases = self.phases
-        if phases is not None and (worked_ns is not None or not self.in_loop):
+        if phases is not None and read_by is not ReadBy.AHEAD and (worked_ns is not None or not self.in_loop):
             self._take(phases)
         counted = self._counted
         if counted is None:
@@ -349,8 +359,8 @@ class Epoch(Pass):
             self.batch,
             self.step(),
             self.wait_since_ns,
-            self.wait_ns,
-            self.wait_cpu_ns,
+            wait,
+            wait_cpu,
             self.ready,
             self.cached,
             self.awaited,
@@ -360,7 +370,7 @@ class Epoch(Pass):
             backward,
             optimizer,
             whole - work if now != UNKNOWN else UNKNOWN,
-            self.off_main_thread,
+            read_by,
             optimizer_steps,
             collective,
         )

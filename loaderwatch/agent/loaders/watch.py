@@ -65,6 +65,7 @@ class Watch:
         make_fetch: Callable[[int], FetchClock],
         refresh: Callable[[], None],
         note_calls: Callable[[], None],
+        note_reader: Callable[[int, str, str | None], None],
     ) -> None:
         self.loader = loader
         self.name = name
@@ -95,7 +96,12 @@ class Watch:
         self.began_cpu_ns = 0  # the CPU clock as iter(loader) was entered
         self.refresh = refresh  # looks up rank and run again: init_process_group may come after attach
         self.note_calls = note_calls  # publishes from where a training pass is read
+        self._note_reader = note_reader
         self.note_pass: Callable[[], None] | None = None  # looks at the sampler as a pass begins
+
+    def note_reader(self, thread: str, error: str | None) -> None:
+        """Publish that this thread reads the loader, and the type of the error that ended that."""
+        self._note_reader(self.loader, thread, error)
 
     def in_process_fetch(self) -> FetchClock:
         """Return the clock of fetches on the training thread, which counts them over all epochs."""

@@ -111,8 +111,11 @@ class Scout:
 
     def _step_ended(self, optimizer: Any, *_: Any) -> None:
         hooks = self._hooks
-        if get_ident() != hooks.recorder.thread:
+        thread, recorder = get_ident(), hooks.recorder
+        if thread != recorder.thread and not recorder.moves_to(thread):
             return
+        if recorder.ahead.readers:
+            recorder.ahead.loop_works()
         if optimizer is self._lead():
             if not hooks.given_optimizer:
                 hooks.optimizer_ended()
@@ -156,8 +159,10 @@ class Scout:
         return True
 
     def _in_step(self) -> bool:
-        """Whether a batch of a training loader is worked on."""
+        """Whether a batch of a training loader is worked on; one that a thread handed on, if a thread reads ahead."""
         hooks = self._hooks
+        if hooks.recorder.ahead.readers:
+            return True
         return any(one.phases is hooks and one.delivered_ns for one in hooks.recorder.open_steps)
 
     def _look(self, optimizer: Any) -> None:

@@ -132,7 +132,10 @@ def alone(item: Stuck) -> Finding:
     place = "the code outside its loops" if is_outside else f"its {phase}"
     at = f" at {where}" if where else f" in {place}"
     goes_on = is_to_train_on(item)
-    reason = producer_gone() if waits_on_queue(frames) else blocked(span, "the training process")
+    waits = waits_on_queue(frames) and any(loader.reader is not None for loader in rank.process.loaders)
+    reason = blocked(span, "the training process")
+    if waits_on_queue(frames):
+        reason = producer_gone(rank.process.loaders)
     severity: Severity = "info"
     on_purpose = waits_for_child(frames) or (not is_outside and "nanosleep" in (span.wchan or ""))
     stands = is_still(item) and still_stands_there(rank, dump, _within(item, QUIET_NS))
@@ -146,17 +149,17 @@ def alone(item: Stuck) -> Finding:
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
         code=CODE,
-        scenario="S52" if saves else "S53" if is_outside else "S26",
+        scenario="S52" if saves else "S41" if waits else "S53" if is_outside else "S26",
         severity=severity,
         confidence=0.85 if severity == "critical" else 0.5,
         began_ns=span.since_ns,
         title=f"A save hangs{at}: nothing has been written for {duration(_silent_s(item))}{because}."
         if saves
-        else f"Training has stood still{at} for {age}{because}; the data loader is not the cause.",
-        cause="The training process waits for something in its own code and uses no CPU."
+        else f"Training has stood still{at} for {age}{because}{'' if waits else '; the data loader is not the cause'}.",
+        cause=f"The training process waits {'on a queue' if waits else 'for something'} in its own code and uses no CPU."
         + (_outside_means(goes_on) if is_outside else "")
         + (f" It has not returned from saving for {age}." if saves else ""),
-        advice=_advice(item, reason, saves=saves, known=known),
+        advice=reason.advice if waits else _advice(item, reason, saves=saves, known=known),
         evidence=[
             Evidence(label="no progress for", value=item.age_s, unit="s"),
             Evidence(label="limit learned for this phase", value=item.limit_s, unit="s"),

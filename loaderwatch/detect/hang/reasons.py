@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loaderwatch.core.facts import SpanInfo
+from loaderwatch.core.facts import LoaderInfo, SpanInfo
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.stacks import Frame, waits_on_queue
@@ -23,7 +23,7 @@ def reason_of(
         if idle:
             return _relay_dead(len(idle))
         if waits_on_queue(frames):
-            return producer_gone()
+            return producer_gone(rank.process.loaders)
         return blocked(span, "the training process")
     if not worker.alive:
         return Explanation(
@@ -46,8 +46,20 @@ def _relay_dead(idle: int) -> Explanation:
     )
 
 
-def producer_gone() -> Explanation:
-    """Explain a wait on a queue of this process that stays empty."""
+def producer_gone(loaders: Sequence[LoaderInfo]) -> Explanation:
+    """Explain a wait on a queue of this process that stays empty.
+
+    ``loaders``: the rank's; one of them may have been read by a thread that has ended with an error.
+    """
+    ended = next((one for one in loaders if one.reader_error is not None), None)
+    if ended is not None:
+        return Explanation(
+            "S41",
+            0.95,
+            f"and the loop waits for a thread that has ended: {ended.reader}, which read {ended.name}, by {ended.reader_error}",
+            advice=f"{ended.reader_error} ended the thread, and nobody told the loop: its message and line are in the job's log. Mend what"
+            " it names. Hand a thread's errors on through its queue, and use get(timeout=…) with a check that the thread is alive.",
+        )
     return Explanation(
         "S41",
         0.8,

@@ -19,6 +19,7 @@ from loaderwatch.detect.input_bound import (
     cpu_causes,
     spike_causes,
     storage_causes,
+    thread_causes,
     worker_causes,
 )
 from loaderwatch.detect.input_bound.symptoms import Bottleneck, Symptoms
@@ -32,6 +33,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
     ),
     Bottleneck.TRAINING_THREAD: (
         cpu_causes.quota,  # S04
+        thread_causes.works_itself,  # S54
         storage_causes.warming_cache,  # S09
         worker_causes.no_workers,  # S01
     ),
@@ -46,6 +48,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         batch_causes.snapshots,  # S19
         batch_causes.pin_thread,  # S16
         cpu_causes.crowd,  # S03
+        thread_causes.works_itself,  # S54
         cpu_causes.starved_training_thread,  # S14
     ),
     Bottleneck.WORKERS: (

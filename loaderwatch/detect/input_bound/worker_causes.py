@@ -43,18 +43,25 @@ def other_iterable(s: Symptoms) -> Explanation:
         because=f"{s.loader.name} gives {rate(1 / s.iteration_s)} batches/s, the model could take {rate(1 / s.step_s)}",
         cause=f"{s.loader.name} ({s.loader.class_name}) takes {duration(s.wait_s)} to give a batch, and the training"
         f" loop stands still meanwhile. A step takes {duration(s.step_s)}.",
-        advice="Prepare batches ahead of time: in DataLoader workers, or in a background thread that fills a queue.",
+        advice="Prepare batches ahead of time: in DataLoader workers"
+        + (
+            " or in several threads."
+            if s.loader.reader
+            else ", or in a background thread that fills a queue."
+        ),
         gain_ceiling_ratio=s.gain(max(s.step_s, 0.0)),
     )
 
 
 def no_workers(s: Symptoms) -> Explanation:
-    """Explain S01: the training thread reads every batch itself (num_workers=0)."""
-    cpus = s.cpus
+    """Explain S01: the training thread, or one that reads ahead for it, reads every batch itself (num_workers=0)."""
+    cpus, reader = s.cpus, s.loader.reader
+    read_s = s.iteration_s if reader else s.wait_s
+    who = f"the thread {reader}" if reader else "the training thread"
     sleeping = s.fetch_cpu_ratio < LATENCY_CPU_RATIO and math.isfinite(cpus.per_rank)
     most = int(MOST_PER_CORE * cpus.per_rank) if sleeping else _most_workers(cpus, 1.0, 0)
-    workers = max(1, min(workers_needed(s.wait_s, s.step_s), most))
-    overlapped_s, least_s = iteration_with(s.wait_s, workers, s.step_s), cpus.least_s(s.iteration_s)
+    workers = max(1, min(workers_needed(read_s, s.step_s), most))
+    overlapped_s, least_s = iteration_with(read_s, workers, s.step_s), cpus.least_s(s.iteration_s)
     after_s = max(overlapped_s, least_s)
     shared = f" for {count(cpus.ranks, 'rank')}" if cpus.ranks > 1 else ""
     room = f" ({cpu_count(cpus.usable, 'usable CPU')}{shared})" if math.isfinite(cpus.usable) else ""
@@ -76,8 +83,11 @@ def no_workers(s: Symptoms) -> Explanation:
     return Explanation(
         scenario="S01",
         confidence=0.95,
-        because=f"num_workers=0 reads every batch on the training thread, {duration(s.wait_s)} each",
-        cause=f"With num_workers=0 the training thread itself reads and joins each batch ({duration(s.wait_s)}), then computes"
+        because=f"num_workers=0 reads every batch {'in' if reader else 'on'} {who}, {duration(read_s)} each",
+        cause=f"With num_workers=0 {who} reads and joins every batch one after the other ({duration(read_s)} each), and a step"
+        f" takes {duration(s.step_s)}."
+        if reader
+        else f"With num_workers=0 the training thread itself reads and joins each batch ({duration(s.wait_s)}), then computes"
         f" ({duration(s.step_s)}). Nothing overlaps.",
         advice=advice
         + (

@@ -10,7 +10,7 @@ import numpy as np
 from loaderwatch.core.facts import SpanInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
-from loaderwatch.detect.measures.stacks import in_loop_of, main_frames, saving
+from loaderwatch.detect.measures.stacks import in_loop_of, main_frames, saving, waits_on_queue
 from loaderwatch.detect.measures.statistics import Floats, high
 from loaderwatch.detect.window import Columns, RankWindow, between_s, seconds
 
@@ -86,8 +86,8 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
         factor = limits.first_factor
         if span.phase in LOADER_PHASES and _one_sample(rank, span, floor_s):
             factor = FIRST_FACTOR
-        elif span.phase not in LOADER_PHASES and saving(main_frames(stack_of(rank, -1, None))):
-            factor = 1.0  # it counts only from the last byte written
+        elif span.phase not in LOADER_PHASES and _has_reason(rank):
+            factor = 1.0
         elif span.phase == "outside" and trains_on(rank, span):
             factor = FIRST_FACTOR
         return floor_s * factor, high(history, 0.99)
@@ -100,6 +100,14 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
         if np.isfinite(late_s):
             limit_s = max(limit_s, 0.5 * limits.hang_factor * late_s)
     return limit_s, usual_s
+
+
+def _has_reason(rank: RankWindow) -> bool:
+    """Whether the process is where no history is needed: it saves, which counts only from the last byte written, or it waits on
+    a queue while the thread that read a loader for it has ended with an error."""
+    frames = main_frames(stack_of(rank, -1, None))
+    orphaned = any(loader.reader_error is not None for loader in rank.process.loaders)
+    return saving(frames) or (orphaned and waits_on_queue(frames))
 
 
 def trains_on(rank: RankWindow, span: SpanInfo) -> bool:

@@ -195,6 +195,17 @@ def between_passes(age: float, text: str = stacks.main_in(user="main"), *, gaps:
 class TestStuckInItsOwnCode:
     """Outside the loader, with nobody else to blame."""
 
+    def test_a_queue_whose_thread_has_ended(self) -> None:
+        """S54: its end was seen, so the limit is the floor, also after one epoch; and the loader's thread is named."""
+        builder = between_passes(10.0, stacks.QUEUE, gaps=0)
+        builder.calls = [Call(file="/home/me/project/train.py", function="<module>", line=98, loop=(90, 99))]
+        assert not hangs(run(builder.half_a_minute()))
+        builder.loaders[0] = loader(reader="fill", reader_error="OSError")
+        finding = only(run(builder))
+        assert (finding.scenario, finding.severity) == ("S41", "critical")
+        assert "fill, which read train_loader, by OSError" in finding.title
+        assert "not the cause" not in finding.title
+
     def test_between_two_epochs(self) -> None:
         finding = only(run(between_passes(10.0).half_a_minute()))
         assert (finding.scenario, finding.severity, finding.lost_s) == ("S53", "critical", 40.0)
