@@ -232,6 +232,8 @@ SWING_LOW_RATIO: Final = 0.10
 95th percentile from 70 % and 5th below 10 %."""
 GPU_IDLE: Final = "GPU idle"
 """Why a stack was taken in the low phase of a GPU that swings."""
+LONG_STEP: Final = "long step"
+"""Why a stack was taken in a step that takes far longer than the usual one."""
 OPEN_SPAN: Final = "open span"
 """Why a stack was taken of a process that has been in one span for long."""
 
@@ -244,7 +246,7 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     pid: Int
     taken_ns: Int  # UTC
     text: str
-    why: str = ""  # "open span", "requested", "GPU idle", or why there is none
+    why: str = ""  # "open span", "long step", "requested", "GPU idle", or why there is none
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,10 +11,11 @@ import errno
 import logging
 import os
 import signal
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.core.facts import OPEN_SPAN, StackDump
+from loaderwatch.core.facts import LONG_STEP, OPEN_SPAN, StackDump
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.wire import MAX_TEXT
 from loaderwatch.streamer.roster import Member, Roster
@@ -29,6 +30,12 @@ AGAIN_AFTER: Final = (1, 2, 6, 12)
 """The ages of a span at which stacks are taken, in units of the first: 5, 10, 30, 60 s; then every 60 s."""
 ELSEWHERE: Final = frozenset({Phase.OUTSIDE, Phase.USER})
 """Phases that may be long, between loops and in the user's own: stacks come at 10 and 20 s, 1 and 2 min, then every 2 min."""
+LONG_NS: Final = SECOND // 4
+LONG_TIMES_USUAL: Final = 4.0
+"""A step is long from here on: the stack then shows what makes it so, if it is not the model."""
+LONG_APART_NS: Final = 5 * SECOND
+MOST_LONG_AN_HOUR: Final = 12
+HOUR_NS: Final = 3600 * SECOND
 WORKER_AGAIN_NS: Final = 10 * SECOND
 ANSWER_NS: Final = SECOND
 MAX_FILE_BYTES: Final = 2**20
@@ -71,6 +78,7 @@ class StackCollector:
         self._pending: dict[int, _Pending] = {}
         self._done: list[tuple[int, StackDump]] = []  # each with its monotonic time
         self._levels: dict[int, _Level] = {}  # by pid of the training process
+        self._long_asked_ns: dict[int, deque[int]] = {}  # by pid of the training process
         self._worker_asked_ns: dict[int, int] = {}  # by rank
         self._samples_seen: dict[
             int, int
@@ -100,6 +108,8 @@ class StackCollector:
         for rank, main in roster.newest_by_rank().items():
             if main.alive and self._is_old(main, usual_ns.get(rank), now_ns):
                 self.request(rank, roster, now_ns, OPEN_SPAN)
+            elif main.alive and self._is_long(main, usual_ns.get(rank), now_ns):
+                self.request(rank, roster, now_ns, LONG_STEP, workers=False)
         for worker in roster.workers:
             self._look_at_worker(worker, roster, now_ns)
 
@@ -143,6 +153,21 @@ class StackCollector:
         if now_ns - span.since_ns < due:
             return False
         level.taken += 1
+        return True
+
+    def _is_long(self, main: Member, usual: tuple[float, float] | None, now_ns: int) -> bool:
+        """Whether the process is in a step that is long, and one of the few of which a stack is taken; it counts as taken."""
+        span = main.ring.span()
+        if usual is None or span is None or span.phase is not Phase.STEP or span.since_ns == UNKNOWN:
+            return False
+        if now_ns - span.since_ns < max(LONG_NS, LONG_TIMES_USUAL * usual[1]):
+            return False
+        asked = self._long_asked_ns.setdefault(main.pid, deque(maxlen=MOST_LONG_AN_HOUR))
+        if asked and now_ns - asked[-1] < LONG_APART_NS:
+            return False
+        if len(asked) == MOST_LONG_AN_HOUR and now_ns - asked[0] < HOUR_NS:
+            return False
+        asked.append(now_ns)
         return True
 
     def _look_at_worker(self, worker: Member, roster: Roster, now_ns: int) -> None:

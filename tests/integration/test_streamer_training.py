@@ -87,6 +87,40 @@ def test_a_blocked_sample_brings_worker_index_and_stack(data_dir: Path, tmp_path
             trainee.communicate(timeout=PATIENCE_S)
 
 
+LOGGING = """
+import sys, time
+import torch
+import loaderwatch
+
+def log_pictures():
+    time.sleep(float(sys.argv[1]))
+
+loader = torch.utils.data.DataLoader(torch.zeros(1000, 4), batch_size=2)
+loaderwatch.attach(loader)
+for number, batch in enumerate(loader):
+    time.sleep(0.02)
+    if number % 20 == 19:
+        log_pictures()
+"""
+
+
+def test_a_long_step_brings_a_stack_of_where_it_is(data_dir: Path, tmp_path: Path) -> None:
+    """No second one within five seconds, however many long steps there are."""
+    script = tmp_path / "train.py"
+    script.write_text(LOGGING)
+    with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
+        trainee = _run(it, script, "1.5")
+        try:
+            receiver.wait_for(lambda: len([s for e in receiver.in_order() for s in e.stacks if s.text]) >= 2)
+            first, second, *_ = [s for e in receiver.in_order() for s in e.stacks]
+            assert (first.why, first.worker) == ("long step", -1)
+            assert "in log_pictures" in first.text
+            assert second.taken_ns - first.taken_ns >= 4e9  # they are dated as their files are read
+        finally:
+            kill_group(trainee.pid)
+            trainee.communicate(timeout=PATIENCE_S)
+
+
 def test_a_killed_worker_is_the_reason_that_is_shown(data_dir: Path, tmp_path: Path) -> None:
     """The training process says why it ended; the worker's span says that it is dead."""
     script = tmp_path / "train.py"

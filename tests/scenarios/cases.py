@@ -219,7 +219,15 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n25_read_ahead", group="threads"),
     # ---- long steps, for which the loader is not to blame
     Case("s25_collector", ("S25",), "steps", says=("gc.freeze()",)),
-    Case("s26_logging", ("S26",), "steps", remark=True, says=("not the cause",)),
+    Case(
+        "s26_logging",
+        ("S26",),
+        "steps",
+        within_s=40,
+        stacks=1,
+        remark=True,
+        says=("not the cause", "at s26_logging.py"),
+    ),
     Case("s27_shapes", ("S27",), "steps", within_s=40, says=("new size",)),
     Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
     Case("s17_copies", ("S17",), "steps", says=("non_blocking=True",), simulated="GPU, copy"),

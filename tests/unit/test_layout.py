@@ -82,6 +82,7 @@ TESTED_BY: dict[str, str] = {
     "__main__.py": "unit/cli/test_main.py",
     "advise/*.py": "unit/advise/test_audit.py",
     "agent/arguments.py": "unit/agent/test_attach.py",
+    "detect/slow_step/long_steps.py": "unit/detect/slow_step/test_pauses.py",
     "agent/doctor/*.py": "integration/test_doctor.py",
     "agent/frames.py": "integration/test_cli_run_tracebacks.py",
     "agent/hot/*.py": "unit/agent/test_hot.py",

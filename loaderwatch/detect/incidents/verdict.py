@@ -179,6 +179,13 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
             title=f"Data wait took {percent(share)} of the last seconds; watching whether it lasts.",
             advice="",
         )
+    costly = max(
+        (each for each in occurrences if each.finding.ended_ns is None),
+        key=lambda each: each.finding.gain_ceiling_ratio or 0.0,
+        default=None,
+    )
+    if costly is not None and (costly.finding.gain_ceiling_ratio or 0.0) >= UNSURE_RATIO:
+        return _of(costly)
     return Verdict(
         severity="ok",
         title=f"Healthy: data wait takes {percent(share)} of each step; {steps_per_s:.1f} steps/s on"

@@ -8,9 +8,7 @@ by shapes never seen before (pytorch#174704). The rest is a remark.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -21,52 +19,22 @@ from loaderwatch.core.facts import LoaderInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
-from loaderwatch.detect.measures.pace import Pace, paces
+from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.stacks import compiling, main_frames, user_frame
-from loaderwatch.detect.measures.statistics import Floats, known, median
+from loaderwatch.detect.measures.statistics import known
+from loaderwatch.detect.slow_step.long_steps import (
+    FEW,
+    LOOK_BACK_S,
+    PAUSE_S,
+    REMARK_RATIO,
+    Pauses,
+    find_pauses,
+)
 from loaderwatch.detect.text import count, duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 CODE: Final = "slow-step"
-LOOK_BACK_S = 60.0
-PAUSE_FACTOR = 4.0  # times the usual step
-PAUSE_S = 0.1
-FEW = 3
-EARLY_STEPS = 3  # first steps of a run, left out: CUDA, lazy modules, the first compilation, DDP's buckets
 SHAPE_PART = 0.6  # of the pauses come with a new shape, and of the new shapes with a pause
-REMARK_RATIO = 0.03
-
-
-@dataclass(frozen=True)
-class Pauses:
-    """The long steps of one loader on one rank; arrays have one entry per long step, oldest first."""
-
-    rank: RankWindow
-    pace: Pace
-    rows: NDArray[np.int64]  # indices of rows of the pace
-    excess_s: Floats  # beyond the usual step
-    usual_s: float
-    collector_s: Floats  # of the whole step, in the collector
-    elapsed_s: float
-
-    @property
-    def lost_s(self) -> float:
-        """Return the seconds that all long steps together took beyond the usual."""
-        return float(self.excess_s.sum())
-
-    @property
-    def share(self) -> float:
-        """Return the share (0 to 1) of the time looked at that the long steps took beyond the usual."""
-        return min(1.0, self.lost_s / self.elapsed_s) if self.elapsed_s > 0 else 0.0
-
-    def only(self, mask: NDArray[np.bool_]) -> Pauses:
-        """Return only the long steps of a mask, shape (long steps,)."""
-        return replace(
-            self,
-            rows=self.rows[mask],
-            excess_s=self.excess_s[mask],
-            collector_s=self.collector_s[mask],
-        )
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -101,31 +69,6 @@ def _may_pause(rank: RankWindow) -> bool:
     first = first_at(steps["request_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9))
     long = bool((steps["step_ns"][first:] >= PAUSE_S * 1e9).any())
     return long or bool(rank.table("collections")["request_ns"].size)
-
-
-def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
-    """Return the long steps of the last minute; None when there are none."""
-    now = pace.since(rank.made_ns - int(LOOK_BACK_S * 1e9))
-    now = now.where((now.epoch > 0) | (now.batch >= EARLY_STEPS))
-    # A pause that the GPU works through costs nothing. Evaluation in a step is in its time, too: there the loop's counts.
-    by_gpu = (
-        np.isfinite(now.gpu_step_s) & (np.nan_to_num(now.aside_s) == 0) & (np.nan_to_num(now.nested_s) == 0)
-    )
-    own_s = np.where(by_gpu, now.gpu_step_s, now.step_s) + now.beside_s
-    usual_s = median(own_s)
-    if own_s.size < 2 * FEW or not math.isfinite(usual_s):
-        return None
-    rows = np.flatnonzero(own_s >= max(PAUSE_S, PAUSE_FACTOR * usual_s))
-    collector_s = now.loop_collected_s
-    # A collector that runs in most steps makes them all long: none stands out, but the time is lost to it.
-    elapsed_s = now.total_s + float(now.beside_s.sum())
-    steady = float(np.nansum(collector_s)) >= 0.5 * REMARK_RATIO * elapsed_s
-    if steady and not rows.size:
-        rows = np.flatnonzero(collector_s > 0)
-        usual_s = median(own_s - collector_s)
-    if not rows.size:
-        return None
-    return Pauses(rank, now, rows, own_s[rows] - usual_s, usual_s, collector_s[rows], elapsed_s)
 
 
 def _explain(pauses: Pauses, limits: Limits) -> list[Finding]:
@@ -248,16 +191,7 @@ def _novelty(pauses: Pauses) -> tuple[NDArray[np.bool_] | None, int, int]:
 
 def _compile_dump(pauses: Pauses) -> StackDump | None:
     """Find a stack of the training process, taken in a long step, that shows a compiler; else None."""
-    pace = pauses.pace
-    for dump in pauses.rank.stacks:
-        if dump.worker != -1 or not compiling(main_frames(dump)):
-            continue
-        for row in pauses.rows.tolist():
-            began_ns = int(pace.request_ns[row])
-            took_s = float(np.nansum([pace.wait_s[row], pace.until_next_s[row]]))
-            if began_ns <= dump.taken_ns <= began_ns + took_s * 1e9:
-                return dump
-    return None
+    return next((dump for dump in pauses.dumps if compiling(main_frames(dump))), None)
 
 
 def _other(pauses: Pauses) -> Finding | None:
@@ -269,6 +203,7 @@ def _other(pauses: Pauses) -> Finding | None:
         return None
     longest_s = float(pauses.excess_s.max())
     rhythm, sure = _rhythm(pauses)
+    place, dump = pauses.place
     return _finding(
         pauses,
         scenario="S26",
@@ -277,12 +212,13 @@ def _other(pauses: Pauses) -> Finding | None:
         share=pauses.share,
         lost_s=pauses.lost_s,
         title=f"spends {percent(pauses.share)} of its time in {count(int(pauses.rows.size), 'long step')} of up to"
-        f" {duration(longest_s)}{rhythm}; the data loader is not the cause.",
+        f" {duration(longest_s)}{rhythm}{place}; the data loader is not the cause.",
         cause=f"A usual step takes {duration(pauses.usual_s)}, and no data is awaited in the long ones: the loop itself does"
         " something now and then, such as logging, metrics, pictures, evaluation or a checkpoint.",
         advice="If it is not meant to be so: do it less often, on rank 0 only, or in a background process; save checkpoints"
         ' asynchronously. With `with loaderwatch.phase("…")` around it, the page shows it by name.',
         evidence=[],
+        stacks=[] if dump is None else [dump],
     )
 
 

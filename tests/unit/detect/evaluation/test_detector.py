@@ -61,8 +61,9 @@ def test_it_is_named_with_its_share_of_the_run() -> None:
     assert finding.gain_ceiling_ratio == pytest.approx(0.243, abs=0.005)
 
 
-def test_a_remark_speaks_for_nobody_and_what_costs_much_does() -> None:
-    window = run(evaluated(num_workers=0))
+def test_a_remark_that_costs_little_speaks_for_nobody_and_what_costs_much_does() -> None:
+    window = run(evaluated(num_workers=0, train_s=20.0))
+    assert [finding.severity for finding in detect(window)] == ["info"]
     assert verdict_now(window, detect(window)).title.startswith("Healthy")
     much = run(evaluated(num_workers=0, train_s=2.0))
     (finding,) = detect(much)

@@ -10,7 +10,7 @@ from loaderwatch.advise.facts import facts_of
 from loaderwatch.advise.whatif import what_if
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.measures.pace import paces
-from loaderwatch.detect.slow_step.pauses import find_pauses
+from loaderwatch.detect.slow_step.long_steps import find_pauses
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.live.window_builder import RunTotals
 from tests.unit.detect.build import RankBuilder, S, loader, run

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from loaderwatch.core.facts import LONG_STEP
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.slow_step.pauses import CODE
-from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect import stacks
+from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 
 
 def begun(workers: int = 2, **fields: object) -> RankBuilder:
@@ -77,6 +80,37 @@ def test_work_in_the_loop_is_a_remark_with_its_rhythm(every: int) -> None:
     assert (finding.scenario, finding.severity) == ("S26", "info")
     assert f"every {every} steps" in finding.title
     assert "the data loader is not the cause" in finding.title
+
+
+def logging_loop(place: str | None = None) -> RankBuilder:
+    """Every twentieth step takes long; a stack of the last of these shows where the loop then was."""
+    builder = begun()
+    for number in range(200):
+        builder.step(0.001, 0.05 + 0.6 * (number % 20 == 19))
+    if place is not None:
+        builder.stack(-1, 100, stacks.main_in(user=place), why=LONG_STEP)
+        builder.stacks[0] = msgspec.structs.replace(builder.stacks[0], taken_ns=builder.now_ns - S // 3)
+    return builder
+
+
+def test_the_line_of_the_last_long_step_is_named() -> None:
+    (finding,) = detect(run(logging_loop("log_pictures")))
+    assert ", lately at train.py:61 in log_pictures; the data loader" in finding.title
+    assert len(finding.stacks) == 1
+
+
+def test_a_stack_of_a_usual_step_says_nothing() -> None:
+    builder = logging_loop().step(0.001, 0.05)
+    builder.stack(-1, 100, stacks.main_in(user="train_epoch"))
+    (finding,) = detect(run(builder.step(0.001, 0.05)))
+    assert "train_epoch" not in finding.title
+
+
+def test_a_costly_remark_is_said_first() -> None:
+    window = run(logging_loop())
+    said = verdict_now(window, detect(window))
+    assert said.severity == "info"
+    assert "of its time in 10 long steps" in said.title
 
 
 def test_a_rhythm_in_seconds() -> None:

@@ -1,0 +1,101 @@
+"""The long steps of a loop: those that take far longer than the usual one, and where the loop is in them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.facts import StackDump
+from loaderwatch.detect.measures.pace import Pace
+from loaderwatch.detect.measures.stacks import main_frames, user_frame
+from loaderwatch.detect.measures.statistics import Floats, median
+from loaderwatch.detect.window import RankWindow
+
+LOOK_BACK_S = 60.0
+PAUSE_FACTOR = 4.0  # times the usual step
+PAUSE_S = 0.1
+FEW = 3
+EARLY_STEPS = 3  # first steps of a run, left out: CUDA, lazy modules, the first compilation, DDP's buckets
+REMARK_RATIO = 0.03
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """The long steps of one loader on one rank; arrays have one entry per long step, oldest first."""
+
+    rank: RankWindow
+    pace: Pace
+    rows: NDArray[np.int64]  # indices of rows of the pace
+    excess_s: Floats  # beyond the usual step
+    usual_s: float
+    collector_s: Floats  # of the whole step, in the collector
+    elapsed_s: float
+
+    @property
+    def lost_s(self) -> float:
+        """Return the seconds that all long steps together took beyond the usual."""
+        return float(self.excess_s.sum())
+
+    @property
+    def share(self) -> float:
+        """Return the share (0 to 1) of the time looked at that the long steps took beyond the usual."""
+        return min(1.0, self.lost_s / self.elapsed_s) if self.elapsed_s > 0 else 0.0
+
+    def only(self, mask: NDArray[np.bool_]) -> Pauses:
+        """Return only the long steps of a mask, shape (long steps,)."""
+        return replace(
+            self,
+            rows=self.rows[mask],
+            excess_s=self.excess_s[mask],
+            collector_s=self.collector_s[mask],
+        )
+
+    @property
+    def dumps(self) -> list[StackDump]:
+        """Return the stacks of the training process that were taken in long steps."""
+        pace, rows = self.pace, self.rows
+        began_ns = pace.request_ns[rows]
+        took_s = np.nan_to_num(pace.loop_wait_s[rows]) + pace.own_s[rows]
+        return [
+            dump
+            for dump in self.rank.stacks
+            if dump.worker == -1
+            and ((began_ns <= dump.taken_ns) & (dump.taken_ns <= began_ns + took_s * 1e9)).any()
+        ]
+
+    @property
+    def place(self) -> tuple[str, StackDump | None]:
+        """Return where the loop was in the last long step that a stack was taken of, ", lately at <line>", and the stack; else ""."""
+        for dump in reversed(self.dumps):
+            frame = user_frame(main_frames(dump))
+            if frame is not None:
+                return f", lately at {frame}", dump
+        return "", None
+
+
+def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
+    """Return the long steps of the last minute; None when there are none."""
+    now = pace.since(rank.made_ns - int(LOOK_BACK_S * 1e9))
+    now = now.where((now.epoch > 0) | (now.batch >= EARLY_STEPS))
+    # A pause that the GPU works through costs nothing. Evaluation in a step is in its time, too: there the loop's counts.
+    by_gpu = (
+        np.isfinite(now.gpu_step_s) & (np.nan_to_num(now.aside_s) == 0) & (np.nan_to_num(now.nested_s) == 0)
+    )
+    own_s = np.where(by_gpu, now.gpu_step_s, now.step_s) + now.beside_s
+    usual_s = median(own_s)
+    if own_s.size < 2 * FEW or not math.isfinite(usual_s):
+        return None
+    rows = np.flatnonzero(own_s >= max(PAUSE_S, PAUSE_FACTOR * usual_s))
+    collector_s = now.loop_collected_s
+    # A collector that runs in most steps makes them all long: none stands out, but the time is lost to it.
+    elapsed_s = now.total_s + float(now.beside_s.sum())
+    steady = float(np.nansum(collector_s)) >= 0.5 * REMARK_RATIO * elapsed_s
+    if steady and not rows.size:
+        rows = np.flatnonzero(collector_s > 0)
+        usual_s = median(own_s - collector_s)
+    if not rows.size:
+        return None
+    return Pauses(rank, now, rows, own_s[rows] - usual_s, usual_s, collector_s[rows], elapsed_s)
