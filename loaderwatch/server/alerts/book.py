@@ -69,6 +69,7 @@ class Announcement:
     alert: Alert
     resolved: bool
     died: bool = False  # resolved because the alert's process died
+    unheard: bool = False  # resolved because nothing was heard of the run for long
 
 
 class AlertBook:

@@ -47,6 +47,12 @@ def message(announcement: Announcement, run_id: str, run_name: str, base_url: st
             f"Ended with the training process: {finding.title} ({run_name})",
             f"It lasted {_lasted(alert)}, until the process died.{_lost(finding)}\n\n{link}",
         )
+    if announcement.unheard:
+        return Message(
+            "warning",
+            f"Nothing more is heard: {finding.title} ({run_name})",
+            f"Its host or the network went away, so nobody can say whether it goes on.{_lost(finding)}\n\n{link}",
+        )
     if announcement.resolved:
         return Message(
             "resolved",

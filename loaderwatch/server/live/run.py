@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from loaderwatch.core import answers
@@ -21,7 +22,7 @@ from loaderwatch.server.http.encoding import encode_json
 from loaderwatch.server.http.events import RunState
 from loaderwatch.server.live.commands import Errands
 from loaderwatch.server.live.heartbeat import Hearing
-from loaderwatch.server.live.judge import Detector, Judge
+from loaderwatch.server.live.judge import Detector, Judge, with_its_end
 from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
 from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.recordings.replay import rebuild
@@ -210,7 +211,7 @@ class LiveRun:
             _, judge = self._load()
             found = judge.judge(window, findings, now_ns)
             if ended:
-                found += judge.close(window.now_ns, now_ns)
+                found += [with_its_end(one, window) for one in judge.close(window.now_ns, now_ns)]
             self._ask_for_stacks(judge.book, window)
             self._tell(found, window)
             open_alerts = judge.book.open_alerts()
@@ -256,7 +257,7 @@ class LiveRun:
                 return []
             announcements = self._judge.close(self._window.now_ns, now_ns)
             self._save(self._judge.book, now=True)
-            return announcements
+            return [replace(announcement, unheard=announcement.resolved) for announcement in announcements]
 
     # -- inside --------------------------------------------------------------------------------------------------
 

@@ -127,3 +127,11 @@ def test_what_ends_with_its_process_has_not_got_well() -> None:
     assert "until the process died" in told.body
     assert "ended with the training process after" in notice(ended, "run-1", "http://x")
     assert not with_its_end(Announcement(hang, resolved=False), run(rank)).died
+
+
+def test_what_a_run_that_fell_silent_left_open_is_not_over() -> None:
+    hang = died().alert
+    hang.finding = msgspec.structs.replace(hang.finding, code="hung", title="Training hangs.", rank=0)
+    told = message(Announcement(hang, resolved=True, unheard=True), "run-1", "train.py", "http://x")
+    assert (told.kind, told.title) == ("warning", "Nothing more is heard: Training hangs. (train.py)")
+    assert "nobody can say whether it goes on" in told.body

@@ -232,3 +232,13 @@ def test_what_a_run_holds_in_memory_is_known(store: DuckDBStore) -> None:
         run.send(stacks=[StackDump(rank=0, worker=-1, pid=1, taken_ns=time.time_ns(), text=text)])
         run.look()
         assert run.live.held_bytes == rows + len(text)
+
+
+def test_what_a_silent_run_left_open_is_told_as_unheard(store: DuckDBStore) -> None:
+    run = Driven(store)
+    run.send(steps=20)
+    run.look()
+    run.findings = [hang()]
+    run.judge()
+    (end,) = run.live.let_go(time.time_ns())
+    assert (end.resolved, end.unheard, end.died) == (True, True, False)
