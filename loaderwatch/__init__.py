@@ -12,6 +12,8 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from loaderwatch.agent.model.phase import UserPhase
 
 __all__ = ["__version__", "attach", "detach", "phase", "url"]
@@ -32,6 +34,7 @@ def attach(
     optimizer: Any = None,
     run: str | None = None,
     server: str | None = None,
+    notify: str | Sequence[str] | None = None,
 ) -> L:
     """Watch a loader from its next iteration on.
 
@@ -47,6 +50,9 @@ def attach(
         optimizer: times its steps and tells gradient accumulation.
         run: the run's name, the same on all ranks; derived from the launcher's environment if not given.
         server: URL of the server; a local one is started if neither this nor LOADERWATCH_SERVER is given.
+        notify: where to send this run's alerts: an Apprise address such as "slack://…", or several. In place of
+            LOADERWATCH_NOTIFY and beside the addresses that the server has. The server of this machine sends to them;
+            rank 0's count.
 
     Returns:
         The loader, or its wrapper.
@@ -63,9 +69,9 @@ def attach(
     try:
         agent = _agent()
         if agent is None:
-            _check(loader, name, role, model, optimizer, run, server)
+            _check(loader, name, role, model, optimizer, run, server, notify)
             return loader
-        watched: L = agent.attach(loader, name, role, model, optimizer, run, server)
+        watched: L = agent.attach(loader, name, role, model, optimizer, run, server, notify)
     finally:
         if collects:
             gc.enable()

@@ -53,6 +53,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "LOADERWATCH_RUN",
         "LOADERWATCH_DISABLE",
         "LOADERWATCH_REDACT",
+        "LOADERWATCH_NOTIFY",
     ):
         monkeypatch.delenv(name, raising=False)
     rings = load_settings().rings_dir

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from torch.utils.data import DataLoader
 
 from loaderwatch.agent.process.identity import slugged
-from loaderwatch.core.config import is_server_url
+from loaderwatch.core.config import is_server_url, split_addresses
 
 ROLES: Final = ("train", "eval")
 
 
 def check_arguments(
-    loader: object, name: object, role: object, model: Any, optimizer: Any, run: object, server: object
+    loader: object,
+    name: object,
+    role: object,
+    model: Any,
+    optimizer: Any,
+    run: object,
+    server: object,
+    notify: object = None,
 ) -> None:
     """Raise for the first argument that cannot be used.
 
@@ -48,6 +56,30 @@ def check_arguments(
         raise TypeError(f"server is {_shown(server)}; use a URL such as 'http://127.0.0.1:8790'")
     if server is not None and not is_server_url(server):
         raise ValueError(f"server is {server!r}; use a URL such as 'http://127.0.0.1:8790'")
+    given_addresses(notify)
+
+
+def given_addresses(notify: object) -> tuple[str, ...] | None:
+    """Return the addresses of ``attach(notify=)``, None if it was not given. Their text is not shown: it may be a secret.
+
+    Raises:
+        TypeError: it is neither a string nor a sequence of them.
+        ConfigError: an address is not of the form ``scheme://…``.
+    """
+    if notify is None:
+        return None
+    if isinstance(notify, str):
+        return split_addresses(notify, "notify")
+    if not isinstance(notify, Sequence) or isinstance(notify, (bytes, bytearray)):
+        raise TypeError(
+            f"notify is a {type(notify).__name__}; use an Apprise address such as 'slack://…', or a list of them"
+        )
+    addresses: list[str] = []
+    for number, one in enumerate(notify):
+        if not isinstance(one, str):
+            raise TypeError(f"notify[{number}] is a {type(one).__name__}; use an Apprise address")
+        addresses += split_addresses(one, f"notify[{number}]")
+    return tuple(addresses)
 
 
 def _members(loaders: Any) -> list[object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -12,7 +13,7 @@ import msgspec
 from torch.utils.data import get_worker_info
 
 from loaderwatch.agent import read_ahead
-from loaderwatch.agent.arguments import check_arguments
+from loaderwatch.agent.arguments import check_arguments, given_addresses
 from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.loaders import construction, dataloader, roles, substitutes
 from loaderwatch.agent.loaders.describe import describe_loader, synced_buffers
@@ -22,6 +23,7 @@ from loaderwatch.agent.loaders.wrapper import is_wrapped, unwrapped, wrap_loader
 from loaderwatch.agent.model.compilers import hide_from_compile, hide_from_script, show_to_script
 from loaderwatch.agent.model.discovery import Scout
 from loaderwatch.agent.model.hooks import StepHooks
+from loaderwatch.agent.process.addresses import leave_addresses
 from loaderwatch.agent.session import Session, current_session, open_session
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
@@ -38,10 +40,17 @@ _server: str | None = None  # attach(server=)
 
 
 def attach(
-    loader: Any, name: str | None, role: str, model: Any, optimizer: Any, run: str | None, server: str | None
+    loader: Any,
+    name: str | None,
+    role: str,
+    model: Any,
+    optimizer: Any,
+    run: str | None,
+    server: str | None,
+    notify: str | Sequence[str] | None = None,
 ) -> Any:
     """See ``loaderwatch.attach``."""
-    check_arguments(loader, name, role, model, optimizer, run, server)
+    check_arguments(loader, name, role, model, optimizer, run, server, notify)
     if guard.tripped or get_worker_info() is not None:
         return loader
     settings = _settings(server)
@@ -54,6 +63,7 @@ def attach(
             say(f"cannot watch this run, for a fault of its own ({guard.last}); training goes on unwatched")
         return loader
     faults = guard.faults
+    shield(leave_addresses)(session, given_addresses(notify))
     watched = shield(_attach)(session, loader, name, cast("LoaderRole", role), model, optimizer)
     if guard.faults > faults:
         say(

@@ -61,6 +61,7 @@ class Session:
         self.folder = settings.rings_dir / run.run_id
         self.on_close: list[Callable[[], None]] = []
         self.lineage = Lineage()
+        self.addresses: tuple[str, ...] | None = None  # whom to tell; None: not looked for yet
         self._changing = threading.RLock()  # several threads may begin an epoch at the same time
         ring = self._make_ring()
         self.recorder = Recorder(ring)

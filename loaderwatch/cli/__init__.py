@@ -36,6 +36,7 @@ COMMANDS: Final = (
         "audit the configuration of a script before it trains, or of a run",
         "loaderwatch.cli.doctor",
     ),
+    Command("notify", "try out the addresses that are told of alerts", "loaderwatch.cli.notify"),
     Command("token", "the tokens of a server", "loaderwatch.cli.token"),
 )
 

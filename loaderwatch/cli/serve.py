@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from loaderwatch.cli.flags import add_data_dir, add_hang_after, path, port
-from loaderwatch.core.config import DEFAULT_PORT, load_settings
+from loaderwatch.core.config import DEFAULT_PORT, Settings, load_settings, split_addresses
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import without_tokens
 from loaderwatch.server.options import ServeOptions, remembered
@@ -73,7 +73,8 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="URL",
-        help="send alerts there (an Apprise URL: Slack, e-mail, webhook, …); may repeat",
+        help="send the alerts of all runs there (an Apprise URL: Slack, e-mail, webhook, …); may repeat (default"
+        " LOADERWATCH_NOTIFY, else the notify key of DIR/config.toml; other users see this option in ps)",
     )
     parser.add_argument(
         "--retain-days",
@@ -129,7 +130,7 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         no_auth=args.no_auth,
         allow_hosts=tuple(args.allow_host),
         public_url=args.public_url,
-        notify=tuple(args.notify),
+        notify=_notify(args, settings),
         retain_days=args.retain_days,
         ssl_certfile=args.ssl_certfile,
         ssl_keyfile=args.ssl_keyfile,
@@ -137,6 +138,12 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         idle_hours=_idle_hours(args),
         started_by=args.started_by or "hand",
     )
+
+
+def _notify(args: argparse.Namespace, settings: Settings) -> tuple[str, ...]:
+    """Return the addresses to tell of every run. The variable of a run that starts the server is about that run alone."""
+    given = tuple(address for one in args.notify for address in split_addresses(one, "--notify"))
+    return given or (() if args.started_by else settings.notify)
 
 
 def _idle_hours(args: argparse.Namespace) -> float | None:

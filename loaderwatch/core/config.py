@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 import urllib.parse
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.system import HAS_OWNERS, SHM, own_user
 
 DEFAULT_PORT: Final = 8790
+_BETWEEN_ADDRESSES: Final = re.compile(r"[\s,;]+(?=[a-z0-9]+://)", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"[a-z0-9]+://\S", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,16 @@ class DataDir:
         return self.data_dir / "serve.json"
 
     @property
+    def config_path(self) -> Path:
+        """The settings that a person writes for this directory's server (TOML)."""
+        return self.data_dir / "config.toml"
+
+    @property
+    def notify_dir(self) -> Path:
+        """The addresses that runs gave (JSON, mode 0600, a file per run), for this directory's own server only."""
+        return self.data_dir / "notify"
+
+    @property
     def lock_path(self) -> Path:
         """The lock file that the local server holds while it runs."""
         return self.data_dir / "server.lock"
@@ -86,13 +99,14 @@ class Settings(DataDir):
     run: str | None  # LOADERWATCH_RUN
     disabled: bool  # LOADERWATCH_DISABLE
     redact: bool = False  # LOADERWATCH_REDACT
+    notify: tuple[str, ...] = ()  # LOADERWATCH_NOTIFY: secrets
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """Read the LOADERWATCH_* variables.
 
     Raises:
-        ConfigError: LOADERWATCH_SERVER is not an http(s) URL.
+        ConfigError: LOADERWATCH_SERVER is not an http(s) URL, or LOADERWATCH_NOTIFY has no addresses' form.
     """
     env = os.environ if environ is None else environ
     server = env.get("LOADERWATCH_SERVER") or None
@@ -108,7 +122,28 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         data_dir=Path(directory).expanduser().absolute() if directory else _default_dir(),
         disabled=env.get("LOADERWATCH_DISABLE", "") not in ("", "0"),
         redact=env.get("LOADERWATCH_REDACT", "") not in ("", "0"),
+        notify=split_addresses(env.get("LOADERWATCH_NOTIFY", ""), "LOADERWATCH_NOTIFY"),
     )
+
+
+def split_addresses(text: str, name: str) -> tuple[str, ...]:
+    """Return the Apprise addresses of a text, which stand apart by spaces, commas or semicolons, as Apprise itself reads them.
+
+    Whether Apprise knows an address is asked where messages are sent: to import it takes a quarter of a second.
+
+    Raises:
+        ConfigError: a part of ``name`` is not of the form ``scheme://…``. What it is instead is not said: it may be a secret.
+    """
+    text = text.strip(" \t\r\n,;")
+    addresses = tuple(_BETWEEN_ADDRESSES.split(text)) if text else ()
+    for number, address in enumerate(addresses, 1):
+        if not _ADDRESS.match(address):
+            which = name if len(addresses) == 1 else f"address {number} of {name}"
+            raise ConfigError(
+                f"{which} has no scheme; use an Apprise address such as json://host/path or slack://…"
+                " (https://github.com/caronc/apprise/wiki lists them)"
+            )
+    return addresses
 
 
 def is_server_url(text: str) -> bool:

@@ -83,12 +83,22 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class Closing(msgspec.Struct, frozen=True, kw_only=True):
+    """What the training process of the lowest rank prints when it ends, after its own steps and duration."""
+
+    lost: str  # "41 min (33 %) of it lost"
+    lines: list[str] = []  # to what, and what to change first
+    link: str = ""  # to the page
+    found: bool = False  # there was an alert
+
+
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """The server's answer to an envelope (JSON)."""
 
     stored_seq: int
     stack_requests: list[StackRequest] = []
     notices: list[Notice] = []
+    notifies: bool = False  # this server has the addresses that the run gave
 
 
 _COLUMN_NAMES: Final = {

@@ -24,6 +24,7 @@ from loaderwatch.server.access.request_gate import Gate, too_many
 from loaderwatch.server.access.tokens import AllowedHosts, Keys, Tokens, allowed_hosts
 from loaderwatch.server.alerts.book import UnknownAlert
 from loaderwatch.server.alerts.notify import Notifier
+from loaderwatch.server.config_file import ConfigFile
 from loaderwatch.server.http import alerts, identity, ingest, recording, runs, server
 from loaderwatch.server.http.encoding import error_answer, json_answer
 from loaderwatch.server.http.events import Hub
@@ -72,11 +73,17 @@ def create_app(
         hosts: the host names to answer to; by default from ``options``.
 
     Raises:
-        ConfigError: an address to notify is not one Apprise knows.
+        ConfigError: an address to notify is not one Apprise knows, or ``config.toml`` cannot be used.
         StaticError: the page or Plotly is missing.
         StoreError: the store cannot be opened.
     """
-    notifier = Notifier(options.notify)
+    config = ConfigFile(options.config_path)
+    notifier = Notifier(
+        config.config.recipients(options.notify),
+        general=config.config.notify,
+        run_addresses=options.notify_dir,
+        source="--notify" if options.notify else str(options.config_path),
+    )
     static = StaticFiles(find_web(), find_plotly())
     opened = DuckDBStore(options.runs_dir) if store is None else store
     verdicts = Verdicts(opened, options.data_dir / "verdicts.json")
@@ -93,6 +100,7 @@ def create_app(
         hub=hub,
         live=live,
         notifier=notifier,
+        config=config,
         static=static,
         verdicts=verdicts,
         url=url,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from loaderwatch.server.access.tokens import Keys
 from loaderwatch.server.alerts.notify import Notifier
+from loaderwatch.server.config_file import ConfigFile
 from loaderwatch.server.http.events import Hub
 from loaderwatch.server.http.page import StaticFiles
 from loaderwatch.server.ingest import Ingest, IngestCounts
@@ -26,6 +27,7 @@ class Parts:
     hub: Hub
     live: LiveRuns
     notifier: Notifier
+    config: ConfigFile
     static: StaticFiles
     verdicts: Verdicts
     url: str

@@ -26,6 +26,7 @@ from loaderwatch.core.system import pid_in_use
 from loaderwatch.server.access.connection import uvicorn_options
 from loaderwatch.server.access.tokens import Tokens, load_tokens
 from loaderwatch.server.app import create_app
+from loaderwatch.server.config_file import is_open_to_others
 from loaderwatch.server.options import ServeOptions, remember
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.tls import read_certificate
@@ -135,13 +136,14 @@ class _Server(uvicorn.Server):
 
     async def _look(self) -> None:
         self._take_new_tokens()
+        self._take_new_config()
         self._keep_where()
         self._leave_if_idle()
 
     def _leave_if_idle(self) -> None:
         """End when nobody has reported or looked for ``idle_hours``; the next run, or person, starts a server again."""
         parts = self._parts
-        if parts.hub.clients or parts.ingest_counts.open:
+        if parts.hub.clients or parts.ingest_counts.open or parts.notifier.holds:
             parts.stay.seen()
         left_s = parts.stay.left_s()
         if left_s is not None and left_s <= 0 and not self.should_exit:
@@ -168,6 +170,26 @@ class _Server(uvicorn.Server):
                 _log.error("new tokens are looked for again: %s", error)
             self._said = str(error)
 
+    def _take_new_config(self) -> None:
+        """Tell the addresses of a changed ``config.toml`` from now on: nobody starts a server again that a run started."""
+        parts = self._parts
+        path = parts.options.config_path
+        try:
+            if not parts.config.reread():
+                return
+        except ConfigError as error:
+            _log.error("%s; what it said before goes on", error)
+            return
+        config = parts.config.config
+        parts.notifier.replace(config.recipients(parts.options.notify), config.notify, str(path))
+        _log.info("%s has changed and is used", path)
+        self._warn_of_open_config()
+
+    def _warn_of_open_config(self) -> None:
+        path = self._parts.options.config_path
+        if self._parts.config.config.notify.named and is_open_to_others(path):
+            _log.warning("%s holds addresses with keys, and other users can read it: chmod 600 it", path)
+
     def _keep_where(self) -> None:
         """Write ``server.json`` again when it was removed or damaged: without it no streamer finds this server."""
         if read_server_file(self._parts.options.server_path) is not None:
@@ -185,6 +207,7 @@ class _Server(uvicorn.Server):
     def _say_where(self) -> None:
         options, tokens = self._parts.options, self._tokens
         self._write_where()
+        self._warn_of_open_config()
         remember(options)
         page = self._parts.url + (f"/?token={tokens.page_token}" if tokens else "/")
         lines = [f"loaderwatch: the page is at {page}"]

@@ -16,6 +16,7 @@ from loaderwatch.streamer.drain import LOOK_CLOSER_NS, Drain, build_span
 from loaderwatch.streamer.flight_recorder import FlightReader
 from loaderwatch.streamer.idle_gpu import IdleGpus
 from loaderwatch.streamer.job_stderr import JobStderr, write_stderr
+from loaderwatch.streamer.messages.run_files import RunFiles
 from loaderwatch.streamer.outbox.files import (
     StreamState,
     boot_id,
@@ -96,6 +97,7 @@ class Streamer:
         self._flights = FlightReader()
         self._finder = ServerFinder(settings, may_start=not adopting)
         self._uploader = Uploader(self._outbox, self._finder.find)
+        self._files = RunFiles(settings, run_id)
         self._readings: dict[int, Reading] = {}  # by pid
         self._process_rows: list[Row] = []
         self._host_rows: list[Row] = []
@@ -124,6 +126,8 @@ class Streamer:
             self._gpus.stop()
             self._uploader.stop()
         self._roster.close()
+        rank_0_here = 0 in (self._roster.newest_by_rank() or (0,))
+        self._files.remove(addresses=rank_0_here and not len(self._outbox))
         self._outbox.close()  # before the rings' folder is removed, in which a part of it may lie
         self._rings.remove()
         log.info("run %s has ended on this host", self._run_id)
@@ -307,7 +311,8 @@ class Streamer:
                 self._stacks.request(request.rank, self._roster, monotonic_ns())
             for notice in receipt.notices:
                 self._write_to_rank(notice.rank, notice.text)
-        for troubles in (self._uploader.troubles, self._finder.troubles):
+            self._files.take(receipt)
+        for troubles in (self._uploader.troubles, self._finder.troubles, self._files.troubles):
             while troubles:
                 self._write_to_rank(self._voice(), f"loaderwatch: {troubles.popleft().text}")
         while self._outbox.troubles:

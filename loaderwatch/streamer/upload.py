@@ -158,8 +158,7 @@ class Uploader(threading.Thread):
         self._away_said = self._refusal_said = self._refused = False
         self._alone = max(0, self._alone - len(sent))
         self._outbox.settle(sent[-1][0])
-        if receipt.stack_requests or receipt.notices:
-            self.receipts.append(receipt)
+        self.receipts.append(receipt)
         return None
 
     def _post(self, payload: bytes) -> tuple[int, float, bytes]:

@@ -11,7 +11,7 @@ from loaderwatch.detect.incidents.folding import warned_s
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.text import duration, folded_phrase
 from loaderwatch.server.alerts.book import Alert, Announcement
-from loaderwatch.server.alerts.notify import Kind, Message
+from loaderwatch.server.alerts.channel import Kind, Message
 
 _NOTICE_LENGTH: Final = 400
 _TELLING_LENGTH: Final = 80
@@ -32,7 +32,9 @@ def notice(announcement: Announcement, run_id: str, base_url: str) -> str:
     elif announcement.resolved:
         text = f"resolved after {_lasted(alert)}: {finding.title}"
     else:
-        text = f"{finding.title.rstrip('.')}{_stuck_at(finding)}{_warned(finding)} — {_beginning(finding.advice)}"
+        text = (
+            f"{finding.title.rstrip('.')}{_stuck_at(finding)}{_warned(finding)} — {beginning(finding.advice)}"
+        )
     return f"loaderwatch: [{finding.code}] {_one_line(text)} — {run_link(base_url, run_id, finding.rank)}"
 
 
@@ -71,6 +73,19 @@ def message(announcement: Announcement, run_id: str, run_name: str, base_url: st
     return Message(kind, f"{finding.title} ({run_name})", "\n\n".join(part for part in parts if part))
 
 
+def reminder(alert: Alert, run_id: str, run_name: str, base_url: str, now_ns: int) -> Message:
+    """Return the message that an alert still goes on."""
+    finding = alert.finding
+    since = duration(max(0.0, (now_ns - finding.began_ns) / 1e9))
+    kind: Kind = "critical" if finding.severity == "critical" else "warning"
+    return Message(
+        kind,
+        f"Still, after {since}: {finding.title} ({run_name})",
+        f"Nobody has acknowledged it on the page.{_lost(finding)}\n\nWhat to do: {finding.advice}\n\n"
+        f"{run_link(base_url, run_id, finding.rank)}",
+    )
+
+
 def _warned(finding: Finding) -> str:
     before_s = warned_s(finding)
     return "" if before_s is None else f" (warned {duration(before_s)} before)"
@@ -105,7 +120,7 @@ def _stuck_at(finding: Finding) -> str:
     return "" if where is None or where in finding.title else f", stuck at {where}"
 
 
-def _beginning(advice: str) -> str:
+def beginning(advice: str) -> str:
     """Return the first sentences of an advice: as many as needed, since the first may be just "Mend rank 1 on vm"."""
     first, *others = advice.split(". ")
     for sentence in others:

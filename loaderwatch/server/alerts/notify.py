@@ -1,46 +1,30 @@
-"""Sends messages through Apprise to people outside the page: chat, e-mail, webhooks.
+"""Tells people outside the page: which address gets which message, and when.
 
-Each address has its own thread and queue, so that a dead one neither delays the others nor makes them receive a message
-twice.
+The addresses of the server are told of every run, those that a run gave of that run alone.
 """
 
 from __future__ import annotations
 
 import logging
-import queue
-import threading
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Final, Literal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final
 
-import apprise
-
-from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.printable import one_line, printable
+from loaderwatch.server.alerts.book import Alert
+from loaderwatch.server.alerts.channel import FIRST_BACKOFF_S, Channel, Kind, Message, Target
+from loaderwatch.server.alerts.recipients import Recipient, Recipients, Terms
+from loaderwatch.server.alerts.run_addresses import RunAddresses
 
 _log = logging.getLogger(__name__)
 
-_QUEUE_LENGTH: Final = 200
-_ATTEMPTS: Final = 4
-_FIRST_BACKOFF_S: Final = 2.0
-
-Kind = Literal["warning", "critical", "resolved"]
-_TYPES: Final = {
-    "warning": apprise.NotifyType.WARNING,
-    "critical": apprise.NotifyType.FAILURE,
-    "resolved": apprise.NotifyType.SUCCESS,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message of plain text."""
-
-    kind: Kind
-    title: str
-    body: str
+MOST_ADDRESSES: Final = 100
+"""How many addresses one server tells at most: each has a thread, and a script may make up addresses in a loop."""
+MOST_HELD: Final = 200
+"""How many messages wait for the end of an address's quiet hours; of more, the oldest are only counted."""
+_GRAVEST: Final[tuple[Kind, ...]] = ("critical", "warning", "resolved", "info")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,136 +37,224 @@ class NotifyCounts:
     waiting: int = 0
 
 
+@dataclass(slots=True)
+class _Addressee:
+    """An address: its channel, its terms, what its quiet hours hold back, and when it was last told of open alerts."""
+
+    channel: Channel
+    terms: Terms
+    held: list[tuple[datetime, Message]] = field(default_factory=list)
+    held_before: int = 0  # beyond MOST_HELD
+    told_s: dict[str, float] = field(default_factory=dict)  # by alert, monotonic
+    refusal_said: set[str] = field(default_factory=set)  # to which runs
+
+
 class Notifier:
-    """Sends each message once to every address.
+    """Posts each message once to every address that it is for. Use it from one thread; it never blocks.
 
     Raises:
-        ConfigError: an address is not one Apprise knows.
+        ConfigError: an address of the server is not one Apprise knows.
     """
 
-    def __init__(self, urls: Sequence[str], *, first_backoff_s: float = _FIRST_BACKOFF_S) -> None:
-        self._channels = [_Channel(url, first_backoff_s) for url in urls]
+    def __init__(
+        self,
+        recipients: Sequence[Recipient] = (),
+        *,
+        general: Recipients | None = None,
+        run_addresses: Path | None = None,
+        source: str = "--notify",
+        first_backoff_s: float = FIRST_BACKOFF_S,
+        now: Callable[[], datetime] = datetime.now,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make a notifier.
+
+        ``recipients`` are told of every run. ``run_addresses`` is the folder in which runs leave theirs, and ``general`` has
+        the terms of those. ``now`` is the local time, which quiet hours go by. ``source`` is said to hold a wrong address.
+        """
+        self._general = general or Recipients()
+        self._runs = None if run_addresses is None else RunAddresses(run_addresses)
+        self._first_backoff_s = first_backoff_s
+        self._now = now
+        self._monotonic = monotonic
+        self._started = False
+        self._addressees: dict[str, _Addressee] = {}
+        self._of_server: list[str] = []
+        self._of_run: dict[str, list[str]] = {}
+        self._too_many_said = False
+        for recipient in recipients:
+            if recipient.address not in self._addressees:
+                self._add(recipient, Target(recipient.address, source), source)
+            self._of_server.append(recipient.address)
 
     def start(self) -> None:
         """Start the sending threads."""
-        for channel in self._channels:
-            channel.start()
+        self._started = True
+        for one in self._addressees.values():
+            one.channel.start()
 
-    def post(self, message: Message) -> None:
-        """Queue a message; never blocks."""
-        for channel in self._channels:
-            channel.post(message)
+    def close(self, timeout_s: float = 1.0) -> None:
+        """Give queued messages a moment to be sent, with those that quiet hours hold back, then stop."""
+        for one in self._addressees.values():
+            self._release(one)
+            one.channel.stop()
+        give_up_at = time.monotonic() + timeout_s
+        for one in self._addressees.values():
+            one.channel.join(max(0.0, give_up_at - time.monotonic()))
+
+    def replace(self, recipients: Sequence[Recipient], general: Recipients, source: str) -> None:
+        """Take other addresses and terms for the server, because its configuration has changed."""
+        self._general = general
+        self._of_server = []
+        for recipient in recipients:
+            if self._find(recipient, source) is not None:
+                self._of_server.append(recipient.address)
+        given = {address for addresses in self._of_run.values() for address in addresses}
+        for recipient in general.of(tuple(given)):
+            self._addressees[recipient.address].terms = recipient.terms
+
+    @property
+    def holds(self) -> bool:
+        """Whether messages wait for the end of quiet hours, or to be sent."""
+        return any(one.held or one.channel.waiting for one in self._addressees.values())
 
     def counts(self) -> NotifyCounts:
         """Return the counts of messages so far."""
+        channels = [one.channel for one in self._addressees.values()]
         return NotifyCounts(
-            sent=sum(c.sent for c in self._channels),
-            failed=sum(c.failed for c in self._channels),
-            dropped=sum(c.dropped for c in self._channels),
-            waiting=sum(c.waiting for c in self._channels),
+            sent=sum(c.sent for c in channels),
+            failed=sum(c.failed for c in channels),
+            dropped=sum(c.dropped for c in channels),
+            waiting=sum(c.waiting for c in channels)
+            + sum(len(one.held) for one in self._addressees.values()),
         )
 
-    def close(self, timeout_s: float = 1.0) -> None:
-        """Give queued messages a moment to be sent, then stop."""
-        for channel in self._channels:
-            channel.stop()
-        for channel in self._channels:
-            channel.join(timeout_s)
+    # -- runs
+
+    def learn(self, run_id: str) -> bool:
+        """Look which addresses a run gave; return whether it gave any."""
+        given = () if self._runs is None else self._runs.of(run_id)
+        if given or run_id in self._of_run:
+            recipients = [one for one in self._general.of(given) if one.address not in self._of_server]
+            found = [one.address for one in recipients if self._find(one, "notify") is not None]
+            self._of_run[run_id] = found
+        return bool(given)
+
+    def troubles(self, run_id: str) -> list[str]:
+        """Return what is wrong with the addresses that a run gave: a line for its stderr, once for each."""
+        lines = []
+        for address in self._of_run.get(run_id, ()):
+            one = self._addressees[address]
+            if one.channel.refused is not None and run_id not in one.refusal_said:
+                one.refusal_said.add(run_id)
+                lines.append(f"{one.channel.refused}. Nobody is told of this run there")
+        return lines
+
+    def forget(self, run_id: str) -> None:
+        """Forget a run that is over."""
+        self._of_run.pop(run_id, None)
+        if self._runs is not None:
+            self._runs.forget(run_id)
+
+    # -- messages
+
+    def tell(self, run_id: str, message: Message, alert: Alert, *, over: bool = False) -> None:
+        """Tell the addresses of a run that an alert began, or that it is ``over``."""
+        severity = alert.told or alert.finding.severity
+        for one in self._told_of(run_id):
+            if not over:
+                one.told_s[alert.id] = self._monotonic()
+            elif one.told_s:
+                one.told_s.pop(alert.id, None)
+            if severity == "critical" or one.terms.severity == "warning":
+                self._post(one, message, severity)
+
+    def remind(self, run_id: str, firing: Iterable[Alert], message: Callable[[Alert], Message]) -> None:
+        """Tell those again who want it that alerts go on which nobody has acknowledged or silenced."""
+        reminded = [one for one in self._told_of(run_id) if one.terms.remind_every_s is not None]
+        if not reminded:
+            return
+        now_s = self._monotonic()
+        for alert in firing:
+            for one in reminded:
+                severity = alert.told or alert.finding.severity
+                if severity != "critical" and one.terms.severity == "critical":
+                    continue
+                # Of an alert from before this server's start the time counts from the first look.
+                last_s = one.told_s.setdefault(alert.id, now_s)
+                if now_s - last_s >= (one.terms.remind_every_s or 0.0):
+                    one.told_s[alert.id] = now_s
+                    self._post(one, message(alert), severity)
+
+    def summarize(self, run_id: str, message: Message) -> None:
+        """Tell those who want it how a run went."""
+        for one in self._told_of(run_id):
+            if one.terms.summary:
+                self._post(one, message, "warning")
+
+    def tick(self) -> None:
+        """Send what quiet hours held back, where they are over."""
+        for one in self._addressees.values():
+            if one.held and not self._is_quiet(one):
+                self._release(one)
+
+    # -- inside
+
+    def _told_of(self, run_id: str) -> list[_Addressee]:
+        addresses = dict.fromkeys([*self._of_server, *self._of_run.get(run_id, ())])
+        return [self._addressees[address] for address in addresses]
+
+    def _find(self, recipient: Recipient, source: str) -> _Addressee | None:
+        """Return the addressee of an address on its terms; None if there are too many."""
+        known = self._addressees.get(recipient.address)
+        if known is not None:
+            known.terms = recipient.terms
+            return known
+        if len(self._addressees) >= MOST_ADDRESSES:
+            if not self._too_many_said:
+                self._too_many_said = True
+                _log.error("this server tells %d addresses, and no more are added", MOST_ADDRESSES)
+            return None
+        return self._add(recipient, None, source)
+
+    def _add(self, recipient: Recipient, target: Target | None, source: str) -> _Addressee:
+        channel = Channel(recipient.address, target, source=source, first_backoff_s=self._first_backoff_s)
+        added = self._addressees[recipient.address] = _Addressee(channel, recipient.terms)
+        if self._started:
+            channel.start()
+        return added
+
+    def _is_quiet(self, one: _Addressee) -> bool:
+        quiet = one.terms.quiet_hours
+        return quiet is not None and quiet.hold(self._now().time())
+
+    def _post(self, one: _Addressee, message: Message, severity: str) -> None:
+        passes = severity == "critical" and not one.terms.quiet_critical
+        if passes or not self._is_quiet(one):
+            one.channel.post(message)
+            return
+        one.held.append((self._now(), message))
+        if len(one.held) > MOST_HELD:
+            del one.held[0]
+            one.held_before += 1
+
+    def _release(self, one: _Addressee) -> None:
+        """Send what was held back as one message."""
+        if not one.held:
+            return
+        held, one.held = one.held, []
+        before, one.held_before = one.held_before, 0
+        kinds = {message.kind for _, message in held}
+        lines = [f"{before} more came before, which are on the page."] if before else []
+        lines += [f"{when:%H:%M} {message.title}\n{_link(message)}".rstrip() for when, message in held]
+        number = before + len(held)
+        what = "1 message" if number == 1 else f"{number} messages"
+        hours = "" if one.terms.quiet_hours is None else f" ({one.terms.quiet_hours})"
+        kind = next(kind for kind in _GRAVEST if kind in kinds)
+        one.channel.post(Message(kind, f"While it was quiet{hours}: {what}", "\n\n".join(lines)))
 
 
-class _Channel:
-    """One address, its queue and its thread."""
-
-    def __init__(self, url: str, first_backoff_s: float) -> None:
-        self._label = _without_secrets(url)
-        self._target = apprise.Apprise()
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # warnings of Apprise's plugins, which are loaded here
-            with _silent(logging.getLogger("apprise")):  # we report a wrong address once, below
-                known = self._target.add(url)
-        if not known:
-            raise ConfigError(
-                f"--notify {self._label!r} is not an address Apprise knows; "
-                "see https://github.com/caronc/apprise/wiki for their forms, e.g. json://host/path for a webhook"
-            )
-        self._first_backoff_s = first_backoff_s
-        self._queue: queue.Queue[Message | None] = queue.Queue(_QUEUE_LENGTH)
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="loaderwatch-notify", daemon=True)
-        self.sent = self.failed = self.dropped = 0
-
-    @property
-    def waiting(self) -> int:
-        return self._queue.qsize()
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def post(self, message: Message) -> None:
-        try:
-            self._queue.put_nowait(message)
-        except queue.Full:
-            self.dropped += 1
-            _log.error("notify %s: %d messages wait; dropped %r", self._label, _QUEUE_LENGTH, message.title)
-
-    def stop(self) -> None:
-        self._stopping.set()
-        with suppress(
-            queue.Full
-        ):  # then the thread sees the event at its next failure or ends with the process
-            self._queue.put_nowait(None)
-
-    def join(self, timeout_s: float) -> None:
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
-
-    def _work(self) -> None:
-        while True:
-            message = self._queue.get()
-            if message is None:
-                return
-            self._deliver(message)
-
-    def _deliver(self, message: Message) -> None:
-        backoff_s = self._first_backoff_s
-        for attempt in range(1, _ATTEMPTS + 1):
-            if self._send(message):
-                self.sent += 1
-                return
-            _log.warning("notify %s: attempt %d of %d failed", self._label, attempt, _ATTEMPTS)
-            if attempt == _ATTEMPTS or self._stopping.wait(backoff_s):
-                break
-            backoff_s *= 2
-        self.failed += 1
-        _log.error("notify %s: gave up on %r", self._label, message.title)
-
-    def _send(self, message: Message) -> bool:
-        try:
-            return bool(
-                self._target.notify(
-                    body=printable(message.body),
-                    title=one_line(message.title),  # some plugins would turn a second line into a header
-                    notify_type=_TYPES[message.kind],
-                    body_format=apprise.NotifyFormat.TEXT,
-                )
-            )
-        except Exception:  # noqa: BLE001 - 100+ third-party plugins; one that raises must not end the thread
-            _log.exception("notify %s: the Apprise plugin raised", self._label)
-            return False
-
-
-@contextmanager
-def _silent(log: logging.Logger) -> Iterator[None]:
-    was, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = was
-
-
-def _without_secrets(url: str) -> str:
-    """Return the address's scheme alone, since the rest of most addresses holds keys and passwords."""
-    scheme, separator, _ = url.partition("://")
-    return f"{scheme}://…" if separator else url[:40]
+def _link(message: Message) -> str:
+    """Return the page's address, which is the last paragraph of our messages."""
+    last = message.body.rpartition("\n\n")[2]
+    return last if "://" in last else ""

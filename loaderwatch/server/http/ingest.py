@@ -73,10 +73,18 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
     counts.bytes += len(body)
     # The first of several envelopes counts, because it comes again when this answer is lost.
     live = parts.live.get(envelope.run_id)
-    requests, notices = (
-        live.receipt(envelope.host.name, envelope.stream, envelope.seq) if live is not None else ([], [])
+    if live is None:
+        return json_answer(Receipt(stored_seq=stored_seq))
+    host = envelope.host.name
+    requests, notices = live.receipt(host, envelope.stream, envelope.seq)
+    return json_answer(
+        Receipt(
+            stored_seq=stored_seq,
+            stack_requests=requests,
+            notices=notices,
+            notifies=live.notifies,
+        )
     )
-    return json_answer(Receipt(stored_seq=stored_seq, stack_requests=requests, notices=notices))
 
 
 def _too_large(counts: IngestCounts) -> Response:

@@ -30,7 +30,7 @@ def _of_runs(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
         if summary is None:
             continue
         run = {"run": live.run_id, "name": summary.name}
-        firing.append((run, live.firing()))
+        firing.append((run, len(live.firing())))
         ages.append((run, summary.last_seen_at))
         ranks += [({**run, "rank": str(rank.rank)}, rank) for rank in summary.ranks]
 

@@ -12,12 +12,13 @@ from typing import Any, Final
 
 from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Summary, Verdict
-from loaderwatch.core.wire import Envelope, Notice, StackRequest
+from loaderwatch.core.wire import Closing, Envelope, Notice, StackRequest
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.hang.rank_positions import somebody_waits, without_stack
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import MAX_NS, Alert, AlertBook, Announcement, shape
+from loaderwatch.server.alerts.end_summary import closing_of
 from loaderwatch.server.http.encoding import encode_json
 from loaderwatch.server.http.events import RunState
 from loaderwatch.server.live.commands import Errands
@@ -51,12 +52,14 @@ class LiveRun:
         is_new: bool = False,
         detector: Detector = detect,
         describe: Callable[[Announcement], str] | None = None,
+        base_url: str = "",
     ) -> None:
         self.run_id = run_id
         self._store = store
         self._is_new = is_new  # the store holds nothing older than the envelope in the inbox
         self._detector = detector
         self._describe = describe
+        self._base_url = base_url
         self._looking = threading.Lock()  # one look at a time
         self._lock = (
             threading.Lock()
@@ -78,6 +81,10 @@ class LiveRun:
         self._refused: str | None = None  # why the last envelope is not on disk
         self.latest: RunState | None = None  # the state at the last look
         self.summary: Summary | None = None  # in that state
+        self.closing: Closing | None = None  # what to say at the run's end, as of the last look
+        self.took_s = 0.0  # for how long the attempt has gone on, as of the last look
+        self.summarized = 0  # the newest attempt whose end people were told of
+        self.notifies = False  # this server has the addresses that the run gave
         self.ended = False
         self.undetected = False  # the detectors have not seen the newest window
         self.detections = 0
@@ -138,6 +145,12 @@ class LiveRun:
         """Return the commands for the streamer that sent this envelope."""
         return self._errands.hand_out(host, stream, seq, self._host_of)
 
+    def say(self, text: str) -> None:
+        """Leave a line for the stderr of the lowest rank."""
+        host = self._first_host()
+        if host is not None and self._window is not None:
+            self._errands.leave(host, Notice(rank=min(self._window.ranks), text=f"loaderwatch: {text}"))
+
     # -- from a worker thread ------------------------------------------------------------------------------------
 
     def look(self) -> RunState:
@@ -186,6 +199,9 @@ class LiveRun:
             host_lost=self._hearing.lost,
             earlier=run.earlier,
         )
+        began_ns = window.started_ns if window.attempt == 1 else window.attempt_ns
+        self.took_s = max(0.0, (window.now_ns - began_ns) / 1e9)
+        self.closing = closing_of(summary, findings, self.took_s, self._base_url)
         self.latest = RunState(encode_json(summary), encode_json(findings), window.now_ns / 1e9)
         return self.latest
 
@@ -239,10 +255,10 @@ class LiveRun:
         """The newest window, None before the first look."""
         return self._window
 
-    def firing(self) -> int:
-        """Count the alerts that fire now, without remarks."""
+    def firing(self) -> list[Alert]:
+        """Return the alerts that fire now, without remarks."""
         open_alerts = self._judge.book.open_alerts() if self._judge else []
-        return sum(alert.pages and alert.state == "firing" for alert in open_alerts)
+        return [alert for alert in open_alerts if alert.pages and alert.state == "firing"]
 
     def close(self) -> None:
         """Save the alerts that are not saved yet."""
@@ -332,6 +348,11 @@ class LiveRun:
             return self._verdict if judged is not None and judged.attempt == window.attempt else None
         silent_s = time.monotonic() - self.heard_at
         return verdict_of(state, lambda: window, alerts, silent_s=silent_s, refused=refused)
+
+    def _first_host(self) -> str | None:
+        """Return the host of the lowest rank, whose stderr people read; None before the first look."""
+        window = self._window
+        return window.ranks[min(window.ranks)].host if window is not None and window.ranks else None
 
     def _host_of(self, rank: int) -> str | None:
         window = self._window

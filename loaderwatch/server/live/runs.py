@@ -10,18 +10,21 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from loaderwatch.core.answers import Verdict
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.alerts.book import Announcement
-from loaderwatch.server.alerts.messages import message, notice
+from loaderwatch.server.alerts.book import Alert, Announcement
+from loaderwatch.server.alerts.channel import Message
+from loaderwatch.server.alerts.end_summary import summary_message
+from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.http.events import Hub, RunState
 from loaderwatch.server.live.run import LiveRun
-from loaderwatch.server.store.protocol import Store
+from loaderwatch.server.store.protocol import Store, UnknownRun
 
 _log = logging.getLogger(__name__)
 
@@ -151,7 +154,19 @@ class LiveRuns:
         def describe(announcement: Announcement) -> str:
             return notice(announcement, run_id, self._base_url())
 
-        live = self._make(run_id, self._store, is_new=run_id not in self._stored, describe=describe)
+        live = self._make(
+            run_id,
+            self._store,
+            is_new=run_id not in self._stored,
+            describe=describe,
+            base_url=self._base_url(),
+        )
+        live.notifies = self._notifier.learn(run_id)
+        if run_id in self._stored:
+            with suppress(UnknownRun):
+                run = self._store.run(run_id)
+                if run.state != "live":
+                    live.summarized = run.attempt  # its end was told before
         self._stored.add(run_id)
         self._runs[run_id] = live
         return live
@@ -175,6 +190,7 @@ class LiveRuns:
         self._times.pop(run_id, None)
         self._failed.pop(run_id, None)
         self._hub.gone(run_id)
+        self._notifier.forget(run_id)
 
     async def _loop(self) -> None:
         deadline = time.monotonic()
@@ -190,7 +206,10 @@ class LiveRuns:
             self.held_bytes = sum(live.held_bytes for live in self._runs.values())
             for live in list(self._runs.values()):
                 self._schedule(live)
+            if number % 10 == 0:
+                self._notifier.tick()
             if number % 100 == 0:
+                self._remind()
                 self._forget_old()
 
     def _schedule(self, live: LiveRun) -> None:
@@ -251,18 +270,41 @@ class LiveRuns:
 
     async def _detect(self, live: LiveRun) -> None:
         announcements = await self._in_thread(live.detect, time.time_ns())
-        self._tell(live.run_id, live.name, announcements)
+        live.notifies = self._notifier.learn(live.run_id)
+        for line in self._notifier.troubles(live.run_id):
+            live.say(line)
+        self._tell(live, announcements)
         if announcements or live.ended or not live.has_news:
             await self._look(live)  # new findings are shown at once, other changes with the next look
+        if live.ended:
+            self._summarize(live)
         if live.ended and self._ended is not None:
             await self._in_thread(self._ended, live.run_id, live.summary and live.summary.verdict)
 
     async def _in_thread(self, work: Callable[..., _T], *args: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
 
-    def _tell(self, run_id: str, name: str, announcements: list[Announcement]) -> None:
-        for announcement in announcements:
-            self._notifier.post(message(announcement, run_id, name, self._base_url()))
+    def _tell(self, live: LiveRun, announcements: list[Announcement]) -> None:
+        for one in announcements:
+            text = message(one, live.run_id, live.name, self._base_url())
+            self._notifier.tell(live.run_id, text, one.alert, over=one.resolved)
+
+    def _remind(self) -> None:
+        now_ns = time.time_ns()
+        for live in self._runs.values():
+
+            def still(alert: Alert, live: LiveRun = live) -> Message:
+                return reminder(alert, live.run_id, live.name, self._base_url(), now_ns)
+
+            self._notifier.remind(live.run_id, live.firing(), still)
+
+    def _summarize(self, live: LiveRun) -> None:
+        """Tell those who want it how a run went, once for each attempt."""
+        summary, closing = live.summary, live.closing
+        if summary is not None and closing is not None and live.summarized < summary.attempt:
+            live.summarized = summary.attempt
+            text = summary_message(summary, closing, live.took_s)
+            self._notifier.summarize(live.run_id, text)
 
     def _forget_old(self) -> None:
         now = time.monotonic()
@@ -271,7 +313,10 @@ class LiveRuns:
             if live.has_news or (times is not None and (times.looking or times.detecting)):
                 continue
             if now - live.heard_at > (_LINGER_S if live.ended else _FORGET_S):
-                self._tell(run_id, live.name, live.let_go(time.time_ns()))
+                self._tell(live, live.let_go(time.time_ns()))
+                if not live.ended:
+                    self._summarize(live)
+                self._notifier.forget(run_id)
                 del self._runs[run_id]
                 self._times.pop(run_id, None)
                 self._failed.pop(run_id, None)

@@ -30,6 +30,17 @@ LOADER: Any = DataLoader([1, 2])  # type: ignore[arg-type]
         (LOADER, {"server": "box:8790"}, ValueError, r"server is 'box:8790'; use a URL"),
         (LOADER, {"server": "http://"}, ValueError, r"server is 'http://'; use a URL"),
         (LOADER, {"server": "http://box:99999"}, ValueError, r"server is 'http://box:99999'; use a URL"),
+        (
+            LOADER,
+            {"notify": 3},
+            TypeError,
+            r"notify is a int; use an Apprise address such as 'slack://…', or",
+        ),
+        (LOADER, {"notify": b"json://x"}, TypeError, r"notify is a bytes; use an Apprise address"),
+        (LOADER, {"notify": {"json://x"}}, TypeError, r"notify is a set; use an Apprise address"),
+        (LOADER, {"notify": ["json://x", None]}, TypeError, r"notify\[1\] is a NoneType; use an Apprise"),
+        (LOADER, {"notify": "hooks.slack.com/T/B/X"}, ValueError, r"^notify has no scheme; use an Apprise"),
+        (LOADER, {"notify": ["json://x", "T/B/X"]}, ValueError, r"^notify\[1\] has no scheme; use an"),
         (LOADER, {"model": torch.nn.Linear}, TypeError, r"model is the class Linear; pass an object"),
         (LOADER, {"optimizer": torch.optim.SGD}, TypeError, r"optimizer is the class SGD; pass an object"),
         ([LOADER, LOADER], {}, TypeError, r"loader is a list of DataLoaders; attach each"),
@@ -57,3 +68,9 @@ def test_phase_name() -> None:
         loaderwatch.phase(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="name is ' '; use a word such as 'checkpoint'"):
         loaderwatch.phase(" ")
+
+
+def test_a_wrong_address_is_not_shown(data_dir: Any) -> None:
+    with pytest.raises(ValueError) as caught:
+        loaderwatch.attach(LOADER, notify="T0K3N/from/a/vault")
+    assert "T0K3N" not in str(caught.value)

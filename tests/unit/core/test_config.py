@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from apprise.utils.parse import parse_urls
 
-from loaderwatch.core.config import load_settings
+from loaderwatch.core.config import load_settings, split_addresses
 from loaderwatch.core.errors import ConfigError
 
 
@@ -50,3 +51,29 @@ def test_rings_lie_in_shared_memory_apart_by_data_directory(tmp_path: Path) -> N
     assert one.parent == two.parent == Path("/dev/shm")
     assert one != two
     assert stat.S_ISDIR(one.parent.stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("", ()),
+        (" , ", ()),
+        ("slack://T/B/X", ("slack://T/B/X",)),
+        ("json://a json://b\n", ("json://a", "json://b")),
+        ("json://a, json://b;json://c ,JSONS://d", ("json://a", "json://b", "json://c", "JSONS://d")),
+        ("mailto://u:p@h?to=a@x,b@y,json://a", ("mailto://u:p@h?to=a@x,b@y", "json://a")),
+    ],
+)
+def test_addresses_stand_apart_as_apprise_reads_them(text: str, addresses: tuple[str, ...]) -> None:
+    assert split_addresses(text, "LOADERWATCH_NOTIFY") == addresses
+    assert list(addresses) == parse_urls(text, store_unparseable=False)  # type: ignore[no-untyped-call]
+
+
+def test_an_address_without_a_scheme_is_named_and_not_shown() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^LOADERWATCH_NOTIFY has no scheme; use an Apprise address"
+    ) as caught:
+        load_settings({"LOADERWATCH_NOTIFY": "T0K3N"})
+    assert "T0K3N" not in str(caught.value)
+    with pytest.raises(ConfigError, match=r"^address 1 of LOADERWATCH_NOTIFY has no scheme"):
+        load_settings({"LOADERWATCH_NOTIFY": "T0K3N json://a"})

@@ -13,7 +13,7 @@ from loaderwatch.cli import analyze
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding, Folded
 from loaderwatch.server.alerts.book import Alert, Announcement
-from loaderwatch.server.alerts.messages import message, notice
+from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.live.judge import with_its_end
 from tests.unit.detect.build import RankBuilder, run
 
@@ -135,3 +135,11 @@ def test_what_a_run_that_fell_silent_left_open_is_not_over() -> None:
     told = message(Announcement(hang, resolved=True, unheard=True), "run-1", "train.py", "http://x")
     assert (told.kind, told.title) == ("warning", "Nothing more is heard: Training hangs. (train.py)")
     assert "nobody can say whether it goes on" in told.body
+
+
+def test_a_reminder_says_for_how_long_and_what_to_do() -> None:
+    alert = died().alert
+    told = reminder(alert, "run-1", "train.py", "http://x", T0 + 7_260 * 10**9)
+    assert told.kind == "critical"
+    assert told.title == "Still, after 2 h 1 min: Training died because /dev/shm is full. (train.py)"
+    assert told.body.endswith("What to do: Give the container more. Or less.\n\nhttp://x/#/runs/run-1")

@@ -242,3 +242,13 @@ def test_what_a_silent_run_left_open_is_told_as_unheard(store: DuckDBStore) -> N
     run.judge()
     (end,) = run.live.let_go(time.time_ns())
     assert (end.resolved, end.unheard, end.died) == (True, True, False)
+
+
+def test_a_line_is_left_for_the_lowest_rank(store: DuckDBStore) -> None:
+    run = Driven(store)
+    run.live.say("too early")
+    run.send(steps=20)
+    run.look()
+    run.live.say("hear")
+    _, notices = run.live.receipt("gpu01", "s-0", 1)
+    assert [(one.rank, one.text) for one in notices] == [(0, "loaderwatch: hear")]

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from loaderwatch.detect.finding import Finding
 from loaderwatch.server.alerts.notify import Notifier
+from loaderwatch.server.alerts.recipients import Recipient, Terms
 from loaderwatch.server.http.events import Hub
+from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.runs import LiveRuns, _Times
 from loaderwatch.server.store.duckdb import DuckDBStore
+from tests.fakes.feed import Feed
 from tests.fakes.runs import envelope
+from tests.fakes.webhook import Webhook
+from tests.unit.server.live.test_run import hang
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -50,3 +59,54 @@ def test_detectors_begin_between_looks_and_rest_as_long_as_they_take(
         assert asyncio.run(detecting()) == begins
     finally:
         store.close()
+
+
+def test_reminders_and_one_summary_for_each_attempt(tmp_path: Path) -> None:
+    store = DuckDBStore(tmp_path)
+    now_s = 0.0
+    feed = Feed()
+    found: list[Finding] = []
+
+    async def told(hook: Webhook) -> None:
+        nonlocal now_s
+        terms = Terms(remind_every_s=3600.0, summary=True)
+        notifier = Notifier([Recipient(hook.url, terms)], monotonic=lambda: now_s)
+        notifier.start()
+        make = partial(LiveRun, detector=lambda _: list(found))
+        runs = LiveRuns(store, Hub(), notifier, lambda: "http://here", make=make)
+
+        async def send(**more: Any) -> LiveRun:
+            envelope = feed.envelope(**more)
+            store.append([envelope])
+            runs.take(envelope, 1)
+            live = runs.get("run-1")
+            assert live is not None
+            await runs._look(live)
+            await runs._detect(live)
+            return live
+
+        found.append(hang())
+        live = await send(steps=20)
+        for _ in range(3):
+            now_s += 1900
+            runs._remind()
+        live.change(lambda book: book.acknowledge(live.firing()[0].id, time.time_ns()))
+        now_s += 9000
+        runs._remind()
+        found.clear()
+        for _ in range(3):
+            await send(steps=0, state="finished", final=True)
+        await runs.stop()
+        await asyncio.to_thread(notifier.close, PATIENCE_S)
+
+    try:
+        with Webhook() as hook:
+            asyncio.run(told(hook))
+            titles = [message["title"] for message in hook.messages]
+    finally:
+        store.close()
+    assert titles[0] == "Rank 0 hangs. (train.py)"
+    assert titles[1].startswith("Still, after ")
+    assert titles[2] == "Resolved: Rank 0 hangs. (train.py)"
+    assert titles[3].startswith("Finished: train.py, 20 steps in ")
+    assert len(titles) == 4

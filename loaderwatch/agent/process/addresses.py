@@ -1,0 +1,44 @@
+"""Leaves the addresses that this run gave to be told, in a file for the server of the same data directory.
+
+They hold secrets: they go into no envelope, no argument of a process and no log, and the file is this user's alone.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from loaderwatch.agent.guard import say
+from loaderwatch.agent.session import Session
+from loaderwatch.core.files import private_folder, write_atomically
+
+
+def leave_addresses(session: Session, given: tuple[str, ...] | None) -> None:
+    """Write the addresses that were ``given`` to ``attach``, else those of LOADERWATCH_NOTIFY; without any, remove an earlier run's.
+
+    Rank 0 does it for all; a later call without addresses changes nothing.
+    """
+    if session.info.rank != 0 or (given is None and session.addresses is not None):
+        return
+    session.addresses = session.settings.notify if given is None else given
+    _hide_in_arguments(session, session.addresses)
+    path = session.settings.notify_dir / f"{session.run.run_id}.json"
+    try:
+        if session.addresses:
+            private_folder(path.parent)
+            write_atomically(path, msgspec.json.encode(session.addresses))
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        say(
+            f"cannot write to {path.parent} ({error.strerror}), so nobody is told at the addresses of this run;"
+            " the page and this terminal show its alerts all the same"
+        )
+
+
+def _hide_in_arguments(session: Session, addresses: tuple[str, ...]) -> None:
+    """Take the addresses out of the arguments that the page shows: a script may well have got them there."""
+    argv = session.info.argv
+    for address in addresses:
+        argv = [argument.replace(address, f"{address.partition('://')[0]}://…") for argument in argv]
+    if argv != session.info.argv:
+        session.change(argv=argv)

@@ -1,0 +1,70 @@
+"""``loaderwatch notify test``: sends one message to each address that would be told of alerts."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from pathlib import Path
+
+from loaderwatch.cli.flags import add_data_dir
+from loaderwatch.core.config import DataDir, load_settings, split_addresses
+from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.printable import one_line
+from loaderwatch.server.alerts.channel import Message, Target, label
+from loaderwatch.server.config_file import is_open_to_others, read_config
+
+_ABOUT = """Sends one message to each address: those given here, else those of LOADERWATCH_NOTIFY, else those of the notify key in
+DIR/config.toml. Quiet hours and severities do not count. Exit code: 0 if all were delivered, 1 if one was not, 2 if an address
+or the file cannot be used, or there is none."""
+
+
+def prepare_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the command's one action and its arguments to the parser."""
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    test = actions.add_parser("test", help="send one message to each address", description=_ABOUT)
+    test.add_argument(
+        "addresses",
+        nargs="*",
+        metavar="ADDRESS",
+        help="an Apprise URL (other users see it in ps; the variable and the file they do not)",
+    )
+    add_data_dir(test)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Send the messages, print a line for each address, and return the exit code.
+
+    Raises:
+        ConfigError: an address or ``config.toml`` cannot be used, or there is no address.
+    """
+    settings = load_settings()
+    path = DataDir(args.data_dir or settings.data_dir).config_path
+    source, addresses = _addresses(args.addresses, settings.notify, path)
+    targets = [Target(address, source) for address in addresses]
+    if source == str(path) and is_open_to_others(path):
+        print(f"loaderwatch: other users can read {path}, and its keys: chmod 600 {path}", file=sys.stderr)
+    text = f"This is a test from {socket.gethostname()}: `loaderwatch notify test` sent it. Alerts of runs come like this."
+    failed = 0
+    for number, (address, target) in enumerate(zip(addresses, targets, strict=True), 1):
+        why = target.send(Message("info", "A test of loaderwatch", text))
+        failed += why is not None
+        end = "delivered" if why is None else f"not delivered: {one_line(why)}"
+        print(f"{number} {label(address)} (of {source}): {end}", flush=True)
+    return 1 if failed else 0
+
+
+def _addresses(given: list[str], from_environ: tuple[str, ...], path: Path) -> tuple[str, tuple[str, ...]]:
+    """Return the addresses and where they come from."""
+    named = tuple(address for one in given for address in split_addresses(one, "ADDRESS"))
+    if named:
+        return "ADDRESS", named
+    config = read_config(path)  # one that cannot be used is said even where the variable takes its place
+    if from_environ:
+        return "LOADERWATCH_NOTIFY", from_environ
+    if config.notify.named:
+        return str(path), tuple(one.address for one in config.notify.named)
+    raise ConfigError(
+        f'there is no address to notify; write notify = "slack://…" into {path}, or set LOADERWATCH_NOTIFY, or pass'
+        " attach(notify=…) (https://github.com/caronc/apprise/wiki lists the addresses)"
+    )

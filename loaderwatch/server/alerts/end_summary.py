@@ -1,0 +1,87 @@
+"""What is said at the end of a run: its steps, the time it lost and to what, and what to change first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from loaderwatch.core import answers
+from loaderwatch.core.printable import one_line
+from loaderwatch.core.wire import Closing
+from loaderwatch.detect.text import duration, percent
+from loaderwatch.server.alerts.channel import Kind, Message
+from loaderwatch.server.alerts.messages import beginning, run_link
+
+MOST_CAUSES: Final = 3
+LEAST_COST_S: Final = 1.0
+LEAST_COST_RATIO: Final = 0.01
+"""What cost less than so much of the run is not worth a line at its end."""
+UNEXPLAINED_RATIO: Final = 0.05
+"""From this share of the run on, lost time that no finding explains is said to be unexplained."""
+_LINE_LENGTH: Final = 300
+_ENDS: Final = {"finished": "Finished", "crashed": "Crashed", "hung": "Hung when last heard of"}
+
+
+def closing_of(
+    summary: answers.Summary, findings: Sequence[answers.Finding], took_s: float, base_url: str
+) -> Closing:
+    """Return what the run's training process is to print as it ends; it puts its own steps and duration before that.
+
+    ``findings`` are those of the attempt, ``took_s`` is for how long it has gone on.
+    """
+    found = [one for one in findings if one.severity != "info"]
+    least_s = max(LEAST_COST_S, LEAST_COST_RATIO * took_s)
+    costly = sorted(
+        (one for one in found if (one.lost_s or 0.0) >= least_s), key=lambda one: -(one.lost_s or 0.0)
+    )
+    lines = [f"{duration(one.lost_s or 0.0)}: {_one_line(one.title)}" for one in costly[:MOST_CAUSES]]
+    if len(costly) > MOST_CAUSES:
+        lines.append(f"{len(costly) - MOST_CAUSES} more on the page")
+    advice = _first_advice(summary, found, costly)
+    if advice:
+        lines.append(f"change first: {_one_line(beginning(advice))}")
+    return Closing(
+        lost=_lost(summary.lost_s or 0.0, took_s, explained=bool(costly)),
+        lines=lines,
+        link=run_link(base_url, summary.run_id),
+        found=bool(found),
+    )
+
+
+def summary_message(summary: answers.Summary, closing: Closing, took_s: float) -> Message:
+    """Return the message at the end of a run."""
+    end = _ENDS.get(summary.state, "Not heard of any more")
+    kind: Kind = "info" if summary.state == "finished" and not closing.found else "warning"
+    steps = "1 step" if summary.steps == 1 else f"{summary.steps or 0:,} steps"
+    title = f"{end}: {summary.name}, {steps} in {duration(took_s)}"
+    said = f"{closing.lost[:1].upper()}{closing.lost[1:]}."
+    # What the crash was is in the message of its alert, too, but not every address gets that.
+    verdict = [summary.verdict.title] if summary.state != "finished" else []
+    paragraphs = [*verdict, "\n".join([said, *closing.lines]), closing.link]
+    return Message(kind, title, "\n\n".join(paragraphs))
+
+
+def _lost(lost_s: float, took_s: float, *, explained: bool) -> str:
+    share = min(1.0, lost_s / took_s) if took_s > 0 else 0.0
+    lost = f"{duration(lost_s)} ({percent(share)})"
+    if explained:
+        return f"{lost} of it lost"
+    if lost_s >= LEAST_COST_S and share >= UNEXPLAINED_RATIO:
+        return f"{lost} of it lost to waiting for data, without one cause that stands out"
+    return f"next to nothing of it lost to waiting for data ({duration(lost_s)})"
+
+
+def _first_advice(
+    summary: answers.Summary, found: Sequence[answers.Finding], costly: Sequence[answers.Finding]
+) -> str:
+    """Return the advice on what ended the run, else on what cost most, else on what is gravest."""
+    if summary.state == "crashed":
+        return summary.verdict.advice
+    if costly:
+        return costly[0].advice
+    return summary.verdict.advice if found else ""
+
+
+def _one_line(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _LINE_LENGTH else line[: _LINE_LENGTH - 1] + "…"

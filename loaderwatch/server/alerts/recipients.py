@@ -1,0 +1,151 @@
+"""Who is told of what, and when: the ``notify`` key of ``config.toml``, and the addresses that are given without terms."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import time
+from typing import Any, Final, Literal
+
+from loaderwatch.core.config import split_addresses
+from loaderwatch.core.errors import ConfigError
+
+LEAST_REMINDER_S: Final = 60.0
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_QUIET: Final = re.compile(r"(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})")
+TERMS: Final = ("severity", "remind_every", "quiet_hours", "quiet_critical", "summary")
+"""The keys beside ``to``, for all addresses or in the table of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """A time of day, by this machine's local time, in which nothing is sent but what is critical."""
+
+    begin: time
+    end: time  # the first moment after; before ``begin`` if midnight lies within
+
+    def hold(self, now: time) -> bool:
+        """Whether it is quiet now."""
+        if self.begin < self.end:
+            return self.begin <= now < self.end
+        return now >= self.begin or now < self.end
+
+    def __str__(self) -> str:
+        return f"{self.begin:%H:%M}–{self.end:%H:%M}"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On which terms an address is told."""
+
+    severity: Literal["warning", "critical"] = "warning"  # this and graver
+    remind_every_s: float | None = None  # while an alert goes on and nobody acknowledges it; None: never
+    quiet_hours: QuietHours | None = None
+    quiet_critical: bool = False  # quiet hours hold back critical alerts, too
+    summary: bool = False  # a message at the end of each run
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """An Apprise address, which holds secrets, and its terms."""
+
+    address: str
+    terms: Terms = Terms()
+
+
+@dataclass(frozen=True, slots=True)
+class Recipients:
+    """The addresses that a configuration names, and the terms of addresses that come from elsewhere."""
+
+    named: tuple[Recipient, ...] = ()
+    terms: Terms = Terms()
+
+    def of(self, addresses: tuple[str, ...]) -> tuple[Recipient, ...]:
+        """Return addresses that come without terms: with those of the configuration where it names them, else the general ones."""
+        terms = {one.address: one.terms for one in self.named}
+        return tuple(Recipient(address, terms.get(address, self.terms)) for address in addresses)
+
+
+def parse_notify(value: object, source: str) -> Recipients:
+    """Return what the ``notify`` key of a configuration says: an address, a list of them, or a table with ``to`` and terms.
+
+    Raises:
+        ConfigError: a key is not known or a value cannot be used; ``source`` is said to hold it.
+    """
+    table = value if isinstance(value, dict) else {"to": value}
+    _known(table, ("to", *TERMS), f"{source}: notify")
+    general = _terms(table, Terms(), f"{source}: notify")
+    named: dict[str, Recipient] = {}
+    to = table.get("to", [])
+    for number, entry in enumerate(to if isinstance(to, list) else [to], 1):
+        where = f"{source}: notify.to[{number}]" if isinstance(to, list) else f"{source}: notify.to"
+        terms = general
+        if isinstance(entry, dict):
+            _known(entry, ("address", *TERMS), where)
+            terms = _terms(entry, general, where)
+            entry, where = entry.get("address"), f"{where}.address"
+        if not isinstance(entry, str) or not entry.strip():
+            raise ConfigError(f"{where} is {_kind(entry)}; use an Apprise address such as 'slack://…'")
+        for address in split_addresses(entry, where):
+            named[address] = Recipient(address, terms)
+    return Recipients(tuple(named.values()), general)
+
+
+def _terms(table: dict[str, Any], general: Terms, where: str) -> Terms:
+    terms = general
+    for key in TERMS:
+        if key in table:
+            terms = _with_term(terms, key, table[key], f"{where}.{key}")
+    return terms
+
+
+def _with_term(terms: Terms, key: str, value: Any, where: str) -> Terms:
+    if key == "severity":
+        if value not in ("warning", "critical"):
+            raise ConfigError(
+                f"{where} is {value!r}; use 'warning' (all alerts) or 'critical' (hangs and crashes)"
+            )
+        return replace(terms, severity=value)
+    if key == "remind_every":
+        return replace(terms, remind_every_s=_reminder_s(value, where))
+    if key == "quiet_hours":
+        return replace(terms, quiet_hours=_quiet_hours(value, where))
+    if not isinstance(value, bool):
+        raise ConfigError(f"{where} is {value!r}; use true or false")
+    return replace(terms, quiet_critical=value) if key == "quiet_critical" else replace(terms, summary=value)
+
+
+def _reminder_s(value: object, where: str) -> float | None:
+    if value in ("", False):
+        return None
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    every_s = float(match[1]) * _SECONDS[match[2]] if match is not None else 0.0
+    if not LEAST_REMINDER_S <= every_s < 1e9:
+        raise ConfigError(f"{where} is {value!r}; use a time such as '2h' or '30m', a minute or more")
+    return every_s
+
+
+def _quiet_hours(value: object, where: str) -> QuietHours | None:
+    if value in ("", False):
+        return None
+    match = _QUIET.fullmatch(value.strip()) if isinstance(value, str) else None
+    try:
+        first, minute, last, end_minute = map(int, match.groups()) if match is not None else (0, 0, 0, 0)
+        begin, end = time(first, minute), time(last % 24 if end_minute == 0 else last, end_minute)
+    except ValueError:
+        begin = end = time()
+    if begin == end:
+        raise ConfigError(f"{where} is {value!r}; use two times of the day, such as '22:00-07:00'")
+    return QuietHours(begin, end)
+
+
+def _known(table: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in keys:
+            raise ConfigError(f"{where} has the unknown key {key!r}; use {', '.join(keys)}")
+
+
+def _kind(value: object) -> str:
+    """Return a wrong value's kind alone: the value may be a part of a secret."""
+    return "missing" if value is None else "empty" if value == "" else f"a {type(value).__name__}"

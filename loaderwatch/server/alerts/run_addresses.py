@@ -1,0 +1,69 @@
+"""The addresses that runs gave: by ``attach(notify=)`` or LOADERWATCH_NOTIFY of the job.
+
+The training process leaves them in a file of its data directory, for the server of the same directory. So they come from this
+user and from no network: an agent's token does not make the server send anything anywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from loaderwatch.core.config import split_addresses
+from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.system import HAS_OWNERS, own_user
+
+_log = logging.getLogger(__name__)
+
+_MAX_BYTES: Final = 64 * 1024
+_decode: Final = msgspec.json.Decoder(list[str]).decode
+Mark = tuple[int, int]
+"""Which version of a file was read: its inode and time."""
+
+
+class RunAddresses:
+    """Reads the files of a folder; a file that has not changed costs a stat."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, tuple[Mark, tuple[str, ...]]] = {}
+
+    def of(self, run_id: str) -> tuple[str, ...]:
+        """Return the addresses of a run. They stay known when the file goes, which it does as the job ends."""
+        path = self._folder / f"{run_id}.json"
+        before = self._read.get(run_id)
+        known = () if before is None else before[1]
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return known
+        mark = (found.st_ino, found.st_mtime_ns)
+        if before is not None and before[0] == mark:
+            return known
+        addresses = _addresses(path, found)
+        self._read[run_id] = mark, addresses
+        return addresses
+
+    def forget(self, run_id: str) -> None:
+        """Forget a run that is over."""
+        self._read.pop(run_id, None)
+
+
+def _addresses(path: Path, found: os.stat_result) -> tuple[str, ...]:
+    own = not HAS_OWNERS or (found.st_uid == own_user() and not found.st_mode & 0o022)
+    if not stat.S_ISREG(found.st_mode) or not own or found.st_size > _MAX_BYTES:
+        _log.warning("%s was not written by this user's training: its addresses are not used", path)
+        return ()
+    try:
+        given = _decode(path.read_bytes())
+        return tuple(address for one in given for address in split_addresses(one, path.name))
+    except FileNotFoundError:
+        return ()
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ConfigError):
+        _log.warning("%s cannot be read as a list of addresses: they are not used", path)
+        return ()
