@@ -19,6 +19,7 @@ from loaderwatch.agent.guard import guard, has_stderr, say, shield
 from loaderwatch.agent.launcher.unwatched import found
 from loaderwatch.agent.loaders.lineage import Lineage
 from loaderwatch.agent.loaders.naming import unique
+from loaderwatch.agent.process.closing import say_closing
 from loaderwatch.agent.process.garbage import watch_collections
 from loaderwatch.agent.process.identity import (
     Ranks,
@@ -317,3 +318,10 @@ def _register_exit() -> None:
 def _exit() -> None:
     if _session is not None:
         shield(_session.finish)()
+        shield(_say_closing)(_session)
+
+
+def _say_closing(session: Session) -> None:
+    if session.pid == os.getpid() and session.info.rank == 0 and session.info.has_stderr:
+        took_s = max(0.0, (wall_ns() - session.info.started_ns) / 1e9)
+        say_closing(session.folder, session.run.name, session.recorder.steps, took_s)

@@ -35,6 +35,7 @@ MAX_TOGETHER: Final = 64  # envelopes of one request, and
 TOGETHER_BYTES: Final = 2**20  # about so many bytes of them
 MAX_ROWS: Final = 200_000
 MAX_TEXT: Final = 64 * 1024
+CLOSING_NAME: Final = "closing.json"  # beside the rings: a ``Closing``
 MAX_WORDS: Final = 256 * 1024
 """Most characters of one process's name, folder and arguments together; streamers send 100,000 at the most."""
 MAX_ITEMS: Final = 100_000
@@ -99,6 +100,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     stack_requests: list[StackRequest] = []
     notices: list[Notice] = []
     notifies: bool = False  # this server has the addresses that the run gave
+    closing: Closing | None = None  # as of now, now and then
 
 
 _COLUMN_NAMES: Final = {

@@ -97,7 +97,7 @@ class Streamer:
         self._flights = FlightReader()
         self._finder = ServerFinder(settings, may_start=not adopting)
         self._uploader = Uploader(self._outbox, self._finder.find)
-        self._files = RunFiles(settings, run_id)
+        self._files = RunFiles(settings, run_id, rings)
         self._readings: dict[int, Reading] = {}  # by pid
         self._process_rows: list[Row] = []
         self._host_rows: list[Row] = []

@@ -207,6 +207,34 @@ def test_each_run_tells_its_own_addresses_and_the_file_those_of_all(jobs: Jobs) 
     assert SECRET not in jobs.logs()
 
 
+def test_the_last_lines_of_a_run_say_what_it_lost_and_what_to_change(jobs: Jobs) -> None:
+    """Once for two ranks under torchrun, and before the terminal's prompt."""
+    jobs.script.write_text(TRAINING.replace("return torch.ones(4)", "time.sleep(0.02); return torch.ones(4)"))
+    job = jobs.train(
+        "starving",
+        steps=120,
+        launcher=(
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node=2",
+            "--no-python",
+            sys.executable,
+        ),
+    )
+    said = jobs.end_of(job, "starving", 200)
+    assert job.returncode == 0, said
+    lines = [line for line in said.splitlines() if line.startswith("loaderwatch: ")]
+    last = next(index for index, line in enumerate(lines) if "starving ended after" in line)
+    assert lines[last].startswith("loaderwatch: starving ended after 120 steps in ")
+    assert lines[last].endswith(" of it lost")
+    assert "waiting for data" in lines[last + 1]
+    assert lines[last + 2].startswith("loaderwatch:   change first: Raise num_workers")
+    assert lines[last + 2].endswith("/#/runs/starving")
+    assert len(lines) == last + 3
+    assert said.count("ended after") == 1
+
+
 def test_a_server_elsewhere_takes_no_addresses_and_the_job_says_so(jobs: Jobs, tmp_path: Path) -> None:
     """An agent's token, which that server gave away, must not make it send anything anywhere."""
     with secret_hook() as (hook, address), ServeProcess(tmp_path / "elsewhere", "--port", "0") as server:

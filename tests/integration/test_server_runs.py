@@ -58,6 +58,7 @@ def test_an_envelope_becomes_a_run_on_the_page(tmp_path: Path) -> None:
             "stack_requests": [],
             "notices": [],
             "notifies": False,
+            "closing": None,
         }
         (run,) = access.get("/runs")
         assert (run["run_id"], run["name"], run["state"], run["hosts"]) == (

@@ -83,6 +83,7 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
             stack_requests=requests,
             notices=notices,
             notifies=live.notifies,
+            closing=live.closing_for(host),
         )
     )
 

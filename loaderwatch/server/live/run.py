@@ -33,6 +33,9 @@ _log = logging.getLogger(__name__)
 
 _SAVE_INTERVAL_S: Final = 10.0  # for alerts whose numbers only grow; a change of state is saved at once
 _STACKS_AGAIN_S: Final = 10.0
+_CLOSING_S: Final = (
+    2.0  # how often a streamer is sent what to say at the end, since that may come at any time
+)
 MAX_INBOX: Final = 4_000
 """How many envelopes wait for a look, some 15 s of a thousand ranks. With more, the run is read from the store instead."""
 
@@ -83,6 +86,7 @@ class LiveRun:
         self.summary: Summary | None = None  # in that state
         self.closing: Closing | None = None  # what to say at the run's end, as of the last look
         self.took_s = 0.0  # for how long the attempt has gone on, as of the last look
+        self._closing_handed_at = 0.0
         self.summarized = 0  # the newest attempt whose end people were told of
         self.notifies = False  # this server has the addresses that the run gave
         self.ended = False
@@ -144,6 +148,14 @@ class LiveRun:
     def receipt(self, host: str, stream: str, seq: int) -> tuple[list[StackRequest], list[Notice]]:
         """Return the commands for the streamer that sent this envelope."""
         return self._errands.hand_out(host, stream, seq, self._host_of)
+
+    def closing_for(self, host: str) -> Closing | None:
+        """Return, now and then, what the lowest rank is to print as it ends, for the streamer of its host."""
+        now = time.monotonic()
+        if now - self._closing_handed_at < _CLOSING_S or host != self._first_host():
+            return None
+        self._closing_handed_at = now
+        return self.closing
 
     def say(self, text: str) -> None:
         """Leave a line for the stderr of the lowest rank."""

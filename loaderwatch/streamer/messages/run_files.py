@@ -1,4 +1,4 @@
-"""The file in which a run leaves the addresses that it gave to be told, for the server."""
+"""Two files of a run: the addresses that it gave to be told, for the server, and the server's newest word, to be printed at its end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import logging
 import os
 import time
 from collections import deque
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from loaderwatch.core.config import Settings
-from loaderwatch.core.wire import Receipt
+from loaderwatch.core.files import write_atomically
+from loaderwatch.core.wire import CLOSING_NAME, Closing, Receipt
 from loaderwatch.streamer.upload import Trouble
 
 log = logging.getLogger(__name__)
@@ -19,29 +24,34 @@ KNOWN_WITHIN_S: Final = 10.0
 
 
 class RunFiles:
-    """Follows the file of addresses, which the server alone reads."""
+    """Follows the file of addresses, which the server alone reads, and writes what the training process prints as it ends."""
 
-    def __init__(self, settings: Settings, run_id: str) -> None:
+    def __init__(self, settings: Settings, run_id: str, rings: Path) -> None:
         self._settings = settings
         self._addresses = settings.notify_dir / f"{run_id}.json"
+        self._closing = rings / CLOSING_NAME
         self._mark = self._look()  # which version of the addresses there is
         self._missed_since: float | None = None
         self._missed_said = False
         self.troubles: deque[Trouble] = deque(maxlen=10)
 
     def take(self, receipt: Receipt) -> None:
-        """Take in a server's answer: whether it has the addresses."""
+        """Take in a server's answer: whether it has the addresses, and what to say at the end."""
         self._mark = self._look()
         if self._mark is None or receipt.notifies:
             self._missed_since = None
         else:
             self._note_missed()
+        if receipt.closing is not None:
+            self._write(receipt.closing)
 
     def remove(self, *, addresses: bool) -> None:
-        """Remove the ``addresses`` if nobody needs them any more.
+        """Remove the last word, without which the rings' folder can go, and the ``addresses`` if nobody needs them any more.
 
         Addresses that a new process of the run has left meanwhile stay.
         """
+        with suppress(OSError):
+            self._closing.unlink(missing_ok=True)
         try:
             if addresses and self._mark is not None and self._look() == self._mark:
                 self._addresses.unlink(missing_ok=True)
@@ -61,6 +71,12 @@ class RunFiles:
         )
         log.warning("%s", text)
         self.troubles.append(Trouble(text))
+
+    def _write(self, closing: Closing) -> None:
+        try:
+            write_atomically(self._closing, msgspec.json.encode(closing))
+        except OSError as error:
+            log.info("%s cannot be written: %s", self._closing, error)
 
     def _look(self) -> tuple[int, int] | None:
         try:

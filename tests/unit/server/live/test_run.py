@@ -244,6 +244,27 @@ def test_what_a_silent_run_left_open_is_told_as_unheard(store: DuckDBStore) -> N
     assert (end.resolved, end.unheard, end.died) == (True, True, False)
 
 
+def test_the_lowest_ranks_host_is_sent_what_to_print_at_the_end(store: DuckDBStore) -> None:
+    run = Driven(store)
+    assert run.live.closing_for("gpu01") is None, "before the first look"
+    run.send(steps=20)
+    run.look()
+    assert run.live.closing_for("elsewhere") is None
+    closing = run.live.closing_for("gpu01")
+    assert closing is not None
+    assert closing.lost
+    assert not closing.found
+    assert run.live.closing_for("gpu01") is None, "not with every receipt"
+    run.live._closing_handed_at -= 10
+    run.findings = [hang(lost_s=20.0)]
+    run.judge()
+    run.look()
+    closing = run.live.closing_for("gpu01")
+    assert closing is not None
+    assert closing.found
+    assert closing.lines == ["20 s: Rank 0 hangs.", "change first: a"]
+
+
 def test_a_line_is_left_for_the_lowest_rank(store: DuckDBStore) -> None:
     run = Driven(store)
     run.live.say("too early")

@@ -1,4 +1,4 @@
-"""The addresses of a run, which the server takes or not."""
+"""The files of a run: its addresses, which the server takes or not, and the last word for its end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import os
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from loaderwatch.core.config import Settings, load_settings
-from loaderwatch.core.wire import Receipt
+from loaderwatch.core.wire import CLOSING_NAME, Closing, Receipt
 from loaderwatch.streamer.messages import run_files
 from loaderwatch.streamer.messages.run_files import RunFiles
 
@@ -17,12 +18,13 @@ from loaderwatch.streamer.messages.run_files import RunFiles
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     (tmp_path / "notify").mkdir()
+    (tmp_path / "rings").mkdir()
     (tmp_path / "notify" / "train.json").write_text('["json://a"]')
     return load_settings({"LOADERWATCH_DIR": str(tmp_path)})
 
 
 def of(settings: Settings) -> RunFiles:
-    return RunFiles(settings, "train")
+    return RunFiles(settings, "train", settings.data_dir / "rings")
 
 
 def test_a_server_that_does_not_take_the_addresses_is_told_of_once(
@@ -58,9 +60,15 @@ def test_one_that_takes_them_is_not(settings: Settings, monkeypatch: pytest.Monk
     assert not files.troubles, "a run without addresses"
 
 
-def test_they_go_with_the_run(settings: Settings) -> None:
-    files = of(settings)
+def test_the_last_word_lies_beside_the_rings_and_goes(settings: Settings) -> None:
+    files, path = of(settings), settings.data_dir / "rings" / CLOSING_NAME
+    files.take(Receipt(stored_seq=1))
+    assert not path.exists()
+    closing = Closing(lost="nothing", found=True)
+    files.take(Receipt(stored_seq=1, closing=closing))
+    assert msgspec.json.decode(path.read_bytes(), type=Closing) == closing
     files.remove(addresses=False)
+    assert not path.exists()
     assert (settings.notify_dir / "train.json").exists()
     files.remove(addresses=True)
     assert not (settings.notify_dir / "train.json").exists()
