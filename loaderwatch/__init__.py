@@ -11,12 +11,14 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from loaderwatch.core.errors import SampleTimeout
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from loaderwatch.agent.model.phase import UserPhase
 
-__all__ = ["__version__", "attach", "detach", "phase", "url"]
+__all__ = ["SampleTimeout", "__version__", "attach", "detach", "phase", "url"]
 
 __version__ = "0.1.0"
 
@@ -35,6 +37,8 @@ def attach(
     run: str | None = None,
     server: str | None = None,
     notify: str | Sequence[str] | None = None,
+    sample_timeout: float | None = None,
+    on_timeout: str = "raise",
 ) -> L:
     """Watch a loader from its next iteration on.
 
@@ -53,6 +57,9 @@ def attach(
         notify: where to send this run's alerts: an Apprise address such as "slack://…", or several. In place of
             LOADERWATCH_NOTIFY and beside the addresses that the server has. The server of this machine sends to them;
             rank 0's count.
+        sample_timeout: seconds that reading one sample of this DataLoader may take; None: as long as it likes. Linux only.
+        on_timeout: "raise" ends the fetch with SampleTimeout, "skip" leaves the sample out of its batch. Code that does not
+            return to Python can only be ended with its worker, 5 s later.
 
     Returns:
         The loader, or its wrapper.
@@ -69,9 +76,11 @@ def attach(
     try:
         agent = _agent()
         if agent is None:
-            _check(loader, name, role, model, optimizer, run, server, notify)
+            _check(loader, name, role, model, optimizer, run, server, notify, sample_timeout, on_timeout)
             return loader
-        watched: L = agent.attach(loader, name, role, model, optimizer, run, server, notify)
+        watched: L = agent.attach(
+            loader, name, role, model, optimizer, run, server, notify, sample_timeout, on_timeout
+        )
     finally:
         if collects:
             gc.enable()

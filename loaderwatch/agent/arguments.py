@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from loaderwatch.agent.process.identity import slugged
 from loaderwatch.core.config import is_server_url, split_addresses
 
 ROLES: Final = ("train", "eval")
+ON_TIMEOUT: Final = ("raise", "skip")
 
 
 def check_arguments(
@@ -21,7 +23,9 @@ def check_arguments(
     optimizer: Any,
     run: object,
     server: object,
-    notify: object = None,
+    notify: object,
+    sample_timeout: object,
+    on_timeout: object,
 ) -> None:
     """Raise for the first argument that cannot be used.
 
@@ -57,6 +61,7 @@ def check_arguments(
     if server is not None and not is_server_url(server):
         raise ValueError(f"server is {server!r}; use a URL such as 'http://127.0.0.1:8790'")
     given_addresses(notify)
+    _check_limit(loader, sample_timeout, on_timeout)
 
 
 def given_addresses(notify: object) -> tuple[str, ...] | None:
@@ -80,6 +85,39 @@ def given_addresses(notify: object) -> tuple[str, ...] | None:
             raise TypeError(f"notify[{number}] is a {type(one).__name__}; use an Apprise address")
         addresses += split_addresses(one, f"notify[{number}]")
     return tuple(addresses)
+
+
+def _check_limit(loader: Any, seconds: object, on_timeout: object) -> None:
+    if on_timeout not in ON_TIMEOUT:
+        raise ValueError(f"on_timeout is {_shown(on_timeout)}; use 'raise' or 'skip'")
+    if seconds is None:
+        if on_timeout != "raise":
+            raise ValueError(f"on_timeout is {on_timeout!r} without a sample_timeout; pass the seconds, too")
+        return
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool):
+        raise TypeError(f"sample_timeout is {_shown(seconds)}; use a number of seconds, such as 60")
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise ValueError(f"sample_timeout is {seconds!r}; use a number of seconds above 0, such as 60")
+    if not _is_loader(loader):
+        raise ValueError(
+            f"sample_timeout needs a PyTorch DataLoader, whose samples it can tell apart; loader is {_shown(loader)}."
+            " Attach the DataLoader itself"
+        )
+    why = _why_not_skipped(loader) if on_timeout == "skip" else None
+    if why is not None:
+        raise ValueError(f"on_timeout='skip' cannot leave a sample out here: {why}; use on_timeout='raise'")
+
+
+def _why_not_skipped(loader: Any) -> str | None:
+    """Say why no single sample of this loader can be left out of its batch; None where it can."""
+    dataset = loader.dataset
+    if isinstance(dataset, IterableDataset):
+        return f"{type(dataset).__name__} is an IterableDataset, whose iterator an interruption may end"
+    if loader.batch_size is None and loader.batch_sampler is None:
+        return "the loader has batch_size=None, so that each sample is a whole batch"
+    if getattr(dataset, "__getitems__", None):
+        return f"{type(dataset).__name__} has __getitems__, which reads all samples of a batch at once"
+    return None
 
 
 def _members(loaders: Any) -> list[object]:

@@ -17,6 +17,7 @@ from loaderwatch.agent.arguments import check_arguments, given_addresses
 from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.loaders import construction, dataloader, roles, substitutes
 from loaderwatch.agent.loaders.describe import describe_loader, synced_buffers
+from loaderwatch.agent.loaders.limited import end_limit, set_limit
 from loaderwatch.agent.loaders.naming import name_made
 from loaderwatch.agent.loaders.watch import Watch, epoch_check
 from loaderwatch.agent.loaders.wrapper import is_wrapped, unwrapped, wrap_loader
@@ -48,9 +49,11 @@ def attach(
     run: str | None,
     server: str | None,
     notify: str | Sequence[str] | None = None,
+    sample_timeout: float | None = None,
+    on_timeout: str = "raise",
 ) -> Any:
     """See ``loaderwatch.attach``."""
-    check_arguments(loader, name, role, model, optimizer, run, server, notify)
+    check_arguments(loader, name, role, model, optimizer, run, server, notify, sample_timeout, on_timeout)
     if guard.tripped or get_worker_info() is not None:
         return loader
     settings = _settings(server)
@@ -61,10 +64,14 @@ def attach(
     if session is None:
         if guard.faults > faults:
             say(f"cannot watch this run, for a fault of its own ({guard.last}); training goes on unwatched")
+        if sample_timeout is not None:
+            say(f"sample_timeout={sample_timeout:g} is not kept either")
         return loader
     faults = guard.faults
     shield(leave_addresses)(session, given_addresses(notify))
     watched = shield(_attach)(session, loader, name, cast("LoaderRole", role), model, optimizer)
+    if sample_timeout is not None:
+        shield(_limit)(session, loader, sample_timeout, on_timeout)
     if guard.faults > faults:
         say(
             f"cannot watch all that attach was given, for a fault of its own ({guard.last}); training is not affected"
@@ -106,6 +113,15 @@ def _attach(
     if watch is not None:
         substitutes.watch_substitutes(target, watch)
     return watched if held is None else loader
+
+
+def _limit(session: Session, loader: Any, seconds: float, on_timeout: str) -> None:
+    held = dataloader.held_by(loader)
+    watch = dataloader.watch_of(loader if held is None else held)
+    if watch is None:
+        say(f"cannot keep sample_timeout={seconds:g}, as this loader is not watched; see the line before")
+    else:
+        set_limit(watch, seconds, on_timeout == "skip", str(session.folder))
 
 
 def _step_hooks(session: Session, model: Any, optimizer: Any, trains: bool) -> StepHooks | None:
@@ -244,6 +260,7 @@ def detach(loader: Any) -> Any:
     watch = dataloader.watch_of(watched)
     if watch is not None:
         watch.closed = True
+        end_limit(watch)
         dataloader.unwatch_iterators(watch)
         substitutes.forget(watch)
         for one in dataloader.watched_loaders():

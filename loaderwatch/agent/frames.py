@@ -37,4 +37,9 @@ def trim_frames(traceback: TracebackType | None) -> None:
 
 def is_ours(code: CodeType) -> bool:
     """Whether a frame's code lies in this package."""
-    return code.co_filename.startswith(_OURS)
+    return is_our_file(code.co_filename)
+
+
+def is_our_file(name: str) -> bool:
+    """Whether a file lies in this package."""
+    return name.startswith(_OURS)

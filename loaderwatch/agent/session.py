@@ -35,8 +35,10 @@ from loaderwatch.agent.process.launch import keep_streamer, share_stderr, start_
 from loaderwatch.agent.process.stack_signal import free_signal, register_stacks
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.source import calls_outside
+from loaderwatch.agent.workers.ended import left_behind, why_ended
 from loaderwatch.agent.workers.fetch import FetchClock
 from loaderwatch.agent.workers.probe import WorkerProbe
+from loaderwatch.agent.workers.sample_limit import SampleLimit
 from loaderwatch.core.clock import monotonic_ns, wall_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.errors import ConfigError
@@ -185,9 +187,11 @@ class Session:
             RingStatus(self._finished, self.stack_signal, guard.faults, guard.tripped)
         )
 
-    def make_probe(self, loader: int, init: Callable[[int], None] | None) -> WorkerProbe:
+    def make_probe(
+        self, loader: int, init: Callable[[int], None] | None, limit: SampleLimit | None
+    ) -> WorkerProbe:
         """Return the ``worker_init_fn`` for workers of this loader."""
-        return WorkerProbe(str(self.folder), self.pid, loader, self.stack_signal, init)
+        return WorkerProbe(str(self.folder), self.pid, loader, self.stack_signal, init, limit)
 
     def make_fetch(self, loader: int) -> FetchClock:
         """Return the clock of this loader's fetches on the training thread."""
@@ -216,6 +220,9 @@ class Session:
         if failed:
             with suppress(OSError):  # somebody removed the folder; what matters is that this process can end
                 self.change(state="crashed", exit=text)
+            for loader, worker, note in left_behind(self.folder, self.pid):
+                name = next((info.name for info in self.info.loaders if info.loader == loader), "a loader")
+                say(why_ended(note, name, worker))
         else:
             self._finished = True
             self.publish_status()

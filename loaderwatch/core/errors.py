@@ -25,3 +25,10 @@ class WireError(LoaderwatchError):
 
 class ConfigError(LoaderwatchError, ValueError):
     """A setting (environment variable, command-line option) has a value that cannot be used."""
+
+
+class SampleTimeout(LoaderwatchError, TimeoutError):
+    """Reading one sample took longer than ``attach(loader, sample_timeout=…)`` allows.
+
+    PyTorch raises it again in the training process with one string, the worker's traceback in it.
+    """

@@ -27,6 +27,7 @@ class RecordKind(enum.IntEnum):
     FETCH = 5
     GPU_WAIT = 6
     COLLECTION = 7
+    SAMPLE_TIMEOUT = 8
 
 
 class Phase(enum.IntEnum):
@@ -75,6 +76,14 @@ class EndedBy(enum.IntEnum):
     EXHAUSTED = 1
     BREAK = 2  # the iterator was dropped or reset before StopIteration
     ERROR = 3  # next() raised something else
+
+
+class Outcome(enum.IntEnum):
+    """What became of a sample that took too long."""
+
+    RAISED = 0  # an error ended its fetch
+    SKIPPED = 1  # its batch came without it
+    ENDED = 2  # its worker was ended
 
 
 RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
@@ -165,6 +174,16 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "generation",
         "collected",  # objects it freed
     ),
+    # One per sample that took longer than attach(sample_timeout=) allows.
+    RecordKind.SAMPLE_TIMEOUT: (
+        "loader",
+        "worker",  # -1: the training process
+        "request_ns",  # when its reading began
+        "duration_ns",  # until it was given up
+        "limit_ns",
+        "index",  # of the dataset; of an iterable one, the number of the sample in its process; UNKNOWN where a batch is read at once
+        "outcome",  # Outcome
+    ),
 }
 
 SLOT_FIELDS: Final = 22
@@ -207,6 +226,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
     "fetches": _of_record(RecordKind.FETCH),
     "gpu_waits": _of_record(RecordKind.GPU_WAIT),
     "collections": _of_record(RecordKind.COLLECTION),
+    "sample_timeouts": _of_record(RecordKind.SAMPLE_TIMEOUT),
     # NVML, 10 Hz. ``gpu`` is the index into Envelope.gpus of the same host; rank UNKNOWN when nobody here uses it. Ranks that
     # share a GPU have a row each.
     "gpus": _ints("rank", "gpu", "t_ns")
@@ -339,7 +359,11 @@ KIND_TABLE: Final[dict[RecordKind, str]] = {
     RecordKind.FETCH: "fetches",
     RecordKind.GPU_WAIT: "gpu_waits",
     RecordKind.COLLECTION: "collections",
+    RecordKind.SAMPLE_TIMEOUT: "sample_timeouts",
 }
+
+WHOLE_TABLES: Final = ("epoch_begins", "epoch_ends", "sample_timeouts")
+"""Tables of which detectors see all rows, not only the recent ones: an epoch is long, and what was left out stays so."""
 
 TIME_COLUMN: Final[dict[str, str]] = {
     name: "t_ns" if any(c.name == "t_ns" for c in columns) else "request_ns"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from loaderwatch.detect import sample_timeout
 from loaderwatch.detect.crash import detector as crash
 from loaderwatch.detect.epoch_boundary import detector as epoch_boundary
 from loaderwatch.detect.epoch_boundary import fast_forward, shards
@@ -39,6 +40,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     shared_memory.detect,
     descriptors.detect,
     memory.detect,
+    sample_timeout.detect,
 )
 """One detector for each family of findings, the decisive ones first."""
 

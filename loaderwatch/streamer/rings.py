@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 RING: Final = ".ring"
 INFO: Final = ".json"
 STACK: Final = ".stack"
+NOTE: Final = ".overrun"
+"""What a worker notes of the sample in hand, for its training process: that reads it where the worker was ended for it."""
 STRAY_S: Final = 60.0
 """A file without a ring that is older than this belongs to a process that died while it made its files."""
 
@@ -108,7 +110,8 @@ class RingFolder:
         ring.reader.close()
         if self.rings.get(ring.path) is ring:
             del self.rings[ring.path]
-            for path in (ring.path, ring.stack_path, ring.info_path):
+            notes = self.folder.glob(f"worker-{ring.identity.pid}-*{NOTE}") if ring.is_main else ()
+            for path in (ring.path, ring.stack_path, ring.info_path, *notes):
                 try:
                     path.unlink(missing_ok=True)
                 except OSError as error:

@@ -22,6 +22,7 @@ from loaderwatch.agent.loaders.iterator import (
     unwatch_iterator,
     watch_iterator,
 )
+from loaderwatch.agent.loaders.limited import limit_in_process, limit_iterator
 from loaderwatch.agent.loaders.swap import hidden_subclass
 from loaderwatch.agent.loaders.watch import Watch, WatchedPass
 from loaderwatch.agent.workers.fetch import watch_fetcher
@@ -207,10 +208,12 @@ def _note_kind(watch: Watch, epoch: Any, iterator: Any) -> None:
     elif hasattr(iterator, "_dataset_fetcher"):
         epoch.kind = IterKind.IN_PROCESS
         watch_fetcher(iterator._dataset_fetcher, watch.in_process_fetch())
+        limit_in_process(iterator._dataset_fetcher, watch)
 
 
 def _building(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     begin = shield(_begin_building)
+    limit = shield(limit_iterator)
     built = shield(_built)
     failed = shield(_failed)
 
@@ -227,6 +230,8 @@ def _building(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
             raise
         finally:
             watch.building = before
+        if is_torch_iterator(iterator):
+            limit(iterator, watch)
         built(watch, started, iterator)
         return iterator
 
@@ -270,7 +275,7 @@ def _probed_init(base: type) -> property:
         watch = watch_of(self)
         if watch is None or not watch.building or watch.make_probe is None:
             return init
-        return shield(watch.make_probe)(watch.loader, init) or init
+        return shield(watch.make_probe)(watch.loader, init, watch.limit) or init
 
     def write(self: Any, init: Any) -> None:
         if isinstance(own, property) and own.fset:

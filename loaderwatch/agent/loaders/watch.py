@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from loaderwatch.agent.workers.fetch import FetchClock
+    from loaderwatch.agent.workers.sample_limit import SampleGuard, SampleLimit
     from loaderwatch.core.facts import LoaderRole
 
 PUBLISHED_PASSES: Final = 3
@@ -33,7 +34,9 @@ def _reads_nothing(iterator: Any) -> Reader:
 class WorkerProbeMaker(Protocol):
     """A function that makes the ``worker_init_fn`` which watches a worker."""
 
-    def __call__(self, loader: int, init: Callable[[int], None] | None) -> Callable[[int], None]:
+    def __call__(
+        self, loader: int, init: Callable[[int], None] | None, limit: SampleLimit | None
+    ) -> Callable[[int], None]:
         """Return a picklable probe for workers of this loader; it calls ``init``, the user's own ``worker_init_fn``."""
 
 
@@ -98,6 +101,8 @@ class Watch:
         self.note_calls = note_calls  # publishes from where a training pass is read
         self._note_reader = note_reader
         self.note_pass: Callable[[], None] | None = None  # looks at the sampler as a pass begins
+        self.limit: SampleLimit | None = None  # attach(sample_timeout=)
+        self.sample_guard: SampleGuard | None = None  # keeps it in this process
 
     def note_reader(self, thread: str, error: str | None) -> None:
         """Publish that this thread reads the loader, and the type of the error that ended that."""

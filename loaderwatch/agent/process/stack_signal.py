@@ -11,27 +11,32 @@ from loaderwatch.agent.guard import say
 from loaderwatch.core.files import opener
 
 _FIRST: Final = 7
-_LAST: Final = 20
-"""The highest offset from SIGRTMIN that is tried; other libraries pick the lowest ones first."""
+"""The lowest offset from SIGRTMIN that is tried; other libraries pick the lowest ones first."""
 
 _registered: Final[dict[int, IO[bytes]]] = {}
 """The open file that faulthandler writes to, for each signal."""
 
 
 def free_signal() -> int:
-    """Return a real-time signal without a handler in this process; 0 where there is none.
+    """Return a real-time signal without a handler in this process; 0 where there is none."""
+    return next(iter(free_signals()), 0)
+
+
+def free_signals() -> list[int]:
+    """Return the real-time signals without a handler in this process, but for the lowest, in order.
 
     A handler of C code shows in the mask of caught signals, not in Python's own table.
     """
     first = getattr(signal, "SIGRTMIN", None)
     last = getattr(signal, "SIGRTMAX", None)
     if first is None or last is None or not hasattr(faulthandler, "register"):
-        return 0
+        return []
     taken = _taken_signals()
-    for number in range(first + _FIRST, min(first + _LAST, last)):
-        if number not in taken and signal.getsignal(number) in (signal.SIG_DFL, None):
-            return int(number)
-    return 0
+    return [
+        int(number)
+        for number in range(first + _FIRST, last)
+        if number not in taken and signal.getsignal(number) in (signal.SIG_DFL, None)
+    ]
 
 
 def _taken_signals() -> set[int]:

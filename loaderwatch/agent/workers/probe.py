@@ -20,6 +20,8 @@ from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.process.garbage import watch_collections
 from loaderwatch.agent.process.stack_signal import register_stacks
 from loaderwatch.agent.workers.fetch import FetchClock, watch_fetcher
+from loaderwatch.agent.workers.sample_limit import SampleLimit
+from loaderwatch.agent.workers.stand_ins import limit_worker
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import WORKER_CAPACITY, RingIdentity, RingStatus, RingWriter
@@ -32,23 +34,32 @@ class WorkerProbe:
     """Watches the worker it is called in."""
 
     def __init__(
-        self, folder: str, parent_pid: int, loader: int, stack_signal: int, init: Callable[[int], None] | None
+        self,
+        folder: str,
+        parent_pid: int,
+        loader: int,
+        stack_signal: int,
+        init: Callable[[int], None] | None,
+        limit: SampleLimit | None = None,
     ) -> None:
         self.folder = folder
         self.parent_pid = parent_pid
         self.loader = loader
         self.stack_signal = stack_signal
         self.init = init
+        self.limit = limit
 
     def __call__(self, worker_id: int) -> None:
         if os.getpid() != self.parent_pid:  # a worker may also be a thread of the training process
-            shield(watch_worker)(self, worker_id)
+            ring = shield(watch_worker)(self, worker_id)
+            if self.limit is not None:
+                shield(limit_worker)(self.limit, worker_id, ring)
         if self.init is not None:
             self.init(worker_id)
 
 
-def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
-    """Open the worker's ring and time every fetch from now on."""
+def watch_worker(probe: WorkerProbe, worker_id: int) -> RingWriter | None:
+    """Open the worker's ring and time every fetch from now on; return the ring, None if there is none."""
     folder = Path(probe.folder)
     pid = os.getpid()
     name = f"worker-{probe.parent_pid}-{probe.loader}-{worker_id}-{pid}"
@@ -56,7 +67,7 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
         with os.scandir(folder) as files:
             rings = sum(file.name.startswith("worker-") and file.name.endswith(".ring") for file in files)
         if rings >= MAX_WORKER_RINGS:
-            return
+            return None
         ring = RingWriter(
             folder / f"{name}.ring",
             RingIdentity(pid, probe.parent_pid, probe.loader, worker_id, monotonic_ns()),
@@ -68,7 +79,7 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
                 f"cannot record DataLoader worker {worker_id} in {folder} ({error.strerror}): it and others like it work"
                 " unwatched. Free some space there"
             )
-        return
+        return None
     ring.set_span(Phase.STARTING, monotonic_ns(), probe.loader)
     registered = register_stacks(folder / f"{name}.stack", probe.stack_signal)
     stack_signal = probe.stack_signal if registered else 0
@@ -80,6 +91,7 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> None:
     watch_collections(ring, worker_id)
     time_fetchers(FetchClock(ring, probe.loader, worker_id))
     trim_tracebacks()
+    return ring
 
 
 def _is_first(mark: Path) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.detect.crash import late_sample
 from loaderwatch.detect.crash.evidence import (
     could_not_start,
     interrupted,
@@ -39,7 +40,7 @@ _FDS = re.compile(
     r"Too many open files|ancdata|communication with the workers is no longer possible", re.IGNORECASE
 )
 _KILLED = re.compile(
-    r"worker \(pid(?:\(s\))? (?P<pid>\d+)\) is killed by signal: (?P<signal>[A-Za-z0-9 ]+)",
+    r"worker \(pid(?:\(s\))? (?P<pid>\d+)\) is killed by signal: (?P<signal>[A-Za-z0-9 -]+)",
     re.IGNORECASE,
 )
 _GONE = re.compile(r"worker \(pid\(s\) (?P<pid>[\d, ]+)\) exited unexpectedly", re.IGNORECASE)
@@ -69,6 +70,9 @@ def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
     text = rank.process.exit or ""
     if interrupted(rank.process):
         return None  # workers that end with Ctrl-C tell nothing
+    late = late_sample.of_its_error(rank, text)
+    if late is not None:
+        return late
     multi = [loader for loader in rank.process.loaders if loader.num_workers]
     if _SHM.search(text) and multi:
         return _shared_memory(rank, host, multi)
@@ -78,6 +82,8 @@ def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
     if full is not None:
         return full
     by_signal = _KILLED.search(text)
+    if by_signal and by_signal["signal"].startswith(late_sample.TIMER_SIGNAL):
+        return late_sample.of_its_signal(rank, int(by_signal["pid"]))
     if by_signal:
         return killed_worker(rank, host, int(by_signal["pid"]), by_signal["signal"])
     kills = oom_kills(host)

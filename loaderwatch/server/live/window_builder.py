@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import GpuState, SpanInfo, StackDump
-from loaderwatch.core.records import TIME_COLUMN, UNKNOWN
+from loaderwatch.core.records import TIME_COLUMN, UNKNOWN, WHOLE_TABLES
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.device_clock import KNOWN_RATIO
 from loaderwatch.detect.window import LEARNED_FROM, WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
@@ -22,9 +22,7 @@ from loaderwatch.server.store.sequence import SequenceSet
 _MANY_ROWS: Final = 1_000_000
 """Most rows of a table over all ranks, some 150 MB. A thousand ranks at ten steps a second get the last 100 s."""
 _NO_TABLES: Final = {name: rows for name, rows in NO_ROWS.items() if name != "hosts"}
-_KEPT: Final = frozenset({"epoch_begins", "epoch_ends"})
-"""Tables that are not cut to the window, because an epoch is often longer."""
-_KEPT_ROWS: Final = 10_000
+_WHOLE_ROWS: Final = 10_000
 _KEEP_NS: Final = int((WINDOW_S + 15) * 1e9)
 """How long rows are kept. It is longer than the window, because a host's clock may be ahead of the others'."""
 _WINDOW_NS: Final = int(WINDOW_S * 1e9)
@@ -170,7 +168,7 @@ class WindowBuilder:
             buffers = self._rank(int(ranks[first])).buffers
             buffer = buffers.get(table)
             if buffer is None:
-                keep_ns = None if table in _KEPT else _KEEP_NS
+                keep_ns = None if table in WHOLE_TABLES else _KEEP_NS
                 buffer = buffers[table] = RowBuffer(table, self._limit(table), keep_ns)
             buffer.extend(block[:, first:last])
 
@@ -236,8 +234,8 @@ class WindowBuilder:
         return found
 
     def _limit(self, table: str) -> int:
-        if table in _KEPT:
-            return _KEPT_ROWS
+        if table in WHOLE_TABLES:
+            return _WHOLE_ROWS
         return min(20_000, max(1_000, _MANY_ROWS // max(1, self.facts.world_size)))
 
     def _take_spans(self, host: _Host, spans: list[SpanInfo]) -> None:
@@ -345,7 +343,7 @@ class WindowBuilder:
             host = self.facts.rank_hosts[number]
             tables = dict(_NO_TABLES)
             for name, buffer in rank.buffers.items():
-                tables[name] = buffer.rows((began_ns or None) if name in _KEPT else after_ns)
+                tables[name] = buffer.rows((began_ns or None) if name in WHOLE_TABLES else after_ns)
             learned = {name: rank.buffers[name] for name in LEARNED_FROM if name in rank.buffers}
             steps = rank.buffers.get("steps")
             if steps is not None and steps.dropped:

@@ -26,6 +26,7 @@ ENDS_AFTER: Final[dict[str, tuple[str, ...]]] = {
     "fetches": ("fetch_ns",),
     "gpu_waits": ("starved_ns", "gpu_step_ns"),
     "collections": ("duration_ns",),
+    "sample_timeouts": ("duration_ns",),
 }
 """The columns that add up to the time from a row's time stamp until it was recorded; only then the live server knew it."""
 

@@ -11,7 +11,7 @@ import duckdb
 import msgspec
 
 from loaderwatch.core.facts import Loss
-from loaderwatch.core.records import TABLES
+from loaderwatch.core.records import TABLES, WHOLE_TABLES
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import LEARNED_FROM, Columns
 from loaderwatch.server.store import charts, row_queries
@@ -265,7 +265,7 @@ class DuckDBStore:
             since_ns = max(begin_ns, run.last_seen_ns - reach_ns)
 
             def first_wanted(table: str) -> int:
-                if table in ("epoch_begins", "epoch_ends"):
+                if table in WHOLE_TABLES:
                     return begin_ns
                 if table not in LEARNED_FROM:
                     return since_ns

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import loaderwatch
 
+
+class Stream(IterableDataset[Any]):
+    """Any."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+
+class AtOnce(Dataset[Any]):
+    """Reads all samples of a batch at once."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitems__(self, indices: list[int]) -> list[int]:
+        return indices
+
+
+STREAM, AT_ONCE = Stream(), AtOnce()
+SKIP: dict[str, Any] = {"sample_timeout": 60, "on_timeout": "skip"}
 LOADER: Any = DataLoader([1, 2])  # type: ignore[arg-type]
 
 
@@ -43,6 +64,73 @@ LOADER: Any = DataLoader([1, 2])  # type: ignore[arg-type]
         (LOADER, {"notify": ["json://x", "T/B/X"]}, ValueError, r"^notify\[1\] has no scheme; use an"),
         (LOADER, {"model": torch.nn.Linear}, TypeError, r"model is the class Linear; pass an object"),
         (LOADER, {"optimizer": torch.optim.SGD}, TypeError, r"optimizer is the class SGD; pass an object"),
+        (
+            LOADER,
+            {"sample_timeout": "60"},
+            TypeError,
+            r"sample_timeout is '60' \(str\); use a number of seconds",
+        ),
+        (
+            LOADER,
+            {"sample_timeout": True},
+            TypeError,
+            r"sample_timeout is True \(bool\); use a number of seconds",
+        ),
+        (LOADER, {"sample_timeout": 0}, ValueError, "sample_timeout is 0; use a number of seconds above 0"),
+        (
+            LOADER,
+            {"sample_timeout": float("inf")},
+            ValueError,
+            "sample_timeout is inf; use a number of seconds",
+        ),
+        (
+            LOADER,
+            {"sample_timeout": float("nan")},
+            ValueError,
+            "sample_timeout is nan; use a number of seconds",
+        ),
+        (
+            LOADER,
+            {"sample_timeout": 60, "on_timeout": "drop"},
+            ValueError,
+            r"on_timeout is 'drop' \(str\); use 'ra",
+        ),
+        (
+            LOADER,
+            {"on_timeout": "skip"},
+            ValueError,
+            "on_timeout is 'skip' without a sample_timeout; pass the",
+        ),
+        (
+            None,
+            {"sample_timeout": 60},
+            ValueError,
+            r"needs a PyTorch DataLoader, .*loader is None \(NoneType\)",
+        ),
+        (
+            iter([1]),
+            {"sample_timeout": 60},
+            ValueError,
+            r"needs a PyTorch DataLoader, .* Attach the DataLoader",
+        ),
+        (
+            DataLoader(STREAM),
+            SKIP,
+            ValueError,
+            "cannot leave a sample out here: Stream is an IterableDataset, whose",
+        ),
+        (
+            DataLoader(AT_ONCE),
+            SKIP,
+            ValueError,
+            "cannot leave a sample out here: AtOnce has __getitems__, which",
+        ),
+        (
+            DataLoader(AT_ONCE, batch_size=None),
+            SKIP,
+            ValueError,
+            "out here: the loader has batch_size=None, so",
+        ),
         ([LOADER, LOADER], {}, TypeError, r"loader is a list of DataLoaders; attach each"),
         ({"train": LOADER}, {}, TypeError, r"loader is a dict of DataLoaders; attach each"),
     ],

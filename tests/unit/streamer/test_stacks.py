@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from loaderwatch.agent.process.stack_signal import free_signals
 from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import RingStatus, RingWriter
 from loaderwatch.streamer.rings import RingFolder
@@ -79,20 +80,17 @@ def test_a_new_span_begins_anew(tmp_path: Path) -> None:
     assert collector.take(100)[0].taken_ns == since + 13 * SECOND + 100
 
 
-NOBODYS_SIGNAL = 59
-"""Not the agent's: its tests may have given this process a handler for that one."""
-
-
 def test_no_signal_without_a_handler(tmp_path: Path) -> None:
     """The last check is at the kernel; this process would die of it."""
     roster, ring = make(tmp_path)
-    ring.set_status(RingStatus(False, NOBODYS_SIGNAL, 0, False))
+    nobodys = free_signals()[-1]  # the agent's tests may have given this process handlers for others
+    ring.set_status(RingStatus(False, nobodys, 0, False))
     member = roster.mains[os.getpid()]
-    assert send_signal(member, NOBODYS_SIGNAL) is False
+    assert send_signal(member, nobodys) is False
     collector = StackCollector()
     collector.request(0, roster, time.monotonic_ns())
     dump = collector.take(0)[0]
-    assert (dump.text, dump.why) == ("", f"process has no handler for signal {NOBODYS_SIGNAL}: none was sent")
+    assert (dump.text, dump.why) == ("", f"process has no handler for signal {nobodys}: none was sent")
 
 
 def test_no_signal_to_another_process_with_the_pid(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.core.facts import PhaseName
-from loaderwatch.core.records import EndedBy
+from loaderwatch.core.records import EndedBy, Outcome
 from loaderwatch.detect.detectors import detect
-from tests.unit.detect.build import RankBuilder, loader, run, verdict_now
+from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 
 
 def dead(text: str | None, *, steps: int = 50, phase: PhaseName = "wait", **fields: object) -> RankBuilder:
@@ -52,6 +52,46 @@ def test_last_words_are_understood(text: str, scenario: str, says: str) -> None:
     assert (finding.scenario, finding.code, finding.severity) == (scenario, "crashed", "critical")
     assert says in " ".join([finding.title, finding.cause, finding.advice])
     assert verdict_now(window, [finding]).title == finding.title
+
+
+LATE = "sample 7 of train took 60.0 s in worker 1, longer than sample_timeout=60"
+
+
+@pytest.mark.parametrize(
+    ("text", "because", "cause"),
+    [
+        (
+            "uncaught SampleTimeout: Caught SampleTimeout in DataLoader worker process 1. loaderwatch.core.errors.SampleTimeout: "
+            f"{LATE}. It stood at /data/train.py:7 in __getitem__. Look at what it waits for there, raise sample_timeout, o",
+            LATE,
+            "It stood at /data/train.py:7 in __getitem__.",
+        ),
+        (
+            f"uncaught SampleTimeout: {LATE}. It could not be interrupted, so the worker was ended: it stood at train.py:7 in"
+            " read. Give that call a timeout of its own",
+            LATE,
+            "It could not be interrupted, so the worker was ended: it stood at train.py:7 in read.",
+        ),
+        (
+            "uncaught SampleTimeout",  # redacted
+            "a sample took longer than its loader's sample_timeout",
+            "attach(sample_timeout=…) ended the training for it.",
+        ),
+        (
+            WORKER + "Real-time signal 18. ",
+            "sample 7 took longer than its loader's sample_timeout in worker 1 (pid 77)",
+            "The sample could not be interrupted, so its worker was ended: it was in code that does not return to Python, or in"
+            " one that catches everything. The line stands in the job's log.",
+        ),
+    ],
+)
+def test_a_sample_that_took_too_long(text: str, because: str, cause: str) -> None:
+    builder = dead(text).worker(1, "fetch", 2, pid=77, alive=False, sample_index=7, sample_age=2)
+    builder.add("sample_timeouts", loader=0, worker=1, index=7, limit_ns=60 * S, outcome=Outcome.RAISED)
+    (finding,) = detect(run(builder))
+    assert (finding.code, finding.severity, finding.worker) == ("crashed", "critical", 1)
+    assert (finding.title, finding.cause) == (f"Training died because {because}.", cause)
+    assert finding.sample_indices == [7]
 
 
 @pytest.mark.parametrize("text", [WORKER + "Killed. ", None])

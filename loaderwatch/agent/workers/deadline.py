@@ -1,0 +1,231 @@
+"""The timers of a process that reads samples: they interrupt it, or end it, when one sample takes too long.
+
+Three POSIX timers on three free real-time signals, so that ``SIGALRM`` stays the user's. The first signal has a handler in
+Python, which raises where the sample stands. The second has ``faulthandler``'s, which needs no interpreter: it writes the stack
+and lets the signal end the process. The third has none: the kernel ends a process with it that is stuck inside the kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import mmap
+import os
+import signal
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+from loaderwatch.agent.frames import is_ours
+from loaderwatch.agent.source import is_script
+from loaderwatch.core.files import opener
+
+GRACE_S: Final = 5.0
+"""How long the code may take to give up after it was interrupted, before its process is ended."""
+RENEW_NS: Final = int(GRACE_S / 2 * 1e9)
+"""Timers serve samples that begin up to this much later than they were set, so that not every sample costs system calls."""
+SOON_NS: Final = 10_000_000
+MOST_S: Final = 1e9  # thirty years; a timer's seconds do not hold every float
+NOTE: Final = struct.Struct("<2q")  # index, when its reading began (monotonic)
+_AROUND: Final = (__file__, str(Path(__file__).with_name("sample_limit.py")))
+"""Files of ours that run right before and after a sample, outside what catches an interruption."""
+_CLOCK_MONOTONIC: Final = 1
+_SIGEV_THREAD_ID: Final = 4
+
+
+class Overrun(BaseException):
+    """What the timer raises inside the user's code. ``except Exception`` of a retry loop does not catch it."""
+
+
+class Signals(NamedTuple):
+    """The three real-time signals, in the order in which the timers send them."""
+
+    interrupt: int
+    dump: int
+    end: int
+
+
+class Line(NamedTuple):
+    """One line of a stack."""
+
+    file: str
+    number: int
+    function: str
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (
+        ("interval_s", ctypes.c_long),
+        ("interval_ns", ctypes.c_long),
+        ("value_s", ctypes.c_long),
+        ("value_ns", ctypes.c_long),
+    )
+
+
+class _Event(ctypes.Structure):
+    _fields_ = (
+        ("value", ctypes.c_void_p),
+        ("signal", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("thread", ctypes.c_int),
+        ("rest", ctypes.c_byte * 44),
+    )
+
+
+def can_be_timed() -> bool:
+    """Whether this system has such timers: Linux does."""
+    return sys.platform == "linux" and _library() is not None
+
+
+def _library() -> Any:
+    for name in (None, "librt.so.1"):  # of its own until glibc 2.34
+        try:
+            library = ctypes.CDLL(name, use_errno=True)
+            library.timer_create, library.timer_settime  # noqa: B018 - raises where they are missing
+        except (OSError, AttributeError):
+            continue
+        return library
+    return None
+
+
+class _Timer:
+    """One POSIX timer that sends a signal to the calling thread.
+
+    Raises:
+        OSError: the kernel gives no timer.
+    """
+
+    def __init__(self, library: Any, number: int) -> None:
+        self._settime = library.timer_settime
+        self._id = ctypes.c_void_p()
+        event = _Event(signal=number, notify=_SIGEV_THREAD_ID, thread=threading.get_native_id())
+        if library.timer_create(_CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(self._id)):
+            code = ctypes.get_errno()
+            raise OSError(code, f"timer_create: {os.strerror(code)}")
+        self._spec = _Spec()
+        self._at = ctypes.byref(self._spec)
+
+    def set(self, in_ns: int, again_ns: int = 0) -> None:
+        """Send the signal in so many nanoseconds, then every ``again_ns``; 0 sends none."""
+        spec = self._spec
+        spec.value_s, spec.value_ns = divmod(in_ns, 1_000_000_000)
+        spec.interval_s, spec.interval_ns = divmod(again_ns, 1_000_000_000)
+        self._settime(self._id, 0, self._at, None)
+
+
+class Deadline:
+    """Watches how long each sample of this process takes. It is made and used on the main thread.
+
+    Args:
+        signals: free real-time signals.
+        note: the file for the sample in hand and, as the process is ended, its stack. Without one, as in a training process, code
+            that does not return to Python is not ended.
+
+    Raises:
+        OSError: the kernel gives no timers, or the file cannot be written.
+        ValueError: this is not the main thread.
+    """
+
+    def __init__(self, signals: Signals, note: Path | None = None) -> None:
+        self.stood = ""  # where the sample was interrupted that took too long last
+        self._since_ns = self._fired_ns = self._limit_ns = self._renew_ns = 0
+        self._thread = threading.get_ident()
+        self.pid = os.getpid()
+        self._note: Any = bytearray(NOTE.size)
+        library = _library()
+        signal.signal(signals.interrupt, self._interrupt)
+        self._interrupts = _Timer(library, signals.interrupt)
+        self._ends: list[_Timer] = []
+        if note is not None:
+            self._note = _watch_from_outside(note, signals.dump)
+            self._ends = [_Timer(library, signals.dump), _Timer(library, signals.end)]
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the calling thread can be interrupted, and no other sample is being read, inside which this one is."""
+        return not self._since_ns and threading.get_ident() == self._thread and os.getpid() == self.pid
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the calling thread is another one of this process, which no signal handler interrupts."""
+        return threading.get_ident() != self._thread and os.getpid() == self.pid
+
+    @property
+    def has_fired(self) -> bool:
+        """Whether the sample in hand was interrupted."""
+        return self._since_ns != 0 and self._fired_ns == self._since_ns
+
+    def begin(self, index: int, limit_ns: int) -> None:
+        """Note that the reading of a sample begins, which may take ``limit_ns``."""
+        now = time.monotonic_ns()
+        if now > self._renew_ns or limit_ns != self._limit_ns:
+            self._limit_ns = limit_ns
+            self._arm(limit_ns, now)
+        NOTE.pack_into(self._note, 0, index, now)
+        self._since_ns = now
+
+    def end(self) -> int:
+        """Note that its reading ended; return when it had begun."""
+        since, self._since_ns = self._since_ns, 0
+        return since
+
+    def rest(self) -> None:
+        """Stop the timers: what follows is no sample."""
+        self._since_ns = 0
+        if self._renew_ns:
+            self._renew_ns = 0
+            for timer in (self._interrupts, *self._ends):
+                timer.set(0)
+
+    def _arm(self, rest_ns: int, base_ns: int) -> None:
+        grace_ns = int(GRACE_S * 1e9)
+        self._interrupts.set(rest_ns, RENEW_NS)  # again, if a ``finally`` or a destructor swallowed the first
+        for later, timer in enumerate(self._ends):
+            timer.set(rest_ns + grace_ns + later * 1_000_000_000)
+        self._renew_ns = base_ns + RENEW_NS
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        since = self._since_ns
+        if not since:
+            return
+        rest_ns = since + self._limit_ns - time.monotonic_ns()
+        if rest_ns <= 0 and frame is not None and frame.f_code.co_filename in _AROUND:
+            rest_ns = SOON_NS
+        if rest_ns > 0:  # it began after the timers were set, or is just beginning or ending
+            self._arm(rest_ns, since)
+            return
+        self._fired_ns, self.stood = since, _where(frame)
+        raise Overrun
+
+
+def _where(frame: FrameType | None) -> str:
+    lines: list[Line] = []
+    while frame is not None and not is_ours(frame.f_code):
+        lines.append(Line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return standing(lines)
+
+
+def standing(lines: list[Line]) -> str:
+    """Say where a stack (the innermost line first) stands: in the user's own file, and in which library's line inside that."""
+    if not lines:
+        return "the dataset's own code"
+    inner = lines[0]
+    own = next((line for line in lines if is_script(line.file)), inner)
+    text = f"{own.file}:{own.number} in {own.function}"
+    return (
+        text if own is inner else f"{text}, inside {Path(inner.file).name}:{inner.number} in {inner.function}"
+    )
+
+
+def _watch_from_outside(note: Path, number: int) -> Any:
+    """Map the beginning of the file, behind which ``faulthandler`` writes the stack before the signal ends this process."""
+    signal.signal(number, signal.SIG_DFL)
+    fd = opener(str(note), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    os.write(fd, bytes(NOTE.size))
+    faulthandler.register(number, file=fd, all_threads=False, chain=True)  # the descriptor stays open
+    return mmap.mmap(fd, NOTE.size)

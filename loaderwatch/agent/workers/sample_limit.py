@@ -1,0 +1,166 @@
+"""The limit on how long a sample may take, ``attach(loader, sample_timeout=…)``, and what is done with one that took longer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from loaderwatch.agent.guard import say
+from loaderwatch.agent.workers.deadline import MOST_S, Deadline, Overrun, Signals
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.errors import SampleTimeout
+from loaderwatch.core.records import Outcome, RecordKind
+from loaderwatch.core.ring import RingWriter
+
+NOTE_SUFFIX: Final = ".overrun"
+MOST_SAID: Final = 10
+"""How many samples a process says one by one that it left out; all of them are recorded."""
+_SKIP: Final = 'on_timeout="skip"'
+LEFT_OUT: Final = object()
+"""What stands for a sample that was left out, until its batch is collated."""
+
+
+@dataclass(frozen=True)
+class SampleLimit:
+    """How long a sample of one loader may take, and what happens then. It is pickled to spawned workers."""
+
+    seconds: float
+    skip: bool
+    loader: int
+    name: str
+    signals: Signals
+    folder: str  # where workers note the sample in hand
+    parent_pid: int
+
+    @property
+    def option(self) -> str:
+        """The argument as the user wrote it."""
+        return f"sample_timeout={self.seconds:g}"
+
+    @property
+    def ns(self) -> int:
+        """The limit in nanoseconds."""
+        return max(1, int(min(self.seconds, MOST_S) * 1e9))  # 0 would stop a timer
+
+    def note_path(self, worker: int, pid: int) -> Path:
+        """Return where this worker notes the sample in hand."""
+        return Path(self.folder) / f"worker-{self.parent_pid}-{self.loader}-{worker}-{pid}{NOTE_SUFFIX}"
+
+
+@dataclass(frozen=True)
+class EmptyBatch:
+    """What a worker sends for a batch all of whose samples were left out: nothing could be collated."""
+
+    samples: int
+
+
+class SampleGuard:
+    """Keeps the limit of one loader in one process.
+
+    Args:
+        limit: what to keep.
+        deadline: the timers of this process.
+        worker: the worker's number, -1 in the training process.
+        ring: where to record samples that took too long; None where this process is not recorded.
+    """
+
+    def __init__(self, limit: SampleLimit, deadline: Deadline, worker: int, ring: RingWriter | None) -> None:
+        self.over = False  # the loader was detached
+        self._limit = limit
+        self._deadline = deadline
+        self._limit_ns = limit.ns
+        self._worker = worker
+        self._ring = ring
+        self._left_out = 0  # of the batch in hand
+        self._said = 0
+        self._warned = False
+
+    @property
+    def watches(self) -> bool:
+        """Whether the next sample is watched: it is not on another thread than the main one, or inside another sample."""
+        if self.over:
+            return False
+        if self._deadline.is_here:
+            return True
+        if not self._warned and self._deadline.is_elsewhere:
+            self._warned = True
+            say(
+                f"cannot keep {self._limit.option} of {self._limit.name}: its samples are read outside the main thread,"
+                " which alone can be interrupted. Iterate it there, or use num_workers=1 or more"
+            )
+        return False
+
+    def begin(self, index: int) -> None:
+        """Note that the reading of a sample begins."""
+        self._deadline.begin(index, self._limit_ns)
+
+    def end(self) -> None:
+        """Note that it ended in time."""
+        self._deadline.end()
+
+    def took_too_long(self, error: BaseException) -> bool:
+        """Whether this error, which ended the sample, comes from the deadline: itself, or made by code that caught it."""
+        late = isinstance(error, Overrun) or self._deadline.has_fired
+        if not late:
+            self._deadline.rest()
+        return late
+
+    def give_up(self, error: BaseException, what: str, index: int) -> Any:
+        """Return what stands for a sample that took too long.
+
+        Raises:
+            SampleTimeout: such samples are not to be left out.
+        """
+        limit, now = self._limit, monotonic_ns()
+        began_ns = self._deadline.end()
+        self._deadline.rest()
+        outcome = Outcome.SKIPPED if limit.skip else Outcome.RAISED
+        if self._ring is not None:
+            record_timeout(self._ring, limit, self._worker, began_ns, now - began_ns, index, outcome)
+        took = f"{(now - began_ns) / 1e9:.1f} s in {process_name(self._worker)}, longer than {limit.option}"
+        stood = self._deadline.stood
+        if not limit.skip:
+            raise SampleTimeout(
+                f"{what} of {limit.name} took {took}. It stood at {stood}."
+                f" Look at what it waits for there, raise sample_timeout, or leave such samples out with {_SKIP}"
+            ).with_traceback(error.__traceback__) from None
+        self._left_out += 1
+        self._said += 1
+        if self._said <= MOST_SAID:
+            last = " Further ones are only counted, on the page" if self._said == MOST_SAID else ""
+            say(f"left out {what} of {limit.name}: it took {took}, at {stood}.{last}")
+        return LEFT_OUT
+
+    def begin_collate(self) -> int:
+        """Note that the samples of a batch are read; return how many were left out."""
+        self._deadline.rest()
+        left_out, self._left_out = self._left_out, 0
+        return left_out
+
+
+def process_name(worker: int) -> str:
+    """Name the process that reads."""
+    return "the training process" if worker < 0 else f"worker {worker}"
+
+
+def record_timeout(
+    ring: RingWriter,
+    limit: SampleLimit,
+    worker: int,
+    began_ns: int,
+    took_ns: int,
+    index: int,
+    outcome: Outcome,
+) -> None:
+    """Record a sample that took too long."""
+    ring.append(
+        RecordKind.SAMPLE_TIMEOUT,
+        limit.loader,
+        worker,
+        began_ns,
+        took_ns,
+        limit.ns,
+        index,
+        outcome,
+    )
