@@ -98,10 +98,10 @@ def open_run(which: str, data_dir: Path | None) -> Iterator[RunSource]:
     elif file.suffix == STORED or file.is_file():
         _check_database(file)
         with _open_store(file.absolute().parent) as store:
-            yield FiledRun(store, _pick(rows_of(store), file.stem))
+            yield FiledRun(store, pick(rows_of(store), file.stem))
     else:
         with open_runs(data_dir) as runs:
-            row = _pick(rows_of(runs), which)
+            row = pick(rows_of(runs), which)
             yield ServedRun(runs, row) if isinstance(runs, Client) else FiledRun(runs, row)
 
 
@@ -154,7 +154,12 @@ def _check_database(file: Path) -> None:
         )
 
 
-def _pick(rows: list[RunRow], which: str) -> RunRow:
+def pick(rows: list[RunRow], which: str) -> RunRow:
+    """Return the run of this id, else the newest of this name.
+
+    Raises:
+        NoSuchRun: there is none.
+    """
     found = [row for row in rows if row.run_id == which] or [row for row in rows if row.name == which]
     if found:
         return found[0]  # the newest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from loaderwatch.core.answers import Advice, Finding, RunRow, ServerFacts, Summary
+from loaderwatch.core.answers import Advice, Finding, RunRow, ServerFacts, Stack, Summary, Worker
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.server_file import read_server_file, read_token_file
@@ -19,6 +20,7 @@ from loaderwatch.core.trust import Away, NotProven, connect, explain, is_our_ser
 
 _TIMEOUT_S = 10.0
 _PACKING_S = 120.0
+_LOOK_AGAIN_S = 0.25
 
 _T = TypeVar("_T")
 
@@ -30,6 +32,10 @@ class ServerError(LoaderwatchError):
         super().__init__(text)
         self.status = status
         self.reason = reason
+
+
+class _Requested(msgspec.Struct, frozen=True):
+    requested: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,35 @@ class Client:
         """Return the newest part of a run as the bytes of an ``.lwrec`` file."""
         return self._ask("GET", f"{_run(run_id)}/recording?last={last_s:g}", timeout_s=_PACKING_S)
 
+    def fresh_stacks(self, run_id: str, rank: int | None, within_s: float) -> tuple[list[Stack], list[Stack]]:
+        """Ask for new stacks of a run's processes, and wait for them; the token must be the owner's.
+
+        Args:
+            rank: only this rank's; None: of all ranks.
+            within_s: seconds after which what has not come is given up.
+
+        Returns:
+            The stacks that came, and those of before of processes that have not answered. Both are empty where
+            nobody is there to be asked.
+        """
+        of_rank = "" if rank is None else f"?rank={rank}"
+        path = f"{_run(run_id)}/stacks{of_rank}"
+        before = {_process(stack): stack for stack in self.get(path, list[Stack])}
+        living = {
+            (each.rank, each.worker, each.pid)
+            for each in self.get(f"{_run(run_id)}/workers{of_rank}", list[Worker])
+            if each.alive
+        }
+        if not self._read(self._ask("POST", path, body=b""), _Requested).requested:
+            return [], []
+        give_up_at = time.monotonic() + within_s
+        while True:
+            stacks = self.get(path, list[Stack])
+            fresh = [stack for stack in stacks if stack != before.get(_process(stack))]
+            if living <= {_process(stack) for stack in fresh} or time.monotonic() > give_up_at:
+                return fresh, [stack for stack in stacks if stack not in fresh and _process(stack) in living]
+            time.sleep(_LOOK_AGAIN_S)
+
     def _ask(
         self, method: str, path: str, *, body: bytes | None = None, timeout_s: float = _TIMEOUT_S
     ) -> bytes:
@@ -112,6 +147,10 @@ class Client:
             raise ServerError(f"{self.url} is not a loaderwatch server: its answer is not JSON") from None
 
 
+def _process(stack: Stack) -> tuple[int, int, int]:
+    return stack.rank, stack.worker, stack.pid
+
+
 def _run(run_id: str) -> str:
     return f"/runs/{urllib.parse.quote(run_id, safe='')}"
 
@@ -120,10 +159,11 @@ def _of_attempt(attempt: int | None) -> str:
     return "" if attempt is None else f"?attempt={attempt}"
 
 
-def find_server(data_dir: Path | None) -> Client | None:
+def find_server(data_dir: Path | None, who: Literal["viewer", "owner"] = "viewer") -> Client | None:
     """Return the server of LOADERWATCH_SERVER, or the one that has this data directory open; None if there is none.
 
-    If the command line names a data directory, its server counts, whatever LOADERWATCH_SERVER says.
+    If the command line names a data directory, its server counts, whatever LOADERWATCH_SERVER says. ``who`` chooses among
+    the tokens of a server of this machine; for another, the token is LOADERWATCH_TOKEN.
 
     Raises:
         ServerError: the server that LOADERWATCH_SERVER names does not answer, or does not know LOADERWATCH_TOKEN.
@@ -131,7 +171,7 @@ def find_server(data_dir: Path | None) -> Client | None:
     settings = load_settings()
     if data_dir is None and settings.server is not None:
         return _configured(Client(settings.server, settings.token))
-    return find_own_server(data_dir or settings.data_dir, "viewer")
+    return find_own_server(data_dir or settings.data_dir, who)
 
 
 def find_own_server(data_dir: Path, who: Literal["viewer", "owner"]) -> Client | None:

@@ -123,6 +123,7 @@ TESTED_BY: dict[str, str] = {
     "cli/run.py": "integration/test_cli_run.py",
     "cli/script.py": "integration/test_doctor.py",
     "cli/serve.py": "integration/test_server_cli.py",
+    "cli/stacks.py": "integration/test_cli_stacks.py",
     "cli/stop.py": "integration/test_server_stay.py",
     "cli/token.py": "integration/test_server_cli.py",
     "core/clock.py": "faults/test_clocks.py",

@@ -1,0 +1,106 @@
+"""``loaderwatch stacks``: what every process of a run is executing at this moment, taken without stopping it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Final
+
+from loaderwatch.cli.flags import add_data_dir, seconds
+from loaderwatch.cli.run_source import pick
+from loaderwatch.core.answers import Stack
+from loaderwatch.core.client import Client, ServerError, find_server
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.printable import one_line, printable
+
+_ABOUT: Final = """Asks the streamers of a run for stacks now, waits until they have come, and prints those of each training
+process and DataLoader worker, the most recent call first. Training is not stopped. A server of another machine does this
+for the owner's token (LOADERWATCH_TOKEN)."""
+_FORBIDDEN: Final = 403
+
+
+class NoStacks(LoaderwatchError):
+    """No stack came."""
+
+
+def prepare_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments to its parser."""
+    parser.description = _ABOUT
+    parser.add_argument("which", metavar="RUN", help="a run's id, or a run's name (its newest run)")
+    parser.add_argument("--rank", type=_rank, default=None, metavar="R", help="only this rank's processes")
+    parser.add_argument(
+        "--within",
+        type=seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long to wait for a process to answer (default 10)",
+    )
+    add_data_dir(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the stacks that came, and return the exit code.
+
+    Raises:
+        NoStacks: nobody is there to be asked, or nobody answered.
+        NoSuchRun, ServerError: the server does not know the run, or refuses.
+    """
+    client = find_server(args.data_dir, "owner")
+    if client is None:
+        raise NoStacks(
+            "no server is up, so nobody can ask a run for its stacks; a run that trains starts one"
+        )
+    row = pick(client.runs(), args.which)
+    came, missing = _take(client, row.run_id, args.rank, args.within)
+    if not came and not missing:
+        of_rank = "" if args.rank is None else f"; it has {row.world_size} ranks, the first is 0"
+        raise NoStacks(f"nobody is there to be asked: the run {row.run_id} is {row.state}{of_rank}")
+    if not came:
+        raise NoStacks(
+            f"nothing of {row.run_id} has come within {args.within:g} s: its streamer is not heard (the run is {row.state});"
+            " --within waits longer"
+        )
+    print("\n\n".join(_text(stack) for stack in sorted(came, key=_order)))
+    for stack in sorted(missing, key=_order):
+        print(
+            f"\n{_name(stack)}: not answered within {args.within:g} s; its last stack is of {_clock(stack)}"
+        )
+    return 0 if any(stack.text for stack in came) else 1
+
+
+def _take(client: Client, run_id: str, rank: int | None, within_s: float) -> tuple[list[Stack], list[Stack]]:
+    try:
+        return client.fresh_stacks(run_id, rank, within_s)
+    except ServerError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        raise NoStacks(
+            f"{client.url} takes this only from its owner ({one_line(error.reason)}); set LOADERWATCH_TOKEN to the owner's"
+            " token, which is in the token.json of that server"
+        ) from None
+    except OSError as error:
+        raise NoStacks(f"{client.url} has not answered ({error}); try again") from None
+
+
+def _rank(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"it is {text!r}; use a rank's number, from 0")
+    return int(text)
+
+
+def _order(stack: Stack) -> tuple[int, int]:
+    return stack.rank, stack.worker
+
+
+def _text(stack: Stack) -> str:
+    body = printable(stack.text).strip("\n") or stack.why or "no stack came back"
+    return "\n".join([f"{_name(stack)}, {_clock(stack)}", *(f"  {line}" for line in body.splitlines())])
+
+
+def _name(stack: Stack) -> str:
+    who = "training process" if stack.worker < 0 else f"worker {stack.worker}"
+    return f"rank {stack.rank}, {who} (pid {stack.pid})"
+
+
+def _clock(stack: Stack) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(stack.taken_at))
