@@ -51,6 +51,19 @@ def seconds(text: str) -> float:
     return number
 
 
+def duration(text: str) -> float:
+    """Return a time such as ``30s``, ``10m`` or ``2h`` in seconds, above 0; a number alone is seconds.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is no such time.
+    """
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:].lower())
+    try:
+        return seconds(text if unit is None else text[:-1]) * (unit or 1)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"it is {text!r}; use a time such as 30s, 10m or 2h") from None
+
+
 def port(text: str) -> int:
     """Return a port to listen on; 0 stands for any free one.
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shutil
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from loaderwatch.agent.launcher.ondemand import python_path
 from loaderwatch.agent.launcher.unwatched import hand_on
+from loaderwatch.agent.process.identity import find_run, process_facts
+from loaderwatch.cli.flags import duration
+from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.system import has_proc
+
+AFTER_S: Final = 600.0
+PAUSE_S: Final = 10.0
 
 _ABOUT = """Runs a script, module or command with every DataLoader attached from its first iteration on, as
 loaderwatch.attach() does. A command (after --) may be any launcher: torchrun, accelerate, srun, a shell script. The exit
@@ -20,14 +30,39 @@ code is the script's own."""
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to its parser."""
     parser.description = _ABOUT
-    parser.usage = (
-        "loaderwatch run [--name NAME] [--redact] SCRIPT [ARGS...] | -m MODULE [ARGS...] | -- COMMAND..."
-    )
+    parser.usage = "loaderwatch run [OPTIONS] SCRIPT [ARGS...] | -m MODULE [ARGS...] | -- COMMAND..."
     parser.add_argument("--name", default=None, metavar="NAME", help="the run's name (LOADERWATCH_RUN)")
     parser.add_argument(
         "--redact",
         action="store_true",
         help="replace paths, arguments and messages before anything leaves this host (LOADERWATCH_REDACT)",
+    )
+    parser.add_argument(
+        "--on-alert",
+        default=None,
+        metavar="CMD",
+        help="a shell command for each alert, which it gets as JSON on its standard input",
+    )
+    parser.add_argument(
+        "--restart-on-hang",
+        type=_restarts,
+        default=0,
+        metavar="N",
+        help="end a job that hangs, and start the same command again, N times at most",
+    )
+    parser.add_argument(
+        "--after",
+        type=duration,
+        default=None,
+        metavar="TIME",
+        help="how long a hang must last for that: 30s, 10m (default), 2h",
+    )
+    parser.add_argument(
+        "--restart-pause",
+        type=duration,
+        default=None,
+        metavar="TIME",
+        help="the pause before the first restart (default 10s); it doubles each time, up to 10m",
     )
     parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT | MODULE | -- COMMAND")
@@ -36,30 +71,98 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Become the script: Python itself runs it, so that no frame of ours is below its own.
 
+    With an option that needs somebody beside the job, a child becomes it.
+
     Raises:
-        ConfigError: there is no such script or program.
+        ConfigError: there is no such script or program, or an option cannot be used.
     """
-    command = list(args.command)
+    environ = dict(os.environ)
     if args.name is not None:
         os.environ["LOADERWATCH_RUN"] = args.name
     if args.redact:
         os.environ["LOADERWATCH_REDACT"] = "1"
     os.environ["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
+    target = _target(args)
+    if args.restart_on_hang == 0 and (args.after, args.restart_pause) != (None, None):
+        raise ConfigError("--after and --restart-pause say when to restart; --restart-on-hang N says that")
+    if args.on_alert is not None or args.restart_on_hang:
+        return _supervise(args, target, environ)
+    _become(target)
+    return 0
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What to execute; ``script`` is the name of the script or module, None for a command."""
+
+    program: str
+    argv: list[str]
+    script: str | None
+
+
+def _target(args: argparse.Namespace) -> _Target:
+    command = list(args.command)
     if command[:1] == ["--"] and len(command) > 1:
         program = shutil.which(command[1])
         if program is None:
             raise ConfigError(f"there is no program {command[1]!r}")
-        _become(program, command[1:])
+        return _Target(program, command[1:], None)
     if not command or command == ["--"]:
         raise ConfigError("name a script, -m and a module, or -- and a command")
     if not args.module and not Path(command[0]).is_file():
         raise ConfigError(f"there is no file {command[0]}; a command goes after --, a module after -m")
-    hand_on(command[0] if args.module else Path(command[0]).name)
-    _become(sys.executable, [sys.executable, *(["-m"] if args.module else []), *command])
-    return 0
+    argv = [sys.executable, *(["-m"] if args.module else []), *command]
+    return _Target(sys.executable, argv, command[0] if args.module else Path(command[0]).name)
 
 
-def _become(program: str, argv: list[str]) -> None:
+def _become(target: _Target) -> None:
+    if target.script is not None:
+        hand_on(target.script)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(program, argv)
+    os.execv(target.program, target.argv)
+
+
+def _supervise(args: argparse.Namespace, target: _Target, environ: dict[str, str]) -> int:
+    if not has_proc():
+        raise ConfigError(
+            "--on-alert and --restart-on-hang need Linux; without them the job is watched here, too"
+        )
+    settings = load_settings()
+    if settings.disabled:
+        _become(target)  # nothing is watched, so there will be no alert
+    if args.restart_on_hang and settings.run is None:
+        settings = replace(settings, run=_name_of(target, redact=settings.redact))
+        os.environ["LOADERWATCH_RUN"] = str(settings.run)
+    from loaderwatch.supervisor.supervise import Plan, supervise
+
+    def become() -> None:
+        os.environ.pop("LOADERWATCH_PAGE_TOKEN", None)  # the job only sends
+        _become(target)
+
+    return supervise(
+        Plan(
+            settings=settings,
+            become=become,
+            run_id=None if settings.run is None else find_run(settings.run).run_id,
+            on_alert=args.on_alert,
+            restarts=args.restart_on_hang,
+            after_s=args.after or AFTER_S,
+            first_pause_s=args.restart_pause or PAUSE_S,
+            environ=environ,
+        )
+    )
+
+
+def _name_of(target: _Target, *, redact: bool) -> str:
+    """Return a name under which every start of this job is the same run: the script's, and Slurm's job or this process."""
+    facts = [os.environ["SLURM_JOB_ID"]] if "SLURM_JOB_ID" in os.environ else process_facts(os.getpid())
+    mark = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:8]
+    script = target.script or next((word for word in target.argv if word.endswith(".py")), target.argv[0])
+    return f"{'run' if redact else Path(script).stem}-{mark}"
+
+
+def _restarts(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"it is {text!r}; use how often at most, 1 to 1000")
+    return int(text)

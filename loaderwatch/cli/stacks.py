@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from typing import Final
 
 from loaderwatch.cli.flags import add_data_dir, seconds
@@ -11,11 +10,12 @@ from loaderwatch.cli.run_source import pick
 from loaderwatch.core.answers import Stack
 from loaderwatch.core.client import Client, ServerError, find_server
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.printable import one_line, printable
+from loaderwatch.core.printable import one_line
+from loaderwatch.supervisor.stack_text import in_order, stack_name, stacks_text, taken_clock
 
 _ABOUT: Final = """Asks the streamers of a run for stacks now, waits until they have come, and prints those of each training
 process and DataLoader worker, the most recent call first. Training is not stopped. A server of another machine does this
-for the owner's token (LOADERWATCH_TOKEN)."""
+for the owner's token (LOADERWATCH_PAGE_TOKEN)."""
 _FORBIDDEN: Final = 403
 
 
@@ -60,11 +60,10 @@ def run(args: argparse.Namespace) -> int:
             f"nothing of {row.run_id} has come within {args.within:g} s: its streamer is not heard (the run is {row.state});"
             " --within waits longer"
         )
-    print("\n\n".join(_text(stack) for stack in sorted(came, key=_order)))
-    for stack in sorted(missing, key=_order):
-        print(
-            f"\n{_name(stack)}: not answered within {args.within:g} s; its last stack is of {_clock(stack)}"
-        )
+    print(stacks_text(came))
+    for stack in in_order(missing):
+        last = f"its last stack is of {taken_clock(stack)}"
+        print(f"\n{stack_name(stack)}: not answered within {args.within:g} s; {last}")
     return 0 if any(stack.text for stack in came) else 1
 
 
@@ -75,7 +74,7 @@ def _take(client: Client, run_id: str, rank: int | None, within_s: float) -> tup
         if error.status != _FORBIDDEN:
             raise
         raise NoStacks(
-            f"{client.url} takes this only from its owner ({one_line(error.reason)}); set LOADERWATCH_TOKEN to the owner's"
+            f"{client.url} takes this only from its owner ({one_line(error.reason)}); set LOADERWATCH_PAGE_TOKEN to the owner's"
             " token, which is in the token.json of that server"
         ) from None
     except OSError as error:
@@ -86,21 +85,3 @@ def _rank(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"it is {text!r}; use a rank's number, from 0")
     return int(text)
-
-
-def _order(stack: Stack) -> tuple[int, int]:
-    return stack.rank, stack.worker
-
-
-def _text(stack: Stack) -> str:
-    body = printable(stack.text).strip("\n") or stack.why or "no stack came back"
-    return "\n".join([f"{_name(stack)}, {_clock(stack)}", *(f"  {line}" for line in body.splitlines())])
-
-
-def _name(stack: Stack) -> str:
-    who = "training process" if stack.worker < 0 else f"worker {stack.worker}"
-    return f"rank {stack.rank}, {who} (pid {stack.pid})"
-
-
-def _clock(stack: Stack) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(stack.taken_at))

@@ -163,14 +163,15 @@ def find_server(data_dir: Path | None, who: Literal["viewer", "owner"] = "viewer
     """Return the server of LOADERWATCH_SERVER, or the one that has this data directory open; None if there is none.
 
     If the command line names a data directory, its server counts, whatever LOADERWATCH_SERVER says. ``who`` chooses among
-    the tokens of a server of this machine; for another, the token is LOADERWATCH_TOKEN.
+    the tokens of a server of this machine; for another, it is LOADERWATCH_PAGE_TOKEN, else
+    LOADERWATCH_TOKEN.
 
     Raises:
         ServerError: the server that LOADERWATCH_SERVER names does not answer, or does not know LOADERWATCH_TOKEN.
     """
     settings = load_settings()
     if data_dir is None and settings.server is not None:
-        return _configured(Client(settings.server, settings.token))
+        return _configured(Client(settings.server, settings.page_token or settings.token))
     return find_own_server(data_dir or settings.data_dir, who)
 
 

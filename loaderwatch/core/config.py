@@ -100,6 +100,7 @@ class Settings(DataDir):
     disabled: bool  # LOADERWATCH_DISABLE
     redact: bool = False  # LOADERWATCH_REDACT
     notify: tuple[str, ...] = ()  # LOADERWATCH_NOTIFY: secrets
+    page_token: str | None = None  # LOADERWATCH_PAGE_TOKEN, for what reads; else the token
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -123,6 +124,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         disabled=env.get("LOADERWATCH_DISABLE", "") not in ("", "0"),
         redact=env.get("LOADERWATCH_REDACT", "") not in ("", "0"),
         notify=split_addresses(env.get("LOADERWATCH_NOTIFY", ""), "LOADERWATCH_NOTIFY"),
+        page_token=env.get("LOADERWATCH_PAGE_TOKEN") or None,
     )
 
 

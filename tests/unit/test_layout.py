@@ -26,14 +26,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "server": {"core", "detect", "advise"},
     "report": {"core", "detect", "advise", "server"},
     "demo": {"core", ""},
-    "cli": {"core", "agent", "streamer", "detect", "advise", "server", "report", "demo", ""},
+    "supervisor": {"core"},
+    "cli": {"core", "agent", "streamer", "supervisor", "detect", "advise", "server", "report", "demo", ""},
 }
 """Which parts a part may import, besides itself. "" is the package's own ``__init__``."""
 
 HEAVY: dict[str, set[str]] = {
     "torch": {"agent", "demo"},
     "pynvml": {"streamer/samplers"},
-    "psutil": {"streamer/samplers", "core"},
+    "psutil": {"streamer/samplers", "core", "supervisor"},
     "fastapi": {"server"},
     "starlette": {"server"},
     "uvicorn": {"server"},
@@ -59,6 +60,7 @@ IMPORTS_LATE: dict[str, str] = {
     "loaderwatch/__init__.py": "import loaderwatch is quick: what attach needs comes with attach",
     "loaderwatch/agent/launcher/ondemand.py": "runs in every Python that a watched script starts: most never iterate a loader",
     "loaderwatch/agent/launcher/unwatched.py": "as above, at the end of the process",
+    "loaderwatch/cli/run.py": "becomes the job at once where nothing beside it is asked for, which needs none of the supervisor",
     "loaderwatch/streamer/__main__.py": "a standby waits for as long as a run takes, and needs none of what streams",
 }
 """Modules that may import ours inside functions, and why."""
@@ -160,6 +162,7 @@ TESTED_BY: dict[str, str] = {
     "streamer/*.py": "integration/test_streamer_run.py",
     "streamer/outbox/*.py": "integration/test_streamer_outbox.py",
     "streamer/samplers/*.py": "unit/streamer/test_samplers.py",
+    "supervisor/*.py": "integration/test_supervisor.py",
 }
 """Which test, under ``tests/``, to open for a module that has none of its own name."""
 

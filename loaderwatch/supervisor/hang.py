@@ -1,0 +1,36 @@
+"""Which hang is a reason to start the job anew, and how long to pause before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from loaderwatch.core.answers import Finding
+
+LONGEST_PAUSE_S: Final = 600.0
+
+
+def lasting_hang(
+    findings: Iterable[Finding], *, began_at: float, now: float, after_s: float
+) -> Finding | None:
+    """Return the alert of a hang that has lasted ``after_s`` seconds, None if there is none.
+
+    Only a critical one counts that fires: a person who acknowledged or silenced it is looking into it, and slow input is
+    no hang. One from before ``began_at``, when this attempt was started, is an earlier attempt's.
+    """
+    return next(
+        (
+            finding
+            for finding in findings
+            if finding.code == "hung"
+            and (finding.severity, finding.state) == ("critical", "firing")
+            and finding.began_at >= began_at
+            and now - finding.began_at >= after_s
+        ),
+        None,
+    )
+
+
+def pause_s(restart: int, first_s: float) -> float:
+    """Return the pause in seconds before a restart, counted from 1: it doubles each time, up to ten minutes."""
+    return min(first_s * 2.0 ** min(restart - 1, 30), max(first_s, LONGEST_PAUSE_S))

@@ -1,0 +1,109 @@
+"""The job as a child process: started, signalled, waited for, and ended with everything that it started."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final, NoReturn
+
+import psutil
+
+COULD_NOT_START: Final = 126
+"""The exit code of a job that could not be executed, as a shell gives it."""
+
+
+class Job:
+    """One start of the job's command.
+
+    In the foreground of a terminal it stays in our process group, so that Ctrl-C and Ctrl-Z reach it, us and the shell
+    script around us as they would without us. Anywhere else it has a group of its own.
+    """
+
+    def __init__(self, become: Callable[[], object], inherited_mask: Iterable[int]) -> None:
+        """Start the job: ``become`` replaces the child by it, with these signals blocked."""
+        self.shares_group = is_in_foreground()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            self._be(become, inherited_mask)
+        if not self.shares_group:
+            with suppress(OSError):  # the child has done so itself, and may be gone
+                os.setpgid(self.pid, self.pid)
+        self.returncode: int | None = None
+
+    def _be(self, become: Callable[[], object], inherited_mask: Iterable[int]) -> NoReturn:
+        try:
+            if not self.shares_group:
+                os.setpgid(0, 0)
+            signal.pthread_sigmask(signal.SIG_SETMASK, inherited_mask)
+            become()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, this copy of us must not go on
+            os.write(2, f"loaderwatch: the job cannot be started: {error}\n".encode(errors="replace"))
+        finally:
+            os._exit(COULD_NOT_START)
+
+    def poll(self) -> int | None:
+        """Return the exit code as ``subprocess`` has it (3, or -9 for SIGKILL) once the job has ended, else None."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def send(self, number: int) -> None:
+        """Signal the job's first process, as ``kill`` does."""
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def send_group(self, number: int) -> None:
+        """Signal the job's process group, if it has one of its own."""
+        if not self.shares_group and self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def tree(self) -> list[psutil.Process]:
+        """Return the job's first process and all that descend from it, whatever group and session they are in."""
+        try:
+            first = psutil.Process(self.pid)
+            return [first, *first.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+
+def living(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Return those that still run, and what descends from them; a pid that is somebody else's by now does not count."""
+    found: dict[int, psutil.Process] = {}
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                found.update((each.pid, each) for each in (process, *process.children(recursive=True)))
+    return list(found.values())
+
+
+def is_in_foreground() -> bool:
+    """Whether this process is in the foreground of a terminal, so that its keys signal it."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def die_of(number: int) -> None:
+    """End this process by a signal, without a core file of ours; return if the signal does not end a process."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    with suppress(OSError, ValueError):  # SIGKILL has no handler
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+    os.kill(os.getpid(), number)

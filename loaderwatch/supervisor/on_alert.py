@@ -1,0 +1,194 @@
+"""``--on-alert``: which alerts a command is told of, and the command, bounded in time and number."""
+
+from __future__ import annotations
+
+import os
+import queue
+import select
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+import msgspec
+
+from loaderwatch.core.answers import Finding
+from loaderwatch.core.client import Client
+from loaderwatch.supervisor.say import say
+
+TIMEOUT_S: Final = 60.0
+MOST_COMMANDS: Final = 100
+_TAIL_BYTES: Final = 2000
+_KILLED_WITHIN_S: Final = 5.0
+
+Event = Literal["fires", "resolved"]
+
+
+class AlertTeller:
+    """Turns the findings of each look at one run into events: once when an alert fires, once when it is over.
+
+    As for messages of the server, remarks, acknowledged and silenced alerts are not told; a warning that turns critical,
+    or into a crash, is told again; nobody is told that a crash is resolved.
+    """
+
+    def __init__(self, began_at: float) -> None:
+        """``began_at``: when the job was first started, UTC in seconds; alerts of before are not its own."""
+        self._began_at = began_at
+        self._told: dict[str, Finding] = {}  # by id: as it was when it was told
+
+    def events(self, findings: Sequence[Finding]) -> list[tuple[Event, Finding]]:
+        """Return what is new in one run's findings."""
+        found: list[tuple[Event, Finding]] = []
+        here = {finding.id for finding in findings}
+        for gone in [told for told in self._told.values() if told.id not in here]:  # a new attempt has begun
+            del self._told[gone.id]
+            if gone.state != "resolved" and gone.code != "crashed":
+                found.append(("resolved", msgspec.structs.replace(gone, state="resolved")))
+        for finding in reversed(findings):  # the oldest first
+            told = self._told.get(finding.id)
+            if finding.state == "resolved" and finding.code != "crashed":
+                if told is not None and told.state != "resolved":
+                    self._told[finding.id] = finding
+                    found.append(("resolved", finding))
+            elif self._is_news(finding, told):
+                self._told[finding.id] = finding
+                found.append(("fires", finding))
+        return found
+
+    def _is_news(self, finding: Finding, told: Finding | None) -> bool:
+        if finding.severity == "info" or finding.began_at < self._began_at:
+            return False
+        if finding.code == "crashed":  # which the run's end resolves at once
+            return finding.state in ("firing", "resolved") and (told is None or told.code != "crashed")
+        if finding.state != "firing":
+            return False
+        if told is None or told.state == "resolved":
+            return True
+        return finding.severity == "critical" and told.severity != "critical"
+
+
+class AlertCommand:
+    """Runs a shell command for each event, one at a time, with the alert as JSON on its standard input."""
+
+    def __init__(self, command: str, environ: Mapping[str, str]) -> None:
+        self._command = command
+        self._environ = dict(environ)
+        self._waiting: queue.Queue[bytes] = queue.Queue()
+        self._thread: threading.Thread | None = None
+        self._taken = 0
+        self._abandoned = threading.Event()
+
+    def post(self, event: Event, client: Client, run_id: str, finding: Finding) -> None:
+        """Queue the command for one event; when there were too many, say so once."""
+        self._taken += 1
+        if self._taken > MOST_COMMANDS:
+            if self._taken == MOST_COMMANDS + 1:
+                say(f"--on-alert has run {MOST_COMMANDS} times for this job and is not run again")
+            return
+        self._waiting.put(as_json(event, client.url, run_id, finding))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="--on-alert", daemon=True)
+            self._thread.start()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a command runs or waits."""
+        return self._waiting.unfinished_tasks > 0 and not self._abandoned.is_set()
+
+    def abandon(self) -> None:
+        """Kill the command that runs, and run no more."""
+        self._abandoned.set()
+
+    def _work(self) -> None:
+        while True:
+            alert = self._waiting.get()
+            try:
+                failure = run_command(self._command, alert, self._environ, abandoned=self._abandoned)
+                if failure is not None:
+                    say(f"--on-alert {self._command!r} {failure}")
+            finally:
+                self._waiting.task_done()
+
+
+def as_json(event: Event, server_url: str, run_id: str, finding: Finding) -> bytes:
+    """Return the alert as ``GET /runs/{run}/findings`` gives it, with ``event``, ``run`` and the page's address, as a line."""
+    alert: dict[str, Any] = msgspec.to_builtins(finding)
+    about = {"event": event, "run": run_id, "page": f"{server_url}/#/runs/{run_id}"}
+    return msgspec.json.encode({**about, **alert}) + b"\n"
+
+
+def run_command(
+    command: str,
+    text: bytes,
+    environ: Mapping[str, str],
+    timeout_s: float = TIMEOUT_S,
+    abandoned: threading.Event | None = None,
+) -> str | None:
+    """Run a command by ``/bin/sh`` with the text on its stdin; return why it failed, None if it did not.
+
+    What it prints is not shown; of one that fails, the last line of its stderr is. After ``timeout_s``, or when it is
+    abandoned, its process group is killed.
+    """
+    abandoned = abandoned or threading.Event()
+    with tempfile.TemporaryFile() as stdin:  # not a pipe: the command need not read it
+        stdin.write(text)
+        stdin.seek(0)
+        try:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", command],
+                stdin=stdin,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=dict(environ),
+                start_new_session=True,
+                preexec_fn=_unblock,  # the supervisor blocks signals, and a child inherits that
+            )
+        except OSError as error:
+            return f"cannot be started: {error}"
+    assert process.stderr is not None
+    with process.stderr as stderr:
+        tail = _read_tail(process, stderr.fileno(), time.monotonic() + timeout_s, abandoned)
+    said = tail.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    said = f": {said}" if said else ""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_KILLED_WITHIN_S)
+        return f"was killed after {timeout_s:g} s{said}"
+    if process.returncode:
+        how = (
+            f"failed with exit code {process.returncode}"
+            if process.returncode > 0
+            else f"was killed by signal {-process.returncode}"
+        )
+        return f"{how}{said}"
+    return None
+
+
+def _unblock() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _read_tail(
+    process: subprocess.Popen[bytes], fd: int, deadline: float, abandoned: threading.Event
+) -> bytes:
+    """Return the end of what comes from a descriptor until the process has ended or the time is over."""
+    tail = b""
+    at_end = False
+    while time.monotonic() < deadline and not abandoned.is_set():
+        ended = process.poll() is not None
+        ready = [] if at_end else select.select([fd], [], [], 0.0 if ended else 0.1)[0]
+        if ready:
+            found = os.read(fd, 65536)
+            at_end = not found
+            tail = (tail + found)[-_TAIL_BYTES:]
+        elif ended:  # what it left in the background may hold the pipe open
+            break
+        elif at_end:
+            time.sleep(0.02)
+    return tail

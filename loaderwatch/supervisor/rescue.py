@@ -1,0 +1,47 @@
+"""What is saved of a job that hangs, before it is ended: stacks of all its processes and the recording."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from pathlib import Path
+from typing import Final
+
+from loaderwatch.core.client import Client, ServerError, find_own_server
+from loaderwatch.core.config import Settings
+from loaderwatch.core.files import private_folder, write_atomically
+from loaderwatch.core.printable import one_line
+from loaderwatch.supervisor.say import say
+from loaderwatch.supervisor.stack_text import stacks_text
+
+STACKS_WITHIN_S: Final = 10.0
+RECORDED_S: Final = 600.0
+
+_FAILURES: Final = (OSError, ServerError, http.client.HTTPException)
+
+
+def save(client: Client, settings: Settings, run_id: str) -> list[Path]:
+    """Take stacks of the run now, and write them and its recording beside the data; return the files written.
+
+    What cannot be saved is said, and keeps nobody from ending the job.
+    """
+    folder = settings.data_dir / "hangs"
+    name = f"{run_id}-{time.strftime('%Y%m%d-%H%M%S')}"
+    files = []
+    try:
+        private_folder(folder)
+        owner = client if settings.server else find_own_server(settings.data_dir, "owner") or client
+        came, missing = owner.fresh_stacks(run_id, None, STACKS_WITHIN_S)
+        file = folder / f"{name}.stacks.txt"
+        write_atomically(file, f"{stacks_text([*came, *missing])}\n".encode("utf-8", "replace"))
+        files.append(file)
+    except _FAILURES as error:
+        say(f"no fresh stacks of {run_id}: {one_line(str(error))}")
+    try:
+        recording = client.recording(run_id, RECORDED_S)
+        file = folder / f"{name}.lwrec"
+        write_atomically(file, recording)
+        files.append(file)
+    except _FAILURES as error:
+        say(f"no recording of {run_id}: {one_line(str(error))}")
+    return files

@@ -1,0 +1,126 @@
+"""``--restart-on-hang``: notices a hang that lasts, saves what tells why, and ends the job."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from loaderwatch.core.answers import Finding
+from loaderwatch.core.client import Client
+from loaderwatch.core.config import Settings
+from loaderwatch.supervisor.hang import lasting_hang
+from loaderwatch.supervisor.job import Job, living
+from loaderwatch.supervisor.rescue import save
+from loaderwatch.supervisor.runs import JobRuns
+from loaderwatch.supervisor.say import say
+
+GRACE_S: Final = 45.0
+"""How long a job may take to end after SIGTERM. torchrun gives its ranks 30 s before it kills them, and is left to it."""
+KILLED_WITHIN_S: Final = 15.0
+"""How long the kernel may take to end what was killed; longer takes only what waits in the kernel (state D)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """A hang for which the job is to be ended, and the files that tell of it."""
+
+    run_id: str
+    finding: Finding
+    saved: list[Path]
+
+
+class HangWatch:
+    """Observes the findings of one attempt, in the thread of ``Watch``; ``hang`` is set when one has lasted.
+
+    Where the job may not be ended (any more), a line says once that it hangs.
+    """
+
+    def __init__(
+        self, settings: Settings, runs: JobRuns, after_s: float, began_at: float, *, may_end: bool
+    ) -> None:
+        self._settings = settings
+        self._runs = runs
+        self._after_s = after_s
+        self._began_at = began_at
+        self._may_end = may_end
+        self._told = False
+        self.hang: Hang | None = None
+
+    def observe(self, client: Client, run_id: str, findings: Sequence[Finding]) -> None:
+        """Save what tells of a hang that has lasted, and set it if it goes on after that.
+
+        torchrun may just be starting its ranks again, or a collective's timeout may have ended the wait: so a process of
+        the run must be there that was there before the hang, and the hang must still be there when all is saved.
+        """
+        if self.hang is not None or self._told or self._lasting(run_id, findings) is None:
+            return
+        if not self._may_end:
+            self._told = True
+            say("the job hangs again and has been restarted as often as it may be: it is left as it is")
+            return
+        saved = save(client, self._settings, run_id)
+        finding = self._lasting(run_id, client.findings(run_id))
+        if finding is None or client.summary(run_id).state != "hung":
+            return
+        self.hang = Hang(run_id, finding, saved)
+
+    def _lasting(self, run_id: str, findings: Sequence[Finding]) -> Finding | None:
+        finding = lasting_hang(findings, began_at=self._began_at, now=time.time(), after_s=self._after_s)
+        if finding is None or not self._runs.has_one_since(run_id, finding.began_at):
+            return None
+        return finding
+
+
+def end_job(job: Job, pump: Callable[[float], object], grace_s: float = GRACE_S) -> list[psutil.Process]:
+    """End the job and all that it started, politely and then not; return what lives on all the same.
+
+    First the job's first process is asked (SIGTERM), so that a launcher ends its ranks in its own way. When that is gone,
+    what it left is asked; after ``grace_s``, or when nobody is left to be asked, everything is killed.
+
+    Args:
+        job: the job.
+        pump: waits for so many seconds, and serves signals meanwhile.
+        grace_s: seconds.
+    """
+    everyone = job.tree()
+    job.send(signal.SIGTERM)
+    job.send(signal.SIGCONT)  # a stopped process would hear only then
+    asked_rest = False
+    deadline = time.monotonic() + grace_s
+    while time.monotonic() < deadline:
+        pump(0.1)
+        first_ended = job.poll() is not None
+        everyone = _with_new(everyone, living(everyone))
+        if first_ended and not living(everyone):
+            return []
+        if first_ended and not asked_rest:
+            asked_rest = True
+            _signal(living(everyone), signal.SIGTERM)
+    deadline = time.monotonic() + KILLED_WITHIN_S
+    while True:
+        left = living(everyone)
+        everyone = _with_new(everyone, left)
+        _signal(left, signal.SIGKILL)
+        pump(0.1)
+        if job.poll() is not None and not living(everyone):
+            return []
+        if time.monotonic() > deadline:
+            return living(everyone)
+
+
+def _with_new(known: list[psutil.Process], found: list[psutil.Process]) -> list[psutil.Process]:
+    return [*known, *(process for process in found if process not in known)]
+
+
+def _signal(processes: list[psutil.Process], number: int) -> None:
+    for process in processes:
+        try:
+            process.send_signal(number)
+        except psutil.Error:
+            continue  # it is gone, or somebody else's

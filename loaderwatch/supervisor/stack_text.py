@@ -1,0 +1,36 @@
+"""Stacks of the API as text for a terminal or a file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from loaderwatch.core.answers import Stack
+from loaderwatch.core.printable import printable
+
+
+def stack_name(stack: Stack) -> str:
+    """Return whose stack it is: ``rank 0, worker 1 (pid 4711)``."""
+    who = "training process" if stack.worker < 0 else f"worker {stack.worker}"
+    return f"rank {stack.rank}, {who} (pid {stack.pid})"
+
+
+def taken_clock(stack: Stack) -> str:
+    """Return when the stack was taken, by this machine's clock and time zone."""
+    return time.strftime("%H:%M:%S", time.localtime(stack.taken_at))
+
+
+def in_order(stacks: Iterable[Stack]) -> list[Stack]:
+    """Return stacks by rank, each rank's training process before its workers."""
+    return sorted(stacks, key=lambda stack: (stack.rank, stack.worker))
+
+
+def stacks_text(stacks: Iterable[Stack]) -> str:
+    """Return stacks in order, each with its head; where there is none, why."""
+    return "\n\n".join(map(_text, in_order(stacks)))
+
+
+def _text(stack: Stack) -> str:
+    body = printable(stack.text).strip("\n") or stack.why or "no stack came back"
+    head = f"{stack_name(stack)}, {taken_clock(stack)}"
+    return "\n".join([head, *(f"  {line}" for line in body.splitlines())])

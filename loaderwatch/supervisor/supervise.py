@@ -1,0 +1,195 @@
+"""The supervisor: starts the job, passes signals on, acts on alerts, and ends as the job ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from loaderwatch.core.answers import Finding
+from loaderwatch.core.client import Client
+from loaderwatch.core.config import Settings
+from loaderwatch.supervisor.hang import pause_s
+from loaderwatch.supervisor.job import Job, die_of
+from loaderwatch.supervisor.on_alert import TIMEOUT_S, AlertCommand, AlertTeller
+from loaderwatch.supervisor.restart import Hang, HangWatch, end_job
+from loaderwatch.supervisor.runs import JobRuns
+from loaderwatch.supervisor.say import say
+from loaderwatch.supervisor.signals import Signals
+from loaderwatch.supervisor.watch import Observer, Watch
+
+_WAIT_S: Final = 0.05
+_LAST_ALERTS_S: Final = 20.0
+"""How long a job that has ended is waited for to tell its last alerts: its streamer takes some seconds to send its end."""
+_JOINED_WITHIN_S: Final = 2.0
+_STOPS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do beside running the job.
+
+    Attributes:
+        become: replaces the process that calls it by the job.
+        run_id: the run's id, where it is known before the job starts.
+        on_alert: the command for each alert; None: none.
+        restarts: how often the job may be started anew after a hang.
+        after_s: seconds that a hang must last.
+        first_pause_s: seconds before the first restart.
+        environ: the environment for the command, as it was before ours was added.
+    """
+
+    settings: Settings
+    become: Callable[[], object]
+    run_id: str | None = None
+    on_alert: str | None = None
+    restarts: int = 0
+    after_s: float = 600.0
+    first_pause_s: float = 10.0
+    environ: Mapping[str, str] | None = None
+
+
+def supervise(plan: Plan) -> int:
+    """Run the job to its end, with restarts; return its exit code, or end by the signal that ended it."""
+    supervisor = _Supervisor(plan)
+    try:
+        return supervisor.run()
+    except Exception as error:  # noqa: BLE001 - whatever fails here is ours, and the job's exit code must still come through
+        say(f"a fault of ours ({error!r}): the job goes on, without restarts and alerts")
+        return supervisor.only_wait()
+
+
+class _Supervisor:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._signals = Signals()
+        self._job: Job | None = None
+        self._stopped_by: int | None = None  # the last signal by which somebody wants an end
+        self._run_ids = [] if plan.run_id is None else [plan.run_id]
+        self._command = (
+            None if plan.on_alert is None else AlertCommand(plan.on_alert, plan.environ or os.environ)
+        )
+        began_at = time.time()
+        self._tellers: defaultdict[str, AlertTeller] = defaultdict(lambda: AlertTeller(began_at))
+
+    def run(self) -> int:
+        restarts = 0
+        while True:
+            may_restart = restarts < self._plan.restarts
+            returncode, hang = self._attempt(may_restart=may_restart)
+            if hang is None or self._stopped_by is not None:
+                return self._end(returncode)
+            restarts += 1
+            if not self._pause(restarts):
+                return self._end(returncode)
+
+    def only_wait(self) -> int:
+        """Wait for the job that runs, passing signals on, and end as it does; a job that was never started failed."""
+        job = self._job
+        if job is None:
+            return 1
+        while job.poll() is None:
+            self._pump(_WAIT_S)
+        return self._end(self._code(job))
+
+    def _attempt(self, *, may_restart: bool) -> tuple[int, Hang | None]:
+        """Run the job once; return its exit code, and the hang for which it was ended, if it was."""
+        began_at = time.time()
+        job = self._job = Job(self._plan.become, self._signals.inherited_mask)
+        if not job.shares_group:
+            self._signals.take_job_control()
+        runs = JobRuns(self._plan.settings.rings_dir, job.pid, self._run_ids)
+        hangs = HangWatch(self._plan.settings, runs, self._plan.after_s, began_at, may_end=may_restart)
+        observers: list[Observer] = [self._tell] if self._command is not None else []
+        if self._plan.restarts:
+            observers.append(hangs.observe)
+        watch = Watch(runs, observers)
+        watch.start()
+        try:
+            while job.poll() is None:
+                self._pump(_WAIT_S)
+                if hangs.hang is not None and self._stopped_by is None:
+                    return self._end_hung(job, hangs.hang)
+            if self._command is not None:
+                watch.await_end(_LAST_ALERTS_S, self._is_interrupted)
+            return self._code(job), None
+        finally:
+            watch.stop()
+            watch.join(_JOINED_WITHIN_S)  # one thread less when the next attempt is forked
+            self._run_ids = list(runs.ids)
+
+    def _end_hung(self, job: Job, hang: Hang) -> tuple[int, Hang | None]:
+        for file in hang.saved:
+            say(f"saved {file}")
+        say(f"{hang.finding.title} It has lasted {self._plan.after_s:g} s or more: the job is ended")
+        left = end_job(job, self._pump)
+        if left:
+            pids = ", ".join(str(process.pid) for process in left[:10])
+            say(f"processes {pids} cannot be killed, so the job is not started again")
+            while job.poll() is None:
+                self._pump(_WAIT_S)
+            return self._code(job), None
+        return self._code(job), hang
+
+    def _pause(self, restart: int) -> bool:
+        """Wait before a restart; return whether nobody stopped us meanwhile."""
+        seconds = pause_s(restart, self._plan.first_pause_s)
+        say(f"restart {restart} of {self._plan.restarts} in {seconds:g} s: the same command again")
+        until = time.monotonic() + seconds
+        while self._stopped_by is None and time.monotonic() < until:
+            self._pump(_WAIT_S)
+        return self._stopped_by is None
+
+    def _end(self, returncode: int) -> int:
+        """Wait for commands that still run, then end as the job did: by its exit code or its signal."""
+        until = time.monotonic() + TIMEOUT_S
+        self._job = None
+        while self._command is not None and self._command.busy and time.monotonic() < until:
+            self._pump(_WAIT_S)
+            if self._is_interrupted():
+                self._command.abandon()
+        ended_by = -returncode if returncode < 0 else 0
+        if ended_by:
+            die_of(ended_by)
+            return 128 + ended_by
+        return returncode
+
+    def _code(self, job: Job) -> int:
+        assert job.returncode is not None
+        return job.returncode
+
+    # -- signals
+
+    def _pump(self, timeout_s: float) -> None:
+        """Wait for a signal, and pass it on to the job."""
+        arrived = self._signals.wait(timeout_s)
+        if arrived is None:
+            return
+        number, by_key = arrived
+        if number in _STOPS:
+            self._stopped_by = number
+        job = self._job
+        if job is None or job.returncode is not None:
+            return
+        if number == signal.SIGTSTP:
+            job.send_group(signal.SIGTSTP)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif number == signal.SIGCONT:
+            job.send_group(signal.SIGCONT)
+        elif not (by_key and job.shares_group):  # then the terminal has told the job itself
+            job.send(number)
+
+    def _is_interrupted(self) -> bool:
+        self._pump(0.0)
+        return self._stopped_by is not None
+
+    # -- alerts, in the thread of Watch
+
+    def _tell(self, client: Client, run_id: str, findings: Sequence[Finding]) -> None:
+        assert self._command is not None
+        for event, finding in self._tellers[run_id].events(findings):
+            self._command.post(event, client, run_id, finding)

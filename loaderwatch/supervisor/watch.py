@@ -1,0 +1,105 @@
+"""A thread that asks the server for the alerts of the job's runs, and hands them on."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from loaderwatch.core.answers import Finding
+from loaderwatch.core.client import Client, ServerError, find_server
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.printable import one_line
+from loaderwatch.supervisor.runs import JobRuns
+from loaderwatch.supervisor.say import say
+
+POLL_S: Final = 1.0
+SILENT_S: Final = 60.0
+"""So long a server may be silent before people are told: one that has just been started or stopped is back by then."""
+_OVER: Final = ("finished", "crashed", "lost")
+_REFUSED: Final = (401, 403)
+
+Observer = Callable[[Client, str, Sequence[Finding]], None]
+
+
+class Watch(threading.Thread):
+    """Looks once a second at the findings of the job's runs. A server that does not answer is asked again."""
+
+    def __init__(self, runs: JobRuns, observers: Sequence[Observer]) -> None:
+        super().__init__(name="alerts of the job", daemon=True)
+        self.runs = runs
+        self._observers = observers
+        self._ending = threading.Event()
+        self._client: Client | None = None
+        self._heard_at = time.monotonic()
+        self._told = False
+        self._over_since: float | None = None
+
+    def run(self) -> None:
+        """Look until told to stop."""
+        while not self._ending.wait(POLL_S):
+            self.runs.refresh()
+            if self.runs.ids:
+                self._look()
+            else:
+                self._heard_at = time.monotonic()  # nothing is awaited yet
+
+    def stop(self) -> None:
+        """End after the look that goes on now."""
+        self._ending.set()
+
+    def await_end(self, within_s: float, interrupted: Callable[[], bool]) -> None:
+        """Return when the server knows that the runs are over and was asked for their last alerts."""
+        give_up_at = time.monotonic() + within_s
+        self._over_since = None  # what was over before was another run of this name
+        while self.runs.seen and self.is_alive() and time.monotonic() < give_up_at and not interrupted():
+            if self._over_since is not None and time.monotonic() - self._over_since > 3 * POLL_S:
+                return
+            time.sleep(0.1)
+
+    def _look(self) -> None:
+        try:
+            if self._client is None:
+                self._client = find_server(None)
+            if self._client is None:
+                self._silent("no server is up")
+                return
+            over = [self._look_at(self._client, run_id) for run_id in list(self.runs.ids)]
+            self._heard_at, self._told = time.monotonic(), False
+        except ServerError as error:
+            if error.status in _REFUSED:
+                self._silent(
+                    f"{one_line(error.reason)}: set LOADERWATCH_PAGE_TOKEN to that server's viewer token, or the owner's",
+                    at_once=True,
+                )
+            else:
+                self._silent(one_line(str(error)))
+            self._client = None
+        except (OSError, http.client.HTTPException, LoaderwatchError) as error:
+            self._client = None
+            self._silent(one_line(str(error)))
+        else:
+            if not all(over):
+                self._over_since = None
+            elif self._over_since is None:
+                self._over_since = time.monotonic()
+
+    def _look_at(self, client: Client, run_id: str) -> bool:
+        """Hand on the run's findings; return whether it is over."""
+        try:
+            findings = client.findings(run_id)
+            over = client.summary(run_id).state in _OVER
+        except ServerError as error:
+            if error.status == http.client.NOT_FOUND:
+                return False  # its first envelope is on its way
+            raise
+        for observer in self._observers:
+            observer(client, run_id, findings)
+        return over
+
+    def _silent(self, why: str, *, at_once: bool = False) -> None:
+        if not self._told and (at_once or time.monotonic() - self._heard_at > SILENT_S):
+            self._told = True
+            say(f"the alerts of this job cannot be seen: {why}. The job goes on")
