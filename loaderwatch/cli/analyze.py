@@ -190,6 +190,8 @@ def _value(item: Evidence) -> str:
         return "unknown"
     if unit == "ratio" and isinstance(value, (int, float)):
         return f"{value:.1%}"
+    if isinstance(value, str):
+        return value.replace("\n", "\n      ")
     number = f"{value:.4g}" if isinstance(value, float) else str(value)
     return number if unit in ("text", "count", "index") else f"{number} {unit.replace('per_s', 'per s')}"
 

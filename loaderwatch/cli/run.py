@@ -6,10 +6,13 @@ import argparse
 import hashlib
 import os
 import shutil
+import stat
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from loaderwatch.agent.launcher.ondemand import python_path
 from loaderwatch.agent.launcher.unwatched import hand_on
@@ -17,7 +20,9 @@ from loaderwatch.agent.process.identity import find_run, process_facts
 from loaderwatch.cli.flags import duration
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.facts import OutputFile
 from loaderwatch.core.system import has_proc
+from loaderwatch.streamer.samplers.output import KEPT_OUTPUT
 
 AFTER_S: Final = 600.0
 PAUSE_S: Final = 10.0
@@ -64,6 +69,11 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="the pause before the first restart (default 10s); it doubles each time, up to 10m",
     )
+    parser.add_argument(
+        "--keep-output",
+        action="store_true",
+        help="show the last 20 lines of stdout and stderr with a crash, where they go to a file",
+    )
     parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT | MODULE | -- COMMAND")
 
@@ -83,6 +93,8 @@ def run(args: argparse.Namespace) -> int:
         os.environ["LOADERWATCH_REDACT"] = "1"
     os.environ["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
     target = _target(args)
+    if args.keep_output:
+        os.environ[KEPT_OUTPUT] = msgspec.json.encode(_output_files()).decode()
     if args.restart_on_hang == 0 and (args.after, args.restart_pause) != (None, None):
         raise ConfigError("--after and --restart-pause say when to restart; --restart-on-hang N says that")
     if args.on_alert is not None or args.restart_on_hang:
@@ -121,6 +133,38 @@ def _become(target: _Target) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(target.program, target.argv)
+
+
+def _output_files() -> list[OutputFile]:
+    """Return the files that our stdout and stderr go to, which the job inherits.
+
+    Raises:
+        ConfigError: neither goes to a file.
+    """
+    found = {name: os.fstat(fd) for name, fd in (("stdout", 1), ("stderr", 2)) if _is_file(fd)}
+    if not found:
+        raise ConfigError(
+            "--keep-output keeps what goes to a file, and stdout and stderr go to none; add > train.log 2>&1"
+        )
+    if len(found) == 2 and os.path.samestat(found["stdout"], found["stderr"]):
+        found = {"output": found["stdout"]}
+    return [
+        OutputFile(
+            name=name,
+            path=os.readlink(f"/proc/self/fd/{2 if name == 'stderr' else 1}"),  # noqa: PTH115 - no file to follow
+            device=at.st_dev,
+            inode=at.st_ino,
+            size=at.st_size,
+        )
+        for name, at in found.items()
+    ]
+
+
+def _is_file(fd: int) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(fd).st_mode) and has_proc()
+    except OSError:  # it is closed
+        return False
 
 
 def _supervise(args: argparse.Namespace, target: _Target, environ: dict[str, str]) -> int:

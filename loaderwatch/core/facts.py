@@ -99,6 +99,16 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
+class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that the job's stdout or stderr goes to, as it was when the job began."""
+
+    name: str  # "stdout", "stderr", or "output" where both go there
+    path: str
+    device: int
+    inode: int
+    size: int  # bytes in it before
+
+
 class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One training process: who it is, and whether it lives."""
 
@@ -145,6 +155,7 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     calls: list[
         Call
     ] = []  # from where the training loader is iterated, outermost first; the streamer sends those in a loop
+    last_lines: dict[str, list[str]] = {}  # of the job's stdout and stderr, when the process has crashed
     redact: bool = (
         False  # the streamer replaces paths, messages and arguments before anything leaves the host
     )

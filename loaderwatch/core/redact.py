@@ -151,6 +151,7 @@ class Redaction:
             argv=argv + ([f"<{more} arguments redacted>"] if more > 0 else []),
             cwd=self._short("path", process.cwd) if process.cwd else "",
             exit=None if process.exit is None else last_words(process.exit),
+            last_lines={},
             loaders=[self._loader(loader) for loader in process.loaders],
             phase_names=[self._name(name) or "" for name in process.phase_names],
             calls=[

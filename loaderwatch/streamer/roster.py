@@ -18,6 +18,7 @@ from loaderwatch.streamer.exit_code import Handle
 from loaderwatch.streamer.loops import in_loops
 from loaderwatch.streamer.outbox.files import set_aside
 from loaderwatch.streamer.rings import RingFolder, TrackedRing
+from loaderwatch.streamer.samplers.output import last_lines
 from loaderwatch.streamer.samplers.process import process_began_s
 from loaderwatch.streamer.samplers.procfs import ProcessFiles, Stat, started_after
 
@@ -40,6 +41,7 @@ class Member:
     stat: Stat | None = None
     drained: bool = False  # dead, and its last records are in an envelope on disk
     handle: Handle | None = None  # training processes only, while they live
+    last_lines: dict[str, list[str]] = field(default_factory=dict)  # of the job, once it has crashed
     exit_code: int | None = None  # dead: as ``subprocess`` has it, None when nobody could say
     final_cursor: int | None = None  # dead and read to the end: the cursor that an envelope must cover
     info: ProcessInfo | None = None  # training processes only, as the process wrote it
@@ -143,6 +145,7 @@ class Roster:
                     state=state,
                     steps=None if span is None else span.steps,
                     exit_code=member.exit_code,
+                    last_lines=member.last_lines if state == "crashed" else {},
                     faults=faults,
                     tripped=status.tripped,
                 )
@@ -227,6 +230,8 @@ class Roster:
     @staticmethod
     def _note_end(member: Member, now_ns: int) -> None:
         member.alive, member.died_ns = False, now_ns
+        if member.worker < 0 and not member.ring.reader.status().finished:
+            member.last_lines = last_lines(os.environ)
         if member.handle is not None:
             if member.start_ticks is not None:  # else the pid may be somebody else's
                 member.exit_code = member.handle.exit_code()

@@ -1,1 +1,1 @@
-"""The parent of a job under ``loaderwatch run`` with ``--on-alert``, ``--restart-on-hang`` or ``--keep-output``."""
+"""The parent of a job under ``loaderwatch run`` with ``--on-alert`` or ``--restart-on-hang``."""

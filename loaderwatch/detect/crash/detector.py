@@ -18,6 +18,7 @@ from loaderwatch.detect.crash import late_sample
 from loaderwatch.detect.crash.evidence import (
     could_not_start,
     interrupted,
+    output_evidence,
     uncaught,
     workers_began,
 )
@@ -243,6 +244,7 @@ def _finding(window: RunWindow, rank: RankWindow, reason: Explanation) -> Findin
                 Evidence(label="sample it was reading", value=index, unit="index")
                 for index in reason.sample_indices
             ),
+            *output_evidence(rank.process),
         ],
         rank=rank.rank,
         host=rank.host,

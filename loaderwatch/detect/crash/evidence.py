@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo, SpanInfo
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.measures.progress import WORKER_IDLE
@@ -28,6 +29,14 @@ class LeftEpoch:
     loader: LoaderInfo | None
     epoch: int
     phase: str  # "iter" | "wait" | "step": where the error came up
+
+
+def output_evidence(process: ProcessInfo) -> list[Evidence]:
+    """Return the last lines of the job's stdout and stderr, where they were kept."""
+    return [
+        Evidence(label=f"last lines of its {name}", value="\n".join(lines), unit="text")
+        for name, lines in process.last_lines.items()
+    ]
 
 
 def interrupted(process: ProcessInfo) -> bool:

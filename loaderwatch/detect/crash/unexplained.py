@@ -17,7 +17,14 @@ import numpy as np
 from loaderwatch.core.answers import Evidence, Verdict
 from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
-from loaderwatch.detect.crash.evidence import interrupted, last_sign_ns, left_epoch, loader_of, uncaught
+from loaderwatch.detect.crash.evidence import (
+    interrupted,
+    last_sign_ns,
+    left_epoch,
+    loader_of,
+    output_evidence,
+    uncaught,
+)
 from loaderwatch.detect.finding import Finding, Occurrence
 from loaderwatch.detect.incidents.folding import warned_s
 from loaderwatch.detect.text import count, duration, listing, size
@@ -100,7 +107,10 @@ def unexplained_death(
         title=verdict.title,
         cause=_cause(first.process),
         advice=verdict.advice,
-        evidence=[Evidence(label="last words", value=(first.process.exit or "none")[:300], unit="text")],
+        evidence=[
+            Evidence(label="last words", value=(first.process.exit or "none")[:300], unit="text"),
+            *output_evidence(first.process),
+        ],
         rank=first.rank,
         host=first.host,
         pid=first.process.pid,

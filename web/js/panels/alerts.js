@@ -122,7 +122,7 @@ function evidenceTable(list, caption) {
     "table",
     { class: "evidence" },
     caption !== null && h("caption", {}, caption),
-    h("tbody", {}, list.map((e) => h("tr", {}, h("th", { scope: "row" }, e.label), h("td", {}, evidence(e))))),
+    h("tbody", {}, list.map((e) => h("tr", {}, h("th", { scope: "row" }, e.label), h("td", { class: typeof e.value === "string" && e.value.includes("\n") ? "lines" : "" }, evidence(e))))),
   );
 }
 

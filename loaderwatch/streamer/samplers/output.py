@@ -1,0 +1,51 @@
+"""The last lines of the job's stdout and stderr, where these are files and ``loaderwatch run --keep-output`` named them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from loaderwatch.core.facts import OutputFile
+from loaderwatch.core.printable import printable
+
+KEPT_OUTPUT: Final = "LOADERWATCH_KEPT_OUTPUT"
+"""An internal variable with the files, as JSON, which ``loaderwatch run`` hands to the job and so to its streamer."""
+MOST_LINES: Final = 20
+MOST_CHARACTERS: Final = 500  # of a line
+_TAIL_BYTES: Final = 64 * 1024
+
+
+def last_lines(environ: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the last lines of each file, without control characters; empty where none is named or readable."""
+    try:
+        files = msgspec.json.decode(environ.get(KEPT_OUTPUT, "[]"), type=list[OutputFile])
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return {}
+    found = {file.name: _lines(_tail(file)) for file in files}
+    return {name: lines for name, lines in found.items() if lines}
+
+
+def _tail(file: OutputFile) -> bytes:
+    """Return the end of what the job has written; nothing if another file has that name by now."""
+    try:
+        # without waiting, should the name be a named pipe by now
+        descriptor = os.open(file.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "rb") as opened:
+            now = os.fstat(opened.fileno())
+            if (now.st_dev, now.st_ino) != (file.device, file.inode):
+                return b""
+            begin = file.size if now.st_size >= file.size else 0  # else somebody has emptied it
+            opened.seek(max(begin, now.st_size - _TAIL_BYTES))
+            return opened.read(_TAIL_BYTES)
+    except OSError:
+        return b""
+
+
+def _lines(tail: bytes) -> list[str]:
+    """Return the last lines as a terminal shows them: of a progress bar, what it was drawn as last."""
+    text = tail.decode("utf-8", "replace").replace("\r\n", "\n")
+    shown = [printable(line.rstrip("\r").rpartition("\r")[2])[:MOST_CHARACTERS] for line in text.split("\n")]
+    return [line for line in shown if line.strip()][-MOST_LINES:]
