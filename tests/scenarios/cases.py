@@ -208,6 +208,16 @@ CASES: Final[tuple[Case, ...]] = (
         says=("in write_metrics", "pipe"),
     ),
     Case(
+        "s53_start_up",
+        ("S53",),
+        "stuck",
+        ranks=2,
+        within_s=90,
+        stacks=1,
+        says=("in download_tokenizer", "init_process_group"),
+    ),
+    Case("s53_exit", ("S53",), "stuck", ranks=2, within_s=90, stacks=1, says=("in send_results", "barrier")),
+    Case(
         "s26_validation_locked", ("S26",), "stuck", within_s=60, stacks=1, says=("in update_metric", "lock")
     ),
     # ---- a thread of the training process reads the loader ahead
@@ -292,6 +302,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n22_slow_save", group="alike"),
     Case("n23_serving", group="alike"),
     Case("n24_own_evaluation", group="alike"),
+    Case("n26_final_evaluation", group="alike", ranks=2, within_s=45),
     Case("n06_item", group="alike"),
     Case("s17_copies", group="alike", name="n06_waiting_copy", args=("--waits",), simulated="GPU, copy"),
     Case("n08_last_batch", group="alike"),

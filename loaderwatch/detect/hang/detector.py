@@ -60,6 +60,8 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     for item in found:
         left = item.span.phase == "outside" and not outside_loops.is_to_train_on(item)
         (outside if left else inside).append(item)
+    if outside and outside_loops.wait_for_each_other(window, outside):
+        inside, outside = [*inside, *outside], []
     in_loader = [item for item in inside if item.span.phase in LOADER_PHASES]
     if in_loader:
         oldest = max(in_loader, key=lambda item: item.age_s)

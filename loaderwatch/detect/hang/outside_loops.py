@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Final
 
 from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.hang.reasons import blocked, producer_gone
@@ -32,7 +33,7 @@ from loaderwatch.detect.measures.stacks import (
     waits_on_queue,
 )
 from loaderwatch.detect.text import duration
-from loaderwatch.detect.window import RunWindow
+from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
 QUIET_NS = 20_000_000_000
@@ -43,6 +44,7 @@ SAVE_ADVICE: Final = (
     " disk first and copy from there in another process, so that no dead mount stops training."
 )
 _TERMINAL = ("n_tty_read", "tty_read")  # input(), or a person at a prompt
+_EVENTS = ("accept", "ep_poll", "poll_schedule", "do_select", "do_sys_poll", "sigsuspend", "sigtimedwait")
 _SOCKETS = ("socket.py", "ssl.py")
 
 
@@ -86,8 +88,8 @@ def _asks_a_person(item: Stuck, frames: Sequence[Frame]) -> bool:
 def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
     """Return a remark if every process stands still outside its loops, and a stack says where; else none.
 
-    ``found`` are the processes that are stuck there. The remark never alerts: a script that has trained may
-    serve, wait for a person, or have nothing left to do.
+    ``found`` are the processes that are stuck there. A script that has trained may serve, wait for a person, or have
+    nothing left to do: then the remark never alerts.
     """
     live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
     stands = [item for item in found if _is_seen(item) and is_still(item) and not is_excused(item)]
@@ -101,6 +103,26 @@ def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
 def is_to_train_on(item: Stuck) -> bool:
     """Whether a process comes to its loader again, as far as is known: it saves, or it is in a loop that does."""
     return trains_on(item.rank, item.span) or saving(main_frames(stack_of(item.rank, -1, None)))
+
+
+def wait_for_each_other(window: RunWindow, found: Sequence[Stuck]) -> bool:
+    """Whether ranks before their first loop or after their last wait for one that does nothing either.
+
+    They wait for no person then, and nothing works that they could wait for: some are in a collective, as in
+    ``init_process_group`` or the last barrier, and no process of the run moves.
+    """
+    if not any(collective(main_frames(stack_of(item.rank, -1, None))) for item in found):
+        return False
+    return all(_does_nothing(rank) for rank in window.ranks.values() if rank.process.state == "live")
+
+
+def _does_nothing(rank: RankWindow) -> bool:
+    span = rank.span
+    if span is None or rank.made_ns - span.since_ns < QUIET_NS:
+        return False
+    if spins_in_collective(rank, span.since_ns) is not None:
+        return True
+    return stands_still(rank, span.pid, max(span.since_ns + READING_NS, rank.made_ns - QUIET_NS))
 
 
 def is_still(item: Stuck) -> bool:
@@ -139,11 +161,12 @@ def alone(item: Stuck) -> Finding:
     severity: Severity = "info"
     on_purpose = waits_for_child(frames) or (not is_outside and "nanosleep" in (span.wchan or ""))
     stands = is_still(item) and still_stands_there(rank, dump, _within(item, QUIET_NS))
+    unstarted = stands and not on_purpose and _has_not_begun(rank) and not _serves(span)
     if goes_on and stands and not on_purpose:
         severity = "critical"
-    elif goes_on and item.age_s >= ALONE_FACTOR * item.limit_s:
+    elif unstarted or (goes_on and item.age_s >= ALONE_FACTOR * item.limit_s):
         severity = "warning"
-    known = severity == "critical" and (span.os_state, span.wchan) != (None, None)
+    known = (severity == "critical" or unstarted) and (span.os_state, span.wchan) != (None, None)
     because = f", {reason.because}" if known else ""
     age = duration(item.age_s)
     return Finding(
@@ -157,7 +180,7 @@ def alone(item: Stuck) -> Finding:
         if saves
         else f"Training has stood still{at} for {age}{because}{'' if waits else '; the data loader is not the cause'}.",
         cause=f"The training process waits {'on a queue' if waits else 'for something'} in its own code and uses no CPU."
-        + (_outside_means(goes_on) if is_outside else "")
+        + (_outside_means(rank, goes_on) if is_outside else "")
         + (f" It has not returned from saving for {age}." if saves else ""),
         advice=reason.advice if waits else _advice(item, reason, saves=saves, known=known),
         evidence=[
@@ -176,7 +199,21 @@ def alone(item: Stuck) -> Finding:
     )
 
 
-def _outside_means(goes_on: bool) -> str:
+def _has_not_begun(rank: RankWindow) -> bool:
+    """Whether the process has a training loader and never asked it for a batch."""
+    span = rank.span
+    trains = any(loader.role == "train" for loader in rank.process.loaders)
+    return trains and span is not None and not span.batches and not rank.table("epoch_begins")["rank"].size
+
+
+def _serves(span: SpanInfo) -> bool:
+    """Whether the process waits for whoever may come, as a server or an event loop does."""
+    return any(mark in (span.wchan or "") for mark in _EVENTS)
+
+
+def _outside_means(rank: RankWindow, goes_on: bool) -> str:
+    if _has_not_begun(rank):
+        return " It has not asked its loader for a first batch yet."
     if goes_on:
         return " It is between two passes over its loader, in a loop that comes to the loader again."
     return " It is outside its training loops: between two epochs, or after the last."

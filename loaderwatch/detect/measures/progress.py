@@ -10,7 +10,7 @@ import numpy as np
 from loaderwatch.core.facts import SpanInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
-from loaderwatch.detect.measures.stacks import in_loop_of, main_frames, saving, waits_on_queue
+from loaderwatch.detect.measures.stacks import collective, in_loop_of, main_frames, saving, waits_on_queue
 from loaderwatch.detect.measures.statistics import Floats, high
 from loaderwatch.detect.window import Columns, RankWindow, between_s, seconds
 
@@ -88,7 +88,9 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
             factor = FIRST_FACTOR
         elif span.phase not in LOADER_PHASES and _has_reason(rank):
             factor = 1.0
-        elif span.phase == "outside" and trains_on(rank, span):
+        elif span.phase == "outside" and (
+            trains_on(rank, span) or collective(main_frames(stack_of(rank, -1, None)))
+        ):
             factor = FIRST_FACTOR
         return floor_s * factor, high(history, 0.99)
     usual_s = high(history, 0.99)

@@ -353,3 +353,40 @@ class TestSomebodyStillWorks:
 
     def test_ranks_that_are_all_done(self) -> None:
         assert not hangs(run(left(0, ""), left(1, "")))
+
+
+INIT = stacks.main_in("_create_c10d_store", "init_process_group")
+
+
+def begun(number: int, text: str) -> RankBuilder:
+    """A rank before its first batch."""
+    builder = RankBuilder(number, 2)
+    return builder.open("outside", 70.0, batch=None).stack(-1, 100 + number, text)
+
+
+class TestBeforeTheFirstLoopAndAfterTheLast:
+    """Nobody is told of a rank that is at work, or of one that waits for a person."""
+
+    @pytest.mark.parametrize("number", [0, 1])
+    def test_at_start_up(self, number: int) -> None:
+        ranks = [begun(number, stacks.main_in(user="download")), begun(1 - number, INIT)]
+        finding = only(run(*(each.half_a_minute() for each in ranks)))
+        assert (finding.scenario, finding.severity, finding.rank) == ("S53", "critical", number)
+        assert f"waits in init_process_group for rank {number}" in finding.title
+        assert "train.py:61 in download" in finding.title
+
+    def test_at_the_end(self) -> None:
+        ranks = [left(0, stacks.SOCKET, batches=30, age=70.0), left(1, BARRIER, batches=30, age=70.0)]
+        finding = only(run(*(each.half_a_minute() for each in ranks)))
+        assert (finding.scenario, finding.severity, finding.rank) == ("S53", "critical", 0)
+
+    @pytest.mark.parametrize("work", [{"cpu": 0.5}, {"switches_per_s": 20.0}])
+    def test_a_rank_that_works_is_waited_for(self, work: dict[str, float]) -> None:
+        busy = left(0, stacks.main_in(user="evaluate"), batches=30, age=70.0).half_a_minute(**work)
+        waits = left(1, BARRIER, batches=30, age=70.0).half_a_minute()
+        assert not [finding for finding in hangs(run(busy, waits)) if finding.severity != "info"]
+
+    def test_nobody_waits_for_the_other(self) -> None:
+        ranks = [left(number, stacks.main_in(user="serve"), batches=30, age=70.0) for number in (0, 1)]
+        found = hangs(run(*(each.half_a_minute() for each in ranks)))
+        assert not [finding for finding in found if finding.severity != "info"]

@@ -206,6 +206,22 @@ class TestStuckInItsOwnCode:
         assert "fill, which read train_loader, by OSError" in finding.title
         assert "not the cause" not in finding.title
 
+    @pytest.mark.parametrize(
+        ("wchan", "severity"),
+        [("tcp_recvmsg", "warning"), ("locks_lock_inode_wait", "warning"), ("inet_csk_accept", "info")],
+    )
+    def test_before_the_first_batch(self, wchan: str, severity: str) -> None:
+        """At start-up: ten times the floor, as nothing is known of how long it may take."""
+
+        def started(age: float) -> RunWindow:
+            builder = RankBuilder().open("outside", age, batch=None, wchan=wchan, os_state="S")
+            return run(builder.stack(-1, 100, stacks.SOCKET).half_a_minute())
+
+        assert not detect(started(200.0))
+        (finding,) = detect(started(300.0))
+        assert (finding.scenario, finding.severity) == ("S53", severity)
+        assert "has not asked its loader for a first batch" in finding.cause
+
     def test_between_two_epochs(self) -> None:
         finding = only(run(between_passes(10.0).half_a_minute()))
         assert (finding.scenario, finding.severity, finding.lost_s) == ("S53", "critical", 40.0)
@@ -412,7 +428,7 @@ class TestNotHung:
             return run(built[0].half_a_minute(), built[1].half_a_minute(**does))
 
         (finding,) = detect(ranks())
-        assert (finding.severity, finding.rank) == ("info", 1)  # rank 0 waits for it
+        assert (finding.severity, finding.rank) == ("critical", 1)  # rank 0 waits for it
         assert not detect(ranks(cpu=0.9))
 
     def test_a_checkpoint_in_a_phase_of_its_own(self) -> None:
