@@ -16,10 +16,10 @@ SIDE_BY_SIDE := -n 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat compat-own frameworks gpu scenarios faults security soak check-python check-web pytest chromium format lint types screenshots bench clean
+.PHONY: help demo test compat compat-own frameworks gpu scenarios faults security silence soak check-python check-web pytest chromium format lint types screenshots bench clean
 
 help:
-	@echo "make demo | test | compat | frameworks | gpu | scenarios | faults | security | soak | format | lint | screenshots | bench | clean"
+	@echo "make demo | test | compat | frameworks | gpu | scenarios | faults | security | silence | soak | format | lint | screenshots | bench | clean"
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/loaderwatch demo $(DEMO_ARGS)
@@ -72,8 +72,13 @@ pytest: $(VENV)/dev.stamp chromium
 
 # Every scenario as a real training, the advice tried out, and the table of the diagnosis bench.
 scenarios: $(VENV)/dev.stamp
-	$(BIN)/pytest -m long --ignore=tests/faults --ignore=tests/compat --ignore=tests/frameworks $(PYTEST_ARGS)
+	$(BIN)/pytest -m long --ignore=tests/faults --ignore=tests/compat --ignore=tests/frameworks \
+		--ignore=tests/integration/test_silence.py $(PYTEST_ARGS)
 	$(BIN)/python -m benchmarks.diagnosis
+
+# Half an hour in which nothing happens: hangs stay one open alert each, also through a restart of the server. SILENCE_S=60 for a look.
+silence: $(VENV)/dev.stamp
+	$(BIN)/pytest tests/integration/test_silence.py $(PYTEST_ARGS)
 
 # Processes killed and stopped, disks and networks that fail: every record arrives once or is counted as lost.
 # A test prints its seed; FAULTS_SEED=n repeats it.
