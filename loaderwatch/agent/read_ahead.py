@@ -32,7 +32,7 @@ class Reader(Protocol):
         """Whether the thread is inside ``next`` of this pass."""
 
     def loop_works(self) -> None:
-        """Note that the loop works on what a thread reads; this is called from the loop's thread, now and then."""
+        """Note that the loop works on what a thread reads; called from the loop's thread, not at each step."""
 
     def loop_waits(self, now: int) -> None:
         """Note that the loop waits for the thread from now on."""
@@ -80,7 +80,8 @@ class ReadAhead:
         self._got += 1
         if self._got > MOST_BATCHES and self.since_ns:  # the loop waits for something else
             self.since_ns = 0
-            self._newest().loop_goes_on(monotonic_ns())
+            if self.knows:
+                self._newest().loop_goes_on(monotonic_ns())
 
     def left(self, reader: Reader) -> None:
         """Note that a pass ended, or that the loop reads it itself."""

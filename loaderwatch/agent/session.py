@@ -142,7 +142,9 @@ class Session:
         """Publish which function reads a loader in a thread of its own, and the type of the error that ended that."""
         calls = calls_outside()
         reader = calls[0].function if calls else thread
-        self.change_loader(loader, reader=reader, reader_error=error)
+        known = self.info.loaders[loader]
+        if (known.reader, known.reader_error) != (reader, error):  # publishing writes a file, at each pass
+            self.change_loader(loader, reader=reader, reader_error=error)
 
     def phase_name(self, name: str) -> int:
         """Return the number of a user phase's name; when there are too many names, the rest share the last number."""

@@ -111,11 +111,9 @@ class Scout:
 
     def _step_ended(self, optimizer: Any, *_: Any) -> None:
         hooks = self._hooks
-        thread, recorder = get_ident(), hooks.recorder
-        if thread != recorder.thread and not recorder.moves_to(thread):
+        thread = get_ident()
+        if thread != hooks.recorder.thread and not hooks.recorder.moves_to(thread):
             return
-        if recorder.ahead.readers:
-            recorder.ahead.loop_works()
         if optimizer is self._lead():
             if not hooks.given_optimizer:
                 hooks.optimizer_ended()
@@ -140,6 +138,8 @@ class Scout:
                 hooks.other_optimizer_ended()
             return False
         if self._lead() is None or self._others >= TAKES_OVER:
+            if hooks.recorder.ahead.readers:
+                hooks.recorder.ahead.loop_works()
             self._lead = weakref.ref(optimizer)
             self._others = 0
             self._age += 1
