@@ -32,7 +32,7 @@ from loaderwatch.agent.process.identity import (
     thread_limits,
 )
 from loaderwatch.agent.process.launch import keep_streamer, share_stderr, start_streamer
-from loaderwatch.agent.process.stack_signal import free_signal, register_stacks
+from loaderwatch.agent.process.stack_signal import free_signal, register_stacks, release_stacks
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.source import calls_outside
 from loaderwatch.agent.workers.ended import left_behind, why_ended
@@ -201,6 +201,7 @@ class Session:
 
     def discard(self) -> None:
         """Remove the session's files, which nobody will read."""
+        release_stacks(self.stack_signal)
         self.recorder.ring.close()
         for ending in ("ring", "json", "stack"):
             with suppress(OSError):
@@ -308,6 +309,7 @@ def close_session() -> None:
     for close in reversed(session.on_close):
         close()
     session.finish()
+    release_stacks(session.stack_signal)
 
 
 def _register_exit() -> None:

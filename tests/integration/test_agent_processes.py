@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch.utils.data import DataLoader, Dataset
+import torch
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import loaderwatch
 from loaderwatch.agent.guard import guard
 from loaderwatch.agent.hot import SampleClock, in_python
+from loaderwatch.agent.process.stack_signal import free_signals
 from loaderwatch.core.records import EndedBy, Phase, RecordKind
 from loaderwatch.core.ring import RingReader
-from tests.conftest import RingContents, RingFolder
+from tests.conftest import RingContents, RingFolder, close_agent
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("data_dir", "no_streamer")
@@ -146,6 +148,16 @@ def test_stuck_worker_is_named_with_its_stack(method: str, start: Start, rings: 
     ours = [frame for frame in inside.splitlines() if "loaderwatch" in frame]
     assert len(ours) == (SampleClock is in_python.SampleClock)
     assert all("in fetch" in frame for frame in ours)
+
+
+@pytest.mark.usefixtures("rings")
+def test_a_session_that_ends_gives_its_signal_back() -> None:
+    """There are some twenty of them; forked children end their parent's session and open their own."""
+    before = free_signals()
+    loaderwatch.attach(DataLoader(TensorDataset(torch.zeros(2))))
+    assert len(free_signals()) == len(before) - 1
+    close_agent()
+    assert free_signals() == before
 
 
 def test_killed_process_leaves_its_last_moment(start: Start, rings: RingFolder) -> None:

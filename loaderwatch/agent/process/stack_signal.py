@@ -63,3 +63,11 @@ def register_stacks(path: Path, number: int) -> bool:
     if before is not None:
         before.close()
     return True
+
+
+def release_stacks(number: int) -> None:
+    """Give the signal back to whoever wants it next, and close its file."""
+    file = _registered.pop(number, None)
+    if file is not None:
+        faulthandler.unregister(number)
+        file.close()

@@ -251,7 +251,9 @@ def test_a_real_process_that_reads_a_mapped_file(tmp_path: Path) -> None:
     if not grown["major_faults"] and not grown["read_bytes"]:
         pytest.skip(f"{tmp_path} lies in memory")
     assert grown["major_faults"] >= 100
-    assert grown["voluntary_switches"] >= 100
+    assert (
+        grown["voluntary_switches"] >= 10
+    )  # a fast disk has many a page there before the process sleeps for it
     assert grown["read_chars"] < 65536
 
 
