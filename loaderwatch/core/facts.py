@@ -226,7 +226,7 @@ class GpuState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of the host that do not change."""
+    """Facts of the host, which hardly change."""
 
     name: HostName
     cpus: Int
@@ -235,6 +235,7 @@ class HostInfo(msgspec.Struct, frozen=True, kw_only=True):
     shm_bytes: Int | None = None
     boot_id: str | None = None
     gpu_status: str = ""  # why there are no GPU charts, in plain words; "" when there are
+    filling_disk: str | None = None  # where the file system is mounted that the job will fill first
 
 
 SWING_HIGH_RATIO: Final = 0.70

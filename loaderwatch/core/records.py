@@ -275,6 +275,11 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "oom_kills",  # cumulative, of that group
         "refault_bytes_per_s",  # file pages read again soon after they were evicted from the page cache
         "memory_limit_hits",  # cumulative: how often that group reached its limit and had to reclaim
+        "filling_disk_total_bytes",  # the file system that the job will fill first; NaN where it fills none
+        "filling_disk_free_bytes",
+        "filling_disk_bytes_per_s",  # by which its free space falls
+        "filling_disk_save_bytes",  # by which it falls at a time; NaN where it falls all the time
+        "filling_disk_seen_s",  # how long it has been filled like this
     ),
     # Training processes (worker = -1) and their DataLoader workers, 1 Hz.
     "processes": _ints(
@@ -334,6 +339,11 @@ LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
             "oom_kills",
             "refault_bytes_per_s",
             "memory_limit_hits",
+            "filling_disk_total_bytes",
+            "filling_disk_free_bytes",
+            "filling_disk_bytes_per_s",
+            "filling_disk_save_bytes",
+            "filling_disk_seen_s",
         }
     ),
     "processes": frozenset(

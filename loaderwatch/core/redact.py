@@ -75,7 +75,7 @@ _SAID: Final = re.compile(
     rf"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:is killed by signal: {_SIGNAL}|exited unexpectedly)"
     r"|DataLoader timed out after \d+(?:\.\d+)? seconds|Caught \w+ in \w+(?: worker)? process \d+|\[Errno \d+\]"
     r"|insufficient shared memory|unable to (?:write|resize|open|mmap|allocate) (?:shared memory|shm|file|to file|\d+ bytes)"
-    r"|Bus error|No space left on device|Too many open files|received \d+ items of ancdata"
+    r"|Bus error|No space left on device|Disk quota exceeded|inline_container\.cc|PytorchStreamWriter failed writing|Too many open files|received \d+ items of ancdata"
     r"|communication with the workers is no longer possible|(?:[Cc]an't|cannot) pickle"
     r"|Can't get (?:local )?(?:object|attribute)|Cannot re-initialize CUDA in forked subprocess|initialization error"
     r"|daemonic processes are not allowed to have children|bootstrapping phase|freeze_support"
@@ -100,8 +100,11 @@ class Redaction:
 
     def envelope(self, envelope: Envelope) -> Envelope:
         """Return the envelope without what must not leave. Tables hold only numbers, such as sample indices, and stay."""
+        disk = envelope.host.filling_disk
         host = msgspec.structs.replace(
-            envelope.host, gpu_status=_PATH.sub(lambda path: self.path(path[0]), envelope.host.gpu_status)
+            envelope.host,
+            gpu_status=_PATH.sub(lambda path: self.path(path[0]), envelope.host.gpu_status),
+            filling_disk=self._short("path", disk) if disk and disk != "/" else disk,
         )
         envelope = msgspec.structs.replace(
             envelope,

@@ -17,7 +17,7 @@ from loaderwatch.detect.input_bound import detector as input_bound
 from loaderwatch.detect.input_bound import headroom
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.rebuilt_loaders import joined
-from loaderwatch.detect.running_out import descriptors, memory, shared_memory
+from loaderwatch.detect.running_out import descriptors, disk, memory, shared_memory
 from loaderwatch.detect.slow_step import h2d, pauses, sawtooth, slow_rank, weak_gpu
 from loaderwatch.detect.window import RunWindow
 
@@ -40,6 +40,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     shared_memory.detect,
     descriptors.detect,
     memory.detect,
+    disk.detect,
     sample_timeout.detect,
 )
 """One detector for each family of findings, the decisive ones first."""

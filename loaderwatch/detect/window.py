@@ -5,6 +5,7 @@ It is immutable. The server builds it live, and ``loaderwatch analyze`` builds i
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,6 +142,12 @@ class HostWindow:
         measured = self.hosts["usable_cpus"]
         measured = measured[np.isfinite(measured)]
         return float(measured[-1]) if measured.size else float(self.info.usable_cpus or self.info.cpus)
+
+    def newest(self, column: str) -> float:
+        """Return the newest known value of a column of the table "hosts"; NaN where there is none."""
+        values = self.hosts[column]
+        values = values[np.isfinite(values)]
+        return float(values[-1]) if values.size else math.nan
 
 
 @dataclass(frozen=True)

@@ -240,7 +240,9 @@ class Streamer:
         pid = self._sampled_pid if training_pid is None else training_pid
         self._sampled_pid = training_pid
         if pid is not None:
-            values = {"t_ns": now + self._state.wall_offset_ns, **self._host.sample(pid, now)}
+            mains = [self._readings.get(main.pid) for main in self._roster.newest_by_rank().values()]
+            written = sum(float(one.values.get("written_chars") or 0) for one in mains if one)
+            values = {"t_ns": now + self._state.wall_offset_ns, **self._host.sample(pid, now, written)}
             self._host_rows.append(pack_row("hosts", values))
 
     def _spans(self) -> tuple[list[SpanInfo], int]:

@@ -60,6 +60,14 @@ SMALL_SHM: Final = (
     'mount -t tmpfs -o size=40m tmpfs /dev/shm && exec "$@"',
     "sh",
 )
+SMALL_DISK: Final = (
+    "unshare",
+    "-m",
+    "sh",
+    "-c",
+    'mount -t tmpfs -o size=160m tmpfs /media && exec "$@"',
+    "sh",
+)
 TINY_SHM: Final = (
     "unshare",
     "-m",
@@ -283,6 +291,27 @@ CASES: Final[tuple[Case, ...]] = (
         within_s=60,
         says=("Worker", "does not close them"),
     ),
+    Case("s56_disk", ("S56",), "resources", before=SMALL_DISK, within_s=90, says=("/media", "room for")),
+    Case(
+        "s56_disk",
+        ("S56",),
+        "resources",
+        name="s56_full",
+        before=SMALL_DISK,
+        args=("--fast",),
+        within_s=60,
+        says=("full", "Keep fewer checkpoints"),
+    ),
+    Case(
+        "s56_other_rank",
+        ("S56",),
+        "resources",
+        before=SMALL_DISK,
+        ranks=2,
+        within_s=90,
+        says=("/media", "room for"),
+    ),
+    Case("n27_keeps_two", group="resources", before=SMALL_DISK),
     Case("s42_start_up", ("S42",), "resources", name="s42_pickle", args=("pickle",), says=("module level",)),
     Case("s42_start_up", ("S42",), "resources", name="s42_guard", args=("guard",), says=("__main__",)),
     Case("s42_start_up", ("S42",), "resources", name="s42_daemon", args=("daemon",), says=("daemon",)),

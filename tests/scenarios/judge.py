@@ -15,7 +15,7 @@ from tests.scenarios.cases import Case, counts
 LONG_S: Final = 0.02
 """A wait or pause shorter than this is no stall, whatever its share of the others."""
 
-FORECASTS: Final = frozenset(("S24", "S39", "S40"))
+FORECASTS: Final = frozenset(("S24", "S39", "S40", "S56"))
 """Said before anything stalls: nothing is repeated."""
 BOUNDARIES: Final = frozenset(("S15", "S28", "S29", "S30", "S31", "S32", "S33"))
 PAUSES: Final = frozenset(("S17", "S25", "S26", "S27", "S48"))

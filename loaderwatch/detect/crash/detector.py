@@ -7,6 +7,7 @@ in its last words, which tools and people misread alike: "Killed" is memory nine
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.crash import late_sample
+from loaderwatch.detect.crash import full_disk, late_sample
 from loaderwatch.detect.crash.evidence import (
     could_not_start,
     interrupted,
@@ -75,6 +76,9 @@ def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
     if late is not None:
         return late
     multi = [loader for loader in rank.process.loaders if loader.num_workers]
+    no_room = full_disk.of_its_error(rank, host, text)
+    if no_room is not None:
+        return no_room
     if _SHM.search(text) and multi:
         return _shared_memory(rank, host, multi)
     if _FDS.search(text):
@@ -164,7 +168,7 @@ def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> Explanation | 
 
 
 def _shared_memory(rank: RankWindow, host: HostWindow | None, loaders: Sequence[LoaderInfo]) -> Explanation:
-    total = _latest(host, "shm_total_bytes")
+    total = host.newest("shm_total_bytes") if host is not None else math.nan
     holds = f" It holds {size(total)}." if total > 0 else ""
     ahead = max((loader.num_workers or 0) * (loader.prefetch_factor or 2) for loader in loaders)
     sizes = known(
@@ -217,11 +221,6 @@ def _full_worker(rank: RankWindow) -> Explanation | None:
                 worker=worker,
             )
     return None
-
-
-def _latest(host: HostWindow | None, column: str) -> float:
-    values = known(host.hosts[column]) if host is not None else np.empty(0)
-    return float(values[-1]) if values.size else -1.0
 
 
 def _finding(window: RunWindow, rank: RankWindow, reason: Explanation) -> Finding:

@@ -17,7 +17,7 @@ from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import limit_hits_per_s
-from loaderwatch.detect.measures.statistics import Growth, growth, known, mean, median
+from loaderwatch.detect.measures.statistics import Growth, growth, mean, median
 from loaderwatch.detect.text import count, duration, size
 from loaderwatch.detect.window import (
     HostWindow,
@@ -182,17 +182,11 @@ def _room(host: HostWindow) -> tuple[float, str]:
 
     It is the host's memory or the control group's, whichever has less left.
     """
-    rows = host.hosts
-    room, what = _latest(rows["memory_available_bytes"]), "the host's memory"
-    group = _latest(rows["memory_limit_bytes"]) - _latest(rows["memory_used_bytes"])
+    room, what = host.newest("memory_available_bytes"), "the host's memory"
+    group = host.newest("memory_limit_bytes") - host.newest("memory_used_bytes")
     if group < room or (math.isfinite(group) and not math.isfinite(room)):
         return group, "the container's memory limit"
     return room, what
-
-
-def _latest(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    values = known(values)
-    return float(values[-1]) if values.size else math.nan
 
 
 def _epoch_left_s(leak: _Leak) -> float:

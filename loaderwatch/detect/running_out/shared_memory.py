@@ -16,7 +16,6 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.text import count, listing, percent, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
@@ -53,7 +52,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
-    total, used = _latest(host, "shm_total_bytes"), _latest(host, "shm_used_bytes")
+    total, used = host.newest("shm_total_bytes"), host.newest("shm_used_bytes")
     if not total > 0:
         return None
     needs = [need for rank in ranks for loader in rank.process.loaders if (need := _need(rank, loader))]
@@ -121,8 +120,3 @@ def _need(rank: RankWindow, loader: LoaderInfo) -> _Need | None:
         ahead = min(ahead, max(1, loader.batches))
     largest = float(np.quantile(sizes, 0.95, method="higher"))
     return _Need(rank.rank, loader, largest, ahead + 1)
-
-
-def _latest(host: HostWindow, column: str) -> float:
-    values = known(host.hosts[column])
-    return float(values[-1]) if values.size else -1.0

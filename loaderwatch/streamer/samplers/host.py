@@ -22,6 +22,7 @@ from loaderwatch.streamer.samplers.cgroup import (
     read_memory_limit,
     read_oom_kills,
 )
+from loaderwatch.streamer.samplers.disks import DiskSampler
 from loaderwatch.streamer.samplers.process import affinity_count
 from loaderwatch.streamer.samplers.procfs import PAGE_BYTES
 
@@ -68,6 +69,7 @@ class HostSampler:
         self._looked_ns: int | None = None
         self._throttled: tuple[int, int] | None = None
         self._usable_cpus: float | None = None
+        self._filling = DiskSampler()
         self._static = HostInfo(
             name=socket.gethostname(),
             cpus=os.cpu_count() or 1,
@@ -77,8 +79,8 @@ class HostSampler:
         )
 
     def info(self, gpu_status: str) -> HostInfo:
-        """Return the facts of the host that do not change."""
-        static = self._static
+        """Return the facts of the host, which hardly change."""
+        static, filling = self._static, self._filling.filling
         return HostInfo(
             name=static.name,
             cpus=static.cpus,
@@ -87,10 +89,17 @@ class HostSampler:
             shm_bytes=static.shm_bytes,
             boot_id=static.boot_id,
             gpu_status=gpu_status,
+            filling_disk=filling.path if filling else None,
         )
 
-    def sample(self, training_pid: int, now_ns: int) -> Values:
-        """Return the row's values without its time; None, or nothing, for each that cannot be read."""
+    def sample(self, training_pid: int, now_ns: int, written_bytes: float = 0.0) -> Values:
+        """Return the row's values without its time; None, or nothing, for each that cannot be read.
+
+        ``written_bytes`` is what the host's training processes have written to files so far.
+        """
+        if self._has_proc:  # elsewhere nobody knows what a process has written
+            self._filling.sample(written_bytes, now_ns)
+        filling = self._filling.filling
         available, total = _memory()
         load = (
             _asked(os.getloadavg) if hasattr(os, "getloadavg") else None
@@ -103,6 +112,11 @@ class HostSampler:
             "memory_total_bytes": total,
             "streamer_cpu_ratio": self._rates.per_s("own cpu", time.process_time(), now_ns),
             "streamer_rss_bytes": None if own is None else own.rss,
+            "filling_disk_total_bytes": filling.total_bytes if filling else None,
+            "filling_disk_free_bytes": filling.free_bytes if filling else None,
+            "filling_disk_bytes_per_s": filling.bytes_per_s if filling else None,
+            "filling_disk_save_bytes": filling.save_bytes if filling else None,
+            "filling_disk_seen_s": filling.seen_s if filling else None,
         }
         return values | self._of_linux(training_pid, now_ns) if self._has_proc else values
 

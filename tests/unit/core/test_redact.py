@@ -41,7 +41,9 @@ Current thread 0x00007f22 [zq main] (most recent call first):
 def made(**more: object) -> Envelope:
     facts: dict[str, object] = {
         "run_id": "r", "run_name": "mine", "stream": "s", "seq": 1, "made_ns": 1,
-        "host": HostInfo(name="gpu01", cpus=8, gpu_status="no driver (/opt/zq/libnvidia-ml.so.1 not found)"),
+        "host": HostInfo(
+            name="gpu01", cpus=8, gpu_status="no driver (/opt/zq/libnvidia-ml.so.1 not found)", filling_disk="/mnt/zq"
+        ),
     }  # fmt: skip
     return Envelope(**(facts | more))  # type: ignore[arg-type]
 

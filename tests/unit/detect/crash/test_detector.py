@@ -42,6 +42,16 @@ WORKER = "uncaught RuntimeError: DataLoader worker (pid 77) is killed by signal:
             "S39",
             "prefetch_factor",
         ),
+        (
+            "uncaught RuntimeError: Caught OSError in DataLoader worker process 0. OSError: [Errno 28] No space left on device",
+            "S39",
+            "/dev/shm",
+        ),
+        (
+            "uncaught RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 8000896 vs 8000848",
+            "S56",
+            "a disk seems to be full",
+        ),
         ("uncaught OSError: [Errno 24] Too many open files", "S40", "ulimit"),
         ("uncaught RuntimeError: received 0 items of ancdata", "S40", ".clone()"),
     ],
@@ -52,6 +62,31 @@ def test_last_words_are_understood(text: str, scenario: str, says: str) -> None:
     assert (finding.scenario, finding.code, finding.severity) == (scenario, "crashed", "critical")
     assert says in " ".join([finding.title, finding.cause, finding.advice])
     assert verdict_now(window, [finding]).title == finding.title
+
+
+@pytest.mark.parametrize(
+    ("steps", "used", "scenario"),
+    [
+        (50, 1e6, "S56"),
+        (50, 63e6, "S39"),
+        (0, 1e6, "S39"),  # workers are being started, and semaphores lie in /dev/shm
+    ],
+)
+def test_which_of_the_two_was_full(steps: int, used: float, scenario: str) -> None:
+    text = "uncaught OSError: [Errno 28] No space left on device"
+    window = run(dead(text, steps=steps), host={"shm_total_bytes": 64e6, "shm_used_bytes": used})
+    (finding,) = detect(window)
+    assert (finding.scenario, finding.severity) == (scenario, "critical")
+    assert finding.title == (
+        "Training died because a disk is full: what it saved could not be written."
+        if scenario == "S56"
+        else "Training died because /dev/shm is full."
+    )
+
+
+def test_without_workers_nothing_lies_in_shared_memory() -> None:
+    (finding,) = detect(run(dead("uncaught OSError: [Errno 122] Disk quota exceeded", num_workers=0)))
+    assert finding.scenario == "S56"
 
 
 LATE = "sample 7 of train took 60.0 s in worker 1, longer than sample_timeout=60"

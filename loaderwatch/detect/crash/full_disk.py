@@ -1,0 +1,54 @@
+"""A training process that died because a disk was full: S56."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.running_out.disk import ADVICE
+from loaderwatch.detect.text import size
+from loaderwatch.detect.window import HostWindow, RankWindow
+
+_FULL: Final = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
+_CUT_FILE: Final = re.compile(r"inline_container|PytorchStreamWriter failed writing", re.IGNORECASE)
+"""What torch.save says of a file that could not be written to its end, whatever the reason."""
+_OF_A_LOADER: Final = re.compile(
+    r"Caught \w+ in DataLoader worker|shared memory|/dev/shm|torch_\d", re.IGNORECASE
+)
+FULL_SHM_RATIO: Final = 0.9
+
+
+def of_its_error(rank: RankWindow, host: HostWindow | None, text: str) -> Explanation | None:
+    """Explain a death in the training process's own writing; None where it was something else, or /dev/shm was full."""
+    cut = _CUT_FILE.search(text) is not None
+    if not cut and (not _FULL.search(text) or _OF_A_LOADER.search(text) or _may_be_shm(rank, host)):
+        return None
+    path = host.info.filling_disk if host is not None else None
+    where = f"the disk at {path}" if path else "a disk"
+    left = host.newest("filling_disk_free_bytes") if host is not None else math.nan
+    return Explanation(
+        "S56",
+        0.9 if path or not cut else 0.7,
+        f"because {where} {'is' if path or not cut else 'seems to be'} full: what it saved could not be written",
+        (
+            "The training process was writing a file, and there was no room for the rest of it."
+            if not cut
+            else "torch.save could not write its file to the end."
+        )
+        + (f" {size(left)} were left when it was last looked at." if math.isfinite(left) else ""),
+        ADVICE + " Look at the newest file before you resume from it.",
+    )
+
+
+def _may_be_shm(rank: RankWindow, host: HostWindow | None) -> bool:
+    """Whether the space may have been missing in /dev/shm: it was nearly full, or workers were being started."""
+    if not any(loader.num_workers for loader in rank.process.loaders):
+        return False
+    if not rank.table("steps")["rank"].size:
+        return True
+    total, used = (
+        host.newest(f"shm_{name}_bytes") if host is not None else math.nan for name in ("total", "used")
+    )
+    return not used < FULL_SHM_RATIO * total

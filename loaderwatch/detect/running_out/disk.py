@@ -1,0 +1,96 @@
+"""The disk of the checkpoints, before it is full: S56, code ``running-out``."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.statistics import known
+from loaderwatch.detect.text import count, duration, size
+from loaderwatch.detect.window import HostWindow, RunWindow
+
+CODE: Final = "running-out"
+REMARK_ETA_S: Final = 24 * 3600.0
+REMARK_TIMES_SEEN: Final = 4.0
+"""A forecast reaches so many times as far as what was seen at most, and as far for a warning: whoever keeps the last five
+checkpoints fills the disk with the first five as well."""
+WARNING_ETA_S: Final = 2 * 3600.0
+WARNING_SAVES: Final = 3
+"""Saves that still fit from which on it is a warning, however long each takes to come."""
+RECENT_ROWS: Final = 5
+ADVICE: Final = (
+    "Keep fewer checkpoints (save_total_limit=2 in transformers, save_top_k in Lightning, or delete the oldest after each save), or"
+    " make room there now. A save that does not fit ends training with “No space left on device” and may leave a broken file."
+)
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """Find each host on which the job fills a file system within a day: one finding per host."""
+    by_host = window.ranks_by_host
+    return [
+        finding
+        for name, host in window.hosts.items()
+        if any(rank.process.state == "live" for rank in by_host.get(name, ()))
+        and (finding := _finding(host)) is not None
+    ]
+
+
+def _finding(host: HostWindow) -> Finding | None:
+    total, free, per_s, save = (
+        _latest(host, f"filling_disk_{name}")
+        for name in ("total_bytes", "free_bytes", "bytes_per_s", "save_bytes")
+    )
+    path = host.info.filling_disk
+    if path is None or not per_s > 0:
+        return None
+    fit = math.floor(free / save) if save > 0 else None
+    eta_s = free / per_s if fit is None else fit * save / per_s
+    seen_s = _latest(host, "filling_disk_seen_s")
+    if eta_s > min(REMARK_ETA_S, REMARK_TIMES_SEEN * seen_s):
+        return None
+    severity: Severity = "info"
+    if eta_s <= seen_s and (eta_s <= WARNING_ETA_S or (fit is not None and fit <= WARNING_SAVES)):
+        severity = "warning" if fit is None or fit else "critical"
+    if fit is None:
+        title = f"The disk at {path} is full in about {duration(eta_s)}: {size(free)} are left, and the job fills {size(per_s)} per second."
+    elif fit:
+        title = (
+            f"The disk at {path} is full in about {duration(eta_s)}: {size(free)} are left, which is room for"
+            f" {count(fit, 'more save')} of {size(save)}."
+        )
+    else:
+        title = f"The next save does not fit on the disk at {path}: it takes {size(save)}, and {size(free)} are left."
+    evidence = [
+        Evidence(label="left on the disk", value=free, unit="bytes"),
+        Evidence(label="size of the disk", value=total, unit="bytes"),
+        Evidence(label="filled per second", value=per_s, unit="bytes"),
+        Evidence(label="until it is full", value=eta_s, unit="s"),
+        Evidence(label="seen for", value=seen_s, unit="s"),
+    ]
+    if fit is not None:
+        evidence += [
+            Evidence(label="one save", value=save, unit="bytes"),
+            Evidence(label="saves that fit", value=fit, unit="count"),
+        ]
+    return Finding(
+        key=f"{CODE}:disk:{host.info.name}",
+        code=CODE,
+        scenario="S56",
+        severity=severity,
+        confidence=0.8,
+        began_ns=host.made_ns,
+        title=title,
+        cause="Its free space falls to a new low with what the training processes write, and nothing of it is deleted.",
+        advice=ADVICE,
+        evidence=evidence,
+        host=host.info.name,
+    )
+
+
+def _latest(host: HostWindow, column: str) -> float:
+    """Return the newest value; NaN where none is recent, as the job may have deleted something since."""
+    values = known(host.hosts[column][-RECENT_ROWS:])
+    return float(values[-1]) if values.size else math.nan

@@ -1,0 +1,175 @@
+"""The file system that the job fills: how much is left of it, and by how much it falls with each save.
+
+A file system counts as filled by the job where its free space reaches new lows while the job's training processes
+write at least half as much as it loses. Looking at one may hang where its server is dead, so a thread does it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+LOOK_NS: Final = 2_000_000_000
+LEAST_FALL: Final = 4 << 20  # bytes below the last low; less is a log
+KEPT: Final = 8  # saves from which the usual one is taken
+LEAST_SAVES: Final = 3
+STEADY_NS: Final = 60_000_000_000
+"""From here on a disk that falls in every look is filled steadily, and not by one save."""
+LATE: Final = 3.0
+"""Times the usual time between two saves without a new low: the job deletes as much as it writes."""
+NO_FOLDERS: Final = ("/dev/", "/proc/", "/sys/")
+NO_DISKS: Final = frozenset(
+    {"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "autofs", "mqueue", "squashfs"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """A file system that the job fills."""
+
+    path: str  # where it is mounted
+    total_bytes: int
+    free_bytes: int
+    bytes_per_s: float
+    save_bytes: float | None  # of one save; None where it fills without a pause
+    seen_s: float  # how long it has been filled like this
+
+    @property
+    def left_s(self) -> float:
+        """Return the seconds until it is full."""
+        return self.free_bytes / self.bytes_per_s
+
+
+@dataclass(slots=True)
+class _Save:
+    """A stretch of looks in each of which the free space reached a new low."""
+
+    began_ns: int
+    ended_ns: int
+    before_bytes: int
+    after_bytes: int
+
+
+@dataclass(slots=True)
+class _Disk:
+    low_bytes: int
+    written_bytes: float  # by the job, when the low was reached
+    looked_ns: int
+    began_ns: int | None = None  # when it was first filled
+    saves: deque[_Save] = field(default_factory=lambda: deque(maxlen=KEPT))
+
+
+class Disks:
+    """What is known of each file system from one look to the next."""
+
+    def __init__(self) -> None:
+        self._disks: dict[str, _Disk] = {}
+
+    def look(
+        self, spaces: Mapping[str, tuple[int, int]], written_bytes: float, now_ns: int
+    ) -> Filling | None:
+        """Return the file system that is full first if the job goes on like this; None where it fills none.
+
+        ``spaces`` is (total, free) in bytes by where each is mounted; ``written_bytes`` is what the job has written so far.
+        """
+        filling = [
+            one
+            for path, (total, free) in spaces.items()
+            if (one := self._look_at(path, total, free, written_bytes, now_ns)) is not None
+        ]
+        return min(filling, key=lambda one: one.left_s, default=None)
+
+    def _look_at(self, path: str, total: int, free: int, written: float, now_ns: int) -> Filling | None:
+        disk = self._disks.get(path)
+        if disk is None or written < disk.written_bytes:  # a job that began anew counts from 0
+            self._disks[path] = _Disk(free, written, now_ns)
+            return None
+        fall = disk.low_bytes - free
+        if fall >= LEAST_FALL:
+            if 2 * (written - disk.written_bytes) >= fall:
+                last = disk.saves[-1] if disk.saves else None
+                if last is not None and last.ended_ns == disk.looked_ns:
+                    last.ended_ns, last.after_bytes = now_ns, free
+                else:
+                    disk.saves.append(_Save(disk.looked_ns, now_ns, disk.low_bytes, free))
+                if disk.began_ns is None:
+                    disk.began_ns = disk.looked_ns
+            disk.low_bytes, disk.written_bytes = free, written
+        disk.looked_ns = now_ns
+        if disk.began_ns is None:
+            return None
+        found = _trend(disk.saves, now_ns)
+        return None if found is None else Filling(path, total, free, *found, (now_ns - disk.began_ns) / 1e9)
+
+
+def _trend(saves: deque[_Save], now_ns: int) -> tuple[float, float | None] | None:
+    """Return by how many bytes per second a disk falls, and by how many with each save; None where it does not."""
+    first, last = saves[0], saves[-1]
+    if len(saves) >= LEAST_SAVES:
+        every_ns = (last.ended_ns - first.ended_ns) / (len(saves) - 1)
+        each = (first.after_bytes - last.after_bytes) / (len(saves) - 1)
+        if now_ns - last.ended_ns > LATE * every_ns:
+            return None
+        return each / every_ns * 1e9, each
+    lasted = last.ended_ns - last.began_ns
+    if lasted < STEADY_NS or last.ended_ns != now_ns:
+        return None
+    return (last.before_bytes - last.after_bytes) / lasted * 1e9, None
+
+
+class DiskSampler:
+    """Looks at the file systems every two seconds, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._disks = Disks()
+        self._looked_ns: int | None = None
+        self._thread: threading.Thread | None = None
+        self.filling: Filling | None = None
+        """The file system that is full first, as of the last look that came back."""
+
+    def sample(self, written_bytes: float, now_ns: int) -> None:
+        """Begin a look if one is due and none is under way."""
+        if self._looked_ns is not None and now_ns - self._looked_ns < LOOK_NS:
+            return
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._looked_ns = now_ns
+        self._thread = threading.Thread(
+            target=self._look, args=(written_bytes, now_ns), name="loaderwatch-disks", daemon=True
+        )
+        self._thread.start()
+
+    def _look(self, written_bytes: float, now_ns: int) -> None:
+        self.filling = self._disks.look(read_spaces(), written_bytes, now_ns)
+
+
+def read_spaces() -> dict[str, tuple[int, int]]:
+    """Return total and free bytes of each file system that this process can write to, by where it is mounted.
+
+    One that is mounted in several places counts once, under its shortest path. Shared memory is not among them.
+    """
+    spaces: dict[str, tuple[int, int]] = {}
+    seen: set[int] = set()
+    try:
+        mounts = psutil.disk_partitions(all=True)
+    except (psutil.Error, OSError):
+        return spaces
+    for mount in sorted(mounts, key=lambda mount: len(mount.mountpoint)):
+        path = mount.mountpoint
+        if mount.fstype in NO_DISKS or "ro" in mount.opts.split(",") or path.startswith(NO_FOLDERS):
+            continue
+        try:
+            device = Path(path).stat().st_dev
+            space = psutil.disk_usage(path) if device not in seen and Path(path).is_dir() else None
+        except OSError:
+            continue
+        seen.add(device)
+        if space is not None and space.total:
+            spaces[path] = (space.total, space.free)
+    return spaces
