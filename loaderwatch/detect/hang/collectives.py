@@ -52,7 +52,7 @@ def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Findin
         or _busy_elsewhere(stuck, outside)
         or _desync(stuck + outside)
     )
-    return [_with_gpu(finding, stuck)]
+    return [_with_limit(_with_gpu(finding, stuck), found)]
 
 
 def _stacks_come(found: list[Stuck], seats: list[Seat]) -> bool:
@@ -335,6 +335,14 @@ def _with_gpu(finding: Finding, stuck: list[Seat]) -> Finding:
         if said:
             return msgspec.structs.replace(finding, cause=f"{finding.cause} {said}")
     return finding
+
+
+def _with_limit(finding: Finding, found: list[Stuck]) -> Finding:
+    """Add the limit of the rank that was the first to pass its own."""
+    first = max(found, key=lambda item: item.age_s - item.limit_s)
+    age, *others = finding.evidence
+    limit = Evidence(label="limit learned for this phase", value=first.limit_s, unit="s")
+    return msgspec.structs.replace(finding, evidence=[age, limit, *others])
 
 
 def _numbers(numbers: list[int]) -> str:
