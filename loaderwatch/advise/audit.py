@@ -21,7 +21,7 @@ from loaderwatch.advise import (
 )
 from loaderwatch.advise.advice import by_severity
 from loaderwatch.advise.facts import Facts
-from loaderwatch.core.answers import Advice
+from loaderwatch.core.answers import Advice, Finding
 
 CHECKS: Final[tuple[Callable[[Facts], list[Advice]], ...]] = (
     options.refused,
@@ -46,3 +46,18 @@ def audit(facts: Facts) -> list[Advice]:
             for advice in found
         ]
     )
+
+
+def not_told(advice: list[Advice], findings: list[Finding]) -> list[Advice]:
+    """Leave out how many workers to have where an open finding of the same rank says so.
+
+    The finding's number is measured, this one is reckoned from the configuration; a page that gives two gives none.
+    """
+    told = [
+        finding.rank for finding in findings if finding.state == "firing" and "num_workers" in finding.advice
+    ]
+    return [
+        one
+        for one in advice
+        if not (one.check.startswith("workers-") and any(rank is None or rank in one.ranks for rank in told))
+    ]

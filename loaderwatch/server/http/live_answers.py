@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fastapi.concurrency import run_in_threadpool
 
-from loaderwatch.advise.audit import audit
+from loaderwatch.advise.audit import audit, not_told
 from loaderwatch.advise.facts import facts_of
 from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Verdict
@@ -124,7 +124,7 @@ def change_alert(parts: Parts, alert_id: str, action: Callable[[AlertBook], Aler
 
 def audit_of(parts: Parts, run_id: str) -> list[answers.Advice]:
     """Answer ``GET /runs/{run}/audit``."""
-    return audit(facts_of(_window(parts, run_id)))
+    return not_told(audit(facts_of(_window(parts, run_id))), findings(parts, run_id))
 
 
 def coupling_now(parts: Parts, run_id: str) -> answers.Coupling:

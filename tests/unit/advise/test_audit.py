@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from loaderwatch.advise.audit import audit
+from loaderwatch.advise.audit import audit, not_told
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts, facts_of, facts_of_script
-from loaderwatch.core.answers import Advice
+from loaderwatch.core.answers import Advice, AlertState, Finding
 from loaderwatch.core.facts import LoaderProbe, ProcessInfo, ScriptReport
 from tests.unit.detect.build import RankBuilder, loader, run
 from tests.unit.detect.epoch_boundary.test_detector import anew, epochs
@@ -376,3 +376,28 @@ def test_facts_of_a_window() -> None:
     assert mine.batch_bytes == 1_000_000
     assert mine.worker_threads == 6
     assert math.isnan(mine.first_wait_s)
+
+
+@pytest.mark.parametrize(
+    ("state", "rank", "advice", "left"),
+    [
+        ("firing", 0, "Set num_workers=1", ["timeout"]),
+        ("firing", None, "Set num_workers=1", ["timeout"]),  # of all ranks
+        ("firing", 1, "Set num_workers=1", ["timeout", "workers-none"]),
+        ("resolved", 0, "Set num_workers=1", ["timeout", "workers-none"]),
+        ("firing", 0, "Give the workers the full mask back.", ["timeout", "workers-none"]),
+    ],
+)
+def test_one_page_gives_one_number_of_workers(
+    state: AlertState, rank: int | None, advice: str, left: list[str]
+) -> None:
+    found = [
+        Advice(check=check, severity="warning", what="", why="", change="num_workers=2", ranks=[0])
+        for check in ("timeout", "workers-none")
+    ]
+    told = Finding(
+        id="run-1:1", key="input-bound:rank0", code="input-bound", scenario="S01", severity="critical", state=state, confidence=1.0,
+        rank=rank, host="box", worker=None, pid=None, sample_indices=[], began_at=0.0, ended_at=None, title="", cause="",
+        advice=advice, evidence=[], lost_s=None, gain_ceiling_ratio=None, stacks=[],
+    )  # fmt: skip
+    assert [one.check for one in not_told(found, [told])] == left
