@@ -18,6 +18,8 @@ LEAST_COST_RATIO: Final = 0.01
 """What cost less than so much of the run is not worth a line at its end."""
 UNEXPLAINED_RATIO: Final = 0.05
 """From this share of the run on, lost time that no finding explains is said to be unexplained."""
+OVERLAP_RATIO: Final = 1.02
+"""What the lines add up to, as a multiple of the time lost, from which on they are said to overlap: ranks, a hang in a slow epoch."""
 _LINE_LENGTH: Final = 300
 _ENDS: Final = {"finished": "Finished", "crashed": "Crashed", "hung": "Hung when last heard of"}
 
@@ -40,8 +42,12 @@ def closing_of(
     advice = _first_advice(summary, found, costly)
     if advice:
         lines.append(f"change first: {_one_line(beginning(advice))}")
+    lost = _lost(summary.lost_s or 0.0, took_s, explained=bool(costly))
+    shown = [one.lost_s or 0.0 for one in costly[:MOST_CAUSES]]
+    if len(shown) > 1 and sum(shown) > OVERLAP_RATIO * (summary.lost_s or 0.0):
+        lost += " (some of it counts twice below)"
     return Closing(
-        lost=_lost(summary.lost_s or 0.0, took_s, explained=bool(costly)),
+        lost=lost,
         lines=lines,
         link=run_link(base_url, summary.run_id),
         found=bool(found),

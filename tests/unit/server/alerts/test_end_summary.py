@@ -37,7 +37,7 @@ def test_what_cost_most_comes_first_and_says_what_to_change() -> None:
         found("A sample is slow.", 200.0),
     ]
     closing = closing_of(summary(lost_s=2400.0), all_of_it, 7200.0, "http://x")
-    assert closing.lost == "40 min 0 s (33 %) of it lost"
+    assert closing.lost == "40 min 0 s (33 %) of it lost (some of it counts twice below)"
     assert closing.lines == [
         "30 min 0 s: Rank 0 hung.",
         "10 min 0 s: The loop waits.",
@@ -49,8 +49,19 @@ def test_what_cost_most_comes_first_and_says_what_to_change() -> None:
     told = summary_message(summary(lost_s=2400.0), closing, 7200.0)
     assert told.kind == "warning"
     assert told.title == "Finished: resnet, 12,340 steps in 2 h 0 min"
-    assert told.body.startswith("40 min 0 s (33 %) of it lost.\n30 min 0 s: Rank 0 hung.\n")
+    assert told.body.startswith(
+        "40 min 0 s (33 %) of it lost (some of it counts twice below).\n30 min 0 s: Rank 0 hung.\n"
+    )
     assert told.body.endswith("\n\nhttp://x/#/runs/resnet-1")
+
+
+def test_what_does_not_overlap_is_not_said_to() -> None:
+    closing = closing_of(
+        summary(lost_s=2400.0), [found("A.", 1800.0), found("B.", 600.0)], 7200.0, "http://x"
+    )
+    assert closing.lost == "40 min 0 s (33 %) of it lost"
+    closing = closing_of(summary(lost_s=1700.0), [found("A.", 1800.0)], 7200.0, "http://x")
+    assert closing.lost == "28 min 20 s (24 %) of it lost"
 
 
 def test_nothing_lost_is_said_as_that() -> None:
