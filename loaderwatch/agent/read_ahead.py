@@ -7,6 +7,8 @@ Such a thread hands its batches on through a queue, a future or an event of its 
 Not every such wait is for a batch. It is not while the thread itself waits, as for a place in a full queue; nor while the
 thread goes on to get one batch after the other, and the loop does not wake up. ``queue.SimpleQueue`` waits in C, where we
 cannot see it: then nothing is known of the loop's waits.
+
+A thread that dies of an error of its own tells nobody but ``threading.excepthook``; the loop waits for it for ever.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from loaderwatch.core.clock import monotonic_ns
 
 MOST_BATCHES: Final = 2
 """Batches that a thread may get while the loop waits for one of them: the awaited one, and the next that it asks for at once."""
+MOST_LEFT: Final = 8
+"""Threads that read no longer and whose death would be told."""
 
 
 class Reader(Protocol):
@@ -40,6 +44,10 @@ class Reader(Protocol):
     def loop_goes_on(self, now: int) -> None:
         """Note that the loop waits no longer."""
 
+    @property
+    def note_end(self) -> Callable[[str, str | None], None]:
+        """Publishes which thread read the loader, by its name, and the type of the error that ended it; keeps no pass alive."""
+
 
 class ReadAhead:
     """The clock of the loop's waits for threads that read loaders ahead. Times are monotonic nanoseconds.
@@ -56,6 +64,7 @@ class ReadAhead:
         self.since_ns = 0  # when the loop's present wait for a batch began; 0: it waits for none
         self._waited_ns = 0
         self.readers: dict[int, Reader] = {}  # by thread, the newest last
+        self._left: dict[int, Callable[[str, str | None], None]] = {}  # by thread that has not read since
         self._blocked: set[int] = set()  # those of the threads that wait themselves
         self._stands = False  # the loop is in a wait of whatever kind
         self._got = 0  # batches that the threads got in that wait
@@ -68,6 +77,7 @@ class ReadAhead:
         """Note that this thread asks for a batch; return whether it is the first time that it reads this pass."""
         thread = get_ident()
         known = self.readers.pop(thread, None)
+        self._left.pop(thread, None)
         self.readers[thread] = reader
         if known is None:
             watch(self)
@@ -90,6 +100,19 @@ class ReadAhead:
             if len(self.readers) == 1:
                 self._goes_on(monotonic_ns())
             del self.readers[thread]
+            self._left[thread] = reader.note_end
+            if len(self._left) > MOST_LEFT:  # each epoch may have a thread of its own
+                del self._left[next(iter(self._left))]
+
+    def dies(self, error: BaseException) -> None:
+        """Note that this thread ends with an error that nobody catches; its pass was closed on the way out, as a rule."""
+        thread = get_ident()
+        reader = self.readers.get(thread)
+        if reader is not None:
+            self.left(reader)
+        note_end = self._left.pop(thread, None)
+        if note_end is not None:
+            note_end(threading.current_thread().name, type(error).__name__)
 
     def loop_works(self) -> None:
         """Note that the loop works on what a thread reads."""
@@ -150,21 +173,28 @@ class ReadAhead:
 
 _clock: ReadAhead | None = None
 _own: Callable[..., bool] | None = None  # Condition's own wait, while ours is in its place
+_own_hook: Callable[[threading.ExceptHookArgs], object] | None = None  # and threading's own excepthook
 
 
 def watch(clock: ReadAhead) -> None:
-    """Tell this clock of each wait on a condition from now on."""
-    global _clock, _own
+    """Tell this clock of each wait on a condition from now on, and of threads that die."""
+    global _clock, _own, _own_hook
     _clock = clock
+    if _own_hook is None:
+        _own_hook = threading.excepthook
+        threading.excepthook = _heard(threading.excepthook)
     if _own is None:
         _own = threading.Condition.wait
         threading.Condition.wait = _timed(_own)  # type: ignore[method-assign]
 
 
 def unwatch() -> None:
-    """Give ``threading.Condition`` its own wait back, unless somebody else has replaced ours."""
-    global _clock, _own
+    """Give ``threading`` its own wait and its own hook back, unless somebody else has replaced ours."""
+    global _clock, _own, _own_hook
     _clock = None
+    if _own_hook is not None and getattr(threading.excepthook, "__wrapped__", None) is _own_hook:
+        threading.excepthook = _own_hook  # type: ignore[assignment]
+        _own_hook = None
     if _own is not None and getattr(threading.Condition.wait, "__wrapped__", None) is _own:
         threading.Condition.wait = _own  # type: ignore[method-assign, assignment]
         _own = None
@@ -186,6 +216,22 @@ def _timed(own: Callable[..., bool]) -> Callable[..., bool]:
         return woken
 
     return wait
+
+
+def _heard(own: Callable[[threading.ExceptHookArgs], object]) -> Callable[[threading.ExceptHookArgs], object]:
+    dies = shield(_dies)
+
+    @functools.wraps(own)
+    def excepthook(args: threading.ExceptHookArgs) -> object:
+        if _clock is not None and args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+            dies(_clock, args.exc_value)
+        return own(args)
+
+    return excepthook
+
+
+def _dies(clock: ReadAhead, error: BaseException) -> None:
+    clock.dies(error)
 
 
 def _entered(clock: ReadAhead) -> bool:

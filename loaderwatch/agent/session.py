@@ -140,9 +140,11 @@ class Session:
 
     def note_reader(self, loader: int, thread: str, error: str | None) -> None:
         """Publish which function reads a loader in a thread of its own, and the type of the error that ended that."""
+        known = self.info.loaders[loader]
         calls = calls_outside()
         reader = calls[0].function if calls else thread
-        known = self.info.loaders[loader]
+        if error is not None and known.reader is not None:
+            reader = known.reader  # the error has left it by now
         if (known.reader, known.reader_error) != (reader, error):  # publishing writes a file, at each pass
             self.change_loader(loader, reader=reader, reader_error=error)
 

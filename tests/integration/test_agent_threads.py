@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -247,6 +248,34 @@ def test_a_new_pass_begins_without_the_error(rings: RingFolder) -> None:
     dataset.bad = -1
     assert len(list(by_queue(loader, Stopwatch()))) == BATCHES
     assert rings.processes()[0].loaders[0].reader_error is None
+
+
+def test_a_thread_that_dies_of_its_own_work_is_named(
+    rings: RingFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    loader = loaderwatch.attach(DataLoader(Samples(0.0)))
+
+    def normalize() -> None:
+        for batch in loader:
+            raise ZeroDivisionError(batch)
+
+    def leave() -> None:
+        for _ in loader:
+            sys.exit()
+
+    own = threading.excepthook
+    for work, error in ((normalize, "ZeroDivisionError"), (leave, None)):
+        thread = threading.Thread(target=work, name="prefetcher")
+        thread.start()
+        thread.join()
+        (info,) = rings.processes()[0].loaders
+        assert (info.reader, info.reader_error) == (work.__name__, error)
+    assert [args.exc_type for args in told] == [ZeroDivisionError, SystemExit]  # as without us
+    assert threading.excepthook is not own
+    loaderwatch.detach(None)
+    assert threading.excepthook is own
 
 
 def test_conditions_are_given_back(rings: RingFolder) -> None:

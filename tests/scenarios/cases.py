@@ -234,6 +234,17 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s54_own_work", ("S54",), "threads", says=("the thread that reads", "_fill")),
     Case("s54_dead", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "OSError")),
     Case("s54_trained_in_thread", ("S02",), "threads", says=("num_workers 1 →",)),
+    Case("s54_background_generator", ("S02",), "threads", says=("num_workers 1 →",)),
+    Case("s54_polling_buffer", ("S01",), "threads", says=("num_workers=0",)),
+    Case("s54_pipeline", ("S54",), "threads", says=("the thread that reads",)),
+    Case(
+        "s54_generator_dead",
+        ("S41",),
+        "threads",
+        within_s=60,
+        stacks=1,
+        says=("normalize_ahead", "TypeError"),
+    ),
     Case("n25_read_ahead", group="threads"),
     # ---- long steps, for which the loader is not to blame
     Case("s25_collector", ("S25",), "steps", says=("gc.freeze()",)),

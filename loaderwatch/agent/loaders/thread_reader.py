@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Protocol
 
 from loaderwatch.agent.hot import PhaseClock
@@ -52,6 +53,11 @@ class ThreadReader:
     def waits(self) -> bool:
         """Whether the thread is inside ``next`` of this pass."""
         return self._pass.waits
+
+    @property
+    def note_end(self) -> Callable[[str, str | None], None]:
+        """Publishes which thread read the loader, by its name, and the type of the error that ended it."""
+        return self._pass.watch.note_reader
 
     def asks(self, now: int) -> None:
         """Note that the thread asks for a batch."""
