@@ -87,7 +87,8 @@ CAUSES: Final = (
         (*QUICK, "--validate-ms", "2000", "--validate-every", "15"),
         "validation",
         "valid|evaluation",
-        QUICK,
+        # as the advice says: a validation is not taken away
+        (*QUICK, "--validate-ms", "2000", "--validate-every", "15", "--validate-workers", "8"),
     ),
 )
 LOOK_ALIKES: Final = (

@@ -147,7 +147,12 @@ def main() -> None:
         num_workers=options.workers,
         pin_memory=options.real and not options.pageable,
     )
-    valid = DataLoader(Slow(options.validate_ms / 1e3 / 10, 10), batch_size=1)
+    valid = DataLoader(
+        Slow(options.validate_ms / 1e3 / 10, 10),
+        batch_size=1,
+        num_workers=options.validate_workers,
+        persistent_workers=options.validate_workers > 0,
+    )
     net = Net(device, options.step_ms / 1e3, options.launch_us / 1e6)
     optimizer = OnTheHost(device, options.optimizer_ms / 1e3, net.parameters(), lr=0.1)
     loaderwatch.attach(loader, name="train_loader", model=net, optimizer=optimizer)
@@ -249,6 +254,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--save-every", type=int, default=1)
     parser.add_argument("--validate-ms", type=float, default=0.0, help="what a validation takes")
     parser.add_argument("--validate-every", type=int, default=1)
+    parser.add_argument("--validate-workers", type=int, default=0)
     parser.add_argument(
         "--collective", action="store_true", help="reduce over the ranks of torchrun in each step"
     )

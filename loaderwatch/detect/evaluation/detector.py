@@ -29,8 +29,9 @@ from loaderwatch.detect.window import RankWindow, RunWindow, one_of
 CODE: Final = "slow-evaluation"
 SCENARIO: Final = "S55"
 REMARK_RATIO = 0.03  # share of the run that evaluation must wait for data to be worth a remark
-# Share of the run for an alert: evaluation is meant to take some time; its last percent wakes nobody.
+# Shares of the run for an alert: evaluation is meant to take some time; its last percent wakes nobody.
 WARNING_RATIO = 0.25
+CRITICAL_RATIO = 0.5  # it waits for longer than training and it take together
 FLOOR_S = 1.0  # seconds of data wait in all passes together below which nothing is reported
 ALONE_S = 30.0  # seconds of waiting from which a single pass may be an alert
 FEW_ROWS = 6  # batches beyond those read ahead that a pass needs for its steady state to be judged
@@ -125,9 +126,10 @@ def _severity(passes: Passes) -> Severity:
 
     Evaluation is rare in most runs: only what costs much of one alerts, and never a single short pass.
     """
-    costly = passes.share >= WARNING_RATIO
     proven = passes.passes >= 2 or passes.lost_s >= ALONE_S
-    return "warning" if costly and proven else "info"
+    if not proven or passes.share < WARNING_RATIO:
+        return "info"
+    return "critical" if passes.share >= CRITICAL_RATIO else "warning"
 
 
 def _finding(window: RunWindow, passes: Passes) -> Finding | None:

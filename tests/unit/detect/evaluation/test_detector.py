@@ -69,6 +69,7 @@ def test_a_remark_that_costs_little_speaks_for_nobody_and_what_costs_much_does()
     (finding,) = detect(much)
     assert finding.severity == "warning"
     assert verdict_now(much, [finding]).title == finding.title
+    assert told(evaluated(num_workers=0, train_s=1.0)).severity == "critical"
 
 
 def test_one_short_pass_wakes_nobody() -> None:
