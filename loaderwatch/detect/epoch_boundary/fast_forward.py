@@ -21,7 +21,7 @@ CODE = "fast-forward"
 EMPTY_STEP_S = 0.0001  # seconds; a loop body that trains takes longer, if only to launch its kernels
 FEW = 30  # batches in a row without a step
 LEAST_S = 2.0
-AHEAD = 8  # steps of which half must train: a body that only waited for a CPU is no training
+AHEAD = 16  # steps of which half must train: a body that only waited for a CPU is no training
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
