@@ -9,6 +9,7 @@ from typing import Any, Final
 from torch.utils.data import DataLoader, IterableDataset
 
 from loaderwatch.agent.process.identity import slugged
+from loaderwatch.agent.workers.batched import reads_at_once
 from loaderwatch.core.config import is_server_url, split_addresses
 
 ROLES: Final = ("train", "eval")
@@ -115,7 +116,7 @@ def _why_not_skipped(loader: Any) -> str | None:
         return f"{type(dataset).__name__} is an IterableDataset, whose iterator an interruption may end"
     if loader.batch_size is None and loader.batch_sampler is None:
         return "the loader has batch_size=None, so that each sample is a whole batch"
-    if getattr(dataset, "__getitems__", None):
+    if reads_at_once(dataset):
         return f"{type(dataset).__name__} has __getitems__, which reads all samples of a batch at once"
     return None
 

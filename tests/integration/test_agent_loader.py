@@ -22,7 +22,7 @@ from typing import Any
 import numpy.random  # noqa: F401 - for the reason above
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 import loaderwatch
 from loaderwatch.agent.launcher import ondemand
@@ -90,6 +90,30 @@ def broken_init(worker: int) -> None:
 
 def batches(loader: Any) -> list[Any]:
     return [batch.tolist() if isinstance(batch, torch.Tensor) else batch for batch in loader]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_slow_sample_of_a_split_is_named(workers: int, rings: RingFolder) -> None:
+    """By its place in the split, as the loader asks for it."""
+    split = Subset(Squares(48, slow=40), list(range(47, 7, -1)))
+    loader = DataLoader(split, batch_size=4, num_workers=workers)
+    plain = batches(DataLoader(split, batch_size=4))
+    loaderwatch.attach(loader)
+    assert batches(loader) == plain
+    fetches = [fetch for ring in rings.workers() or rings.mains() for fetch in ring.of(RecordKind.FETCH)]
+    (slowest,) = (fetch for fetch in fetches if fetch["slow_ns"] >= 200e6)
+    assert (slowest["slow_index"], slowest["samples"]) == (7, 4)
+
+
+def test_samples_of_a_split_of_a_split_are_not_told_apart(rings: RingFolder) -> None:
+    split = Subset(Subset(Squares(48), list(range(47, 7, -1))), list(range(20)))
+    loader = DataLoader(split, batch_size=4)
+    plain = batches(loader)
+    loaderwatch.attach(loader)
+    assert batches(loader) == plain
+    assert {(one["slow_index"], one["samples"]) for one in rings.main().of(RecordKind.FETCH)} == {
+        (UNKNOWN, 4)
+    }
 
 
 @pytest.mark.parametrize("method", START_METHODS)

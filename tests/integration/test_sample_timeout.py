@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
 
 import loaderwatch
 from loaderwatch.core.config import load_settings
@@ -290,6 +290,14 @@ def test_a_batch_without_samples_is_not_delivered(
     assert {record["limit_ns"] for record in records} == {500_000_000}
     assert all(record["duration_ns"] >= 500_000_000 for record in records)
     assert all((record["worker"] >= 0) == bool(workers) for record in records)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_sample_of_a_split_is_left_out(workers: int) -> None:
+    split = Subset(Numbers(3), list(range(11, -1, -1)))
+    loader = DataLoader(split, batch_size=4, num_workers=workers)
+    loaderwatch.attach(loader, sample_timeout=0.5, on_timeout="skip")
+    assert delivered(loader) == [[11, 10, 9, 8], [7, 6, 5, 4], [2, 1, 0]]
 
 
 @pytest.mark.slow

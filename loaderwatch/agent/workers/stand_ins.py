@@ -14,6 +14,7 @@ from torch.utils import data as torch_data
 
 from loaderwatch.agent.guard import ask, say, shield
 from loaderwatch.agent.hot.samples import plain_index
+from loaderwatch.agent.workers.batched import reads_at_once
 from loaderwatch.agent.workers.deadline import Deadline
 from loaderwatch.agent.workers.sample_limit import LEFT_OUT, EmptyBatch, SampleGuard, SampleLimit
 from loaderwatch.core.records import UNKNOWN
@@ -22,6 +23,8 @@ from loaderwatch.core.ring import RingWriter
 
 class LimitedDataset:
     """Stands in for a map-style dataset and keeps the limit on each of its samples."""
+
+    __getitems__: Any = None  # that of a Subset would read them past us
 
     def __init__(self, dataset: Any, guard: SampleGuard) -> None:
         self._dataset = dataset
@@ -123,7 +126,7 @@ def limit_fetcher(fetcher: Any, guard: SampleGuard) -> None:
         return
     if hasattr(fetcher, "dataset_iter"):
         fetcher.dataset_iter = LimitedIterator(fetcher.dataset_iter, guard)
-    elif ask(lambda: getattr(fetcher.dataset, "__getitems__", None)):
+    elif ask(lambda: reads_at_once(fetcher.dataset)):
         fetcher.dataset = LimitedBatches(fetcher.dataset, guard)
     else:
         fetcher.dataset = LimitedDataset(fetcher.dataset, guard)

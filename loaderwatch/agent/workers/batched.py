@@ -1,0 +1,28 @@
+"""Whether a dataset reads all samples of a batch in one call of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils.data import Subset
+
+
+def reads_at_once(dataset: Any) -> bool:
+    """Whether ``__getitems__`` of the dataset is more than a loop over ``__getitem__``.
+
+    PyTorch's ``Subset`` (of ``random_split``) has one that passes the indices on, or reads sample by sample where the dataset
+    inside has none; one that overrides either of the two is taken as it is.
+    """
+    while passes_on(dataset):
+        dataset = dataset.dataset
+    return bool(getattr(dataset, "__getitems__", None))
+
+
+def passes_on(dataset: Any) -> bool:
+    """Whether the dataset is a Subset that reads what is asked of it from the one inside, as PyTorch's own does."""
+    if not isinstance(dataset, Subset) or "__getitems__" in vars(dataset):
+        return False
+    return all(
+        getattr(type(dataset), name, None) is getattr(Subset, name, None)
+        for name in ("__getitem__", "__getitems__")
+    )
