@@ -89,7 +89,7 @@ def unexplained_death(
     dead = [rank for rank in window.ranks.values() if died(rank.process)]
     if not dead or any(finding.code == CODE for finding in found):
         return None
-    first = min(dead, key=lambda rank: (rank.made_ns, rank.rank))
+    first = min(dead, key=lambda rank: (last_sign_ns(rank), rank.rank))  # as the verdict has it
     key = f"{CODE}:rank{first.rank}"
     told = [each.finding for each in occurrences if each.finding.code == CODE]
     if any((finding.key, finding.pid) != (key, first.process.pid) for finding in told):

@@ -260,6 +260,23 @@ def test_who_stops_a_job_is_not_told(facts: dict[str, Any]) -> None:
     assert unexplained_death(_window(**facts), [], []) is None
 
 
+def test_the_rank_that_died_first_is_told_with_its_own_last_words() -> None:
+    builder = WindowBuilder("run-1")
+    samples = table(
+        "processes", rank=[0, 1], worker=-1, pid=[1000, 1001], t_ns=[AT, AT - 2 * SECOND], rss_bytes=3e9
+    )
+    dead = [
+        process(0, 2, state="crashed", exit="uncaught RuntimeError: Connection closed by peer", exit_code=1),
+        process(1, 2, state="crashed", exit_code=-6),
+    ]
+    builder.add(envelope(31, processes=dead, spans=[], tables={"processes": samples}))
+    found = unexplained_death(builder.window(), [], [])
+    assert found is not None
+    assert (found.rank, found.pid, found.key) == (1, 1001, "crashed:rank1")
+    assert "pid 1001" in found.title
+    assert all("Connection closed" not in str(item.value) for item in found.evidence)
+
+
 def test_who_knows_is_not_told_again() -> None:
     window = _window(exit_code=-9)
     mine = unexplained_death(window, [], [])
