@@ -25,7 +25,7 @@ from loaderwatch.detect.measures.progress import (
 from loaderwatch.detect.measures.shares import shares_of, totals_since
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import high
-from loaderwatch.detect.text import count, duration, percent
+from loaderwatch.detect.text import count, duration, percent, sample_name
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 RECENT_NS = 30_000_000_000
@@ -38,6 +38,8 @@ UNMEASURED_S: Final = 20.0
 """After so many seconds without any loader iterated, a process may well have the wrong one attached."""
 DIAGNOSED_S: Final = 10.0
 """Seconds that detectors need to be sure, without first batches; in a shorter run they may say nothing."""
+URGENCY: Final = {"hung": 2, "running-out": 1}
+"""Codes that speak before others of the same severity: training stands still, or is about to die."""
 _TELLING: Final = ("fast-forward", "hung")  # a remark with such a code says why nothing is trained now
 
 
@@ -70,7 +72,7 @@ def verdict_of(
         (each for each in told if each.finding.ended_ns is None),
         key=lambda each: (
             SEVERITIES[each.finding.severity],
-            each.finding.code == "hung",
+            URGENCY.get(each.finding.code, 0),
             each.finding.lost_s or 0.0,
         ),
         default=None,
@@ -230,7 +232,8 @@ def _open_wait(window: RunWindow) -> Verdict | None:
     if worker is not None and not worker.alive:
         where = f"; worker {worker.worker} is dead"
     elif worker is not None and worker.sample_index is not None:
-        where = f"; worker {worker.worker} is in dataset[{worker.sample_index}]"
+        stream = any(one.loader == worker.loader and one.iterable_dataset for one in rank.process.loaders)
+        where = f"; worker {worker.worker} is in {sample_name(worker.sample_index, stream)}"
     elif worker is not None:
         where = f"; worker {worker.worker} is {_DOES.get(worker.phase, 'busy')}"
     return Verdict(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from loaderwatch.core.facts import Call, PhaseName, ProcessState
@@ -110,6 +111,21 @@ def test_the_worst_finding_speaks() -> None:
     unsure = verdict_now(window, [])
     assert unsure.severity == "info", "never green beside so much data wait"
     assert "Healthy" not in unsure.title
+
+
+def test_what_is_about_to_end_it_speaks_before_what_slows_it_down() -> None:
+    rank = RankBuilder()
+    for _ in range(100):
+        rank.fetch(0, 0.2, cpu=0.1).fetch(1, 0.2, cpu=0.1).step(0.16, 0.02).step(0.0, 0.02)
+    window = run(rank)
+    (slow,) = detect(window)
+    full = msgspec.structs.replace(
+        slow, key="running-out:memory:box", code="running-out", title="Memory runs out.", lost_s=None
+    )
+    hung = msgspec.structs.replace(slow, key="hung:rank0", code="hung", title="It hangs.", lost_s=1.0)
+    assert verdict_now(window, [slow, full]).title == full.title
+    assert verdict_now(window, [slow, full, hung]).title == hung.title
+    assert verdict_now(window, [slow, msgspec.structs.replace(full, severity="warning")]).title == slow.title
 
 
 def test_a_crash_and_an_end() -> None:
