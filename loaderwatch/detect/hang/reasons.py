@@ -114,6 +114,14 @@ def blocked(process: SpanInfo, who: str) -> Explanation:
             advice="Put a file in its place, or start what should write to it: the stack shows the line that opens it, and `ls -l` a"
             " pipe as p. A dataset that lists a folder can leave out what is no regular file.",
         )
+    if "nanosleep" in wchan:
+        return Explanation(
+            "S36",
+            0.75,
+            f"asleep in its own code{_in(wchan)}",
+            advice="It sleeps for long, or again and again: look at the line named here. A loop that retries or polls needs a bound, and a"
+            " line in the log for what it waits for.",
+        )
     what = (
         "the network or a pipe"
         if any(mark in wchan for mark in ("sk_", "tcp", "inet", "pipe", "unix", "wait_woken"))

@@ -52,7 +52,7 @@ def blocked(age: float = 47.0, **worker: Any) -> RankBuilder:
         ("S", "sk_wait_data", "S36", "network"),
         ("S", "anon_pipe_read", "S36", "pipe"),
         ("S", "wait_for_partner", "S36", "named pipe"),
-        ("S", "hrtimer_nanosleep", "S36", "never answers"),
+        ("S", "hrtimer_nanosleep", "S36", "asleep in its own code"),
         ("S", None, "S36", "never answers"),
         ("T", "do_signal_stop", "S36", "stopped by a signal"),
     ],
