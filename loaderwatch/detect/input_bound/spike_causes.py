@@ -5,7 +5,7 @@ S20 is a slow sample, S21 is jitter: many fetches that now and then outlast what
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Sequence
 
 from loaderwatch.core.answers import Evidence
@@ -17,6 +17,9 @@ from loaderwatch.detect.measures.gain import prefetch_needed
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.text import count, duration, listing, rate, sample_name
 
+RECURRING_RATIO = 0.5
+"""Share of the long waits that are for samples of others of them, from which on those samples are to blame."""
+MOST_NAMED = 3
 MOST_PREFETCH = 32  # a prefetch_factor above this costs more memory than it is worth
 
 
@@ -30,13 +33,15 @@ def jitter(s: Symptoms) -> Explanation | None:
     distinct = len(indices) if indices else len(spikes)
     if min(len(spikes), distinct) < JITTER_SPIKES or prefetch > MOST_PREFETCH:
         return None
+    if _recurring(spikes) >= RECURRING_RATIO * len(spikes):
+        return None  # the same samples are slow each time: that is no jitter
     if mean(s.pace.fetches.fetch_s) > workers * s.step_s:
         return None  # no cushion lasts where the workers are slower on average
     cushion_s = now * workers * s.step_s
     size = median(s.pace.fetches.bytes)
     memory = (
         f" It needs about {rate(prefetch * workers * size / 2**20)} MiB of /dev/shm."
-        if math.isfinite(size)
+        if prefetch * workers * size >= 2**19
         else ""
     )
     advice = (
@@ -52,7 +57,7 @@ def jitter(s: Symptoms) -> Explanation | None:
         cause=f"On average the workers keep up, but now and then a fetch takes up to {duration(tail_s)}, and the prefetched"
         f" batches last only {duration(cushion_s)} (prefetch_factor {now} × {count(workers, 'worker')} ×"
         f" {duration(s.step_s)} per step).",
-        advice=advice,
+        advice=advice + _slowest(s, indices),
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         sample_indices=indices[:16],
         evidence=[*_evidence(s), Evidence(label="read ahead", value=cushion_s, unit="s")],
@@ -88,6 +93,21 @@ def slow_sample(s: Symptoms) -> Explanation:
         sample_indices=indices,
         evidence=_evidence(s),
     )
+
+
+def _slowest(s: Symptoms, indices: Sequence[int]) -> str:
+    """Return a sentence that names the slowest samples; an empty one where they are not known."""
+    if not indices:
+        return ""
+    slowest = sorted(s.spikes, key=lambda spike: -(spike.sample_s or 0.0))
+    named = [index for index in _indices(slowest) if index in indices][:MOST_NAMED]
+    return f" The slowest were {listing([sample_name(index, s.loader.iterable_dataset) for index in named])}."
+
+
+def _recurring(spikes: Sequence[Spike]) -> int:
+    """Return how many of these waits were for a sample that another one of them was for, too."""
+    times = Counter(spike.sample_index for spike in spikes if spike.sample_index is not None)
+    return sum(number for number in times.values() if number > 1)
 
 
 def _indices(spikes: Sequence[Spike]) -> list[int]:

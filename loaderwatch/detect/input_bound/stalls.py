@@ -176,9 +176,10 @@ def spiky_stall(
     """Return the stall that single long waits make; None when none is worth reporting."""
     began_ns = pace.rank.made_ns - int(limits.spike_recent_s * 1e9)
     limit_s = wait_limit_s(pace.rank, pace.loader.loader, limits)
-    # A wait beyond the limit was reported as a hang. One that goes on stays here: if it is a hang, it is
-    # shown under that.
-    spikes = [spike for spike in spikes if spike.open or spike.wait_s < limit_s]
+    # A single wait beyond the limit was reported as a hang; more of them that ended are a stall that comes again.
+    # One that goes on stays here: if it is a hang, it is shown under that.
+    if sum(not spike.open for spike in spikes) < 2:
+        spikes = [spike for spike in spikes if spike.open or spike.wait_s < limit_s]
     late = [spike for spike in spikes if spike.request_ns + spike.wait_s * 1e9 >= began_ns]
     if not late:
         return None

@@ -112,6 +112,26 @@ def test_many_slow_fetches_are_jitter_and_prefetch_is_the_cure() -> None:
     advised = re.search(r"prefetch_factor=(\d+)", finding.advice)
     assert advised is not None
     assert 9 <= int(advised[1]) <= 13  # 1 s over two workers and 50 ms
+    assert finding.advice.endswith(" The slowest were dataset[1000], dataset[1001] and dataset[1002].")
+
+
+def test_the_same_samples_again_and_again_are_no_jitter() -> None:
+    spikes = {100 + 40 * number: (1000 + number % 4, 1.0) for number in range(8)}
+    finding = only(run(slow_sample(RankBuilder(), spikes)))
+    assert finding.scenario == "S20"
+    assert finding.sample_indices == [1000, 1001, 1002, 1003]
+    assert "prefetch_factor=" not in finding.advice
+
+
+@pytest.mark.parametrize(("times", "scenarios"), [(1, []), (2, ["S20"])])
+def test_waits_longer_than_a_hang_that_ended_come_again(times: int, scenarios: list[str]) -> None:
+    """The first was told as a hang, and went on."""
+    spikes = {100 + 100 * number: (777, 40.0) for number in range(times)}
+    found = [
+        one for one in detect(run(slow_sample(RankBuilder(), spikes, batches=220))) if one.severity != "info"
+    ]
+    assert [one.scenario for one in found] == scenarios
+    assert all(one.sample_indices == [777] for one in found)
 
 
 def test_no_cushion_lasts_where_the_workers_are_slower_on_average() -> None:
