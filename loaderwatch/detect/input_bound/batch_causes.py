@@ -13,6 +13,7 @@ import math
 from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.input_bound.cpu_causes import neighbours
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import COLLECTOR_PART
 from loaderwatch.detect.measures.statistics import mean, ratio, total
@@ -50,7 +51,7 @@ def collate(s: Symptoms) -> Explanation | None:
         " process.",
         advice="Make collate_fn cheap: allocate the batch once and copy into it (torch.stack of equal shapes), no Python loop over"
         " elements, pad to a few bucketed lengths, tokenize ahead of time or a whole batch at once (__getitems__). More workers"
-        " only spread the cost, and a larger batch makes it worse.",
+        f" only spread the cost, and a larger batch makes it worse.{neighbours(s.cpus)}",
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
             ("collate time of a batch", collate_s, "s"),

@@ -58,7 +58,9 @@ def no_workers(s: Symptoms) -> Explanation:
     cpus, reader = s.cpus, s.loader.reader
     read_s = s.iteration_s if reader else s.wait_s
     who = f"the thread {reader}" if reader else "the training thread"
-    sleeping = s.fetch_cpu_ratio < LATENCY_CPU_RATIO and math.isfinite(cpus.per_rank)
+    # Who is ready to read and gets no CPU does not wait for storage.
+    delayed = 0.0 if reader or not math.isfinite(s.machine.main_delay_ratio) else s.machine.main_delay_ratio
+    sleeping = s.fetch_cpu_ratio + delayed < LATENCY_CPU_RATIO and math.isfinite(cpus.per_rank)
     most = int(MOST_PER_CORE * cpus.per_rank) if sleeping else _most_workers(cpus, 1.0, 0)
     workers = max(1, min(workers_needed(read_s, s.step_s), most))
     overlapped_s, least_s = iteration_with(read_s, workers, s.step_s), cpus.least_s(s.iteration_s)
@@ -90,6 +92,7 @@ def no_workers(s: Symptoms) -> Explanation:
         else f"With num_workers=0 the training thread itself reads and joins each batch ({duration(s.wait_s)}), then computes"
         f" ({duration(s.step_s)}). Nothing overlaps.",
         advice=advice
+        + ("" if sleeping else neighbours(cpus))
         + (
             " If workers were switched off because of a CUDA fork error, return CPU tensors from the dataset instead."
             if s.pace.rank.process.cuda

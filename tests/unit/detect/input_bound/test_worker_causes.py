@@ -179,6 +179,23 @@ def test_reading_in_workers_costs_as_much_cpu_as_before(busy_cpus: float, gain: 
     assert finding.advice.startswith("Make reading a sample cheaper: ") is (busy_cpus > 1.8)
 
 
+@pytest.mark.parametrize(
+    ("delay", "says"), [(0.0, "num_workers=7 (2 usable CPUs)"), (0.8, "move them away first")]
+)
+def test_waiting_for_a_cpu_is_no_waiting_for_storage(delay: float, says: str) -> None:
+    """Reading on the training thread, with 15 % of a CPU: it waits for storage, or other programs hold both CPUs."""
+    builder = RankBuilder(loaders=[loader(num_workers=0)])
+    for _ in range(60):
+        builder.fetch(-1, 0.4, cpu=0.15).step(0.4, 0.06)
+    for second in range(6):
+        at_ns = builder.now_ns - second * S
+        builder.process(worker=-1, pid=100, cpu=0.2, t_ns=at_ns, run_delay_ratio=delay)
+    finding = only(run(builder, cpus=2, busy=1.0 if delay else 0.1))
+    assert finding.scenario == "S01"
+    assert says in finding.advice
+    assert ("num_workers=7" in finding.advice) is not bool(delay)
+
+
 def serial(rank: int, *, state: ProcessState = "live") -> RankBuilder:
     """One of two ranks that read on the training thread."""
     builder = RankBuilder(rank, 2, loaders=[loader(num_workers=0)])
