@@ -26,6 +26,7 @@ _DEBUGGER: Final = (
     "/IPython/core/debugger",
 )
 _NOTEBOOK: Final = ("/ipykernel/", "/IPython/", "/tornado/", "/jupyter")
+_LOADER: Final = "torch/utils/data/"
 _SAVING: Final = ("torch/serialization.py", "distributed/checkpoint", "safetensors")
 _CHILDREN: Final = ("subprocess.py", "popen_fork.py", "popen_spawn_posix.py", "popen_forkserver.py")
 _COMPILE: Final = ("/torch/_dynamo/", "/torch/_inductor/", "/triton/")
@@ -106,6 +107,17 @@ def main_frames(dump: StackDump | None) -> Sequence[Frame]:
 def user_frame(frames: Sequence[Frame]) -> Frame | None:
     """Return the innermost frame of the user's own code; None when there is none."""
     return next((frame for frame in frames if not frame.library), None)
+
+
+def loop_over_loader(frames: Sequence[Frame]) -> Frame | None:
+    """Return the frame of the user's code that iterates a DataLoader, where the thread is in ``next`` of one; else None."""
+    inside = False
+    for frame in frames:
+        if _LOADER in frame.file.replace("\\", "/"):
+            inside = True
+        elif inside and not frame.library:
+            return frame
+    return None
 
 
 def collective(frames: Sequence[Frame]) -> str | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.stacks import main_frames, user_frame
+from loaderwatch.detect.measures.stacks import loop_over_loader, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import Floats, median
 from loaderwatch.detect.window import RankWindow
 
@@ -67,13 +67,18 @@ class Pauses:
         ]
 
     @property
-    def place(self) -> tuple[str, StackDump | None]:
-        """Return where the loop was in the last long step that a stack was taken of, ", lately at <line>", and the stack; else ""."""
+    def place(self) -> tuple[str, StackDump | None, bool]:
+        """Return where the loop was in the last long step that a stack was taken of, ", lately at <line>", and the stack; else "".
+
+        The third is whether it read another DataLoader there, one that is not attached: else its waits would be no part of the step.
+        """
         for dump in reversed(self.dumps):
-            frame = user_frame(main_frames(dump))
+            frames = main_frames(dump)
+            reads = loop_over_loader(frames)
+            frame = reads or user_frame(frames)
             if frame is not None:
-                return f", lately at {frame}", dump
-        return "", None
+                return f", lately at {frame}", dump, reads is not None
+        return "", None, False
 
 
 def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:

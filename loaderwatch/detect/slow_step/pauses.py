@@ -33,6 +33,7 @@ from loaderwatch.detect.slow_step.long_steps import (
 from loaderwatch.detect.text import count, duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
+ATTACH_IT: Final = 'Attach that loader too, with loaderwatch.attach(loader, role="eval"): its waits are then told apart, with what to change. '
 CODE: Final = "slow-step"
 SHAPE_PART = 0.6  # of the pauses come with a new shape, and of the new shapes with a pause
 
@@ -203,7 +204,7 @@ def _other(pauses: Pauses) -> Finding | None:
         return None
     longest_s = float(pauses.excess_s.max())
     rhythm, sure = _rhythm(pauses)
-    place, dump = pauses.place
+    place, dump, reads = pauses.place
     return _finding(
         pauses,
         scenario="S26",
@@ -212,10 +213,16 @@ def _other(pauses: Pauses) -> Finding | None:
         share=pauses.share,
         lost_s=pauses.lost_s,
         title=f"spends {percent(pauses.share)} of its time in {count(int(pauses.rows.size), 'long step')} of up to"
-        f" {duration(longest_s)}{rhythm}{place}; the data loader is not the cause.",
-        cause=f"A usual step takes {duration(pauses.usual_s)}, and no data is awaited in the long ones: the loop itself does"
-        " something now and then, such as logging, metrics, pictures, evaluation or a checkpoint.",
-        advice="If it is not meant to be so: do it less often, on rank 0 only, or in a background process; save checkpoints"
+        f" {duration(longest_s)}{rhythm}{place}; "
+        + (
+            "it reads a DataLoader there that is not attached."
+            if reads
+            else "the data loader is not the cause."
+        ),
+        cause=f"A usual step takes {duration(pauses.usual_s)}, and no data of an attached loader is awaited in the long ones: the loop"
+        " itself does something now and then, such as logging, metrics, pictures, evaluation or a checkpoint.",
+        advice=(ATTACH_IT if reads else "")
+        + "If it is not meant to be so: do it less often, on rank 0 only, or in a background process; save checkpoints"
         ' asynchronously. With `with loaderwatch.phase("…")` around it, the page shows it by name.',
         evidence=[],
         stacks=[] if dump is None else [dump],

@@ -99,6 +99,24 @@ def test_the_line_of_the_last_long_step_is_named() -> None:
     assert len(finding.stacks) == 1
 
 
+def test_a_loader_in_the_step_that_is_not_attached_is_no_innocent() -> None:
+    builder = logging_loop("evaluate")
+    (dump,) = builder.stacks
+    head, frames = dump.text.split("\n", 1)
+    reading = [
+        '  File "/home/me/data.py", line 9 in __getitem__',
+        '  File "/opt/lib/python3/site-packages/torch/utils/data/_utils/fetch.py", line 54 in fetch',
+        '  File "/opt/lib/python3/site-packages/torch/utils/data/dataloader.py", line 788 in _next_data',
+    ]
+    builder.stacks[0] = msgspec.structs.replace(dump, text="\n".join([head, *reading, frames]))
+    (finding,) = detect(run(builder))
+    assert (
+        ", lately at train.py:61 in evaluate; it reads a DataLoader there that is not attached."
+        in finding.title
+    )
+    assert finding.advice.startswith("Attach that loader too")
+
+
 def test_a_stack_of_a_usual_step_says_nothing() -> None:
     builder = logging_loop().step(0.001, 0.05)
     builder.stack(-1, 100, stacks.main_in(user="train_epoch"))
