@@ -220,7 +220,9 @@ def without_a_script() -> list[str]:
 
 
 def family(scenario: str) -> str:
-    """The chapter of the catalogue that a scenario belongs to."""
+    """The chapter of the catalogue that a scenario belongs to; "none" for a death that no scenario explains."""
+    if not scenario:
+        return "none"
     return next(name for last, name in FAMILIES if int(scenario[1:]) <= last)
 
 

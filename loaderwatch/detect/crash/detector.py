@@ -28,7 +28,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
-from loaderwatch.detect.running_out.descriptors import CLOSE_FILES, NEARLY_RATIO, WHY_WORKER
+from loaderwatch.detect.running_out.descriptors import CLOSE_FILES, NEARLY_RATIO, WHY_WORKER, open_by
 from loaderwatch.detect.text import size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
@@ -211,7 +211,8 @@ def _full_worker(rank: RankWindow) -> Explanation | None:
     for worker in np.unique(rows["worker"][rows["worker"] >= 0]).tolist():
         own = rows["worker"] == worker
         fds, limit = known(rows["fds"][own]), known(rows["fd_limit"][own])
-        if fds.size and limit.size and fds[-1] >= NEARLY_RATIO * limit[-1]:
+        at_death = open_by(rows["t_ns"][own], rows["fds"][own], rank.made_ns)
+        if fds.size and limit.size and at_death >= NEARLY_RATIO * limit[-1]:
             return Explanation(
                 "S40",
                 0.8,

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.statistics import Growth, growth, known
+from loaderwatch.detect.measures.statistics import Floats, Growth, growth, known
 from loaderwatch.detect.text import duration, rate
 from loaderwatch.detect.window import RankWindow, RunWindow
 
@@ -25,6 +26,7 @@ LEAST_S = 4.0
 LEAST_USED_RATIO = 0.25  # of the limit: below that there is time to see whether it goes on
 SURE_USED_RATIO = 0.5
 NEARLY_RATIO = 0.9
+MOST_AHEAD_NS: Final = 6_000_000_000  # descriptors are counted every five seconds
 WHY_TRAINING: Final = (
     "Every tensor that comes from a worker keeps one open as long as it lives, so something keeps batches."
 )
@@ -62,8 +64,7 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
     most, now = float(limit[-1]), float(known(fds)[-1])
     if now < LEAST_USED_RATIO * most:
         return None
-    # Descriptors are counted in every few rows only and repeated in between: keep the rows that count them.
-    counted = np.isfinite(fds) & np.concatenate(([True], np.diff(fds) != 0))
+    counted = _counted(fds)
     rise = growth(t_ns[counted], fds[counted], LEAST_S) or _two_point(t_ns[counted], fds[counted])
     if rise is None:
         return None
@@ -127,3 +128,22 @@ def _two_point(
         if span_s >= LEAST_S
         else None
     )
+
+
+def _counted(fds: Floats) -> NDArray[np.bool_]:
+    """Return the mask of the rows that count descriptors: few do, and those in between repeat the last count."""
+    result: NDArray[np.bool_] = np.isfinite(fds) & np.concatenate(([True], np.diff(fds) != 0))
+    return result
+
+
+def open_by(t_ns: NDArray[np.int64], fds: Floats, at_ns: int) -> float:
+    """Return how many descriptors were open at a time after the last count, if they went on to grow as before; 0 where none were counted."""
+    counted = np.flatnonzero(_counted(fds)) if fds.size else np.empty(0, dtype=np.int64)
+    if not counted.size:
+        return 0.0
+    last = int(counted[-1])
+    if counted.size < 2 or fds[last] <= fds[counted[-2]]:
+        return float(fds[last])
+    before = int(counted[-2])
+    per_ns = (fds[last] - fds[before]) / max(1, int(t_ns[last] - t_ns[before]))
+    return float(fds[last] + per_ns * min(MOST_AHEAD_NS, max(0, at_ns - int(t_ns[last]))))

@@ -334,6 +334,18 @@ def test_ctrl_c_is_nobodys_fault() -> None:
     assert verdict_now(run(builder), []).severity == "info"
 
 
+def test_descriptors_are_counted_every_five_seconds() -> None:
+    """255 of 300 were open at the last count, and 23 more each second."""
+    builder = dead("uncaught EOFError")
+    for second in range(13):
+        fds = 25 + 23 * (second - second % 5)
+        at_ns = builder.now_ns - (13 - second) * S
+        builder.process(worker=0, pid=200, cpu=0.5, fds=fds, fd_limit=300, t_ns=at_ns)
+    (finding,) = [one for one in detect(run(builder)) if one.code == "crashed"]
+    assert (finding.scenario, finding.worker) == ("S40", 0)
+    assert "It last had 255 of 300 open" in finding.cause
+
+
 @pytest.mark.parametrize(("fds", "told"), [(295.0, True), (120.0, False)])
 def test_a_worker_that_could_open_no_more(fds: float, told: bool) -> None:
     """It cannot hand its batch over, and what the training dies of is the end of that."""
