@@ -184,6 +184,8 @@ def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
     fetch_s, cpu_s = seconds(fetches["fetch_ns"][mine_fetches]), seconds(fetches["cpu_ns"][mine_fetches])
     sizes = fetches["bytes"][mine_fetches]
     sizes = sizes[(sizes != UNKNOWN) & (sizes > 0)]
+    # A worker opens its files, and imports, with its first batch.
+    first = fetches["ordinal"][mine_fetches] == 0
     both = np.isfinite(fetch_s) & np.isfinite(cpu_s)
     step_rows = between_s(steps)[steps["loader"] == info.loader]
     mine = begins["loader"] == info.loader
@@ -201,7 +203,9 @@ def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
         host=rank.host,
         info=info,
         fetch_s=mean(fetch_s),
-        fetch_tail_s=quantile(fetch_s[~_worst_sample(fetches["slow_index"][mine_fetches], fetch_s)], 0.999),
+        fetch_tail_s=quantile(
+            fetch_s[~first & ~_worst_sample(fetches["slow_index"][mine_fetches], fetch_s)], 0.999
+        ),
         fetch_cpu_ratio=ratio(float(cpu_s[both].sum()), float(fetch_s[both].sum())),
         batch_bytes=float(sizes.max()) if sizes.size else math.nan,
         step_s=mean(step_rows) if step_rows.size >= MEASURED_STEPS else math.nan,

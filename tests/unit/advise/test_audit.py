@@ -365,8 +365,9 @@ def test_threads_seen_while_reading_samples() -> None:
 
 def test_facts_of_a_window() -> None:
     rank = RankBuilder(loaders=[loader(persistent_workers=False, start_method="fork")])
-    for _ in range(30):
+    for number in range(30):
         rank.fetch(0, 0.2, cpu=0.5).step(0.1, 0.1)
+        rank.rows["fetches"][-1]["ordinal"] = number
     rank.process(worker=0, pid=7, cpu=1.5, threads=6.0)
     found = facts_of(run(rank))
     (mine,) = found.loaders
@@ -376,6 +377,15 @@ def test_facts_of_a_window() -> None:
     assert mine.batch_bytes == 1_000_000
     assert mine.worker_threads == 6
     assert math.isnan(mine.first_wait_s)
+
+
+def test_what_a_worker_opens_with_its_first_batch_is_no_tail() -> None:
+    rank = RankBuilder()
+    for number in range(60):
+        rank.fetch(number % 2, 3.0 if number < 2 else 0.2, cpu=0.5).step(0.1, 0.1)
+        rank.rows["fetches"][-1] |= {"ordinal": number // 2, "slow_index": number}
+    (mine,) = facts_of(run(rank)).loaders
+    assert mine.fetch_tail_s == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(
