@@ -5,6 +5,8 @@ A lone process that stands still is S26.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from loaderwatch.core.answers import Evidence
@@ -12,9 +14,9 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.outside_loops import SAVE_ADVICE, alone, is_excused
 from loaderwatch.detect.hang.rank_positions import Seat, names, patience, place_evidence, places_of, seats_of
 from loaderwatch.detect.hang.reasons import blocked
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.gpu import spins_in_collective
-from loaderwatch.detect.measures.progress import Stuck, stands_still, still_stands_there
+from loaderwatch.detect.measures.progress import Stuck, cpu_ratio, stands_still, still_stands_there
 from loaderwatch.detect.measures.stacks import in_loop_of, saving
 from loaderwatch.detect.text import duration, listing, ranks_phrase
 from loaderwatch.detect.window import RunWindow
@@ -23,6 +25,7 @@ CODE = "hung"
 STAYS_NS = 10_000_000_000
 # Stacks are asked for when a span grows old; without them nobody can tell collectives apart.
 STACKS_COME_S = 10.0
+POLL_ADVICE: Final = "If it waits there for what may never come (a file, a server, another job), give that wait a limit and let it end with an error. "
 
 
 def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Finding]:
@@ -265,6 +268,7 @@ def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
     stands = span is not None and still and (saves or odd.has_left)
     reason = blocked(span, "the training process") if span is not None and stands and span.wchan else None
     because = f", {reason.because}" if reason else ""
+    polls = not stands and cpu_ratio(odd.rank, odd.rank.process.pid, since_ns) < IDLE_CPU_RATIO
     return _finding(
         scenario="S47" if not stands else "S52" if saves else "S53",
         confidence=0.85 if stands else 0.6,
@@ -275,12 +279,19 @@ def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
         f" {waiting[0].stands} for rank {odd.number}, which has {'been stuck' if stands else 'been'} at {odd.stands} for"
         f" {duration(odd.age_s)}{because}.",
         cause=f"Rank {odd.number} does something the others do not, while they wait for it in a collective."
-        + (" It uses no CPU and nothing of it moves." if still else ""),
+        + (
+            " It uses no CPU and nothing of it moves."
+            if still
+            else " It hardly uses any CPU: it sleeps or polls there."
+            if polls
+            else ""
+        ),
         advice=SAVE_ADVICE
         if stands and saves
         else reason.advice
         if reason
-        else "Do long work of a single rank before training or in another process, and let the others not wait for it: a longer timeout"
+        else (POLL_ADVICE if polls else "")
+        + "Do long work of a single rank before training or in another process, and let the others not wait for it: a longer timeout"
         " of init_process_group only keeps the job alive meanwhile.",
         evidence=[],
     )

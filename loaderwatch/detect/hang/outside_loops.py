@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final
 
+import msgspec
+
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.explanation import Explanation
@@ -155,12 +157,14 @@ def alone(item: Stuck) -> Finding:
     at = f" at {where}" if where else f" in {place}"
     goes_on = is_to_train_on(item)
     waits = waits_on_queue(frames) and any(loader.reader is not None for loader in rank.process.loaders)
+    stands = is_still(item) and still_stands_there(rank, dump, _within(item, QUIET_NS))
+    if stands and span.os_state == "R":  # woken for a moment, as to write its stack
+        span = msgspec.structs.replace(span, os_state=None, wchan=None)
     reason = blocked(span, "the training process")
     if waits_on_queue(frames):
         reason = producer_gone(rank.process.loaders)
     severity: Severity = "info"
     on_purpose = waits_for_child(frames) or (not is_outside and "nanosleep" in (span.wchan or ""))
-    stands = is_still(item) and still_stands_there(rank, dump, _within(item, QUIET_NS))
     unstarted = stands and not on_purpose and _has_not_begun(rank) and not _serves(span)
     if goes_on and stands and not on_purpose:
         severity = "critical"

@@ -177,6 +177,19 @@ def test_a_rank_that_is_busy_with_something_else() -> None:
     finding = only(run(stuck(0, stacks.main_in(user="preprocess"), age=60.0), stuck(1, BARRIER)))
     assert (finding.scenario, finding.rank) == ("S47", 0)
     assert "train.py:61 in preprocess" in finding.title
+    assert finding.advice.startswith("Do long work of a single rank before training")
+
+
+def test_a_rank_that_polls_is_told_to_bound_that() -> None:
+    odd = stuck(0, stacks.main_in(user="wait_for_file"), age=60.0)
+    for second in range(40):
+        at_ns = odd.now_ns + int((60 - second) * 1e9)
+        odd.process(worker=-1, pid=100, cpu=0.01, voluntary_switches=100 - 3.0 * second, t_ns=at_ns)
+    odd.rows["processes"].reverse()
+    finding = only(run(odd, stuck(1, BARRIER)))
+    assert (finding.scenario, finding.rank) == ("S47", 0)
+    assert finding.advice.startswith("If it waits there for what may never come")
+    assert "it sleeps or polls there" in finding.cause
 
 
 def test_many_ranks_are_grouped_by_their_stacks_and_the_outlier_comes_first() -> None:
