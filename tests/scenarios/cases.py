@@ -90,6 +90,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s13_delivery", ("S13",), "workers", says=("More workers or more prefetch will not help",)),
     Case("s14_threads", ("S14",), "workers", says=("busy Python threads",)),
     Case("s20_slow_sample", ("S20",), "input", worker=(0, 1), samples=(333,)),
+    Case("s20_split", ("S20",), "input", worker=(0, 1)),
     Case("s21_jitter", ("S21",), "workers", says=("prefetch_factor=",)),
     Case("s23_imbalance", ("S23",), "workers", within_s=40, says=("shards",)),
     # ---- input-bound because of the machine, the storage or the batch

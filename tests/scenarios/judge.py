@@ -85,7 +85,9 @@ def waited_s(
     if finding["code"] == "hung":
         # On a busy machine long waits are learned; a first batch or a first gap between epochs may take longer from the start.
         learned = [
-            float(e["value"]) for e in finding["evidence"] if e["label"] == "limit learned for this phase"
+            float(e["value"])
+            for e in finding.get("evidence", ())
+            if e["label"] == "limit learned for this phase"
         ]
         return fired_at - (float(finding["began_at"]) + max([hang_after_s, *learned]))
     if scenario in BOUNDARIES:
