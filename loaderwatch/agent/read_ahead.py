@@ -18,14 +18,13 @@ import threading
 from collections.abc import Callable
 from threading import get_ident
 from typing import Final, Protocol
+from weakref import WeakKeyDictionary
 
 from loaderwatch.agent.guard import shield
 from loaderwatch.core.clock import monotonic_ns
 
 MOST_BATCHES: Final = 2
 """Batches that a thread may get while the loop waits for one of them: the awaited one, and the next that it asks for at once."""
-MOST_LEFT: Final = 8
-"""Threads that read no longer and whose death would be told."""
 
 
 class Reader(Protocol):
@@ -64,7 +63,10 @@ class ReadAhead:
         self.since_ns = 0  # when the loop's present wait for a batch began; 0: it waits for none
         self._waited_ns = 0
         self.readers: dict[int, Reader] = {}  # by thread, the newest last
-        self._left: dict[int, Callable[[str, str | None], None]] = {}  # by thread that has not read since
+        # by thread, also after its pass; not by identifier, which the next thread may get
+        self._note_end: WeakKeyDictionary[threading.Thread, Callable[[str, str | None], None]] = (
+            WeakKeyDictionary()
+        )
         self._blocked: set[int] = set()  # those of the threads that wait themselves
         self._stands = False  # the loop is in a wait of whatever kind
         self._got = 0  # batches that the threads got in that wait
@@ -77,8 +79,9 @@ class ReadAhead:
         """Note that this thread asks for a batch; return whether it is the first time that it reads this pass."""
         thread = get_ident()
         known = self.readers.pop(thread, None)
-        self._left.pop(thread, None)
         self.readers[thread] = reader
+        if known is not reader:
+            self._note_end[threading.current_thread()] = reader.note_end
         if known is None:
             watch(self)
         self._blocked.discard(thread)
@@ -100,19 +103,16 @@ class ReadAhead:
             if len(self.readers) == 1:
                 self._goes_on(monotonic_ns())
             del self.readers[thread]
-            self._left[thread] = reader.note_end
-            if len(self._left) > MOST_LEFT:  # each epoch may have a thread of its own
-                del self._left[next(iter(self._left))]
 
     def dies(self, error: BaseException) -> None:
         """Note that this thread ends with an error that nobody catches; its pass was closed on the way out, as a rule."""
-        thread = get_ident()
-        reader = self.readers.get(thread)
+        reader = self.readers.get(get_ident())
         if reader is not None:
             self.left(reader)
-        note_end = self._left.pop(thread, None)
+        thread = threading.current_thread()
+        note_end = self._note_end.pop(thread, None)
         if note_end is not None:
-            note_end(threading.current_thread().name, type(error).__name__)
+            note_end(thread.name, type(error).__name__)
 
     def loop_works(self) -> None:
         """Note that the loop works on what a thread reads."""

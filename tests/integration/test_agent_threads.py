@@ -278,6 +278,33 @@ def test_a_thread_that_dies_of_its_own_work_is_named(
     assert threading.excepthook is own
 
 
+def test_the_death_of_another_thread_with_the_same_identifier_is_not_its_own(
+    rings: RingFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda args: None)
+    loader = loaderwatch.attach(DataLoader(Samples(0.0)))
+    idents = []
+
+    def read() -> None:
+        idents.append(threading.get_ident())
+        assert len(list(loader)) == BATCHES
+
+    def other() -> None:
+        idents.append(threading.get_ident())
+        raise ValueError("of its own")
+
+    for _ in range(100):  # the system gives identifiers out again, as a rule to the very next thread
+        for work in (read, other):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        if idents[-1] == idents[-2]:
+            break
+    else:
+        pytest.skip("this system gives each thread a new identifier")
+    assert rings.processes()[0].loaders[0].reader_error is None
+
+
 def test_conditions_are_given_back(rings: RingFolder) -> None:
     own = threading.Condition.wait
     loader = loaderwatch.attach(DataLoader(Samples(0.0)))
