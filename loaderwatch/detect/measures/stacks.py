@@ -26,7 +26,7 @@ _DEBUGGER: Final = (
     "/IPython/core/debugger",
 )
 _NOTEBOOK: Final = ("/ipykernel/", "/IPython/", "/tornado/", "/jupyter")
-_LOADER: Final = "torch/utils/data/"
+_LOADER: Final = "torch/utils/data/dataloader.py"
 _SAVING: Final = ("torch/serialization.py", "distributed/checkpoint", "safetensors")
 _CHILDREN: Final = ("subprocess.py", "popen_fork.py", "popen_spawn_posix.py", "popen_forkserver.py")
 _COMPILE: Final = ("/torch/_dynamo/", "/torch/_inductor/", "/triton/")

@@ -99,17 +99,26 @@ def test_the_line_of_the_last_long_step_is_named() -> None:
     assert len(finding.stacks) == 1
 
 
-def test_a_loader_in_the_step_that_is_not_attached_is_no_innocent() -> None:
+def reading(*torchs: str) -> RankBuilder:
+    """The long steps read a sample, through these files of PyTorch's."""
     builder = logging_loop("evaluate")
     (dump,) = builder.stacks
     head, frames = dump.text.split("\n", 1)
-    reading = [
-        '  File "/home/me/data.py", line 9 in __getitem__',
-        '  File "/opt/lib/python3/site-packages/torch/utils/data/_utils/fetch.py", line 54 in fetch',
-        '  File "/opt/lib/python3/site-packages/torch/utils/data/dataloader.py", line 788 in _next_data',
+    within = [
+        f'  File "/opt/lib/python3/site-packages/torch/utils/data/{name}", line 9 in read' for name in torchs
     ]
-    builder.stacks[0] = msgspec.structs.replace(dump, text="\n".join([head, *reading, frames]))
-    (finding,) = detect(run(builder))
+    sample = '  File "/home/me/data.py", line 9 in __getitem__'
+    builder.stacks[0] = msgspec.structs.replace(dump, text="\n".join([head, sample, *within, frames]))
+    return builder
+
+
+def test_a_sample_that_the_loop_reads_by_hand_is_no_loader() -> None:
+    (finding,) = detect(run(reading("dataset.py")))
+    assert ", lately at data.py:9 in __getitem__; the data loader is not the cause" in finding.title
+
+
+def test_a_loader_in_the_step_that_is_not_attached_is_no_innocent() -> None:
+    (finding,) = detect(run(reading("_utils/fetch.py", "dataloader.py")))
     assert (
         ", lately at train.py:61 in evaluate; it reads a DataLoader there that is not attached."
         in finding.title
