@@ -12,8 +12,8 @@ from loaderwatch.detect.text import size
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
-_CUT_FILE: Final = re.compile(r"inline_container|PytorchStreamWriter failed writing", re.IGNORECASE)
-"""What torch.save says of a file that could not be written to its end, whatever the reason."""
+_CUT_FILE: Final = re.compile(r"unexpected pos \d+ vs \d+|PytorchStreamWriter failed writing")
+"""What torch.save says of a file that could not be written to its end, whatever the reason; torch.load has other words."""
 _OF_A_LOADER: Final = re.compile(
     r"Caught \w+ in DataLoader worker|shared memory|/dev/shm|torch_\d", re.IGNORECASE
 )

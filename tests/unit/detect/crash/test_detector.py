@@ -84,6 +84,11 @@ def test_which_of_the_two_was_full(steps: int, used: float, scenario: str) -> No
     )
 
 
+def test_a_checkpoint_that_cannot_be_read_is_no_full_disk() -> None:
+    text = "uncaught RuntimeError: [enforce fail at inline_container.cc:110] . PytorchStreamReader failed reading zip archive"
+    assert not [finding for finding in detect(run(dead(text))) if finding.scenario == "S56"]
+
+
 def test_without_workers_nothing_lies_in_shared_memory() -> None:
     (finding,) = detect(run(dead("uncaught OSError: [Errno 122] Disk quota exceeded", num_workers=0)))
     assert finding.scenario == "S56"
