@@ -15,8 +15,8 @@ from loaderwatch.detect.window import HostWindow, RunWindow
 CODE: Final = "running-out"
 REMARK_ETA_S: Final = 24 * 3600.0
 REMARK_TIMES_SEEN: Final = 4.0
-"""A forecast reaches so many times as far as what was seen at most, and as far for a warning: whoever keeps the last five
-checkpoints fills the disk with the first five as well."""
+"""A remark looks ahead so many times as far as it has looked back, and a warning once as far: whoever keeps the last five checkpoints
+fills the disk with the first five as well."""
 WARNING_ETA_S: Final = 2 * 3600.0
 WARNING_SAVES: Final = 3
 """Saves that still fit from which on it is a warning, however long each takes to come."""

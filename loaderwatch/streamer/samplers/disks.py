@@ -17,7 +17,9 @@ import psutil
 
 LOOK_NS: Final = 2_000_000_000
 LEAST_FALL: Final = 4 << 20  # bytes below the last low; less is a log
-KEPT: Final = 8  # saves from which the usual one is taken
+HANGS_NS: Final = 30_000_000_000
+"""From here on a look hangs, and what was known before it is told no longer."""
+KEPT: Final = 64  # saves from which the usual one is taken
 LEAST_SAVES: Final = 3
 STEADY_NS: Final = 60_000_000_000
 """From here on a disk that falls in every look is filled steadily, and not by one save."""
@@ -61,7 +63,6 @@ class _Disk:
     low_bytes: int
     written_bytes: float  # by the job, when the low was reached
     looked_ns: int
-    began_ns: int | None = None  # when it was first filled
     saves: deque[_Save] = field(default_factory=lambda: deque(maxlen=KEPT))
 
 
@@ -97,26 +98,34 @@ class Disks:
                 if last is not None and last.ended_ns == disk.looked_ns:
                     last.ended_ns, last.after_bytes = now_ns, free
                 else:
+                    if _is_over(disk.saves, now_ns):
+                        disk.saves.clear()
                     disk.saves.append(_Save(disk.looked_ns, now_ns, disk.low_bytes, free))
-                if disk.began_ns is None:
-                    disk.began_ns = disk.looked_ns
             disk.low_bytes, disk.written_bytes = free, written
         disk.looked_ns = now_ns
-        if disk.began_ns is None:
-            return None
-        found = _trend(disk.saves, now_ns)
-        return None if found is None else Filling(path, total, free, *found, (now_ns - disk.began_ns) / 1e9)
+        found = _trend(disk.saves, now_ns) if disk.saves else None
+        return (
+            None
+            if found is None
+            else Filling(path, total, free, *found, (now_ns - disk.saves[0].began_ns) / 1e9)
+        )
+
+
+def _is_over(saves: deque[_Save], now_ns: int) -> bool:
+    """Whether no save came for far longer than usual; the next one begins anew."""
+    return len(saves) >= LEAST_SAVES and now_ns - saves[-1].ended_ns > LATE * _every_ns(saves)
+
+
+def _every_ns(saves: deque[_Save]) -> float:
+    return (saves[-1].ended_ns - saves[0].ended_ns) / (len(saves) - 1)
 
 
 def _trend(saves: deque[_Save], now_ns: int) -> tuple[float, float | None] | None:
     """Return by how many bytes per second a disk falls, and by how many with each save; None where it does not."""
     first, last = saves[0], saves[-1]
     if len(saves) >= LEAST_SAVES:
-        every_ns = (last.ended_ns - first.ended_ns) / (len(saves) - 1)
         each = (first.after_bytes - last.after_bytes) / (len(saves) - 1)
-        if now_ns - last.ended_ns > LATE * every_ns:
-            return None
-        return each / every_ns * 1e9, each
+        return None if _is_over(saves, now_ns) else (each / _every_ns(saves) * 1e9, each)
     lasted = last.ended_ns - last.began_ns
     if lasted < STEADY_NS or last.ended_ns != now_ns:
         return None
@@ -133,11 +142,18 @@ class DiskSampler:
         self.filling: Filling | None = None
         """The file system that is full first, as of the last look that came back."""
 
+    @property
+    def looks(self) -> bool:
+        """Whether a look is under way."""
+        return self._thread is not None and self._thread.is_alive()
+
     def sample(self, written_bytes: float, now_ns: int) -> None:
         """Begin a look if one is due and none is under way."""
         if self._looked_ns is not None and now_ns - self._looked_ns < LOOK_NS:
             return
-        if self._thread is not None and self._thread.is_alive():
+        if self.looks:
+            if self._looked_ns is not None and now_ns - self._looked_ns > HANGS_NS:
+                self.filling = None
             return
         self._looked_ns = now_ns
         self._thread = threading.Thread(

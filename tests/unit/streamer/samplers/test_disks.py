@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from pathlib import Path
 
 import pytest
 
 from loaderwatch.streamer.samplers.disks import Disks, DiskSampler, Filling, read_spaces
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 MB = 1 << 20
 S = 10**9
@@ -45,6 +45,17 @@ def test_saves_that_all_stay() -> None:
     assert job.found.left_s == 940
     job.pass_time(20)  # no save for four times as long as usual
     assert job.found is None
+
+
+def test_after_a_long_pause_it_is_seen_anew() -> None:
+    job = Job()
+    for _ in range(2):
+        for _ in range(4):
+            job.pass_time(1, saves=100)
+            job.pass_time(4)
+        assert job.found is not None
+        assert (job.found.save_bytes, job.found.bytes_per_s, job.found.seen_s) == (100 * MB, 10 * MB, 40.0)
+        job.pass_time(100)
 
 
 def test_a_save_of_many_looks_is_one_save() -> None:
@@ -112,19 +123,24 @@ def test_the_file_systems_of_this_machine(tmp_path: Path) -> None:
 
 def test_a_look_that_hangs_is_not_joined_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
+    goes_on = threading.Event()
 
     def hang() -> dict[str, tuple[int, int]]:
         looks.append(1)
-        time.sleep(0.2)
+        goes_on.wait(PATIENCE_S)
         return {}
 
     monkeypatch.setattr("loaderwatch.streamer.samplers.disks.read_spaces", hang)
     sampler = DiskSampler()
+    sampler.filling = known = Filling("/data", DISK, MB, 1.0, None, 60.0)
     for second in range(0, 10, 2):
         sampler.sample(0.0, second * S)
     wait_until("the look", lambda: looks)
     assert looks == [1]
-    sampler.sample(0.0, 10 * S + 1)
-    time.sleep(0.3)
-    sampler.sample(0.0, 20 * S)
+    assert sampler.filling is known
+    sampler.sample(0.0, 40 * S)
+    assert sampler.filling is None
+    goes_on.set()
+    wait_until("its end", lambda: not sampler.looks)
+    sampler.sample(0.0, 50 * S)
     wait_until("the next look", lambda: len(looks) == 2)
