@@ -13,12 +13,20 @@ def reads_at_once(dataset: Any) -> bool:
     PyTorch's ``Subset`` (of ``random_split``) has one that passes the indices on, or reads sample by sample where the dataset
     inside has none; one that overrides either of the two is taken as it is.
     """
-    while passes_on(dataset):
+    while _passes_on(dataset):
         dataset = dataset.dataset
     return bool(getattr(dataset, "__getitems__", None))
 
 
-def passes_on(dataset: Any) -> bool:
+def reads_as_listed(dataset: Any) -> bool:
+    """Whether each sample is read as its index is taken from the batch's list.
+
+    A Subset of a Subset takes all indices from it before the first sample is read.
+    """
+    return not getattr(dataset.dataset if _passes_on(dataset) else dataset, "__getitems__", None)
+
+
+def _passes_on(dataset: Any) -> bool:
     """Whether the dataset is a Subset that reads what is asked of it from the one inside, as PyTorch's own does."""
     if not isinstance(dataset, Subset) or "__getitems__" in vars(dataset):
         return False

@@ -16,7 +16,7 @@ from loaderwatch.agent.guard import ask
 from loaderwatch.agent.hot import SampleClock, noted_collate, timed_fetch
 from loaderwatch.agent.hot.layout import AT_ONCE, EACH, EACH_COUNTED, ONE, ONE_COUNTED
 from loaderwatch.agent.loaders.swap import hidden_subclass, keep_fields_quick
-from loaderwatch.agent.workers.batched import passes_on
+from loaderwatch.agent.workers.batched import reads_as_listed
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import RingWriter
 
@@ -101,9 +101,4 @@ def _how_it_reads(fetcher: Any) -> int:
         return ONE_COUNTED if counted else ONE
     if counted:
         return EACH_COUNTED
-    return AT_ONCE if ask(lambda: _list_is_passed(fetcher.dataset)) else EACH
-
-
-def _list_is_passed(dataset: Any) -> bool:
-    """Whether the list of indices is no longer iterated while the samples are read: a Subset of a Subset looks all of them up before."""
-    return bool(getattr(dataset.dataset if passes_on(dataset) else dataset, "__getitems__", None))
+    return EACH if ask(lambda: reads_as_listed(fetcher.dataset)) else AT_ONCE
