@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.limits import COLLECTOR_PART, JITTER_SPIKES
+from loaderwatch.detect.measures.machine import run_delay_s
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.statistics import median, total
+from loaderwatch.detect.measures.statistics import median
 
 SPIKE_S = 0.25  # a single wait shorter than this is not a spike, however long it is against the others
 SPIKE_FACTOR = 4.0  # times the typical iteration
 FETCH_PART = 0.5  # share of a long wait in which a worker must have been fetching to be its cause
 STARVED_PART = 0.5  # share of a fetch in which the worker was ready to run but had no CPU
-SAMPLE_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -104,16 +104,9 @@ def _starved(pace: Pace, spike: Spike) -> bool:
     """Whether the kernel kept the worker from a CPU for most of its fetch, and the rest is short."""
     if spike.fetch_began_ns is None or spike.fetch_s is None:
         return False
-    rows = pace.rank.table("processes")
-    ended_ns = spike.fetch_began_ns + int(spike.fetch_s * 1e9)
-    during = (
-        (rows["worker"] == spike.worker)
-        & (rows["loader"] == pace.loader.loader)
-        & (rows["t_ns"] > spike.fetch_began_ns)
-        & (rows["t_ns"] <= ended_ns + SAMPLE_NS)
+    delayed_s = run_delay_s(
+        pace.rank, spike.fetch_began_ns, spike.fetch_s, worker=spike.worker, loader=pace.loader.loader
     )
-    # Each row tells of the second before it.
-    delayed_s = min(spike.fetch_s, total(rows["run_delay_ratio"][during]))
     return delayed_s >= STARVED_PART * spike.fetch_s and spike.fetch_s - delayed_s < 2 * SPIKE_S
 
 

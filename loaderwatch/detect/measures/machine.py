@@ -197,6 +197,21 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
     )
 
 
+def run_delay_s(
+    rank: RankWindow, began_ns: int, took_s: float, *, worker: int | None = None, loader: int | None = None
+) -> float:
+    """Return the seconds, at most ``took_s``, that a process was ready to run but had no CPU from ``began_ns`` on.
+
+    Of the training process' main thread, else of a worker of a loader. They are known by the second, so of less
+    than a second it is the most that they can be.
+    """
+    rows = rank.table("processes")
+    during = (rows["t_ns"] > began_ns) & (rows["t_ns"] <= began_ns + int(took_s * 1e9) + LOOK_NS)
+    mine = rows["worker"] < 0 if worker is None else (rows["worker"] == worker) & (rows["loader"] == loader)
+    # Each row tells of the second before it.
+    return min(took_s, total(rows["run_delay_ratio"][during & mine]))
+
+
 def limit_hits_per_s(host: HostWindow) -> float:
     """Return how often per second the control group reached its memory limit lately; NaN without a limit."""
     rows = host.hosts

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import StackDump
+from loaderwatch.detect.measures.machine import run_delay_s
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import loop_over_loader, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import Floats, median
@@ -20,6 +21,7 @@ PAUSE_S = 0.1
 FEW = 3
 EARLY_STEPS = 3  # first steps of a run, left out: CUDA, lazy modules, the first compilation, DDP's buckets
 REMARK_RATIO = 0.03
+STARVED_PART = 0.5  # of what a step took beyond the usual, in which the loop was ready to run but had no CPU
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,16 @@ class Pauses:
             excess_s=self.excess_s[mask],
             collector_s=self.collector_s[mask],
         )
+
+    @property
+    def without_cpu(self) -> NDArray[np.bool_]:
+        """Return which of the long steps are long because the loop was ready to run but other programs had the CPUs."""
+        began_ns, took_s = self.pace.request_ns[self.rows], self.pace.own_s[self.rows]
+        delayed_s = [
+            run_delay_s(self.rank, int(at), float(seconds))
+            for at, seconds in zip(began_ns, took_s, strict=True)
+        ]
+        return np.array(delayed_s) >= STARVED_PART * self.excess_s
 
     @property
     def dumps(self) -> list[StackDump]:

@@ -79,7 +79,7 @@ def _explain(pauses: Pauses, limits: Limits) -> list[Finding]:
         found.append(_collector(pauses.only(collected), limits))
     rest = pauses.only(~collected)
     if rest.rows.size:
-        found.append(_shapes(rest, limits) or _other(rest))
+        found.append(_shapes(rest, limits) or _other(rest.only(~rest.without_cpu)))
     return [finding for finding in found if finding is not None]
 
 

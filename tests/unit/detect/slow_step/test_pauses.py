@@ -82,6 +82,20 @@ def test_work_in_the_loop_is_a_remark_with_its_rhythm(every: int) -> None:
     assert "the data loader is not the cause" in finding.title
 
 
+@pytest.mark.parametrize(("delay", "scenarios"), [(0.55, set()), (0.1, {"S26"})])
+def test_a_loop_without_a_cpu_does_nothing_by_itself(delay: float, scenarios: set[str]) -> None:
+    builder = begun()
+    for number in range(200):
+        long = number % 20 == 19
+        began_ns = builder.now_ns
+        builder.step(0.001, 0.05 + 0.6 * long)
+        if long:
+            builder.process(
+                worker=-1, pid=100, cpu=0.1, t_ns=began_ns + int(0.9 * S), run_delay_ratio=delay
+            )
+    assert {finding.scenario for finding in detect(run(builder))} == scenarios
+
+
 def logging_loop(place: str | None = None) -> RankBuilder:
     """Every twentieth step takes long; a stack of the last of these shows where the loop then was."""
     builder = begun()
