@@ -133,9 +133,10 @@ def serving(
     notify: tuple[str, ...] = (),
     connection: type[Connection] | None = None,
     open_to_all: bool = False,
+    hang_after_s: float | None = None,
 ) -> Iterator[Access]:
     """The application in a thread, with detectors of the test's own."""
-    options = ServeOptions(data_dir=data_dir, notify=notify)
+    options = ServeOptions(data_dir=data_dir, notify=notify, hang_after_s=hang_after_s)
     options.runs_dir.mkdir(parents=True, exist_ok=True)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))

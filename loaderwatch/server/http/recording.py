@@ -23,6 +23,6 @@ def recording(
 ) -> Response:
     """Return a recording of the last ``last`` seconds."""
     parts: Parts = request.app.state.parts
-    packed = pack(export(parts.store, run, last))
+    packed = pack(export(parts.store, run, last, parts.options.hang_after_s))
     headers = {"content-disposition": f'attachment; filename="{run}{SUFFIX}"'}
     return Response(packed, media_type="application/octet-stream", headers=headers)

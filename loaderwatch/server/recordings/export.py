@@ -19,8 +19,12 @@ from loaderwatch.server.store.protocol import Store, StoredEvent, StoredRun
 DEFAULT_LAST_S: Final = 600.0
 
 
-def export(store: Store, run_id: str, last_s: float = DEFAULT_LAST_S) -> Recording:
+def export(
+    store: Store, run_id: str, last_s: float = DEFAULT_LAST_S, hang_after_s: float | None = None
+) -> Recording:
     """Return the last ``last_s`` seconds of a stored run; each row goes with the first envelope made after it was recorded.
+
+    ``hang_after_s`` is the limit by which the run was judged, None for the detectors' own.
 
     Raises:
         UnknownRun, StoreError: see ``Store``.
@@ -33,7 +37,10 @@ def export(store: Store, run_id: str, last_s: float = DEFAULT_LAST_S) -> Recordi
         # A row is stored under the time it began, and a wait that ended within the time may have begun long before.
         parts.take(table, store.scan(run_id, table, max(0, since_ns - LONGEST_ROW_NS), 2**62), since_ns)
     return Recording(
-        run_id=run_id, run_name=run.name, envelopes=[wire.encode(each) for each in parts.envelopes()]
+        run_id=run_id,
+        run_name=run.name,
+        hang_after_s=hang_after_s,
+        envelopes=[wire.encode(each) for each in parts.envelopes()],
     )
 
 

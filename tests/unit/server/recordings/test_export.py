@@ -79,7 +79,7 @@ def test_an_unknown_run(store: DuckDBStore) -> None:
 
 def test_exported_by_a_server_and_from_its_files(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = data_dir / "run.lwrec"
-    with serving(data_dir) as access:
+    with serving(data_dir, hang_after_s=7.0) as access:
         for each in _run()[-60:]:
             access.send(each)
         with access.client() as client:
@@ -88,7 +88,9 @@ def test_exported_by_a_server_and_from_its_files(data_dir: Path, capsys: pytest.
             assert client.get("/api/v1/runs/nope/recording").status_code == 404
     assert answer.headers["content-disposition"] == 'attachment; filename="run-1.lwrec"'
     file.write_bytes(answer.content)
-    assert recording.load(file).run_id == "run-1"
+    exported = recording.load(file)
+    assert (exported.run_id, exported.hang_after_s) == ("run-1", 7.0)
+    assert recording.redacted(exported).hang_after_s == 7.0
     assert main(["export", "run-1", str(data_dir / "again.lwrec"), "--data-dir", str(data_dir)]) == 0
     assert "again.lwrec" in capsys.readouterr().out
     assert main(["analyze", str(data_dir / "again.lwrec")]) == 0
