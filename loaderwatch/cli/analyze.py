@@ -19,10 +19,10 @@ from loaderwatch.core.printable import one_line
 from loaderwatch.detect.finding import SEVERITIES
 from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.detect.text import count, folded_phrase
-from loaderwatch.server.live.judge import detector
-from loaderwatch.server.recordings.analysis import judge_recording, reanalyse
+from loaderwatch.server.alerts.book import shape
+from loaderwatch.server.recordings.analysis import judge_recording, judge_stored
 from loaderwatch.server.recordings.recording import SUFFIX, Recording, redacted
-from loaderwatch.server.recordings.verdict_cache import attempt_verdict, stored_verdict
+from loaderwatch.server.recordings.verdict_cache import stored_alerts, stored_verdict
 
 _STACK_LINES = 12
 _WIDTH = 100
@@ -40,7 +40,10 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of a run that was started again under its name, the Nth time; the newest if not given",
     )
-    add_hang_after(parser, "as for serve; only where no server has the run, which else judges it by its own")
+    add_hang_after(
+        parser,
+        "judge a stored run or a recording anew, by this limit (see serve); a server judges by its own",
+    )
     parser.add_argument(
         "--redact",
         action="store_true",
@@ -106,8 +109,7 @@ def _analyzed(args: argparse.Namespace) -> _Analysis:
 
 
 def _of_recording(recording: Recording, hang_after_s: float | None, title: str) -> _Analysis:
-    limit_s = recording.hang_after_s if hang_after_s is None else hang_after_s
-    findings, verdict = judge_recording(recording, detector(limit_s))
+    findings, verdict = judge_recording(recording, hang_after_s)
     return _Analysis(_worst_first(findings), title, verdict)
 
 
@@ -123,14 +125,16 @@ def _served(run: ServedRun, hang_after_s: float | None, attempt: int | None) -> 
 
 
 def _stored(filed: FiledRun, hang_after_s: float | None, attempt: int | None) -> _Analysis:
+    """Tell what the server found, as the page shows it; with a limit, what is found by that one."""
     store, row = filed.store, filed.row
     run = store.run(filed.run_id)
-    found = reanalyse(store, run.run_id, detector(hang_after_s), attempt)
-    over = next((one for one in run.earlier if one.number == attempt), None)
-    if over is None:
-        said = stored_verdict(run, store, time.time_ns())
+    if hang_after_s is None:
+        found = [shape(alert) for alert in stored_alerts(run, store, attempt)]
+        said = stored_verdict(run, store, time.time_ns(), attempt)
     else:
-        said = attempt_verdict(run, store, over.number)
+        found, said = judge_stored(store, run.run_id, hang_after_s, attempt)
+    over = next((one for one in run.earlier if one.number == attempt), None)
+    if over is not None:
         row = msgspec.structs.replace(row, state=over.state, steps=over.steps)
     return _Analysis(_worst_first(found), _title(row, attempt), said)
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from loaderwatch.server.live.judge import detector
 from loaderwatch.server.recordings import recording
-from loaderwatch.server.recordings.analysis import reanalyse_recording
+from loaderwatch.server.recordings.analysis import judge_recording
 from tests.scenarios.cases import CASES
 from tests.scenarios.judge import judge
 
@@ -27,9 +26,7 @@ def test_a_recorded_run_is_still_named(path: Path) -> None:
     case = BY_ID.get(path.stem)
     assert case is not None, f"{path.name} belongs to no case; remove it"
     recorded = recording.load(path)
-    judgement = judge(
-        case, msgspec.to_builtins(reanalyse_recording(recorded, detector(recorded.hang_after_s)))
-    )
+    judgement = judge(case, msgspec.to_builtins(judge_recording(recorded)[0]))
     assert judgement.right, f"expected {case.scenarios or 'nothing'}, got {judgement.got}"
     assert judgement.culprit is not False, judgement.wrong
 
@@ -40,7 +37,7 @@ def test_a_recorded_run_is_still_named(path: Path) -> None:
 )
 def test_a_warning_that_came_true_is_one_alert(name: str, scenario: str, before: str) -> None:
     recorded = recording.load(FOLDER / f"{name}{recording.SUFFIX}")
-    found = reanalyse_recording(recorded, detector(recorded.hang_after_s))
+    found, _ = judge_recording(recorded)
     (alert,) = [finding for finding in found if finding.severity != "info"]
     (folded,) = alert.folded
     assert (alert.scenario, folded.scenario) == (scenario, before)

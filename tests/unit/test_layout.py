@@ -153,7 +153,6 @@ TESTED_BY: dict[str, str] = {
     "server/options.py": "integration/test_server_cli.py",
     "server/parts.py": "unit/server/test_app.py",
     "server/process.py": "integration/test_server_process.py",
-    "server/recordings/analysis.py": "integration/test_recordings.py",
     "server/recordings/replay.py": "integration/test_replay.py",
     "server/recovery.py": "integration/test_server_runs.py",
     "server/stay.py": "integration/test_server_stay.py",

@@ -26,7 +26,7 @@ from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.recordings.replay import rebuild
-from loaderwatch.server.recordings.verdict_cache import Verdicts, attempt_verdict
+from loaderwatch.server.recordings.verdict_cache import Verdicts, stored_alerts, stored_verdict
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 
 _LIST_S: Final = 0.3
@@ -86,11 +86,11 @@ async def run_state(parts: Parts, run_id: str, attempt: int | None = None) -> Ru
     if attempt is not None:
         run = await run_in_threadpool(parts.store.run, run_id)
         if attempt != run.attempt:
-            return await run_in_threadpool(_earlier_state, parts.store, run, attempt)
+            return await run_in_threadpool(_stored_state, parts, run_id, attempt)
     live = parts.live.get(run_id)
     if live is not None:
         return await parts.live.state_of(live)
-    return await run_in_threadpool(_stored_state, parts.store, parts.verdicts, run_id)
+    return await run_in_threadpool(_stored_state, parts, run_id, None)
 
 
 def findings(parts: Parts, run_id: str, attempt: int | None = None) -> list[answers.Finding]:
@@ -99,8 +99,7 @@ def findings(parts: Parts, run_id: str, attempt: int | None = None) -> list[answ
     live = parts.live.get(run_id)
     if live is not None and attempt in (None, run.attempt):
         return live.findings()
-    book = AlertBook(run_id, parts.store.alerts(run_id))
-    return [shape(alert) for alert in book.of_span(run.span_of(attempt))]
+    return [shape(alert) for alert in stored_alerts(run, parts.store, attempt)]
 
 
 def change_alert(parts: Parts, alert_id: str, action: Callable[[AlertBook], Alert]) -> answers.Finding:
@@ -165,20 +164,17 @@ def _window(parts: Parts, run_id: str) -> RunWindow:
     return window if window is not None else rebuild(parts.store, run_id).window()
 
 
-def _stored_state(store: Store, verdicts: Verdicts, run_id: str) -> RunState:
+def _stored_state(parts: Parts, run_id: str, attempt: int | None) -> RunState:
+    """Return the state of the newest attempt (None) or of an earlier one."""
+    store, now_ns = parts.store, time.time_ns()
     run = store.run(run_id)
-    alerts = AlertBook(run_id, store.alerts(run_id)).of_span(run.span_of(None))
-    costs_s = [alert.finding.lost_s for alert in alerts]
-    summary = stored_summary(store, run_id, verdicts.of(run, time.time_ns(), math.inf), costs_s)
-    found = [shape(alert, stack_texts=False) for alert in alerts]
-    return RunState(encode_json(summary), encode_json(found), run.last_seen_ns / 1e9)
-
-
-def _earlier_state(store: Store, run: StoredRun, attempt: int) -> RunState:
-    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(run.span_of(attempt))
-    said = attempt_verdict(run, store, attempt)
-    costs_s = [alert.finding.lost_s for alert in alerts]
-    summary = stored_summary(store, run.run_id, said, costs_s, attempt)
+    alerts = stored_alerts(run, store, attempt)
+    said = (
+        parts.verdicts.of(run, now_ns, math.inf)
+        if attempt is None
+        else stored_verdict(run, store, now_ns, attempt)
+    )
+    summary = stored_summary(store, run_id, said, [alert.finding.lost_s for alert in alerts], attempt)
     found = [shape(alert, stack_texts=False) for alert in alerts]
     return RunState(encode_json(summary), encode_json(found), summary.last_seen_at)
 

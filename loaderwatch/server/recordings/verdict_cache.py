@@ -14,8 +14,7 @@ import msgspec
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.files import write_atomically
 from loaderwatch.detect.incidents.verdict import verdict_of
-from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.alerts.book import AlertBook
+from loaderwatch.server.alerts.book import Alert, AlertBook
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.recordings.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, UnknownRun
@@ -88,38 +87,37 @@ class Verdicts:
             return None
 
 
-def stored_verdict(run: StoredRun, store: Store, now_ns: int) -> Verdict | None:
-    """Return the verdict of a run that is not live from the store; None if the summary has to make one from its numbers.
-
-    Raises:
-        StoreError, UnknownRun: its alerts cannot be read.
-    """
-    state = state_now(run, now_ns)
-    if state == "live":
-        return None
-    if state == "lost":  # this needs nothing of the run's file
-        alerts = []
-    else:
-        alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(run.span_of(None))
-    silent_s = (now_ns - run.received_ns) / 1e9
-    return verdict_of(state, lambda: rebuild(store, run.run_id).window(), alerts, silent_s=silent_s)
-
-
-def attempt_verdict(run: StoredRun, store: Store, attempt: int) -> Verdict:
-    """Return the verdict of an earlier attempt.
+def stored_alerts(run: StoredRun, store: Store, attempt: int | None = None) -> list[Alert]:
+    """Return the alerts that the store has of an attempt (None: the newest), newest first.
 
     Raises:
         StoreError, UnknownRun, UnknownAttempt
     """
-    alerts = AlertBook(run.run_id, store.alerts(run.run_id)).of_span(run.span_of(attempt))
-    state = next(one.state for one in run.earlier if one.number == attempt)
-    return verdict_of(state, lambda: rebuild(store, run.run_id, attempt).window(), alerts)
+    return AlertBook(run.run_id, store.alerts(run.run_id)).of_span(run.span_of(attempt))
 
 
-def end_of(window: RunWindow) -> RunStatus:
-    """Return how a run ended whose processes have all ended: "crashed" if one of them crashed."""
-    crashed = any(rank.process.state == "crashed" for rank in window.ranks.values())
-    return "crashed" if crashed else "finished"
+def stored_verdict(run: StoredRun, store: Store, now_ns: int, attempt: int | None = None) -> Verdict | None:
+    """Return the verdict of an attempt that is not live (None: the newest), from its stored alerts.
+
+    It is None for a live run, of which the summary has to make one from its numbers.
+
+    Raises:
+        StoreError, UnknownRun, UnknownAttempt
+    """
+    state, silent_s = state_of(run, attempt, now_ns)
+    if state == "live":
+        return None
+    # A lost run's verdict needs nothing of the run's file.
+    alerts = [] if state == "lost" else stored_alerts(run, store, attempt)
+    return verdict_of(state, lambda: rebuild(store, run.run_id, attempt).window(), alerts, silent_s=silent_s)
+
+
+def state_of(run: StoredRun, attempt: int | None, now_ns: int) -> tuple[RunStatus, float | None]:
+    """Return the state of an attempt (None: the newest), and for how many seconds nothing is heard; None of an earlier one."""
+    for one in run.earlier:
+        if one.number == attempt:
+            return one.state, None
+    return state_now(run, now_ns), (now_ns - run.received_ns) / 1e9
 
 
 def _read(path: Path) -> _Known:

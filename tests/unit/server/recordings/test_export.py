@@ -11,7 +11,7 @@ import pytest
 from loaderwatch.cli import main
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.recordings import recording
-from loaderwatch.server.recordings.analysis import reanalyse, reanalyse_recording
+from loaderwatch.server.recordings.analysis import judge_recording, judge_stored
 from loaderwatch.server.recordings.export import export
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import UnknownRun
@@ -61,9 +61,9 @@ def test_the_recording_of_a_stored_run_says_what_the_run_says(store: DuckDBStore
         "host-a": 0.5,
         "host-b": 0.6,
     }
-    found = [(f.scenario, f.severity, f.rank) for f in reanalyse_recording(recorded)]
+    found = [(f.scenario, f.severity, f.rank) for f in judge_recording(recorded)[0]]
     assert found
-    assert found == [(f.scenario, f.severity, f.rank) for f in reanalyse(store, "run-1")]
+    assert found == [(f.scenario, f.severity, f.rank) for f in judge_stored(store, "run-1")[0]]
 
 
 def test_only_the_end_is_exported(store: DuckDBStore) -> None:

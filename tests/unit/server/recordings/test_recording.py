@@ -11,7 +11,7 @@ import pytest
 from loaderwatch.cli import main
 from loaderwatch.core.wire import encode
 from loaderwatch.server.recordings import recording
-from loaderwatch.server.recordings.analysis import reanalyse_recording
+from loaderwatch.server.recordings.analysis import judge_recording
 from loaderwatch.server.recordings.recording import BadRecording, Recording
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps
 
@@ -53,7 +53,7 @@ def test_replayed_windows_are_a_second_apart() -> None:
 
 def test_a_recording_is_judged_as_the_live_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded = _recorded()
-    found = reanalyse_recording(recorded)
+    found, _ = judge_recording(recorded)
     assert [(f.code, f.severity, f.state) for f in found] == [("input-bound", "critical", "firing")]
     (tmp_path / "run.lwrec").write_bytes(recording.pack(recorded))
     assert main(["analyze", str(tmp_path / "run.lwrec")]) == 0
