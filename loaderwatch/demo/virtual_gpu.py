@@ -69,10 +69,6 @@ class VirtualGpu:
         """The seconds of a time in which the device had nothing to do."""
         return ended - began - sum(max(0.0, min(end, ended) - max(begin, began)) for begin, end in self.busy)
 
-    def idle_ratio(self, began: float, ended: float) -> float:
-        """The share of a time in which the device had nothing to do."""
-        return self.idle_s(began, ended) / (ended - began)
-
     def show(self, busy: BusyFile) -> None:
         """Let the stand-in for NVML say from now on what this device does, from the same timeline."""
         threading.Thread(target=self._show, args=(busy,), daemon=True).start()

@@ -107,32 +107,27 @@ class Ingest:
         """Call ``callback(run_id, reason)`` on the event loop when envelopes of a run could not be stored."""
         self._on_refused.append(callback)
 
-    async def submit_all(self, payloads: Sequence[bytes]) -> tuple[Envelope, int]:
-        """Store several envelopes of one stream in order; return the first, and the stream's highest sequence number then.
+    async def submit(self, payloads: Sequence[bytes]) -> tuple[Envelope, int]:
+        """Store envelopes of one stream in order; once on disk, return the first and the stream's highest sequence number then.
 
-        Raises the error of the first that is refused; the others are stored all the same.
+        One that is refused does not keep the others from being stored; the first refusal is raised.
+
+        Raises:
+            WireError: a payload is malformed (400).
+            Busy: too much is waiting (429).
+            StoreError: the disk or file refuses, or the server is stopping (503).
         """
         together = sum(map(len, payloads))
         stored: list[tuple[Envelope, int]] = []
         for one in await asyncio.gather(
-            *(self._submit(payload, together) for payload in payloads), return_exceptions=True
+            *(self._submit_one(payload, together) for payload in payloads), return_exceptions=True
         ):
             if isinstance(one, BaseException):
                 raise one
             stored.append(one)
         return stored[0][0], stored[-1][1]
 
-    async def submit(self, payload: bytes) -> tuple[Envelope, int]:
-        """Store one payload; when it is on disk, return the envelope and the highest sequence number stored of its stream.
-
-        Raises:
-            WireError: the payload is malformed (400).
-            Busy: too much is waiting (429).
-            StoreError: the disk or file refuses, or the server is stopping (503).
-        """
-        return await self._submit(payload, len(payload))
-
-    async def _submit(self, payload: bytes, together: int) -> tuple[Envelope, int]:
+    async def _submit_one(self, payload: bytes, together: int) -> tuple[Envelope, int]:
         if self._thread is None or self._loop is None:
             raise StoreError("the server is stopping; send it again later")
         if self._waiting_bytes + len(payload) > self._max_waiting_bytes:

@@ -131,7 +131,6 @@ class Machine:
     available_bytes: float
     refault_bytes_per_s: float
     limit_hits_per_s: float  # how often the control group reached its memory limit
-    disk_read_bytes_per_s: float
     ours: float  # CPUs that this run keeps busy here
     workers_here: int  # live workers of all ranks and loaders of this run on the host
     workers_runnable: float  # of those, how many were running or waiting for a CPU on average
@@ -176,7 +175,6 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
         available_bytes=get("memory_available_bytes", math.nan),
         refault_bytes_per_s=get("refault_bytes_per_s", math.nan),
         limit_hits_per_s=math.nan if host is None else limit_hits_per_s(host),
-        disk_read_bytes_per_s=get("disk_read_bytes_per_s", math.nan),
         ours=ours,
         workers_here=counts,
         workers_runnable=runnable,

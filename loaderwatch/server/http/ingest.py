@@ -58,7 +58,7 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
             if counts.reading_bytes > MAX_READING_BYTES:
                 raise Busy(counts.reading_bytes, 1.0)
         payloads = wire.split(bytes(body))
-        envelope, stored_seq = await parts.ingest.submit_all(payloads)
+        envelope, stored_seq = await parts.ingest.submit(payloads)
     except ClientDisconnect:
         return Response(status_code=400)  # the client is gone and does not read this
     except WireError:

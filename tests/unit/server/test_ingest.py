@@ -31,21 +31,21 @@ def test_what_is_acknowledged_is_on_disk_and_told_once(tmp_path: Path) -> None:
         told: list[int] = []
         ingest.on_stored(lambda e, _: told.append(e.seq))
         ingest.start()
-        (first, seq) = await ingest.submit(_payload(1))
+        (first, seq) = await ingest.submit([_payload(1)])
         assert (first.seq, seq, told) == (1, 1, [1])
         other = DuckDBStore(tmp_path / "copy")  # what another process would find
         for part in tmp_path.glob("run-1.duckdb*"):
             (tmp_path / "copy" / part.name).write_bytes(part.read_bytes())
         assert other.stored_seq("run-1", "host-a") == 1
         other.close()
-        results = await asyncio.gather(*(ingest.submit(_payload(n)) for n in (3, 2, 3, 1, 2)))
+        results = await asyncio.gather(*(ingest.submit([_payload(n)]) for n in (3, 2, 3, 1, 2)))
         assert [e.seq for e, _ in results] == [3, 2, 3, 1, 2]
         assert {highest for _, highest in results} == {3}
         assert sorted(told) == [1, 2, 3]
         assert ingest.waiting_bytes == 0
         await ingest.stop()
         with pytest.raises(StoreError, match="stopping"):
-            await ingest.submit(_payload(4))
+            await ingest.submit([_payload(4)])
         store.close()
 
     asyncio.run(play())
@@ -64,7 +64,7 @@ def test_envelopes_that_gather_share_a_commit(tmp_path: Path) -> None:
         store = Counting(tmp_path)
         ingest = Ingest(store)
         ingest.start()
-        await asyncio.gather(*(ingest.submit(_payload(n)) for n in range(1, 201)))
+        await asyncio.gather(*(ingest.submit([_payload(n)]) for n in range(1, 201)))
         assert store.stored_seq("run-1", "host-a") == 200
         await ingest.stop()
         store.close()
@@ -80,10 +80,10 @@ def test_a_malformed_payload_changes_nothing(tmp_path: Path) -> None:
         ingest.start()
         broken = envelope(1, tables={"steps": steps(0, [1, 2], 1, 1) | {"wait_ns": b"12345678"}})
         with pytest.raises(WireError, match="different lengths") as caught:
-            await ingest.submit(encode(broken))
+            await ingest.submit([encode(broken)])
         assert caught.value.field == "tables.steps"
         with pytest.raises(WireError):
-            await ingest.submit(b"\xc1" * 300_000)  # decoded in a thread
+            await ingest.submit([b"\xc1" * 300_000])  # decoded in a thread
         assert store.runs() == []
         assert ingest.waiting_bytes == 0
         await ingest.stop()
@@ -105,15 +105,15 @@ def test_too_much_waiting_is_refused_and_taken_later(tmp_path: Path) -> None:
         size = len(_payload(1)) + 600 * item_count(decode(_payload(1)))
         ingest = Ingest(store, max_waiting_bytes=3 * size)
         ingest.start()
-        waiting = [asyncio.create_task(ingest.submit(_payload(n))) for n in (1, 2, 3)]
+        waiting = [asyncio.create_task(ingest.submit([_payload(n)])) for n in (1, 2, 3)]
         await asyncio.sleep(0)
         with pytest.raises(Busy) as caught:
-            await ingest.submit(_payload(4))
+            await ingest.submit([_payload(4)])
         assert caught.value.retry_after_s > 0
         waiting[2].cancel()  # its sender hung up: it is stored all the same
         gate.set()
         await asyncio.gather(*waiting, return_exceptions=True)
-        await ingest.submit(_payload(4))
+        await ingest.submit([_payload(4)])
         assert store.stored_seq("run-1", "host-a") == 4
         assert len(store.scan("run-1", "steps", 0, 2**62)["rank"]) == 4
         assert ingest.waiting_bytes == 0
@@ -138,9 +138,9 @@ def test_a_run_that_cannot_be_stored_does_not_hold_up_others(tmp_path: Path) -> 
         ingest.start()
         for _ in range(2):
             results = await asyncio.gather(
-                ingest.submit(_payload(1)),
-                ingest.submit(_payload(1, run_id="bad")),
-                ingest.submit(_payload(1, run_id="worse")),
+                ingest.submit([_payload(1)]),
+                ingest.submit([_payload(1, run_id="bad")]),
+                ingest.submit([_payload(1, run_id="worse")]),
                 return_exceptions=True,
             )
             assert not isinstance(results[0], BaseException)
@@ -167,7 +167,7 @@ def test_a_failing_listener_does_not_cost_the_receipt(
         ingest.on_stored(fail)
         ingest.on_stored(lambda e, _: heard.append(e.seq))
         ingest.start()
-        assert (await ingest.submit(_payload(1)))[1] == 1
+        assert (await ingest.submit([_payload(1)]))[1] == 1
         assert heard == [1]
         await ingest.stop()
         store.close()
@@ -181,8 +181,9 @@ def test_stopping_commits_what_waits(tmp_path: Path) -> None:
         store = DuckDBStore(tmp_path)
         ingest = Ingest(store, commit_interval_s=0.5)
         ingest.start()
-        waiting = [asyncio.create_task(ingest.submit(_payload(n))) for n in range(1, 30)]
-        await asyncio.sleep(0)
+        waiting = [asyncio.create_task(ingest.submit([_payload(n)])) for n in range(1, 30)]
+        while not ingest.waiting_bytes:
+            await asyncio.sleep(0)
         await ingest.stop()
         assert [highest for _, highest in await asyncio.gather(*waiting)][-1] == 29
         store.close()
@@ -199,7 +200,7 @@ def test_a_newer_streamer_is_stored_as_far_as_known_and_that_is_said_once(
         ingest.start()
         for seq in (1, 2, 3):
             columns = {**steps(0, [T0 + seq * SECOND], [seq], [1]), "tokens": b"\0" * 8}
-            await ingest.submit(encode(envelope(seq, tables={"steps": columns})))
+            await ingest.submit([encode(envelope(seq, tables={"steps": columns}))])
         await ingest.stop()
         assert store.totals("run-1")[0].steps == 3
         store.close()
@@ -234,7 +235,7 @@ def test_large_envelopes_are_decoded_one_at_a_time(tmp_path: Path, monkeypatch: 
         ingest = Ingest(store)
         ingest.start()
         bad = b"\xc1" * (DECODE_INLINE_BYTES + 1)
-        results = await asyncio.gather(*(ingest.submit(bad) for _ in range(8)), return_exceptions=True)
+        results = await asyncio.gather(*(ingest.submit([bad]) for _ in range(8)), return_exceptions=True)
         assert [type(result) for result in results] == [WireError] * 8
         await ingest.stop()
         store.close()
@@ -259,8 +260,8 @@ def test_what_waits_counts_as_what_it_is_in_memory(tmp_path: Path) -> None:
         lost = [Loss(what="", rank=0, count=1, t_ns=0)] * 98_000
         heavy = [encode(envelope(number, losses=lost, tables={})) for number in range(1, 4)]
         assert sum(map(len, heavy)) < 16 * 2**20
-        first = asyncio.create_task(ingest.submit(heavy[0]))
-        second = asyncio.create_task(ingest.submit(heavy[1]))
+        first = asyncio.create_task(ingest.submit([heavy[0]]))
+        second = asyncio.create_task(ingest.submit([heavy[1]]))
         with pytest.raises(Busy):
             await asyncio.wait_for(second, PATIENCE_S)
         assert not first.done()
@@ -283,11 +284,11 @@ def test_several_of_one_request_share_a_commit(tmp_path: Path) -> None:
         told: list[int] = []
         ingest.on_stored(lambda e, _: told.append(e.seq))
         ingest.start()
-        first, highest = await ingest.submit_all([_payload(n) for n in range(1, 21)])
+        first, highest = await ingest.submit([_payload(n) for n in range(1, 21)])
         assert (first.seq, highest, told) == (1, 20, list(range(1, 21)))
         with pytest.raises(WireError, match="not MessagePack"):
-            await ingest.submit_all([_payload(20), b"\xc1", _payload(21)])
-        first, highest = await ingest.submit_all([_payload(20), _payload(21), _payload(22)])
+            await ingest.submit([_payload(20), b"\xc1", _payload(21)])
+        first, highest = await ingest.submit([_payload(20), _payload(21), _payload(22)])
         assert (first.seq, highest, told) == (20, 22, list(range(1, 23)))
         await ingest.stop()
         store.close()

@@ -78,7 +78,7 @@ def refuse(folder: Path, examples: int) -> None:
 
         async def begin() -> None:
             ingest.start()
-            await ingest.submit(msgspec.msgpack.encode(full_envelope()))
+            await ingest.submit([msgspec.msgpack.encode(full_envelope())])
 
         loop.run_until_complete(begin())
         before = contents(store, folder)
@@ -99,7 +99,7 @@ def refuse(folder: Path, examples: int) -> None:
             decode(msgspec.msgpack.encode(envelope))  # right but for the fault
             FAULTS[fault[0]][0](envelope, fault[1])
             with pytest.raises(WireError) as refusal:
-                loop.run_until_complete(ingest.submit(msgspec.msgpack.encode(envelope)))
+                loop.run_until_complete(ingest.submit([msgspec.msgpack.encode(envelope)]))
             assert len(str(refusal.value)) < 1000
 
         check()
