@@ -13,10 +13,11 @@ import msgspec
 from torch.utils.data import get_worker_info
 
 from loaderwatch.agent import read_ahead
+from loaderwatch.agent.addresses import leave_addresses
 from loaderwatch.agent.arguments import check_arguments, given_addresses
+from loaderwatch.agent.describe import describe_loader, synced_buffers
 from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.loaders import construction, dataloader, roles, substitutes
-from loaderwatch.agent.loaders.describe import describe_loader, synced_buffers
 from loaderwatch.agent.loaders.limited import end_limit, set_limit
 from loaderwatch.agent.loaders.naming import name_made
 from loaderwatch.agent.loaders.watch import Watch, epoch_check
@@ -24,7 +25,6 @@ from loaderwatch.agent.loaders.wrapper import is_wrapped, unwrapped, wrap_loader
 from loaderwatch.agent.model.compilers import hide_from_compile, hide_from_script, show_to_script
 from loaderwatch.agent.model.discovery import Scout
 from loaderwatch.agent.model.hooks import StepHooks
-from loaderwatch.agent.process.addresses import leave_addresses
 from loaderwatch.agent.session import Session, current_session, open_session
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError

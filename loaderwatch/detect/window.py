@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.facts import GpuInfo, GpuState, HostInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.detect.device_clock import by_device
-from loaderwatch.detect.evaluation.nesting import steps_apart
+from loaderwatch.detect.nesting import steps_apart
 
 WINDOW_S: Final = 120.0
 """How many seconds of the recent past the detectors want to see."""

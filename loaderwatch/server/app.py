@@ -25,15 +25,15 @@ from loaderwatch.server.access.tokens import AllowedHosts, Keys, Tokens, allowed
 from loaderwatch.server.alerts.book import UnknownAlert
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.config_file import ConfigFile
+from loaderwatch.server.encoding import error_answer, json_answer
 from loaderwatch.server.http import alerts, identity, ingest, recording, runs, server
-from loaderwatch.server.http.encoding import error_answer, json_answer
-from loaderwatch.server.http.events import Hub
-from loaderwatch.server.http.page import StaticFiles, find_plotly, find_web
 from loaderwatch.server.ingest import Busy, Ingest
+from loaderwatch.server.live.events import Hub
 from loaderwatch.server.live.judge import detector
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.options import ServeOptions
+from loaderwatch.server.page import StaticFiles, find_plotly, find_web
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.recovery import watch_orphans

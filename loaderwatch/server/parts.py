@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from loaderwatch.server.access.tokens import Keys
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.config_file import ConfigFile
-from loaderwatch.server.http.events import Hub
-from loaderwatch.server.http.page import StaticFiles
 from loaderwatch.server.ingest import Ingest, IngestCounts
+from loaderwatch.server.live.events import Hub
 from loaderwatch.server.live.runs import LiveRuns
 from loaderwatch.server.options import ServeOptions
+from loaderwatch.server.page import StaticFiles
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.stay import Stay
 from loaderwatch.server.store.protocol import Store

@@ -47,7 +47,7 @@ def test_an_installed_wheel_finds_its_page(dist: Path, tmp_path: Path) -> None:
     code = """
 import sys
 sys.path += sys.argv[1:]
-from loaderwatch.server.http import page
+from loaderwatch.server import page
 print(page.__file__)
 print(page.find_web())
 """
@@ -62,7 +62,7 @@ print(page.find_web())
     )
     assert asked.returncode == 0, asked.stderr
     module, web = map(Path, asked.stdout.splitlines())
-    assert module == installed / "loaderwatch" / "server" / "http" / "page.py"
+    assert module == installed / "loaderwatch" / "server" / "page.py"
     assert web == installed / "loaderwatch" / "web"
     assert (web / "index.html").read_bytes() == (ROOT / "web" / "index.html").read_bytes()
 

@@ -14,7 +14,7 @@ from loaderwatch.core.trust import new_challenge
 from loaderwatch.core.wire import encode, pack_table
 from loaderwatch.server.access.tokens import Tokens
 from loaderwatch.server.app import create_app
-from loaderwatch.server.http.events import MAX_CLIENTS_OF_ONE
+from loaderwatch.server.live.events import MAX_CLIENTS_OF_ONE
 from loaderwatch.server.options import ServeOptions
 from tests.fakes.feed import Feed
 from tests.fakes.serving import Access, serving, wait_until

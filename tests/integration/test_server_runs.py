@@ -18,7 +18,7 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import GpuInfo, GpuProcess, GpuState, SpanInfo, StackDump
 from loaderwatch.core.wire import encode
 from loaderwatch.detect.finding import Finding
-from loaderwatch.server.http import events
+from loaderwatch.server.live import events
 from tests.fakes.feed import SECOND, Feed
 from tests.fakes.serving import Access, EventReader, ScriptedDetector, ServeProcess, serving, wait_until
 from tests.fakes.streaming import end_streamers

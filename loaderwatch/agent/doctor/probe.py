@@ -20,7 +20,7 @@ import msgspec
 import torch
 from torch.utils.data import _utils
 
-from loaderwatch.agent.loaders.describe import is_iterable_dataset
+from loaderwatch.agent.describe import is_iterable_dataset
 from loaderwatch.core.facts import LoaderProbe
 
 READ_S: Final = 2.0

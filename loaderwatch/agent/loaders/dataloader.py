@@ -23,8 +23,8 @@ from loaderwatch.agent.loaders.iterator import (
     watch_iterator,
 )
 from loaderwatch.agent.loaders.limited import limit_in_process, limit_iterator
-from loaderwatch.agent.loaders.swap import hidden_subclass
 from loaderwatch.agent.loaders.watch import Watch, WatchedPass
+from loaderwatch.agent.swap import hidden_subclass
 from loaderwatch.agent.workers.fetch import watch_fetcher
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import EndedBy, IterKind

@@ -12,9 +12,9 @@ from typing import Any, Final
 import torch.distributed
 
 from loaderwatch.agent.guard import ask, say
-from loaderwatch.agent.loaders.swap import hidden_subclass, keep_fields_quick
 from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.agent.process.stack_signal import free_signals
+from loaderwatch.agent.swap import hidden_subclass, keep_fields_quick
 from loaderwatch.agent.workers.deadline import Deadline, Signals, can_be_timed
 from loaderwatch.agent.workers.ended import ended_worker
 from loaderwatch.agent.workers.sample_limit import EmptyBatch, SampleGuard, SampleLimit

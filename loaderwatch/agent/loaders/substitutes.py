@@ -15,10 +15,10 @@ import msgspec
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
+from loaderwatch.agent.describe import describe_loader, is_shuffled
 from loaderwatch.agent.guard import ask, shield
 from loaderwatch.agent.loaders import construction, dataloader
 from loaderwatch.agent.loaders.class_hook import EveryIter
-from loaderwatch.agent.loaders.describe import describe_loader, is_shuffled
 from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
 

@@ -30,10 +30,10 @@ import torch
 from torch import Tensor, is_grad_enabled
 from torch.autograd import Variable
 
+from loaderwatch.agent.describe import synced_buffers
 from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.hot import DeviceClock, PhaseClock
 from loaderwatch.agent.hot.layout import Part
-from loaderwatch.agent.loaders.describe import synced_buffers
 from loaderwatch.agent.model.compilers import Hook
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns

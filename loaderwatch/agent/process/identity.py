@@ -15,8 +15,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
+from loaderwatch.agent.accelerator import computing_device
 from loaderwatch.agent.guard import ask
-from loaderwatch.agent.model.accelerator import computing_device
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import MAX_NAME
 

@@ -15,7 +15,7 @@ import torch
 from loaderwatch.agent.guard import ask
 from loaderwatch.agent.hot import SampleClock, noted_collate, timed_fetch
 from loaderwatch.agent.hot.layout import AT_ONCE, EACH, EACH_COUNTED, ONE, ONE_COUNTED
-from loaderwatch.agent.loaders.swap import hidden_subclass, keep_fields_quick
+from loaderwatch.agent.swap import hidden_subclass, keep_fields_quick
 from loaderwatch.agent.workers.batched import reads_as_listed
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import RingWriter

@@ -18,7 +18,7 @@ from loaderwatch.server.access.csp import headers as page_headers
 from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, caller_of
 from loaderwatch.server.access.sign_in import sign_in_page
 from loaderwatch.server.access.tokens import Access, AllowedHosts, Keys, same_origin
-from loaderwatch.server.http.encoding import error_answer
+from loaderwatch.server.encoding import error_answer
 from loaderwatch.server.stay import SERVER_PATH
 
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/login", IDENTITY_PATH})

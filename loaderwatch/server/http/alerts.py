@@ -15,9 +15,9 @@ from loaderwatch.server.access.rate_limits import TooMany, caller_of
 from loaderwatch.server.access.request_gate import ACCESS_KEY
 from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.alerts.book import MAX_SILENCE_S, Alert, AlertBook, run_of
+from loaderwatch.server.encoding import json_answer
 from loaderwatch.server.http import live_answers
 from loaderwatch.server.http import prometheus as metrics
-from loaderwatch.server.http.encoding import json_answer
 from loaderwatch.server.http.parameters import ParameterError, finite_number
 from loaderwatch.server.parts import Parts
 

@@ -12,7 +12,7 @@ from loaderwatch.core import wire
 from loaderwatch.core.errors import WireError
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, Receipt
 from loaderwatch.server.access.rate_limits import TooMany
-from loaderwatch.server.http.encoding import error_answer, json_answer
+from loaderwatch.server.encoding import error_answer, json_answer
 from loaderwatch.server.ingest import Busy, IngestCounts
 from loaderwatch.server.parts import Parts
 

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from loaderwatch.server.encoding import json_answer
 from loaderwatch.server.http import charts, live_answers
-from loaderwatch.server.http.encoding import json_answer
 from loaderwatch.server.http.parameters import ParameterError
 from loaderwatch.server.parts import Parts
 

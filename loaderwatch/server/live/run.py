@@ -19,14 +19,14 @@ from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import MAX_NS, Alert, AlertBook, Announcement, shape
 from loaderwatch.server.alerts.end_summary import closing_of
-from loaderwatch.server.http.encoding import encode_json
-from loaderwatch.server.http.events import RunState
+from loaderwatch.server.encoding import encode_json
 from loaderwatch.server.live.commands import Errands
+from loaderwatch.server.live.events import RunState
 from loaderwatch.server.live.heartbeat import Hearing
 from loaderwatch.server.live.judge import Detector, Judge, with_its_end
+from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
 from loaderwatch.server.live.window_builder import WindowBuilder
-from loaderwatch.server.recordings.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
 
 _log = logging.getLogger(__name__)

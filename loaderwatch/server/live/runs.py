@@ -22,7 +22,7 @@ from loaderwatch.server.alerts.channel import Message
 from loaderwatch.server.alerts.end_summary import summary_message
 from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.alerts.notify import Notifier
-from loaderwatch.server.http.events import Hub, RunState
+from loaderwatch.server.live.events import Hub, RunState
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.store.protocol import Store, UnknownRun
 

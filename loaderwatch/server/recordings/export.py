@@ -12,8 +12,8 @@ from loaderwatch.core import wire
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import Columns
+from loaderwatch.server.live.replay import LONGEST_ROW_NS, ended_ns
 from loaderwatch.server.recordings.recording import Recording
-from loaderwatch.server.recordings.replay import LONGEST_ROW_NS, ended_ns
 from loaderwatch.server.store.protocol import Store, StoredEvent, StoredRun
 
 DEFAULT_LAST_S: Final = 600.0

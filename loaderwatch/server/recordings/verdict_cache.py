@@ -15,8 +15,8 @@ from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.files import write_atomically
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.server.alerts.book import Alert, AlertBook
+from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.summary import state_now
-from loaderwatch.server.recordings.replay import rebuild
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, UnknownRun
 
 _log = logging.getLogger(__name__)

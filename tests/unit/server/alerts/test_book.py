@@ -12,7 +12,7 @@ from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Tracker
 from loaderwatch.server.alerts.book import AlertBook, UnknownAlert, run_of, shape
-from loaderwatch.server.http.encoding import encode_json
+from loaderwatch.server.encoding import encode_json
 
 SECOND = 10**9
 T0 = 1_790_000_000 * SECOND

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.requests import Request
 
-from loaderwatch.server.http.page import StaticFiles, find_plotly, find_web
+from loaderwatch.server.page import StaticFiles, find_plotly, find_web
 from tests.waiting import PATIENCE_S
 
 

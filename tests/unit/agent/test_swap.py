@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from loaderwatch.agent.loaders.swap import hidden_subclass, keep_fields_quick
+from loaderwatch.agent.swap import hidden_subclass, keep_fields_quick
 from loaderwatch.agent.workers.fetch import FetchClock, watch_fetcher
 from loaderwatch.core.ring import WORKER_CAPACITY, RingIdentity, RingWriter
 

@@ -52,7 +52,7 @@ def find_web() -> Path:
     Raises:
         StaticError: the page is in neither.
     """
-    package = Path(__file__).resolve().parents[2]
+    package = Path(__file__).resolve().parents[1]
     for candidate in (package / "web", package.parent / "web"):
         if (candidate / "index.html").is_file():
             return candidate

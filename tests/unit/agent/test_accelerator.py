@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from loaderwatch.agent.model.accelerator import device_clock
+from loaderwatch.agent.accelerator import device_clock
 from loaderwatch.core.records import RecordKind
 from loaderwatch.core.ring import RingIdentity, RingReader, RingWriter
 from tests.fakes.events import Gpu, GpuEvent

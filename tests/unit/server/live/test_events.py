@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from loaderwatch.server.http.events import Hub, RunState
+from loaderwatch.server.live.events import Hub, RunState
 
 RUN = "run-1"
 
