@@ -64,6 +64,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     folded: list[Folded] = []  # the findings that this one explains, see incidents/folding.py
 
 
+def warned_s(finding: Finding) -> float | None:
+    """Return how many seconds before people were warned of what has now come; None when they were not."""
+    return max((each.warned_s for each in finding.folded if each.warned_s is not None), default=None)
+
+
 class Occurrence(Protocol):
     """A finding over its life: an incident, or the alert that people are told of."""
 

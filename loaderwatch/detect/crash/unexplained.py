@@ -25,8 +25,7 @@ from loaderwatch.detect.crash.evidence import (
     output_evidence,
     uncaught,
 )
-from loaderwatch.detect.finding import Finding, Occurrence
-from loaderwatch.detect.incidents.folding import warned_s
+from loaderwatch.detect.finding import Finding, Occurrence, warned_s
 from loaderwatch.detect.text import count, duration, listing, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 

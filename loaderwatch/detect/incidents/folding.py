@@ -87,11 +87,6 @@ def joined(old: Iterable[Folded], new: Iterable[Folded], key: str) -> list[Folde
     return list(by_key.values())[-MOST_FOLDED:]
 
 
-def warned_s(finding: Finding) -> float | None:
-    """Return how many seconds before people were warned of what has now come; None when they were not."""
-    return max((each.warned_s for each in finding.folded if each.warned_s is not None), default=None)
-
-
 def graver(one: Severity, other: Severity) -> Severity:
     """Return the graver of two severities."""
     return max(one, other, key=SEVERITIES.__getitem__)

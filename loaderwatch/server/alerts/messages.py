@@ -6,8 +6,7 @@ from typing import Final
 from urllib.parse import quote
 
 from loaderwatch.core.printable import one_line
-from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.incidents.folding import warned_s
+from loaderwatch.detect.finding import Finding, warned_s
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.text import duration, folded_phrase
 from loaderwatch.server.alerts.book import Alert, Announcement
