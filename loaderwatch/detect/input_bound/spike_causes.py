@@ -8,47 +8,49 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import JITTER_SPIKES
 from loaderwatch.detect.measures.gain import prefetch_needed
-from loaderwatch.detect.measures.statistics import mean, median
+from loaderwatch.detect.measures.statistics import median
 from loaderwatch.detect.text import count, duration, listing, rate, sample_name
 
 RECURRING_RATIO = 0.5
 """Share of the long waits that are for samples of others of them, from which on those samples are to blame."""
 MOST_NAMED = 3
+MOST_INDICES = 16
 MOST_PREFETCH = 32  # a prefetch_factor above this costs more memory than it is worth
+MOST_BLOCKED_PREFETCH = 16  # the same where in_order=False lets ready batches pass, which costs none
 
 
 def jitter(s: Symptoms) -> Explanation | None:
     """Explain S21: several different fetches outlast what is read ahead; None otherwise.
 
-    A larger prefetch_factor, up to ``MOST_PREFETCH``, would bear them.
+    A larger prefetch_factor would bear them. Where ready batches lie behind the awaited one, it must be a moderate one:
+    beyond it, letting those pass is the cheaper cure.
     """
     spikes, indices, workers, tail_s = s.spikes, _indices(s.spikes), s.workers, _tail_s(s.spikes)
-    prefetch, now = prefetch_needed(tail_s, s.step_s, workers), s.loader.prefetch_factor or 2
+    prefetch, now = prefetch_needed(_cushion_needed_s(s), s.step_s, workers), s.loader.prefetch_factor or 2
     distinct = len(indices) if indices else len(spikes)
-    if min(len(spikes), distinct) < JITTER_SPIKES or prefetch > MOST_PREFETCH:
+    blocked = _others_could_pass(s)
+    most = MOST_BLOCKED_PREFETCH if blocked else MOST_PREFETCH
+    if min(len(spikes), distinct) < JITTER_SPIKES or prefetch > most:
         return None
     if _recurring(spikes) >= RECURRING_RATIO * len(spikes):
         return None  # the same samples are slow each time: that is no jitter
-    if mean(s.pace.fetches.fetch_s) > workers * s.step_s:
+    if s.mean_fetch_s > workers * s.step_s:
         return None  # no cushion lasts where the workers are slower on average
     cushion_s = now * workers * s.step_s
-    size = median(s.pace.fetches.bytes)
-    memory = (
-        f" It needs about {rate(prefetch * workers * size / 2**20)} MiB of /dev/shm."
-        if prefetch * workers * size >= 2**19
-        else ""
-    )
-    advice = (
-        f"Set prefetch_factor={prefetch} (now {now}).{memory}"
-        if prefetch > now
-        else f"Find out why some fetches take {duration(tail_s)}; in_order=False (torch 2.6 or newer) lets others pass them."
-    )
+    if prefetch > now:
+        advice = f"Set prefetch_factor={prefetch} (now {now}).{_memory(s, prefetch)}"
+        passing = " in_order=False (torch 2.6 or newer) takes no memory, but changes the order."
+    else:
+        advice = f"Find out why some fetches take {duration(tail_s)}."
+        passing = " in_order=False (torch 2.6 or newer) lets others pass them."
     return Explanation(
         scenario="S21",
         confidence=0.85,
@@ -57,42 +59,78 @@ def jitter(s: Symptoms) -> Explanation | None:
         cause=f"On average the workers keep up, but now and then a fetch takes up to {duration(tail_s)}, and the prefetched"
         f" batches last only {duration(cushion_s)} (prefetch_factor {now} × {count(workers, 'worker')} ×"
         f" {duration(s.step_s)} per step).",
-        advice=advice + _slowest(s, indices),
+        advice=advice + (passing if blocked else "") + _slowest(s, indices),
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
-        sample_indices=indices[:16],
+        sample_indices=indices[:MOST_INDICES],
         evidence=[*_evidence(s), Evidence(label="read ahead", value=cushion_s, unit="s")],
     )
 
 
 def slow_sample(s: Symptoms) -> Explanation:
-    """Explain S20: one slow sample, or very few, hold up the batches behind them."""
+    """Explain S20: slow samples hold up the batches behind them."""
     worst, spikes, indices = s.longest, s.spikes, _indices(s.spikes)
     ready = sum(spike.ready for spike in spikes)
     who = f"worker {worst.worker}" if worst.worker is not None else "a worker"
     took_s = worst.sample_s or worst.fetch_s or worst.wait_s
+    stream, several = s.loader.iterable_dataset, len(indices) > 1
     if worst.sample_index is not None:
-        stream = s.loader.iterable_dataset
         what = f"{sample_name(worst.sample_index, stream)} took {duration(took_s)} in {who}"
-        them = "them" if len(indices) > 1 else "it"
-        look = f"Look at {listing([sample_name(index, stream) for index in indices])}: shorten, cache or skip {them}."
+        named = [sample_name(index, stream) for index in indices]
+        look = f"Look at {listing(named)}: shorten, cache or skip {'them' if several else 'it'}."
     else:
         what = f"one batch took {duration(took_s)} in {who}"
         look = "Look at the samples of the batches named here: shorten, cache or skip the long ones."
     behind = " while finished batches waited behind it" if ready else ""
+    others = f", the slowest of {len(indices)} slow samples" if several else ""
+    passing = (
+        " With torch 2.6 or newer in_order=False lets ready batches pass a slow one (the order then changes)."
+        if s.workers > 1 and s.loader.in_order is not False
+        else ""
+    )
     return Explanation(
         scenario="S20",
-        confidence=0.7 if worst.sample_index is None or not ready else 0.9 if len(indices) == 1 else 0.8,
-        because=f"{what}{behind}",
-        cause=f"Batches are delivered in order, so one slow sample holds up all that are ready: {what}, a usual batch takes"
-        f" {duration(median(s.pace.fetches.fetch_s))}. Meanwhile no new work is handed out, and the other workers go idle.",
-        advice=f"{look} With torch 2.6 or newer in_order=False lets ready batches pass a slow one (the order then changes)."
-        " More workers do not help against such a sample.",
+        confidence=0.7 if worst.sample_index is None or not ready else 0.8 if several else 0.9,
+        because=f"{what}{others}{behind}",
+        cause=f"Batches are delivered in order, so {'each' if several else 'one'} slow sample holds up all that are ready:"
+        f" {what}, a usual batch takes {duration(s.typical_fetch_s)}. Meanwhile no new work is handed out, and the other"
+        " workers go idle.",
+        advice=f"{look}{passing} More workers do not help against such {'samples' if several else 'a sample'}.",
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         worker=worst.worker,
         pid=worst.pid,
-        sample_indices=indices,
+        sample_indices=indices[:MOST_INDICES],
         evidence=_evidence(s),
     )
+
+
+def _others_could_pass(s: Symptoms) -> bool:
+    """Whether most of the long waits had ready batches of other workers lying behind the awaited one."""
+    return (
+        s.workers > 1
+        and s.loader.in_order is not False
+        and 2 * sum(one.ready for one in s.spikes) > len(s.spikes)
+    )
+
+
+def _cushion_needed_s(s: Symptoms) -> float:
+    """Return how long the batches that are read ahead must last, in seconds, so that the loop waits for no fetch.
+
+    The slowest fetch is the least. A worker that has not caught up by its next slow one is behind by both: each of its
+    fetches puts it behind by what it takes beyond a turn of all workers (Lindley's recursion for a queue).
+    """
+    fetches, turn_s, tail_s = s.pace.fetches, s.workers * s.step_s, _tail_s(s.spikes)
+    for worker in np.unique(fetches.worker[s.lately]):
+        took_s = np.nan_to_num(fetches.fetch_s[s.lately & (fetches.worker == worker)])
+        walk_s = np.cumsum(took_s - turn_s)
+        behind_s = walk_s - np.minimum.accumulate(np.minimum(walk_s, 0.0))
+        tail_s = max(tail_s, float(behind_s.max()) + turn_s)
+    return tail_s
+
+
+def _memory(s: Symptoms, prefetch: int) -> str:
+    """Return a sentence about the /dev/shm that a prefetch_factor needs; an empty one where that is little or not known."""
+    needed = prefetch * s.workers * median(s.pace.fetches.bytes)
+    return f" It needs about {rate(needed / 2**20)} MiB of /dev/shm." if needed >= 2**19 else ""
 
 
 def _slowest(s: Symptoms, indices: Sequence[int]) -> str:

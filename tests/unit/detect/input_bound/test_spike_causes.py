@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -113,6 +114,39 @@ def test_many_slow_fetches_are_jitter_and_prefetch_is_the_cure() -> None:
     assert advised is not None
     assert 9 <= int(advised[1]) <= 13  # 1 s over two workers and 50 ms
     assert finding.advice.endswith(" The slowest were dataset[1000], dataset[1001] and dataset[1002].")
+
+
+@pytest.mark.parametrize("number", [3, 6])
+def test_several_slow_samples_hold_up_the_ready_batches_behind_them(number: int) -> None:
+    """In the first epoch each comes once; to read ahead of 4 s takes 40 batches of each worker, to let others pass takes none."""
+    spikes = {100 + 45 * one: (1000 + 7 * one, 4.0) for one in range(number)}
+    finding = only(run(slow_sample(RankBuilder(), spikes)))
+    assert finding.scenario == "S20"
+    assert finding.sample_indices == [index for index, _ in spikes.values()]
+    assert f"the slowest of {number} slow samples" in finding.title
+    assert "dataset[1000], dataset[1007]" in finding.advice
+    assert "in_order=False" in finding.advice
+    assert "prefetch_factor" not in finding.advice
+
+
+def test_slow_samples_of_one_worker_in_quick_succession_need_more_than_the_slowest_of_them() -> None:
+    """It is behind by one when the next comes: what bears a single one of 1 s does not bear four of them in four seconds."""
+    spikes = {300 + 8 * one: (1000 + one, 1.0) for one in range(4)}
+    finding = only(run(slow_sample(RankBuilder(), spikes)))
+    assert finding.scenario == "S20"
+    assert "prefetch_factor" not in finding.advice
+
+
+@pytest.mark.parametrize("changed", [{"num_workers": 1}, {"in_order": False}])
+def test_nobody_passes_where_nobody_can(changed: dict[str, Any]) -> None:
+    finding = only(run(slow_sample(RankBuilder(loaders=[loader(**changed)]), {100: (7, 4.0), 390: (7, 4.0)})))
+    assert finding.scenario == "S20"
+    assert "in_order" not in finding.advice
+
+
+def test_slow_samples_of_a_first_epoch_are_no_cold_storage() -> None:
+    builder = slow_sample(RankBuilder(), {60 + 20 * one: (1000 + one, 4.0) for one in range(3)}, batches=130)
+    assert only(run(builder)).scenario == "S20"
 
 
 def test_the_same_samples_again_and_again_are_no_jitter() -> None:

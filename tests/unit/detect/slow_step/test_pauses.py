@@ -90,9 +90,7 @@ def test_a_loop_without_a_cpu_does_nothing_by_itself(delay: float, scenarios: se
         began_ns = builder.now_ns
         builder.step(0.001, 0.05 + 0.6 * long)
         if long:
-            builder.process(
-                worker=-1, pid=100, cpu=0.1, t_ns=began_ns + int(0.9 * S), run_delay_ratio=delay
-            )
+            builder.process(worker=-1, pid=100, cpu=0.1, t_ns=began_ns + int(0.9 * S), run_delay_ratio=delay)
     assert {finding.scenario for finding in detect(run(builder))} == scenarios
 
 
