@@ -71,6 +71,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
     Bottleneck.SINGLE_BATCHES: (
         batch_causes.collector_pause,  # S25
         worker_causes.heavy_share,  # S23
+        storage_causes.cold_first_epoch,  # S09
         spike_causes.jitter,  # S21
         spike_causes.slow_sample,  # S20
     ),

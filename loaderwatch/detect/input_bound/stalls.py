@@ -199,9 +199,12 @@ def spiky_stall(
     if severity == "info" and lost_s < 1.0:
         return None
     symptoms = Symptoms(window, pace, cpus, spikes=tuple(spikes))
+    explanation = explain(symptoms)
+    if explanation.scenario == "S09":
+        severity = "info"  # a cold first epoch, which is over
     return Stall(
         symptoms,
-        explain(symptoms),
+        explanation,
         share=max(share, all_share),
         began_ns=min(spike.request_ns for spike in spikes),
         lost_s=sum(spike.wait_s for spike in spikes),

@@ -29,6 +29,11 @@ SEEKING_RATIO = 0.5  # of the workers' time, that pages from storage must be abl
 WARMING_ROWS = 12
 WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
 WARMING_TREND = 0.5  # rank correlation with their order; single late ones hardly change it
+COLD_RATIO = (
+    0.5  # of a first epoch's fetches, from which on it is the data that is cold, and no sample that is slow
+)
+COLD_PART = 0.5  # of the fetch behind a usual long wait: as slow as those
+FEW_COLD = 2  # slow fetches of each worker: the first one of each starts it, too
 WARMING_SIGMAS = 3.0  # standard deviations: for n values without a trend, one is 1 / sqrt(n - 1)
 
 
@@ -165,6 +170,41 @@ def warming_cache(s: Symptoms) -> Explanation | None:
         " memory, the next epoch will be fast.",
         advice="Wait for the second epoch. If that one waits as long, the dataset does not fit into memory: stage it on a local disk"
         " or pack it into shards that are read in sequence.",
+    )
+
+
+def cold_first_epoch(s: Symptoms) -> Explanation | None:
+    """Explain an S09 that is over: long waits of a first epoch whose batches nearly all took long; None otherwise.
+
+    No sample is to blame where most were as slow, and later ones are quick.
+    """
+    pace, spikes = s.pace, s.spikes
+    rows = np.isin(pace.request_ns, [spike.request_ns for spike in spikes])
+    if (pace.epoch[rows] != 0).any() or any(spike.open for spike in spikes):
+        return None
+    last_ns = max(spike.request_ns + int(spike.wait_s * 1e9) for spike in spikes)
+    cold_s = median(np.array([spike.fetch_s or spike.wait_s for spike in spikes]))
+    fetches = pace.fetches
+    then = fetches.began_ns < last_ns
+    slow = then & (fetches.fetch_s >= COLD_PART * cold_s)
+    of_each = [int((fetches.worker[slow] == worker).sum()) for worker in range(s.workers)]
+    if min(of_each) < FEW_COLD or not ratio(float(slow.sum()), float(then.sum())) >= COLD_RATIO:
+        return None
+    since_s = median(fetches.fetch_s[~then])
+    quick = f", and {duration(since_s)} since" if math.isfinite(since_s) else ""
+    return Explanation(
+        scenario="S09",
+        confidence=0.6,
+        because=f"in the first epoch nearly every batch took about {duration(cold_s)} to read{quick}, as from cold storage",
+        cause=f"{percent(float(slow.sum()) / float(then.sum()))} of the batches up to then took as long, in every worker, so no"
+        " sample is to blame: what is read for the first time comes from storage (or fills a cache of the dataset's own),"
+        " and is in memory afterwards.",
+        advice="If the next epochs stay quick, there is nothing to do; to save the first one, stage the data on a local disk or"
+        " read it once before training. If they wait as long, the dataset does not fit into memory.",
+        evidence=known_evidence(
+            ("fetch in the first epoch, median of the slow ones", cold_s, "s"),
+            ("fetch since, median", since_s, "s"),
+        ),
     )
 
 

@@ -144,6 +144,29 @@ def test_nobody_passes_where_nobody_can(changed: dict[str, Any]) -> None:
     assert "in_order" not in finding.advice
 
 
+def cold_epoch(rank: RankBuilder, batches: int, *, slow: float, quick: float) -> RankBuilder:
+    """Each sample is slow once: an epoch of ``batches``, and four that are quick."""
+    for epoch in range(5):
+        rank.epoch[0], rank.batch[0] = epoch, 0
+        took = quick if epoch else slow
+        for number in range(batches):
+            rank.fetch(number % 2, took, cpu=0.1, slow_index=number, slow_ns=int(took * S))
+            wait = max(0.001, took - 0.08) if number % 2 == 0 else 0.001
+            rank.step(wait, 0.04, ready=number % 2, awaited_worker=number % 2)
+    return rank
+
+
+@pytest.mark.parametrize("batches", [9, 24])
+def test_a_first_epoch_on_cold_storage_blames_no_sample(batches: int) -> None:
+    """Few long waits or many: what was slow in them was all that was read."""
+    found = detect(run(cold_epoch(RankBuilder(), batches, slow=0.8, quick=0.01)))
+    assert [(finding.scenario, finding.severity) for finding in found] == [("S09", "info")]
+    assert found[0].sample_indices == []
+    assert "in the first epoch nearly every batch took about 0.8 s" in found[0].title.replace(
+        "800 ms", "0.8 s"
+    )
+
+
 def test_slow_samples_of_a_first_epoch_are_no_cold_storage() -> None:
     builder = slow_sample(RankBuilder(), {60 + 20 * one: (1000 + one, 4.0) for one in range(3)}, batches=130)
     assert only(run(builder)).scenario == "S20"
