@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from loaderwatch.advise.facts import Facts, LoaderFacts
 from loaderwatch.core.answers import Advice
+from loaderwatch.detect.measures.streams import copies
 from loaderwatch.detect.text import count, listing
 
 NEW_BUFFER_SWITCH = (2, 13)
@@ -16,11 +17,16 @@ It deprecates ``broadcast_buffers`` (pytorch#178054).
 
 
 def check(facts: Facts) -> list[Advice]:
-    """Find what goes wrong between ranks, and shards that do not divide evenly."""
+    """Find what goes wrong between ranks, streams that are not split, and shards that do not divide evenly."""
     found = [
         advice
         for loader in facts.loaders
-        for advice in (_same_order(loader), _epoch_never_set(facts, loader), _shards(facts, loader))
+        for advice in (
+            _same_order(loader),
+            _epoch_never_set(facts, loader),
+            _shards(facts, loader),
+            _copies(loader),
+        )
         if advice
     ]
     by_name: dict[str, list[LoaderFacts]] = defaultdict(list)
@@ -102,6 +108,25 @@ def _shards(facts: Facts, loader: LoaderFacts) -> Advice | None:
         ),
         change=change,
         loader=loader.info.name,
+        ranks=[loader.rank],
+    )
+
+
+def _copies(loader: LoaderFacts) -> Advice | None:
+    """Find a stream whose workers each deliver all of it (pytorch/pytorch's documentation of IterableDataset warns of it)."""
+    times, name = copies(loader.info), loader.info.name
+    if times < 2:
+        return None
+    dataset = loader.info.dataset_class or "the dataset"
+    return Advice(
+        check="stream-split",
+        severity="warning",
+        what=f"{count(times, 'worker')} read {dataset}, and nothing in its code or in worker_init_fn asks which of them it is in.",
+        why=f"Each worker iterates a copy of an IterableDataset, so every row is delivered {times} times: an epoch is {times} times as"
+        f" long, and of the steps/s only every {'second' if times == 2 else f'{times}th'} is of new rows.",
+        change=f"In {dataset}.__iter__ give each worker its part, as rows[info.id :: info.num_workers] with"
+        " info = torch.utils.data.get_worker_info(); until then num_workers=1.",
+        loader=name,
         ranks=[loader.rank],
     )
 

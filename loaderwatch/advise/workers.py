@@ -9,6 +9,7 @@ from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts
 from loaderwatch.core.answers import Advice
 from loaderwatch.detect.limits import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.gain import workers_needed
+from loaderwatch.detect.measures.streams import split_first
 from loaderwatch.detect.text import count, duration, percent
 
 SERIAL_STEP_RATIO: Final = 0.1
@@ -116,7 +117,8 @@ def _serial(facts: Facts, loader: LoaderFacts) -> Advice | None:
         what=f"num_workers=0: a batch takes {duration(loader.fetch_s)} to load{step}.",
         why="Batches are loaded on the training thread, so the model waits for each of them and nothing overlaps.",
         change=f"num_workers={wanted}, persistent_workers=True"
-        + (f" ({_cpus(host)})." if host is not None and math.isfinite(host.usable_cpus) else "."),
+        + (f" ({_cpus(host)})." if host is not None and math.isfinite(host.usable_cpus) else ".")
+        + split_first(loader.info),
         loader=loader.info.name,
         ranks=[loader.rank],
     )

@@ -6,6 +6,7 @@ import multiprocessing
 from typing import Any
 
 from loaderwatch.agent.guard import ask
+from loaderwatch.agent.loaders.splitting import splits_by_worker
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
 
 
@@ -39,6 +40,7 @@ def describe_loader(loader: Any, number: int, name: str, role: LoaderRole, class
         sampler_class=_class_name(getattr(loader, "sampler", None)),
         distributed=None if dataset is None else is_distributed(getattr(loader, "sampler", None)),
         shards=shards_of(dataset) if iterable else None,
+        splits_by_worker=splits(loader) if iterable else None,
         snapshot_every_n_steps=_integer(getattr(loader, "snapshot_every_n_steps", None)),
     )
 
@@ -100,6 +102,14 @@ def shards_of(dataset: object) -> int | None:
         if shards is not None:
             return shards
     return None
+
+
+def splits(loader: Any) -> bool | None:
+    """Whether an iterable dataset deals its rows out among its workers; None where it cannot be told."""
+    dataset = loader.dataset
+    if shards_of(dataset) is not None:
+        return True
+    return ask(lambda: splits_by_worker(dataset, getattr(loader, "worker_init_fn", None)))
 
 
 def _is_hugging_face(dataset: object) -> bool:

@@ -52,6 +52,9 @@ class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
         None  # passes in a row that began with the same epoch of a shuffling DistributedSampler
     )
     shards: int | None = None  # files or parts that an iterable dataset deals out to ranks and workers
+    splits_by_worker: bool | None = (
+        None  # an iterable dataset deals its rows out among workers; False: each worker gives all of them
+    )
     snapshot_every_n_steps: int | None = None  # torchdata's StatefulDataLoader
     reader: str | None = (
         None  # the function (or thread) that iterates it beside the loop; None: the loop itself

@@ -31,7 +31,8 @@
  *   prefetch_factor: number|null, persistent_workers: boolean|null, pin_memory: boolean|null, in_order: boolean|null,
  *   drop_last: boolean|null, timeout_s: number|null, start_method: string|null, iterable_dataset: boolean|null,
  *   sampler_class: string|null, distributed: boolean|null, same_epoch_passes: number|null, shards: number|null,
- *   snapshot_every_n_steps: number|null, reader: string|null, reader_error: string|null, rank: number}} Loader
+ *   splits_by_worker: boolean|null, snapshot_every_n_steps: number|null, reader: string|null,
+ *   reader_error: string|null, rank: number}} Loader
  * @typedef {{rank: number, host: string, pid: number, state: RankStatus, exit: string|null, watched: boolean,
  *   phases_missing: string|null, step: number|null, eval_batches: number, epoch: number|null, batch: number|null,
  *   phase: string|null, phase_age_s: number|null, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,

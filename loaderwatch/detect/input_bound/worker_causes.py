@@ -17,6 +17,7 @@ from loaderwatch.detect.limits import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.gain import iteration_with, workers_needed
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.statistics import median
+from loaderwatch.detect.measures.streams import split_first
 from loaderwatch.detect.text import count, cpu_count, duration, listing, percent, rate
 
 WORTH_RATIO = 0.1  # of the time: a change that gains less than this at best is not advised for its own sake
@@ -98,12 +99,7 @@ def no_workers(s: Symptoms) -> Explanation:
             if s.pace.rank.process.cuda
             else ""
         )
-        + (
-            " Each worker of an IterableDataset reads all of it unless __iter__ splits it by torch.utils.data.get_worker_info():"
-            " without that every row would come once per worker."
-            if s.loader.iterable_dataset
-            else ""
-        ),
+        + split_first(s.loader),
         gain_ceiling_ratio=s.gain(after_s),
     )
 
@@ -239,7 +235,8 @@ def slow_storage(s: Symptoms) -> Explanation | None:
             " them with read() instead."
             if mapped
             else ""
-        ),
+        )
+        + split_first(s.loader),
         gain_ceiling_ratio=s.gain(s.step_s),
         evidence=known_evidence(
             ("read from storage per second", machine.read_bytes_per_s, "bytes"),
@@ -274,7 +271,7 @@ def too_few_workers(s: Symptoms) -> Explanation:
         because=_because(s),
         cause=f"{_facts(s)}{verdict}.{_comb(s)}",
         advice=f"Raise num_workers {workers} → {target}: each fetch takes {duration(s.fetch_s)} and a step {duration(s.step_s)}."
-        f"{room}. prefetch_factor does not raise throughput.",
+        f"{room}. prefetch_factor does not raise throughput.{split_first(s.loader)}",
         gain_ceiling_ratio=s.gain(after_s),
     )
 

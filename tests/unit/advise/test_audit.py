@@ -283,6 +283,36 @@ def test_buffers_of_a_ddp_model_by_version(torch: str, switch: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("workers", "splits", "told"),
+    [(4, False, True), (4, None, False), (4, True, False), (1, False, False), (0, False, False)],
+)
+def test_a_stream_that_is_not_split(workers: int, splits: bool | None, told: bool) -> None:
+    found = said(
+        audit(
+            facts(
+                one(num_workers=workers, iterable_dataset=True, splits_by_worker=splits, dataset_class="Rows")
+            )
+        )
+    )
+    assert ("stream-split" in found) is told
+    if told:
+        assert "every row is delivered 4 times" in found["stream-split"].why
+        assert "Rows.__iter__" in found["stream-split"].change
+
+
+@pytest.mark.parametrize("splits", [None, False, True])
+def test_workers_for_a_stream_come_with_a_split(splits: bool | None) -> None:
+    stream = one(
+        num_workers=0,
+        iterable_dataset=True,
+        splits_by_worker=splits,
+        measured={"fetch_s": 0.2, "step_s": 0.1},
+    )
+    change = said(audit(facts(stream)))["workers-none"].change
+    assert ("get_worker_info()" in change) is (splits is not True)
+
+
+@pytest.mark.parametrize(
     ("shards", "severity"), [(2, "warning"), (6, "info"), (4, None), (8, None), (101, None), (None, None)]
 )
 def test_shards(shards: int | None, severity: str | None) -> None:

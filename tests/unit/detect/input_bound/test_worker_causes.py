@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -138,13 +139,37 @@ def test_one_long_wait_of_a_loop_that_reads_itself_is_none_of_that() -> None:
     assert not [finding for finding in detect(run(builder)) if finding.severity != "info"]
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_workers_for_a_stream_come_with_a_warning(stream: bool) -> None:
+NEVER, MAYBE, UNSPLIT, SPLIT = (
+    {"iterable_dataset": stream, "splits_by_worker": splits, "dataset_class": "Rows"}
+    for stream, splits in ((False, None), (True, None), (True, False), (True, True))
+)
+
+
+@pytest.mark.parametrize("workers", [0, 2, 16], ids=["S01", "S02", "S08"])
+@pytest.mark.parametrize(
+    ("dataset", "told"),
+    [
+        (NEVER, None),
+        (MAYBE, "unless __iter__ splits it by torch.utils.data.get_worker_info()"),
+        (UNSPLIT, "nothing in Rows does that"),
+        (SPLIT, None),
+    ],
+)
+def test_more_workers_for_a_stream_come_with_a_warning(
+    workers: int, dataset: dict[str, Any], told: str | None
+) -> None:
     """An IterableDataset that is not split gives every row once per worker."""
-    builder = RankBuilder(loaders=[loader(num_workers=0, iterable_dataset=stream)])
-    for _ in range(100):
-        builder.fetch(-1, 0.08, cpu=0.9).step(0.08, 0.02)
-    assert ("get_worker_info()" in only(run(builder)).advice) is stream
+    builder = RankBuilder(loaders=[loader(num_workers=workers, **dataset)])
+    if workers:
+        starve(builder, workers=workers, fetch=1.0, step=0.02, cpu=0.05)
+    else:
+        for _ in range(100):
+            builder.fetch(-1, 0.08, cpu=0.9).step(0.08, 0.02)
+    finding = only(run(builder, cpus=8))
+    assert "num_workers" in finding.advice
+    assert (told in finding.advice) if told else ("get_worker_info" not in finding.advice)
+    already = dataset is UNSPLIT and workers > 1
+    assert (f"every row comes {workers} times already" in finding.advice) is already
 
 
 def test_reading_on_the_training_thread() -> None:
