@@ -3,6 +3,9 @@
 A real-time signal ends a process that has no handler for it. So it is sent only to a process that published its handler,
 whose handler the kernel confirms, and which is certainly still the same process. The answers are read in later ticks of
 the streamer's loop.
+
+A main thread in an uninterruptible wait (state D: a dead mount, a dead disk) takes no signal. Any other thread of its process does,
+and writes the stacks of all.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import signal
 from collections import deque
 from dataclasses import dataclass
@@ -21,6 +25,8 @@ from loaderwatch.core.wire import MAX_TEXT
 from loaderwatch.streamer.roster import Member, Roster
 
 log = logging.getLogger(__name__)
+
+_THREAD: Final = re.compile(r"(?:Current t|T)hread (0x[0-9a-fA-F]+)")
 
 SECOND: Final = 1_000_000_000
 OLD_SPAN_NS: Final = 5 * SECOND
@@ -38,6 +44,9 @@ MOST_LONG_AN_HOUR: Final = 12
 HOUR_NS: Final = 3600 * SECOND
 WORKER_AGAIN_NS: Final = 10 * SECOND
 ANSWER_NS: Final = SECOND
+PAST_A_WAIT: Final = 2
+"""Signals that reach another thread when the main one is in an uninterruptible wait. The kernel keeps one for the main thread
+unless one waits there already, and gives the next one to a thread that can take it (``complete_signal`` in kernel/signal.c)."""
 MAX_FILE_BYTES: Final = 2**20
 MAX_TEXT_PER_ENVELOPE: Final = 2 * 2**20
 WATCHED: Final = frozenset(
@@ -83,6 +92,9 @@ class StackCollector:
         self._samples_seen: dict[
             int, int
         ] = {}  # by pid of the worker: when the sample began whose stack was taken
+        self._untaken: dict[
+            int, int
+        ] = {}  # by pid: signals sent during an uninterruptible wait that no thread took
 
     @property
     def busy(self) -> bool:
@@ -195,21 +207,31 @@ class StackCollector:
             self._give_up(pending, now_ns, "process has not registered a stack signal")
         elif stat.state in ("T", "t"):
             self._give_up(pending, now_ns, f"process is stopped (state {stat.state}): it cannot answer")
-        elif stat.state == "D":
-            # The obstacle is often over in a moment, so people are told only of a lasting one.
-            if now_ns - pending.asked_ns > ANSWER_NS:
-                wchan = member.files.wchan() or "unknown"
-                self._give_up(
-                    pending,
-                    now_ns,
-                    f"process is in an uninterruptible wait (state D, {wchan}): it cannot answer",
-                )
         elif _is_traced(member):
             self._give_up(pending, now_ns, "a debugger is attached: the signal would stop the process in it")
         elif not _listens(member, number):
             self._give_up(pending, now_ns, f"process has no handler for signal {number}: none was sent")
-        else:
+        elif stat.state != "D":
             self._signal(pending, number, now_ns)
+        elif now_ns - pending.asked_ns > ANSWER_NS:  # such a wait is often over in a moment
+            self._signal_past_a_wait(pending, number, now_ns)
+
+    def _signal_past_a_wait(self, pending: _Pending, number: int, now_ns: int) -> None:
+        """Ask the other threads of a process whose main thread is in an uninterruptible wait.
+
+        Signals of this kind queue up. A process without another thread takes them when its wait is over, so no more are sent
+        while two lie there.
+        """
+        pid = pending.member.pid
+        if not _awaits_a_signal(pending.member, number):
+            self._untaken.pop(pid, None)
+        for _ in range(PAST_A_WAIT - self._untaken.get(pid, 0)):
+            self._signal(pending, number, now_ns)
+            if pid not in self._pending:
+                return
+            self._untaken[pid] = self._untaken.get(pid, 0) + 1
+        if not pending.signalled:
+            self._give_up(pending, now_ns, _unanswered(pending.member))
 
     def _signal(self, pending: _Pending, number: int, now_ns: int) -> None:
         member = pending.member
@@ -232,9 +254,7 @@ class StackCollector:
         if size > pending.size_before and (size == pending.size or waited > ANSWER_NS):
             self._finish(pending, now_ns, _read_from(pending.member, pending.size_before), pending.why)
         elif waited > ANSWER_NS and size <= pending.size_before:
-            stat = pending.member.files.stat()
-            state = stat.state if stat else "gone"
-            self._give_up(pending, now_ns, f"process did not answer within 1 s (state {state})")
+            self._give_up(pending, now_ns, _unanswered(pending.member))
         pending.size = size
 
     def _give_up(self, pending: _Pending, now_ns: int, why: str) -> None:
@@ -243,12 +263,27 @@ class StackCollector:
     def _finish(self, pending: _Pending, now_ns: int, text: str, why: str) -> None:
         member = pending.member
         self._pending.pop(member.pid, None)
+        text = one_dump(text)
         if member.worker >= 0:
             text = cut_at_worker_loop(text)
         dump = StackDump(
             rank=pending.rank, worker=member.worker, pid=member.pid, taken_ns=0, text=text[:MAX_TEXT], why=why
         )
         self._done.append((now_ns, dump))
+
+
+def one_dump(text: str) -> str:
+    """Return the first dump of a text: two signals that one thread takes make two of them, and each names each thread once."""
+    named: set[str] = set()
+    kept = []
+    for line in text.splitlines(keepends=True):
+        thread = _THREAD.match(line)
+        if thread and thread[1] in named:
+            break
+        if thread:
+            named.add(thread[1])
+        kept.append(line)
+    return "".join(kept)
 
 
 def cut_at_worker_loop(text: str) -> str:
@@ -272,6 +307,22 @@ def _listens(member: Member, number: int) -> bool:
     status = member.files.status()
     caught = status.caught_signals if status else None
     return caught is not None and bool(caught >> (number - 1) & 1)
+
+
+def _awaits_a_signal(member: Member, number: int) -> bool:
+    """Whether the signal was sent before and no thread has taken it; True where that is not known."""
+    status = member.files.status()
+    pending = status.pending_signals if status else None
+    return pending is None or bool(pending >> (number - 1) & 1)
+
+
+def _unanswered(member: Member) -> str:
+    """Return why a process has not answered."""
+    stat = member.files.stat()
+    if stat is not None and stat.state == "D":
+        wchan = member.files.wchan() or "unknown"
+        return f"process is in an uninterruptible wait (state D, {wchan}): it cannot answer"
+    return f"process did not answer within 1 s (state {stat.state if stat else 'gone'})"
 
 
 def _is_traced(member: Member) -> bool:

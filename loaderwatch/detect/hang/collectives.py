@@ -11,7 +11,8 @@ import msgspec
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.hang.outside_loops import SAVE_ADVICE, alone, is_excused
+from loaderwatch.detect.hang.excuses import is_excused
+from loaderwatch.detect.hang.outside_loops import SAVE_ADVICE, alone
 from loaderwatch.detect.hang.rank_positions import Seat, names, patience, place_evidence, places_of, seats_of
 from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
@@ -30,7 +31,7 @@ POLL_ADVICE: Final = "If it waits there for what may never come (a file, a serve
 
 def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Finding]:
     """Find why ranks are stuck outside their loaders: one finding at most. ``found`` are the stuck ranks."""
-    found = [item for item in found if not is_excused(item)]
+    found = [item for item in found if not is_excused(window, item)]
     world = window.world_size
     if world == 1:
         return [alone(found[0])] if found else []
@@ -62,12 +63,7 @@ def _stacks_come(found: list[Stuck], seats: list[Seat]) -> bool:
     """Whether to wait for the stack of a rank that is outside its loops: it may be at work there, or have left for good."""
     if not found or min(item.age_s - item.limit_s for item in found) > STACKS_COME_S:
         return False
-    return any(seat.place == "outside" and not _is_fresh(seat) for seat in seats)
-
-
-def _is_fresh(seat: Seat) -> bool:
-    span = seat.rank.span
-    return seat.dump is not None and span is not None and seat.dump.taken_ns >= span.since_ns
+    return any(seat.place == "outside" and not seat.is_seen for seat in seats)
 
 
 def _stays(seat: Seat) -> bool:
@@ -84,10 +80,11 @@ def _stays(seat: Seat) -> bool:
 
 def _without_collective(found: list[Stuck], stuck: list[Seat]) -> list[Finding]:
     """Return the finding when all ranks stand still and no stack shows a collective: perhaps it is meant."""
-    if any(seat.dump is None for seat in stuck):
+    if not all(seat.is_seen for seat in stuck):
         late = min(item.age_s - item.limit_s for item in found) > STACKS_COME_S
         return [_desync(stuck)] if late else []
-    return [alone(max(found, key=lambda item: item.age_s))]
+    in_kernel = {seat.number for seat in stuck if seat.in_kernel}
+    return [alone(max(found, key=lambda item: (item.rank.rank in in_kernel, item.age_s)))]
 
 
 def _unequal(stuck: list[Seat], outside: list[Seat], *, same_epoch: bool) -> Finding | None:
@@ -106,8 +103,8 @@ def _unequal(stuck: list[Seat], outside: list[Seat], *, same_epoch: bool) -> Fin
 
 def _comes_back(left: Seat) -> bool:
     """Whether the rank is between two epochs, in code of its own: the other may have begun the next one before."""
-    in_own_code = left.place != "ended" and left.collective is None and _is_fresh(left)
-    return in_own_code and in_loop_of(left.frames, left.rank.process.calls) is not False
+    in_own_code = left.place != "ended" and left.collective is None and left.is_seen
+    return in_own_code and (left.in_kernel or in_loop_of(left.frames, left.rank.process.calls) is not False)
 
 
 def _more_batches(left: Seat, waiting: Seat, *, same_epoch: bool) -> bool:
@@ -255,18 +252,22 @@ def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
 
     The others wait in a collective meanwhile.
     """
-    waiting = [seat for seat in stuck if seat.collective]
-    away = [seat for seat in [*stuck, *outside] if seat.collective is None and _is_fresh(seat)]
+    waiting = [seat for seat in [*stuck, *outside] if seat.collective]
+    away = [seat for seat in [*stuck, *outside] if seat.collective is None and seat.is_seen]
+    in_kernel = sorted((seat for seat in away if seat.in_kernel), key=lambda seat: -seat.age_s)
+    away = in_kernel[:1] or away
     if not waiting or len(away) != 1 or away[0].place == "ended":
         return None
     odd = away[0]
     span, saves = odd.rank.span, saving(odd.frames)
     since_ns = odd.rank.made_ns - int(min(odd.age_s * 1e9, STAYS_NS))
-    still = stands_still(odd.rank, odd.rank.process.pid, since_ns) and still_stands_there(
-        odd.rank, odd.dump, since_ns
+    still = odd.in_kernel or (
+        stands_still(odd.rank, odd.rank.process.pid, since_ns)
+        and still_stands_there(odd.rank, odd.dump, since_ns)
     )
     stands = span is not None and still and (saves or odd.has_left)
-    reason = blocked(span, "the training process") if span is not None and stands and span.wchan else None
+    tells = span is not None and span.wchan and (stands or odd.in_kernel)
+    reason = blocked(span, "the training process") if span is not None and tells else None
     because = f", {reason.because}" if reason else ""
     polls = not stands and cpu_ratio(odd.rank, odd.rank.process.pid, since_ns) < IDLE_CPU_RATIO
     return _finding(
@@ -276,7 +277,7 @@ def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
         seats=[*waiting, odd],
         age_s=max(seat.age_s for seat in waiting),
         title=f"{names([seat.number for seat in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in"
-        f" {waiting[0].stands} for rank {odd.number}, which has {'been stuck' if stands else 'been'} at {odd.stands} for"
+        f" {waiting[0].stands} for rank {odd.number}, which has {'been stuck' if reason or stands else 'been'} {'at' if odd.frames else 'in'} {odd.stands} for"
         f" {duration(odd.age_s)}{because}.",
         cause=f"Rank {odd.number} does something the others do not, while they wait for it in a collective."
         + (

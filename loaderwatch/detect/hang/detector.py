@@ -28,6 +28,7 @@ from loaderwatch.detect.measures.progress import (
     WORKER_IDLE,
     Stuck,
     cpu_ratio,
+    frames_now,
     stack_of,
     stuck,
 )
@@ -54,7 +55,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     At most one finding is returned.
     """
     found = [item for rank in window.ranks.values() if (item := stuck(rank, limits)) is not None]
-    found = [item for item in found if not in_debugger(main_frames(stack_of(item.rank, -1, None)))]
+    found = [item for item in found if not in_debugger(frames_now(item.rank))]
     outside: list[Stuck] = []
     inside: list[Stuck] = []
     for item in found:

@@ -1,9 +1,8 @@
-"""A process that stands still outside any loader, with no partner to blame: slow on purpose, or S26 S52 S53."""
+"""A process that stands still outside any loader, with no partner to blame: S26 S52 S53."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import Final
 
 import msgspec
@@ -12,22 +11,27 @@ from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.hang.excuses import ALONE_FACTOR, is_excused, save_works, serves, silent_s
 from loaderwatch.detect.hang.reasons import blocked, producer_gone
-from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO
+from loaderwatch.detect.limits import IDLE_CPU_RATIO
 from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import (
+    QUIET_NS,
     Stuck,
     cpu_ratio,
-    stack_of,
+    dump_now,
+    frames_now,
+    recent_ns,
     stands_still,
     still_stands_there,
     trains_on,
-    wrote_ns,
+    waits_in_kernel,
 )
 from loaderwatch.detect.measures.stacks import (
     Frame,
     collective,
     compiling,
+    ends_interpreter,
     main_frames,
     saving,
     user_frame,
@@ -38,53 +42,23 @@ from loaderwatch.detect.text import duration
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
-QUIET_NS = 20_000_000_000
-READING_NS = 1_200_000_000  # processes are read once a second
-ALONE_FACTOR = 10.0  # a lone process that stands still is reported at its limit, but alerts only at this many
+_OUTSIDE: Final = "the code outside its loops"
 SAVE_ADVICE: Final = (
     "See whether the mount that it saves to answers (df, the kernel log), and whether it is a pipe that nobody reads. Save to a local"
     " disk first and copy from there in another process, so that no dead mount stops training."
 )
-_TERMINAL = ("n_tty_read", "tty_read")  # input(), or a person at a prompt
-_EVENTS = ("accept", "ep_poll", "poll_schedule", "do_select", "do_sys_poll", "sigsuspend", "sigtimedwait")
-_SOCKETS = ("socket.py", "ssl.py")
-
-
-def is_excused(item: Stuck) -> bool:
-    """Whether a process is slow on purpose: it builds kernels, saves, asks a person, or simply computes."""
-    frames = main_frames(stack_of(item.rank, -1, None))
-    if compiling(frames) or _asks_a_person(item, frames):
-        return True
-    if saving(frames):
-        return _gets_on(item)
-    name = collective(frames)
-    if name not in (None, "backward"):
-        return False
-    working = cpu_ratio(item.rank, item.span.pid, item.span.since_ns + int(item.age_s * 5e8))
-    busy = working > (BUSY_CPU_RATIO if name else IDLE_CPU_RATIO) or item.reading
-    if busy and item.rank.process.cuda:
-        # Waiting for the GPU burns a CPU as well, so CPU time proves nothing; a kernel that spins does.
-        spins = spins_in_collective(item.rank, item.span.since_ns) is not None
-        return not spins and item.age_s < ALONE_FACTOR * item.limit_s
-    return busy
-
-
-def _gets_on(item: Stuck) -> bool:
-    """Whether a process that saves has written, computed or been woken within its limit (a slow save is N22)."""
-    pid, since_ns = item.span.pid, _within(item, int(item.limit_s * 1e9))
-    return wrote_ns(item.rank, pid, since_ns) > since_ns or not stands_still(item.rank, pid, since_ns)
-
-
-def _asks_a_person(item: Stuck, frames: Sequence[Frame]) -> bool:
-    """Whether the process waits in ``input()`` at a terminal.
-
-    Newer kernels name the same function for that and for a read from a network connection.
-    """
-    wchan = item.span.wchan or ""
-    if wchan in _TERMINAL:
-        return True
-    listens = any(PurePath(frame.file).name in _SOCKETS for frame in frames[:3])
-    return wchan == "wait_woken" and item.rank.process.terminal and not listens
+_POINTED: Final = (
+    "sk_",
+    "tcp",
+    "inet",
+    "unix_",
+    "wait_woken",
+    "pipe",
+    "wait_for_partner",
+    "lock_inode",
+    "flock",
+)
+"""Parts of the names of kernel functions in which a process waits for one thing: a connection, a pipe, a lock on a file."""
 
 
 def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
@@ -94,17 +68,28 @@ def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
     nothing left to do: then the remark never alerts.
     """
     live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
-    stands = [item for item in found if _is_seen(item) and is_still(item) and not is_excused(item)]
+    stands = [item for item in found if _is_seen(item) and is_still(item) and not is_excused(window, item)]
     if not stands or len(stands) < len(live):
         return []
     # One that is in no collective comes first: the others may wait for it in theirs.
-    apart = [item for item in stands if collective(main_frames(stack_of(item.rank, -1, None))) is None]
-    return [alone(max(apart or stands, key=lambda item: item.age_s))]
+    apart = [item for item in stands if collective(frames_now(item.rank)) is None]
+    finding = alone(max(apart or stands, key=lambda item: item.age_s))
+    if len(apart) < len(stands) and finding.severity == "warning":
+        # They wait for each other, which is told as one alert once no process has moved for a while.
+        finding = msgspec.structs.replace(finding, severity="info")
+    return [finding]
 
 
 def is_to_train_on(item: Stuck) -> bool:
-    """Whether a process comes to its loader again, as far as is known: it saves, or it is in a loop that does."""
-    return trains_on(item.rank, item.span) or saving(main_frames(stack_of(item.rank, -1, None)))
+    """Whether a process is not where it may stay, as far as is known.
+
+    It is in a loop that comes to its loader again, it saves, or it is in a wait that nobody begins on purpose.
+    """
+    return (
+        waits_in_kernel(item.rank, item.span)
+        or trains_on(item.rank, item.span)
+        or saving(frames_now(item.rank))
+    )
 
 
 def wait_for_each_other(window: RunWindow, found: Sequence[Stuck]) -> bool:
@@ -113,7 +98,7 @@ def wait_for_each_other(window: RunWindow, found: Sequence[Stuck]) -> bool:
     They wait for no person then, and nothing works that they could wait for: some are in a collective, as in
     ``init_process_group`` or the last barrier, and no process of the run moves.
     """
-    if not any(collective(main_frames(stack_of(item.rank, -1, None))) for item in found):
+    if not any(collective(frames_now(item.rank)) for item in found):
         return False
     return all(_does_nothing(rank) for rank in window.ranks.values() if rank.process.state == "live")
 
@@ -124,22 +109,17 @@ def _does_nothing(rank: RankWindow) -> bool:
         return False
     if spins_in_collective(rank, span.since_ns) is not None:
         return True
-    return stands_still(rank, span.pid, max(span.since_ns + READING_NS, rank.made_ns - QUIET_NS))
+    return stands_still(rank, span.pid, recent_ns(rank, span))
 
 
 def is_still(item: Stuck) -> bool:
     """Whether a process has not moved for as long as that can be told."""
-    return stands_still(item.rank, item.span.pid, _within(item, QUIET_NS))
-
-
-def _within(item: Stuck, ns: int) -> int:
-    """Return when readings of the last ``ns`` begin that tell of the span alone: the first one in it tells of before as well."""
-    return max(item.span.since_ns + READING_NS, item.rank.made_ns - ns)
+    return stands_still(item.rank, item.span.pid, recent_ns(item.rank, item.span))
 
 
 def _is_seen(item: Stuck) -> bool:
-    dump = stack_of(item.rank, -1, None)
-    return dump is not None and dump.taken_ns > item.span.since_ns and bool(main_frames(dump))
+    """Whether it is known where the process stands: its stack says so, or it is where no stack can be taken."""
+    return bool(frames_now(item.rank)) or waits_in_kernel(item.rank, item.span)
 
 
 def alone(item: Stuck) -> Finding:
@@ -148,31 +128,18 @@ def alone(item: Stuck) -> Finding:
     It alerts at once where it does not move at all, although it was to train on; else when it has taken long. A step that
     sleeps is a throttle as a rule (N09), and a child may be at work.
     """
-    rank, span, dump = item.rank, item.span, stack_of(item.rank, -1, None)
+    rank, span, dump = item.rank, item.span, dump_now(item.rank)
     frames = main_frames(dump)
-    where, saves = user_frame(frames), saving(frames)
-    is_outside = span.phase == "outside"
-    phase = f'phase "{span.phase_name}"' if span.phase_name else span.phase
-    place = "the code outside its loops" if is_outside else f"its {phase}"
-    at = f" at {where}" if where else f" in {place}"
-    goes_on = is_to_train_on(item)
+    saves, is_outside = saving(frames), span.phase == "outside"
     waits = waits_on_queue(frames) and any(loader.reader is not None for loader in rank.process.loaders)
-    stands = is_still(item) and still_stands_there(rank, dump, _within(item, QUIET_NS))
+    stands = _stands(item)
     if stands and span.os_state == "R":  # woken for a moment, as to write its stack
         span = msgspec.structs.replace(span, os_state=None, wchan=None)
     reason = blocked(span, "the training process")
     if waits_on_queue(frames):
         reason = producer_gone(rank.process.loaders)
-    severity: Severity = "info"
-    on_purpose = waits_for_child(frames) or (not is_outside and "nanosleep" in (span.wchan or ""))
-    unstarted = stands and not on_purpose and _has_not_begun(rank) and not _serves(span)
-    if goes_on and stands and not on_purpose:
-        severity = "critical"
-    elif unstarted or (goes_on and item.age_s >= ALONE_FACTOR * item.limit_s):
-        severity = "warning"
-    known = (severity == "critical" or unstarted) and (span.os_state, span.wchan) != (None, None)
-    because = f", {reason.because}" if known else ""
-    age = duration(item.age_s)
+    severity = _severity(item, frames)
+    known = severity != "info" and stands and (span.os_state, span.wchan) != (None, None)
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
         code=CODE,
@@ -180,12 +147,8 @@ def alone(item: Stuck) -> Finding:
         severity=severity,
         confidence=0.85 if severity == "critical" else 0.5,
         began_ns=span.since_ns,
-        title=f"A save hangs{at}: nothing has been written for {duration(_silent_s(item))}{because}."
-        if saves
-        else f"Training has stood still{at} for {age}{because}{'' if waits else '; the data loader is not the cause'}.",
-        cause=f"The training process waits {'on a queue' if waits else 'for something'} in its own code and uses no CPU."
-        + (_outside_means(rank, goes_on) if is_outside else "")
-        + (f" It has not returned from saving for {age}." if saves else ""),
+        title=_title(item, frames, reason.because if known else "", blames_loader=waits),
+        cause=_cause(item, frames, on_queue=waits),
         advice=reason.advice if waits else _advice(item, reason, saves=saves, known=known),
         evidence=[
             Evidence(label="no progress for", value=item.age_s, unit="s"),
@@ -203,16 +166,105 @@ def alone(item: Stuck) -> Finding:
     )
 
 
+def _stands(item: Stuck) -> bool:
+    """Whether the process does not move at all, and stands where its stack says."""
+    if waits_in_kernel(item.rank, item.span):
+        return True
+    since_ns = recent_ns(item.rank, item.span)
+    return is_still(item) and still_stands_there(item.rank, dump_now(item.rank), since_ns)
+
+
+def _severity(item: Stuck, frames: Sequence[Frame]) -> Severity:
+    span, late = item.span, item.age_s >= ALONE_FACTOR * item.limit_s
+    if waits_in_kernel(item.rank, span):
+        return "critical"
+    if saving(frames) and _was_silent_when_seen(item) and not save_works(item, frames):
+        return "critical"
+    sleeps = "nanosleep" in (span.wchan or "")
+    stands = _stands(item) and not waits_for_child(frames)
+    if is_to_train_on(item):
+        on_purpose = sleeps and span.phase != "outside"
+        return "critical" if stands and not on_purpose else "warning" if late else "info"
+    if not stands or sleeps or serves(item):
+        return "info"
+    if _has_not_begun(item.rank):
+        return "critical" if _is_pointed(span) else "warning"
+    return "warning" if _is_stuck_at_the_end(item, frames) else "info"
+
+
+def _was_silent_when_seen(item: Stuck) -> bool:
+    """Whether the process had written nothing for its limit when its stack was taken: one that polls may be elsewhere since."""
+    dump = dump_now(item.rank)
+    wrote = item.rank.made_ns - int(silent_s(item) * 1e9)
+    return dump is not None and dump.taken_ns - wrote >= item.limit_s * 1e9
+
+
+def _is_stuck_at_the_end(item: Stuck, frames: Sequence[Frame]) -> bool:
+    """Whether a process that has trained stands where nobody stays on purpose.
+
+    That is a wait for one thing, the end of the interpreter, which waits for threads that do not end, or any place at all where
+    the other ranks stand still as well.
+    """
+    if item.span.phase != "outside":
+        return False
+    if ends_interpreter(frames):
+        return True
+    return user_frame(frames) is not None and (_is_pointed(item.span) or item.rank.process.world_size > 1)
+
+
+def _is_pointed(span: SpanInfo) -> bool:
+    return any(mark in (span.wchan or "") for mark in _POINTED)
+
+
+def _title(item: Stuck, frames: Sequence[Frame], because: str, *, blames_loader: bool) -> str:
+    where, span, age = user_frame(frames), item.span, duration(item.age_s)
+    phase = f'phase "{span.phase_name}"' if span.phase_name else span.phase
+    at = f" at {where}" if where else f" in {_OUTSIDE if span.phase == 'outside' else f'its {phase}'}"
+    because = f", {because}" if because else ""
+    loader = "" if blames_loader else "; the data loader is not the cause"
+    if saving(frames):
+        return f"A save hangs{at}: nothing has been written for {duration(silent_s(item))}{because}."
+    if _works(item):
+        return (
+            f"Training has not come further than{at} for {age}{because}, and computes or reads there{loader}."
+        )
+    return f"Training has stood still{at} for {age}{because}{loader}."
+
+
+def _cause(item: Stuck, frames: Sequence[Frame], *, on_queue: bool) -> str:
+    rank, span = item.rank, item.span
+    if _works(item):
+        text = "The training process is at work in its own code, for far longer than ever before."
+    elif is_still(item):
+        text = f"The training process waits {'on a queue' if on_queue else 'for something'} in its own code and uses no CPU."
+    else:
+        text = "The training process waits in its own code: it sleeps, or looks again and again."
+    if compiling(frames):
+        text += (
+            " It compiles."
+            if _works(item)
+            else " It waits for its compilers, and no process of this host computes for it."
+        )
+    if waits_in_kernel(rank, span) and not frames:
+        text += " No stack of it can be taken: in such a wait it takes no signal."
+    if span.phase == "outside":
+        text += _outside_means(rank, is_to_train_on(item))
+    if saving(frames):
+        text += f" It has not returned from saving for {duration(item.age_s)}."
+    return text
+
+
+def _works(item: Stuck) -> bool:
+    return (
+        item.reading or cpu_ratio(item.rank, item.span.pid, recent_ns(item.rank, item.span)) > IDLE_CPU_RATIO
+    )
+
+
 def _has_not_begun(rank: RankWindow) -> bool:
     """Whether the process has a training loader and never asked it for a batch."""
     span = rank.span
     trains = any(loader.role == "train" for loader in rank.process.loaders)
     return trains and span is not None and not span.batches and not rank.table("epoch_begins")["rank"].size
-
-
-def _serves(span: SpanInfo) -> bool:
-    """Whether the process waits for whoever may come, as a server or an event loop does."""
-    return any(mark in (span.wchan or "") for mark in _EVENTS)
 
 
 def _outside_means(rank: RankWindow, goes_on: bool) -> str:
@@ -221,11 +273,6 @@ def _outside_means(rank: RankWindow, goes_on: bool) -> str:
     if goes_on:
         return " It is between two passes over its loader, in a loop that comes to the loader again."
     return " It is outside its training loops: between two epochs, or after the last."
-
-
-def _silent_s(item: Stuck) -> float:
-    """Return for how many seconds the process has written nothing, as far back as its readings reach."""
-    return (item.rank.made_ns - wrote_ns(item.rank, item.span.pid, item.span.since_ns)) / 1e9
 
 
 def _advice(item: Stuck, reason: Explanation, *, saves: bool, known: bool) -> str:

@@ -9,7 +9,15 @@ from typing import Final, Literal, TypeAlias
 from loaderwatch.core.answers import Evidence, PlaceState
 from loaderwatch.core.facts import OPEN_SPAN, StackDump
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, Limits
-from loaderwatch.detect.measures.progress import LOADER_PHASES, Stuck, cpu_ratio, stack_of, stuck
+from loaderwatch.detect.measures.progress import (
+    LOADER_PHASES,
+    Stuck,
+    cpu_ratio,
+    dump_now,
+    stack_of,
+    stuck,
+    waits_in_kernel,
+)
 from loaderwatch.detect.measures.stacks import Frame, collective, main_frames, user_frame
 from loaderwatch.detect.text import duration, listing
 from loaderwatch.detect.window import RankWindow, RunWindow
@@ -32,7 +40,8 @@ class Seat:
     rank: RankWindow
     place: SeatPlace
     frames: Sequence[Frame]
-    dump: StackDump | None
+    dump: StackDump | None  # of the open span
+    in_kernel: bool  # in an uninterruptible wait, in which often no stack can be taken
     collective: str | None
     age_s: float
     epoch: int | None
@@ -42,6 +51,11 @@ class Seat:
     def number(self) -> int:
         """Return the rank's number."""
         return self.rank.rank
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether it is known where the rank stands: its stack says so, or it is where no stack can be taken."""
+        return self.dump is not None or self.in_kernel
 
     @property
     def has_left(self) -> bool:
@@ -70,11 +84,11 @@ def seats_of(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Seat
 
 
 def _seat(window: RunWindow, rank: RankWindow, item: Stuck | None, limits: Limits) -> Seat:
-    dump = stack_of(rank, -1, None)
+    dump, span = dump_now(rank), rank.span
     frames = main_frames(dump)
-    span = rank.span
     age_s = (rank.made_ns - span.since_ns) / 1e9 if span else 0.0
-    name = collective(frames) if dump is not None and span and dump.taken_ns >= span.since_ns else None
+    in_kernel = span is not None and waits_in_kernel(rank, span)
+    name = collective(frames)
     epoch, batches = _position(rank)
     place: SeatPlace
     if rank.process.state == "crashed":
@@ -91,7 +105,7 @@ def _seat(window: RunWindow, rank: RankWindow, item: Stuck | None, limits: Limit
         place = "moving" if patience else "outside"
     else:
         place = "moving"
-    return Seat(rank, place, frames, dump, name, age_s, epoch, batches)
+    return Seat(rank, place, frames, dump, in_kernel, name, age_s, epoch, batches)
 
 
 def _position(rank: RankWindow) -> tuple[int | None, int | None]:
@@ -207,11 +221,11 @@ def without_stack(window: RunWindow) -> list[int]:
     """Return the ranks that have stood still for a while and whose stack was not taken since."""
     found = []
     for rank in window.ranks.values():
-        span, dump = rank.span, stack_of(rank, -1, None)
+        span = rank.span
         if span is None or rank.process.state != "live" or not span.alive:
             continue
         old = rank.made_ns - span.since_ns >= STANDS_AFTER_S * 1e9
-        if old and (dump is None or dump.taken_ns < span.since_ns):
+        if old and dump_now(rank) is None:
             found.append(rank.rank)
     return found
 
@@ -222,10 +236,11 @@ def somebody_waits(window: RunWindow) -> bool:
     Where the others stand is then worth knowing, before anything counts as hung.
     """
     for rank in window.ranks.values() if len(window.ranks) > 1 else ():
-        span, dump = rank.span, stack_of(rank, -1, None)
-        if span is None or dump is None or span.phase in ("outside", "user"):
+        span = rank.span
+        if span is None or span.phase in ("outside", "user"):
             continue
-        if dump.why == OPEN_SPAN and dump.taken_ns >= span.since_ns:
+        dump = dump_now(rank)
+        if dump is not None and dump.why == OPEN_SPAN:
             return True
     return False
 

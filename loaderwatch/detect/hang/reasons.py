@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from loaderwatch.core.facts import LoaderInfo, SpanInfo
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.stacks import Frame, waits_on_queue
 from loaderwatch.detect.window import RankWindow
+
+_STORAGE: Final = (
+    *("nfs", "rpc_", "fuse", "request_wait_answer", "cifs", "smb", "ceph", "p9_", "ptlrpc", "ll_", "cl_", "osc_", "mdc_"),
+    *("io_schedule", "wait_on_page", "folio_", "lock_page", "bit_wait", "wait_on_bit", "wait_on_buffer", "bio_", "blk_"),
+    *("rq_qos", "balance_dirty", "jbd2", "ext4", "xfs", "btrfs", "writeback", "wb_wait", "d_alloc_parallel", "rwsem_"),
+)  # fmt: skip
+"""Parts of the names of kernel functions in which a process waits for a file system or a disk."""
 
 
 def reason_of(
@@ -81,13 +89,7 @@ def blocked(process: SpanInfo, who: str) -> Explanation:
             " decoder. Bound every retry and skip the sample with a log line.",
         )
     if state == "D":
-        return Explanation(
-            "S36",
-            0.85,
-            f"waiting for storage that does not answer{_in(wchan)}",
-            advice="This is the storage, not your code: check the mount that holds the sample (NFS, Lustre, FUSE) and the kernel log of"
-            " the host.",
-        )
+        return _uninterruptible(process, wchan)
     if state in ("T", "t"):
         return Explanation(
             "S36",
@@ -137,6 +139,24 @@ def blocked(process: SpanInfo, who: str) -> Explanation:
             if process.worker >= 0
             else ""
         ),
+    )
+
+
+def _uninterruptible(process: SpanInfo, wchan: str) -> Explanation:
+    if wchan in ("", "0") or any(mark in wchan for mark in _STORAGE):
+        return Explanation(
+            "S36",
+            0.85,
+            f"waiting for storage that does not answer{_in(wchan)}",
+            advice="This is the storage, not your code: check the mount that it reads or writes (NFS, Lustre, FUSE; `df` hangs on a dead one)"
+            " and the kernel log of the host.",
+        )
+    return Explanation(
+        "S36",
+        0.7,
+        f"in an uninterruptible wait in the kernel{_in(wchan)}",
+        advice=f"A driver or a mount does not answer. `sudo cat /proc/{process.pid}/stack` says which, and the kernel log names processes"
+        " that have been blocked for more than 120 seconds. Signals, also SIGKILL, may only work once it is over.",
     )
 
 

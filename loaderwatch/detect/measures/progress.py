@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +11,14 @@ import numpy as np
 from loaderwatch.core.facts import SpanInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
-from loaderwatch.detect.measures.stacks import collective, in_loop_of, main_frames, saving, waits_on_queue
+from loaderwatch.detect.measures.stacks import (
+    Frame,
+    collective,
+    in_loop_of,
+    main_frames,
+    saving,
+    waits_on_queue,
+)
 from loaderwatch.detect.measures.statistics import Floats, high
 from loaderwatch.detect.window import Columns, RankWindow, between_s, seconds
 
@@ -19,6 +27,11 @@ LOADER_PHASES = ("iter", "wait", "teardown")
 STEP_PHASES = ("step", "h2d", "forward", "backward", "optimizer")
 FIRST_FACTOR: Final = 3.0
 """Times the floor: for one sample that a worker cannot finish in a first phase, and for a first gap between two passes."""
+QUIET_NS: Final = 20_000_000_000
+"""How far back a process is looked at to tell whether it moves."""
+READING_NS: Final = 1_200_000_000  # processes are read once a second
+UNINTERRUPTIBLE: Final = ord("D")
+FROZEN: Final = ("refrigerator", "freezer")  # somebody has paused its control group
 FEW = 3  # steps before which a phase has no history worth the name
 STILL_SWITCHES_PER_S = 1.0
 HOLE_S = 4.0  # between two samples of processes that are taken every second
@@ -88,8 +101,8 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
             factor = FIRST_FACTOR
         elif span.phase not in LOADER_PHASES and _has_reason(rank):
             factor = 1.0
-        elif span.phase == "outside" and (
-            trains_on(rank, span) or collective(main_frames(stack_of(rank, -1, None)))
+        elif waits_in_kernel(rank, span) or (
+            span.phase == "outside" and (trains_on(rank, span) or collective(frames_now(rank)))
         ):
             factor = FIRST_FACTOR
         return floor_s * factor, high(history, 0.99)
@@ -107,7 +120,7 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
 def _has_reason(rank: RankWindow) -> bool:
     """Whether the process is where no history is needed: it saves, which counts only from the last byte written, or it waits on
     a queue while the thread that read a loader for it has ended with an error."""
-    frames = main_frames(stack_of(rank, -1, None))
+    frames = frames_now(rank)
     orphaned = any(loader.reader_error is not None for loader in rank.process.loaders)
     return saving(frames) or (orphaned and waits_on_queue(frames))
 
@@ -118,9 +131,7 @@ def trains_on(rank: RankWindow, span: SpanInfo) -> bool:
     Outside its loops it must stand in one that does. Else the loop over the batches goes on; but one that was left with
     ``break`` has no end that anybody sees while its iterator lives.
     """
-    dump = stack_of(rank, -1, None)
-    seen = dump is not None and dump.taken_ns > span.since_ns
-    found = in_loop_of(main_frames(dump), rank.process.calls) if seen else None
+    found = in_loop_of(frames_now(rank), rank.process.calls) if dump_now(rank) is not None else None
     return found is True if span.phase == "outside" else found is not False
 
 
@@ -265,6 +276,27 @@ def stands_still(rank: RankWindow, pid: int, since_ns: int) -> bool:
     return float(switches[-1] - switches[0]) <= STILL_SWITCHES_PER_S * (int(times[-1]) - int(times[0])) / 1e9
 
 
+def recent_ns(rank: RankWindow, span: SpanInfo, ns: int = QUIET_NS) -> int:
+    """Return when readings of the last ``ns`` begin that tell of the span alone: the first one in it tells of before as well."""
+    return max(span.since_ns + READING_NS, rank.made_ns - ns)
+
+
+def waits_in_kernel(rank: RankWindow, span: SpanInfo) -> bool:
+    """Whether the training process is in an uninterruptible wait (state D) and has been as long as it is looked at.
+
+    Nobody begins one on purpose: storage does not answer, or a driver. A process that reads or writes slowly wakes up in between.
+    """
+    since_ns = recent_ns(rank, span)
+    rows = rank.table("processes")
+    states = rows["state"][(rows["pid"] == span.pid) & (rows["t_ns"] >= since_ns)]
+    return (
+        span.os_state == "D"
+        and not any(mark in (span.wchan or "") for mark in FROZEN)
+        and bool((states == UNINTERRUPTIBLE).all())
+        and stands_still(rank, span.pid, since_ns)
+    )
+
+
 def still_stands_there(rank: RankWindow, dump: StackDump | None, still_since_ns: int) -> bool:
     """Whether a stack is of now: the process, which has stood still since ``still_since_ns``, has done so since the stack was taken.
 
@@ -286,3 +318,14 @@ def stack_of(rank: RankWindow, worker: int, pid: int | None) -> StackDump | None
         if dump.worker == worker and (pid is None or dump.pid == pid) and dump.text
     ]
     return max(found, key=lambda dump: dump.taken_ns, default=None)
+
+
+def dump_now(rank: RankWindow) -> StackDump | None:
+    """Return the newest stack of the training process if it was taken in the span that is open; else None."""
+    dump, span = stack_of(rank, -1, None), rank.span
+    return dump if dump is not None and span is not None and dump.taken_ns > span.since_ns else None
+
+
+def frames_now(rank: RankWindow) -> Sequence[Frame]:
+    """Return the frames of that stack, innermost first; none where there is no such stack."""
+    return main_frames(dump_now(rank))

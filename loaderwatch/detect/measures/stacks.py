@@ -89,7 +89,8 @@ def main_frames(dump: StackDump | None) -> Sequence[Frame]:
     """Return the frames that matter of a process, innermost first; none without a dump.
 
     Of a worker, that is the thread inside ``_worker_loop``, cut there, because a forked worker's stack goes
-    on into its parent's frames. Of a training process, it is the thread that runs the script.
+    on into its parent's frames. Of a training process, it is the thread that runs the script, also where another thread wrote the
+    dump, as it does for a main thread that takes no signal.
     """
     if dump is None:
         return ()
@@ -98,10 +99,13 @@ def main_frames(dump: StackDump | None) -> Sequence[Frame]:
         for depth, frame in enumerate(stack):
             if frame.function == "_worker_loop":
                 return stack[:depth]
-    for stack in stacks:
+    own = [
+        stack for stack in stacks if stack[-1].function != "_bootstrap"
+    ]  # where ``threading`` starts a thread
+    for stack in own:
         if any(frame.function == "<module>" for frame in stack):
             return stack
-    return stacks[0] if stacks else ()
+    return own[0] if own else ()
 
 
 def user_frame(frames: Sequence[Frame]) -> Frame | None:
@@ -168,6 +172,18 @@ def saving(frames: Sequence[Frame]) -> bool:
 def waits_for_child(frames: Sequence[Frame]) -> bool:
     """Whether the thread waits for a process that it has started, which may well be at work."""
     return any(PurePath(frame.file).name in _CHILDREN for frame in frames[:4])
+
+
+def waits_for_thread(frames: Sequence[Frame]) -> bool:
+    """Whether the thread waits for another of its process: for its end, or for an event or condition that it brings about."""
+    return any(PurePath(frame.file).name == "threading.py" for frame in frames[:4])
+
+
+def ends_interpreter(frames: Sequence[Frame]) -> bool:
+    """Whether the script is over, and the interpreter waits for threads that are not daemons before it ends."""
+    return any(
+        frame.function == "_shutdown" and PurePath(frame.file).name == "threading.py" for frame in frames
+    )
 
 
 def in_loop_of(frames: Sequence[Frame], calls: Sequence[Call]) -> bool | None:

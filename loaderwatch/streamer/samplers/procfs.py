@@ -61,6 +61,7 @@ class Status:
     voluntary_switches: int | None
     involuntary_switches: int | None
     anonymous_bytes: int | None = None
+    pending_signals: int | None = None  # bit n-1: signal n was sent to the process and no thread has taken it
 
 
 def parse_status(text: bytes) -> Status:
@@ -71,6 +72,7 @@ def parse_status(text: bytes) -> Status:
         _line_value(text, b"\nvoluntary_ctxt_switches:", 10),
         _line_value(text, b"\nnonvoluntary_ctxt_switches:", 10),
         _kilobytes(text, b"\nRssAnon:"),
+        _line_value(text, b"\nShdPnd:", 16),
     )
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from loaderwatch.agent.process.stack_signal import free_signals
+from loaderwatch.core.facts import StackDump
 from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import RingStatus, RingWriter
+from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.streamer.rings import RingFolder
-from loaderwatch.streamer.roster import Roster
-from loaderwatch.streamer.stacks import StackCollector, cut_at_worker_loop, send_signal
+from loaderwatch.streamer.roster import Member, Roster
+from loaderwatch.streamer.stacks import StackCollector, cut_at_worker_loop, one_dump, send_signal
 from tests.fakes.ring_writer import open_rings
+from tests.waiting import wait_until
 
 SECOND = 10**9
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
@@ -109,6 +115,120 @@ def test_no_signal_to_another_process_with_the_pid(tmp_path: Path) -> None:
         child.kill()
         child.wait()
     assert send_signal(member, 15) is False
+
+
+NUMBER = signal.SIGRTMIN + 7
+IN_D = """
+import faulthandler, os, sys, threading
+from tests.fakes.kernel_wait import wait_in_kernel
+
+def read_a_dead_mount():
+    print("ready", flush=True)
+    wait_in_kernel(30)
+
+file = open(os.path.join(sys.argv[1], f"main-{os.getpid()}.stack"), "ab", buffering=0)
+faulthandler.register(int(sys.argv[2]), file=file, all_threads=True)
+if sys.argv[3] == "helped":
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+read_a_dead_mount()
+"""
+
+
+class Waiting:
+    """A process whose main thread is in state D, its roster, and how often it was signalled."""
+
+    def __init__(self, folder: Path, other_thread: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", IN_D, str(folder), str(NUMBER), other_thread],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.signals = 0
+        monkeypatch.setattr("loaderwatch.streamer.stacks.send_signal", self.send)
+
+    def __enter__(self) -> Waiting:
+        ring = open_rings(self.folder, rank=0, workers=0, pid=self.child.pid)[0]
+        ring.set_status(RingStatus(False, NUMBER, 0, False))
+        self.roster = Roster(RingFolder(self.folder, {}, self.folder / "aside"))
+        self.roster.refresh(time.monotonic_ns())
+        assert self.child.stdout is not None
+        assert self.child.stdout.readline() == b"ready\n"
+        wait_until("state D", lambda: self.state() == "D")
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        os.killpg(self.child.pid, signal.SIGKILL)  # and the child that it waits for
+        self.child.communicate()
+
+    def state(self) -> str:
+        """The letter of /proc."""
+        stat = self.roster.mains[self.child.pid].files.stat()
+        return stat.state if stat else ""
+
+    def send(self, member: Member, number: int) -> bool:
+        """Count, and send."""
+        self.signals += 1
+        return send_signal(member, number)
+
+    def ask(self, collector: StackCollector, at_ns: int, *, given_up_s: int = 0) -> StackDump:
+        """What comes when its stack is asked for, in whatever time, or so many seconds after it was signalled."""
+        collector.request(0, self.roster, at_ns)
+        assert collector.take(0) == [], "such a wait is often over in a moment"
+        at_ns += SECOND + 1
+        collector.poll(self.roster, {}, at_ns)
+
+        def answer() -> list[StackDump]:
+            collector.poll(self.roster, {}, at_ns + given_up_s * SECOND)
+            return collector.take(0)
+
+        (dump,) = wait_until("an answer", answer)
+        return dump
+
+
+@pytest.fixture
+def waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Waiting]:
+    with Waiting(tmp_path / "rings", request.param, monkeypatch) as it:
+        yield it
+
+
+@pytest.mark.parametrize("waiting", ["helped"], indirect=True)
+def test_another_thread_answers_for_one_in_an_uninterruptible_wait(waiting: Waiting) -> None:
+    """A dead mount: the first signal stays with the main thread, and the second one goes to another."""
+    collector = StackCollector()
+    for asked in (1, 2):
+        dump = waiting.ask(collector, asked * 100 * SECOND)
+        assert dump.text.count("most recent call first") == 2, "one dump of two threads"
+        assert "in read_a_dead_mount" in dump.text
+        assert (dump.why, waiting.signals) == ("requested", 2 * asked)
+    assert [frame.function for frame in main_frames(dump)] == [
+        "wait_in_kernel",
+        "read_a_dead_mount",
+        "<module>",
+    ]
+
+
+@pytest.mark.parametrize("waiting", ["alone"], indirect=True)
+def test_a_lone_thread_in_an_uninterruptible_wait_gets_two_signals_in_all(waiting: Waiting) -> None:
+    """They queue up until its wait is over."""
+    collector = StackCollector()
+    for asked in (1, 2, 3):
+        dump = waiting.ask(collector, asked * 100 * SECOND, given_up_s=2)
+        assert dump.text == ""
+        assert dump.why.startswith("process is in an uninterruptible wait (state D, ")
+    assert waiting.signals == 2
+
+
+def test_two_dumps_in_one_text() -> None:
+    """Where a thread without Python code takes the signals, no thread is the current one."""
+    dump = 'Thread 0x02 (most recent call first):\n  File "q.py", line 1 in _feed\n\nThread 0x01 (most recent call first):\n'
+    assert one_dump(dump * 2) == dump
+    current = dump.replace("Thread 0x02", "Current thread 0x02")
+    assert one_dump(current + dump) == current
+    assert one_dump("Stack (most recent call first):\n") == "Stack (most recent call first):\n"
 
 
 def test_the_parents_frames_are_cut_from_a_workers_stack() -> None:

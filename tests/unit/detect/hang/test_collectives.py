@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from loaderwatch.core.facts import Call
@@ -151,6 +152,36 @@ def test_a_rank_that_is_stuck_between_two_epochs(text: str, scenario: str, words
     if scenario != "S44":
         assert finding.rank == 1
         assert "Join" not in finding.advice
+
+
+@pytest.mark.parametrize(("others", "at"), [(BACKWARD, "step"), (BARRIER, "outside")])
+@pytest.mark.parametrize("phase", ["outside", "step"])
+@pytest.mark.parametrize("many", [False, True])
+def test_a_rank_whose_storage_does_not_answer(others: str, at: str, phase: str, many: bool) -> None:
+    """It gives no stack; the others wait for it, and nothing says that their batches are unequal."""
+    seats = []
+    for number in (0, 1, 2) if many else (0, 1):
+        if number == 0 and at == "step":
+            seats.append(stuck(0, others, batch=0, epoch=1, batches=31, age=70.0))
+        elif number == 0:
+            seats.append(left(0, others, batches=30, age=70.0))
+        else:
+            away = left(number, "", batches=30, age=70.0)
+            if phase == "step":
+                away.open("step", 0.0, batch=1, epoch=1)
+                away.now_ns -= 70 * S
+                away.open("step", 70.0, batch=1, epoch=1)
+            assert away.span is not None
+            away.span = msgspec.structs.replace(away.span, os_state="D", wchan="folio_wait_bit_common")
+            seats.append(away)
+    for seat in seats:
+        seat.half_a_minute()
+        for row in seat.rows["processes"]:
+            row["state"] = ord("S" if seat.rank == 0 else "D")
+    finding = only(run(*seats))
+    assert (finding.scenario, finding.rank) == ("S53" if phase == "outside" else "S47", 1)
+    assert "storage that does not answer (folio_wait_bit_common)" in finding.title
+    assert finding.severity == "critical"
 
 
 def test_nobody_is_blamed_before_the_stacks_come() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -192,6 +193,84 @@ def between_passes(age: float, text: str = stacks.main_in(user="main"), *, gaps:
     return builder.open("outside", age, wchan="futex_wait_queue", os_state="S").stack(-1, 100, text)
 
 
+SAVE_BY_SOCKET = stacks.SOCKET.replace(
+    '  File "/home',
+    '  File "/opt/venv/lib/python3.11/site-packages/torch/serialization.py", line 966 in save\n  File "/home',
+    1,
+)
+
+
+def in_kernel(builder: RankBuilder, *, wchan: str = "rpc_wait_bit_killable") -> RankBuilder:
+    """Half a minute in one uninterruptible wait goes by."""
+    assert builder.span is not None
+    builder.span = msgspec.structs.replace(builder.span, os_state="D", wchan=wchan)
+    builder.half_a_minute()
+    for row in builder.rows["processes"][-31:]:
+        row["state"] = ord("D")
+    return builder
+
+
+class TestStorageThatDoesNotAnswer:
+    """A process in state D often gives no stack, which is no reason to be silent."""
+
+    @pytest.mark.parametrize(("phase", "scenario"), [("outside", "S53"), ("step", "S26")])
+    def test_without_a_stack(self, phase: PhaseName, scenario: str) -> None:
+        def waits(age: float) -> RunWindow:
+            return run(in_kernel(trained().open(phase, age)))
+
+        if phase == "outside":
+            assert not hangs(waits(50.0)), "as after a first epoch it has 90 s"
+        finding = only(waits(60.0))
+        assert (finding.scenario, finding.severity) == (scenario, "critical")
+        assert "storage that does not answer (rpc_wait_bit_killable)" in finding.title
+        assert "takes no signal" in finding.cause
+        assert finding.stacks == []
+
+    def test_with_a_stack_of_another_thread(self) -> None:
+        builder = trained().open("step", 10.0).stack(-1, 100, ANOTHER_THREAD + stacks.SAVE)
+        finding = only(run(in_kernel(builder)))
+        assert (finding.scenario, finding.severity) == ("S52", "critical")
+        assert "at train.py:61 in save" in finding.title
+        assert "takes no signal" not in finding.cause
+
+    def test_another_kernel_function_is_named_and_not_called_storage(self) -> None:
+        finding = only(run(in_kernel(trained().open("step", 10.0), wchan="kernel_clone")))
+        assert "in an uninterruptible wait in the kernel (kernel_clone)" in finding.title
+        assert "storage" not in finding.title
+
+    def test_before_the_first_batch_and_after_the_last(self) -> None:
+        for builder in (RankBuilder(), trained()):
+            assert only(run(in_kernel(builder.open("outside", 90.0, batch=None)))).scenario == "S53"
+
+    @pytest.mark.parametrize("state", ["S", "R"])
+    def test_one_that_wakes_up_in_between_is_slow(self, state: str) -> None:
+        builder = in_kernel(trained().open("outside", 400.0))
+        builder.rows["processes"][-5]["state"] = ord(state)
+        assert not detect(run(builder))
+
+    def test_a_group_that_somebody_has_paused(self) -> None:
+        """N12."""
+        builder = in_kernel(trained().open("outside", 400.0), wchan="__refrigerator")
+        assert not detect(run(builder))
+
+
+AT_EXIT = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 1622 in _shutdown
+"""
+
+SERVER = """Thread 0x00007f2b1c3ff6c0 (most recent call first):
+  File "/usr/lib/python3.11/selectors.py", line 415 in select
+  File "/usr/lib/python3.11/socketserver.py", line 235 in serve_forever
+  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap
+"""
+
+ANOTHER_THREAD = """Current thread 0x00007f2b1c3ff6c0 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 982 in run
+  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap
+
+"""
+
+
 class TestStuckInItsOwnCode:
     """Outside the loader, with nobody else to blame."""
 
@@ -208,7 +287,13 @@ class TestStuckInItsOwnCode:
 
     @pytest.mark.parametrize(
         ("wchan", "severity"),
-        [("tcp_recvmsg", "warning"), ("locks_lock_inode_wait", "warning"), ("inet_csk_accept", "info")],
+        [
+            ("tcp_recvmsg", "critical"),
+            ("locks_lock_inode_wait", "critical"),
+            ("futex_wait_queue", "warning"),
+            ("hrtimer_nanosleep", "info"),
+            ("inet_csk_accept", "info"),
+        ],
     )
     def test_before_the_first_batch(self, wchan: str, severity: str) -> None:
         """At start-up: ten times the floor, as nothing is known of how long it may take."""
@@ -373,6 +458,43 @@ class TestNotHung:
         )
         assert "outside its training loops" in finding.cause
 
+    def test_a_lone_process_at_its_end(self) -> None:
+        """Where nobody stays on purpose: in a wait for one thing, and in the end of the interpreter."""
+
+        def ended(text: str, wchan: str, **does: float) -> list[Finding]:
+            builder = trained().open("outside", 400.0, wchan=wchan, os_state="S").stack(-1, 100, text)
+            return detect(run(builder.half_a_minute(**does)))
+
+        for text, wchan in ((stacks.SOCKET, "sk_wait_data"), (AT_EXIT, "futex_do_wait")):
+            (finding,) = ended(text, wchan)
+            assert (finding.scenario, finding.severity) == ("S53", "warning")
+            assert not ended(text, wchan, cpu=0.4), "its threads are at work"
+        for text, wchan in (
+            (stacks.SOCKET, "inet_csk_accept"),
+            (AT_EXIT + SERVER, "futex_do_wait"),
+            (stacks.main_in(user="keep_alive"), "hrtimer_nanosleep"),
+            (stacks.QUEUE, "futex_do_wait"),
+            (stacks.CHILD, "do_wait"),
+        ):
+            (finding,) = ended(text, wchan)
+            assert finding.severity == "info", "N23: it serves, sleeps, or waits for a child or for work"
+
+    def test_ranks_in_joins(self) -> None:
+        """Without a collective; a single rank may wait for a thread of its own, all of them hardly."""
+        join = stacks.main_in(user="close").replace(
+            '  File "/home', '  File "/usr/lib/python3.11/threading.py", line 1119 in join\n  File "/home', 1
+        )
+
+        def ranks(**does: float) -> list[Finding]:
+            built = [trained(number, 2).open("outside", 400.0, wchan="futex_do_wait") for number in (0, 1)]
+            for rank in built:
+                rank.stack(-1, 100 + rank.rank, join)
+            return detect(run(built[0].half_a_minute(), built[1].half_a_minute(**does)))
+
+        (finding,) = ranks()
+        assert (finding.scenario, finding.severity) == ("S53", "warning")
+        assert not ranks(cpu=0.4)
+
     def test_after_the_last_epoch(self) -> None:
         """N23: in the function that trained, but past its loop; or where none of its loops is known."""
         builder = trained().open("outside", 4000.0).stack(-1, 100, stacks.main_in(user="main"))
@@ -404,6 +526,42 @@ class TestNotHung:
             builder.stack(-1, 100, text)
             assert hangs(run(builder.half_a_minute()))
 
+    @pytest.mark.parametrize(("phase", "age"), [("step", 100.0), ("outside", 100.0)])
+    def test_no_excuse_is_for_ever(self, phase: PhaseName, age: float) -> None:
+        """At ten times its limit a process that computes or compiles is a warning."""
+        for text in (stacks.main_in(user="prepare"), stacks.COMPILING, stacks.main_in("backward")):
+            builder = (
+                between_passes(age, text)
+                if phase == "outside"
+                else trained().open(phase, age).stack(-1, 100, text)
+            )
+            builder.calls = [
+                Call(file="/home/me/project/train.py", function="<module>", line=98, loop=(90, 99))
+            ]
+            assert not detect(run(builder.half_a_minute(cpu=0.9)))
+            for _ in range(10):
+                builder.half_a_minute(cpu=0.9)
+            builder.stack(-1, 100, text)
+            (finding,) = detect(run(builder.half_a_minute(cpu=0.9)))
+            assert (finding.severity, finding.rank) == ("warning", 0)
+            assert "computes or reads there" in finding.title
+            assert "uses no CPU" not in finding.cause
+
+    @pytest.mark.parametrize(("busy", "told"), [(0.01, True), (0.2, False)])
+    def test_a_compiler_whose_pool_waits_for_itself(self, busy: float, told: bool) -> None:
+        """Its children are processes of their own, so the host's CPUs say whether any of them is at work."""
+        builder = trained().open("step", 10.0).stack(-1, 100, stacks.COMPILING)
+        found = hangs(run(builder.half_a_minute(), busy=busy, host_rows=[{}] * 10))
+        assert bool(found) is told
+        assert not found or "no process of this host computes for it" in found[0].cause
+
+    def test_a_save_that_polls(self) -> None:
+        """It waits for a lock file or a mount, and looks again and again: not a byte is written."""
+        builder = trained().open("outside", 40.0).stack(-1, 100, stacks.SAVE)
+        finding = only(run(builder.half_a_minute(cpu=0.1, switches_per_s=10.0)))
+        assert (finding.scenario, finding.severity) == ("S52", "critical")
+        assert "uses no CPU" not in finding.cause
+
     def test_a_process_that_waits_for_its_child(self) -> None:
         """Which may be at work."""
         builder = between_passes(60.0, stacks.CHILD)
@@ -415,10 +573,18 @@ class TestNotHung:
         """N24."""
         assert not hangs(run(between_passes(60.0).half_a_minute(**does)))
 
-    @pytest.mark.parametrize("does", [{"cpu": 0.3}, {"switches_per_s": 10.0}, {"written_per_s": 1e6}])
-    def test_a_save_that_gets_on(self, does: dict[str, float]) -> None:
-        """N22."""
-        assert not detect(run(trained().open("step", 60.0).stack(-1, 100, stacks.SAVE).half_a_minute(**does)))
+    @pytest.mark.parametrize(
+        ("age", "text", "does"),
+        [
+            (60.0, stacks.SAVE, {"cpu": 0.4}),
+            (60.0, stacks.SAVE, {"written_per_s": 1e6}),
+            (6000.0, stacks.SAVE, {"written_per_s": 1e6}),
+            (60.0, SAVE_BY_SOCKET, {"switches_per_s": 10.0}),
+        ],
+    )
+    def test_a_save_that_gets_on(self, age: float, text: str, does: dict[str, float]) -> None:
+        """N22: it writes, however long; or it gathers what it will write; or sends it, which nobody counts."""
+        assert not detect(run(trained().open("step", age).stack(-1, 100, text).half_a_minute(**does)))
 
     def test_outside_while_another_rank_is_at_work(self) -> None:
         def ranks(**does: float) -> RunWindow:

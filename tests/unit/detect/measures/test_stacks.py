@@ -39,6 +39,15 @@ def test_the_thread_that_runs_the_script_is_the_one_that_counts() -> None:
     assert not main_frames(dump(""))
 
 
+def test_the_main_thread_is_found_in_a_dump_that_another_wrote() -> None:
+    """As for a main thread that takes no signal, and for a thread without Python code, which is no current one."""
+    other = 'Current thread 0x01 (most recent call first):\n  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap\n\n'
+    main = 'Thread 0x02 (most recent call first):\n  File "embedded.py", line 3 in save\n'
+    for text in (other + main, main + other, other.replace("Current t", "T") + main):
+        assert [frame.function for frame in main_frames(dump(text))] == ["save"]
+    assert not main_frames(dump(other))
+
+
 def test_a_real_dump_is_read() -> None:
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file, all_threads=True)

@@ -1,0 +1,145 @@
+"""Who is slow on purpose: a process that is long in one place and not hung. Every excuse has an end, but for a person's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Final
+
+from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO
+from loaderwatch.detect.measures.gpu import spins_in_collective
+from loaderwatch.detect.measures.progress import (
+    Stuck,
+    cpu_ratio,
+    dump_now,
+    frames_now,
+    recent_ns,
+    stands_still,
+    waits_in_kernel,
+    wrote_ns,
+)
+from loaderwatch.detect.measures.stacks import (
+    Frame,
+    collective,
+    compiling,
+    main_frames,
+    saving,
+    threads,
+    waits_for_thread,
+)
+from loaderwatch.detect.window import RunWindow
+
+ALONE_FACTOR: Final = 10.0
+"""Times its limit: until then a process that may be at work is believed to be."""
+CHILDREN_CPUS: Final = 0.5
+"""CPUs in use on a host, the streamer's own left out, below which no compiler that a process has started is at work."""
+CHILDREN_ROWS: Final = 10  # seconds, one row each
+_TERMINAL: Final = ("n_tty_read", "tty_read")  # input(), or a person at a prompt
+_EVENTS: Final = (
+    "accept",
+    "ep_poll",
+    "poll_schedule",
+    "do_select",
+    "do_sys_poll",
+    "sigsuspend",
+    "sigtimedwait",
+    "pause",
+)
+_SOCKETS: Final = ("socket.py", "ssl.py")
+_SERVERS: Final = ("/socketserver.py", "/asyncio/base_events.py", "/uvicorn/", "/tornado/", "/grpc/")
+
+
+def is_excused(window: RunWindow, item: Stuck) -> bool:
+    """Whether a process is slow on purpose: it builds kernels, saves, asks a person, or simply computes."""
+    rank, span = item.rank, item.span
+    frames = frames_now(rank)
+    if asks_a_person(item, frames):
+        return True  # who may come back tomorrow
+    if waits_in_kernel(rank, span):
+        return False
+    if saving(frames):
+        return _save_gets_on(item, frames)
+    if item.age_s >= ALONE_FACTOR * item.limit_s:
+        return False
+    if compiling(frames):
+        return _compiles(window, item)
+    name = collective(frames)
+    if name not in (None, "backward"):
+        return False
+    # Waiting for the GPU burns a CPU as well, so CPU time proves nothing where a kernel spins.
+    if rank.process.cuda and spins_in_collective(rank, span.since_ns) is not None:
+        return False
+    return _recent_cpu(item) > (BUSY_CPU_RATIO if name else IDLE_CPU_RATIO) or item.reading
+
+
+def silent_s(item: Stuck) -> float:
+    """Return for how many seconds the process has written nothing, as far back as its readings reach."""
+    return (item.rank.made_ns - wrote_ns(item.rank, item.span.pid, item.span.since_ns)) / 1e9
+
+
+def _save_gets_on(item: Stuck, frames: Sequence[Frame]) -> bool:
+    """Whether a process that saves has written within its limit (a slow save is N22), or within ten times that is at work."""
+    silent = silent_s(item)
+    return silent < item.limit_s or (silent < ALONE_FACTOR * item.limit_s and save_works(item, frames))
+
+
+def save_works(item: Stuck, frames: Sequence[Frame]) -> bool:
+    """Whether a process that saves computes what it is about to write, or sends it: bytes of a connection are counted nowhere."""
+    since_ns = recent_ns(item.rank, item.span, int(item.limit_s * 1e9))
+    if _on_connection(frames):
+        return not stands_still(item.rank, item.span.pid, since_ns)
+    return cpu_ratio(item.rank, item.span.pid, since_ns) > BUSY_CPU_RATIO
+
+
+def _compiles(window: RunWindow, item: Stuck) -> bool:
+    """Whether the process computes, or somebody on its host does: a compiler's workers are processes of their own.
+
+    A pool of compilers that waits for itself uses no CPU anywhere.
+    """
+    if not _recent_cpu(item) < IDLE_CPU_RATIO:  # NaN where it is not known
+        return True
+    host = window.hosts.get(item.rank.host)
+    if host is None:
+        return True
+    rows = {name: host.hosts[name][-CHILDREN_ROWS:] for name in ("cpu_ratio", "streamer_cpu_ratio")}
+    own = [0.0 if value != value else float(value) for value in rows["streamer_cpu_ratio"]]
+    used = [float(ratio) * host.info.cpus for ratio in rows["cpu_ratio"]]
+    busy = [cpus - ours for cpus, ours in zip(used, own, strict=True) if cpus == cpus]
+    return not busy or sum(busy) / len(busy) > CHILDREN_CPUS
+
+
+def _recent_cpu(item: Stuck) -> float:
+    """Return the CPU use in the second half of the span, in cores; NaN where it is not known."""
+    return cpu_ratio(item.rank, item.span.pid, item.span.since_ns + int(item.age_s * 5e8))
+
+
+def asks_a_person(item: Stuck, frames: Sequence[Frame]) -> bool:
+    """Whether the process waits in ``input()`` at a terminal.
+
+    Newer kernels name the same function for that and for a read from a network connection.
+    """
+    wchan = item.span.wchan or ""
+    if wchan in _TERMINAL:
+        return True
+    return wchan == "wait_woken" and item.rank.process.terminal and not _on_connection(frames)
+
+
+def _on_connection(frames: Sequence[Frame]) -> bool:
+    return any(PurePath(frame.file).name in _SOCKETS for frame in frames[:3])
+
+
+def serves(item: Stuck) -> bool:
+    """Whether a process waits for whoever may come: in an event loop, in a server, or for a thread that is one."""
+    dump = dump_now(item.rank)
+    frames = main_frames(dump)
+    if any(mark in (item.span.wchan or "") for mark in _EVENTS) or _within(_SERVERS, frames):
+        return True
+    return (
+        dump is not None
+        and waits_for_thread(frames)
+        and any(_within(_SERVERS, stack) for stack in threads(dump.text))
+    )
+
+
+def _within(marks: Sequence[str], frames: Sequence[Frame]) -> bool:
+    return any(mark in frame.file for frame in frames for mark in marks)
