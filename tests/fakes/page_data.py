@@ -92,7 +92,9 @@ class FakeRun:
             return None
         parts = self.parts(rank, t)
         busy = sum(parts.values()) - parts["wait_s"]
-        share = parts["wait_s"] / (parts["wait_s"] + busy)
+        iteration = parts["wait_s"] + busy
+        lost = (0.9 if self.device else 1.0) * parts["wait_s"]
+        share = lost / iteration
         noise = random.Random(int(t * 7) * 31 + rank).random()
         if metric in parts:
             if not self.phases and metric in ("h2d_s", "forward_s", "backward_s", "optimizer_s"):
@@ -102,11 +104,9 @@ class FakeRun:
         if metric in ("gpu_starved_s", "gpu_h2d_s", "gpu_forward_s", "gpu_backward_s", "gpu_optimizer_s"):
             if not self.device:
                 return None
-            return (
-                0.9 * parts["wait_s"]
-                if metric == "gpu_starved_s"
-                else 1.05 * parts[metric.removeprefix("gpu_")]
-            )
+            return lost if metric == "gpu_starved_s" else 1.05 * parts[metric.removeprefix("gpu_")]
+        if metric == "gpu_starved_ratio":
+            return share if self.device else None
         if metric.startswith("gpu_"):
             if self.gpu == "none" or (self.gpu == "real" and 200 < t - self.t0 < 215):
                 return None
@@ -124,11 +124,13 @@ class FakeRun:
         cpu = 0.35 + 0.4 * share + 0.1 * noise
         return {
             "step_s": busy,
+            "data_wait_s": lost,
+            "iteration_s": iteration,
             "data_wait_ratio": share,
             "compute_duty_ratio": 1 - share,
-            "steps_per_s": 1 / (busy + parts["wait_s"]),
+            "steps_per_s": 1 / iteration,
             "ready_batches": ready,
-            "cushion_s": ready * busy,
+            "cushion_s": ready * (iteration - lost),
             "slack_s": (0.004 if share > 0.3 else 0.11 + 0.03 * noise) if self.device else None,
             "cached_batches": noise,
             "fetch_s": 0.12 + 0.05 * noise,

@@ -6,7 +6,7 @@ import { headroomFigure } from "../../web/js/charts/headroom.js";
 import { heatmapFigure, heatmapHeight } from "../../web/js/charts/heatmap.js";
 import { laneWorkers, lanesFigure, slowOnes } from "../../web/js/charts/lanes.js";
 import { COUNTERS, counterFigure, latest, readyFigure } from "../../web/js/charts/small.js";
-import { barWidths, byDevice, ceiling, isEmpty, isOnDevice, knownParts, stepsFigure, totals } from "../../web/js/charts/steps.js";
+import { ASKED, barWidths, byDevice, ceiling, isByDevice, isEmpty, isOnDevice, knownParts, stepsFigure, totals } from "../../web/js/charts/steps.js";
 import { figureOf } from "../../web/js/figures.js";
 import { initialState, parseRoute } from "../../web/js/store.js";
 import { bucketOf } from "../../web/js/refresh.js";
@@ -26,7 +26,7 @@ test("axis and back, in local time and across its change to summer", () => {
 });
 
 test("steps: one bar trace per known part, in milliseconds, gaps stay null", () => {
-  const { data, layout } = stepsFigure({ ...base, data: { wait_s: series([0.04, null]), forward_s: series([0.01, null]), other_s: series([null, null]) } }, palette);
+  const { data, layout } = stepsFigure({ ...base, data: { data_wait_s: series([0.04, null]), forward_s: series([0.01, null]), other_s: series([null, null]) } }, palette);
   assert.deepEqual(data.map((d) => d.name), ["data wait", "forward"]);
   assert.deepEqual(data[0].y, [40, null]);
   assert.deepEqual(data[0].width, [1000, 1000]);
@@ -35,7 +35,7 @@ test("steps: one bar trace per known part, in milliseconds, gaps stay null", () 
 
 test("steps longer than a bucket leave no holes, but a pause does", () => {
   const sparse = series([0.3, null, 0.3, null, null, null, null, 0.3], { bucket_s: 0.2, t: [0, 1, 2, 3, 4, 5, 6, 7].map((i) => i * 0.2) });
-  const widths = barWidths(sparse, totals([/** @type {any} */ ({ metric: "wait_s" })], { wait_s: sparse }));
+  const widths = barWidths(sparse, sparse.max);
   assert.deepEqual([widths[0], widths[2], widths[7]].map((w) => Math.round((w ?? 0) * 10) / 10), [0.3, 0.3, 0.3]);
   assert.ok((widths[2] ?? 0) < 1);
 });
@@ -45,9 +45,12 @@ test("a few very long steps are cut off and labelled, a spread of ordinary ones 
   assert.equal(ceiling([...usual, 0.45]), null);
   assert.equal(ceiling([...usual, 3.5]), 0.4);
   assert.equal(ceiling([0.1, 3]), null); // too few to know what is usual
-  const { layout } = stepsFigure({ ...base, data: { wait_s: series([...usual, 3.5]) } }, palette);
+  // The bucket holds a step of 11.4 s beside a short one.
+  const data = { data_wait_s: series([...usual, 5.7]), iteration_s: series([...usual, 5.75], { max: [...usual, 11.4] }) };
+  const { layout } = stepsFigure({ ...base, data }, palette);
   assert.deepEqual(layout.yaxis.range, [0, 400]);
-  assert.match(layout.annotations.at(-1).text, /↑ 3.5.s/);
+  assert.match(layout.annotations.at(-1).text, /↑ 11.s/);
+  assert.ok(ASKED.includes("iteration_s") && ASKED.length <= 16, "the server answers so many at once");
 });
 
 test("sparse buckets are bridged, a silence is a gap", () => {
@@ -55,31 +58,30 @@ test("sparse buckets are bridged, a silence is a gap", () => {
   assert.deepEqual(bridged(series([1, null, 2]), 1), [0, 1, 2]);
 });
 
-test("by the device's clock a wait costs what the GPU lacked, and the rest of it is a part of its own", () => {
-  const late = Array.from({ length: 9 }, () => null);
-  const data = { wait_s: series([0.2, 0.2, 0.2, null, ...late]), other_s: series([0.01, 0.01, 0.01, null, ...late]) };
-  assert.equal(byDevice(data), data);
-  assert.equal(byDevice({ ...data, gpu_starved_s: series([null, null, null, null, ...late]) }).hidden_s, undefined);
-  const found = byDevice({ ...data, gpu_starved_s: series([0.15, 0.3, null, null, ...late]) });
-  assert.deepEqual(found.wait_s?.mean.slice(0, 4), [0.15, 0.2, 0.2, null]);
-  assert.deepEqual(found.hidden_s?.mean.slice(0, 4).map((v) => (v === null ? null : Math.round(v * 100))), [5, 0, 0, null]);
-  const newest = byDevice({ wait_s: series([0.2, 0.2]), gpu_starved_s: series([0.1, null]) });
-  assert.deepEqual(newest.wait_s?.mean, [0.1, null], "the GPU has not reached its events yet");
-  assert.deepEqual(totals(knownParts(found), found), totals(knownParts(data), data));
+test("what the loop waits beyond the data wait is a part of its own, and buckets without a data wait are left open", () => {
+  const data = { data_wait_s: series([0.15, 0.2, null, null]), wait_s: series([0.2, 0.2, 0.2, null]), other_s: series([0.01, 0.01, 0.01, null]) };
+  const plain = { data_wait_s: series([0.2, 0.2]), wait_s: series([0.2, 0.2]), other_s: series([0.01, 0.01]) };
+  assert.equal(byDevice(plain), plain);
+  assert.ok(!isByDevice(plain));
+  const found = byDevice(data);
+  assert.deepEqual(found.data_wait_s?.mean, [0.15, 0.2, null, null]);
+  assert.deepEqual(found.hidden_s?.mean.map((v) => (v === null ? null : Math.round(v * 100))), [5, 0, null, null]);
+  assert.deepEqual(totals(knownParts(found), found).map((v) => (v === null ? null : Math.round(v * 100))), [21, 21, null, null], "the GPU has not reached its events yet");
   assert.deepEqual(knownParts(found).map((p) => p.name), ["data wait", "waiting while the GPU works", "step"]);
+  assert.ok(isByDevice(found));
 });
 
 test("phases are drawn as the GPU spent them, and an iteration takes as long as before", () => {
-  const loop = { wait_s: series([0.05, 0.05, 0.05]), h2d_s: series([0.001, 0.001, 0.001]), forward_s: series([0.002, 0.002, 0.002]), backward_s: series([0.003, 0.003, 0.003]), other_s: series([0.094, 0.094, 0.094]) };
-  const device = { gpu_starved_s: series([0.01, 0.01, 0.01]), gpu_forward_s: series([0.03, null, 0.04]), gpu_backward_s: series([null, 0.06, 0.06]) };
+  const loop = { wait_s: series([0.05, 0.05, 0.05]), data_wait_s: series([0.01, 0.01, 0.01]), h2d_s: series([0.001, 0.001, 0.001]), forward_s: series([0.002, 0.002, 0.002]), backward_s: series([0.003, 0.003, 0.003]), other_s: series([0.094, 0.094, 0.094]) };
+  const device = { gpu_forward_s: series([0.03, null, 0.04]), gpu_backward_s: series([null, 0.06, 0.06]) };
   const found = byDevice({ ...loop, ...device });
   /** @param {string} metric */
   const ms = (metric) => found[metric]?.mean.map((v) => (v === null ? null : Math.round(v * 1000)));
-  assert.deepEqual([ms("wait_s"), ms("forward_s"), ms("backward_s"), ms("other_s")], [[10, 10, 10], [30, 30, 40], [60, 60, 60], [50, 50, 40]]);
+  assert.deepEqual([ms("data_wait_s"), ms("forward_s"), ms("backward_s"), ms("other_s")], [[10, 10, 10], [30, 30, 40], [60, 60, 60], [50, 50, 40]]);
   assert.deepEqual(knownParts(found).map((p) => p.name), ["data wait", "forward", "backward", "other"]); // no copy was timed
   assert.deepEqual(totals(knownParts(found), found).map((v) => Math.round((v ?? 0) * 1000)), [150, 150, 150]);
   assert.ok(isOnDevice({ ...loop, ...device }) && !isOnDevice(loop) && !isOnDevice(null));
-  const short = byDevice({ wait_s: series([0.05]), other_s: series([0.01]), gpu_starved_s: series([0]), gpu_forward_s: series([0.2]) });
+  const short = byDevice({ wait_s: series([0.05]), data_wait_s: series([0]), other_s: series([0.01]), gpu_forward_s: series([0.2]) });
   assert.deepEqual(totals(knownParts(short), short).map((v) => Math.round((v ?? 0) * 1000)), [60], "never more than an iteration");
 });
 
@@ -94,7 +96,7 @@ test("headroom is what is queued and what lies ready; below zero is what was lac
 });
 
 test("without model and optimizer the rest of a step is called step", () => {
-  assert.deepEqual(knownParts({ wait_s: series([1]), other_s: series([1]) }).map((p) => p.name), ["data wait", "step"]);
+  assert.deepEqual(knownParts({ data_wait_s: series([1]), other_s: series([1]) }).map((p) => p.name), ["data wait", "step"]);
   assert.deepEqual(knownParts({}), []);
   assert.ok(isEmpty(undefined) && isEmpty(series([null])) && !isEmpty(series([0])));
 });
@@ -175,7 +177,7 @@ test("counters", () => {
 });
 
 test("all charts of a page have the same sides", () => {
-  const data = { wait_s: series([1]), gpu_utilization_ratio: series([1]), ready_batches: series([1]) };
+  const data = { data_wait_s: series([1]), gpu_utilization_ratio: series([1]), ready_batches: series([1]) };
   const heat = { metric: "", bucket_s: 1, ranks: [0], t: [], values: [[]] };
   const all = [
     stepsFigure({ ...base, data }, palette), gpuFigure({ ...base, data }, palette), heatmapFigure({ ...base, data: heat }, palette),
@@ -191,7 +193,7 @@ test("all charts of a page have the same sides", () => {
 test("figureOf: nothing before data, the fixed view over the card's own range", () => {
   const state = { ...initialState(), route: parseRoute("#/runs/r"), summary: summary() };
   assert.equal(figureOf(state, "steps", palette, 900), null);
-  const cards = { steps: { data: { wait_s: series([1]) }, range, error: null, loaded_at: 0 } };
+  const cards = { steps: { data: { data_wait_s: series([1]) }, range, error: null, loaded_at: 0 } };
   assert.deepEqual(figureOf({ ...state, cards }, "steps", palette, 900)?.layout.xaxis.range, [toAxis(1400), toAxis(1700)]);
   const fixed = { ...state, cards, view: /** @type {const} */ ({ kind: "fixed", start: 1, end: 9 }) };
   assert.deepEqual(figureOf(fixed, "steps", palette, 900)?.layout.xaxis.range, [toAxis(1), toAxis(9)]);
@@ -201,7 +203,7 @@ test("figureOf: nothing before data, the fixed view over the card's own range", 
 test("on a rank's page the bands of other ranks are left out", () => {
   const state = {
     ...initialState(), route: parseRoute("#/runs/r/ranks/0"), summary: summary(), findings: [finding({ rank: 1 })],
-    cards: { steps: { data: { wait_s: series([1]) }, range, error: null, loaded_at: 0 } },
+    cards: { steps: { data: { data_wait_s: series([1]) }, range, error: null, loaded_at: 0 } },
   };
   assert.equal(figureOf(state, "steps", palette, 900)?.layout.shapes.length, 0);
   assert.equal(figureOf({ ...state, findings: [finding({ rank: null })] }, "steps", palette, 900)?.layout.shapes.length, 2);

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.server.store import rollup
+from loaderwatch.server.store import data_wait, rollup
 from loaderwatch.server.store.metrics import LEVELS, METRICS, SECOND_NS, SOURCES, Metric, bucket_width_ns
 from loaderwatch.server.store.protocol import Grid, Series
 
@@ -22,8 +21,6 @@ ONE_KEY_FACTOR: Final = 8
 """How many times more rows may lie in the range when only one rank is wanted, because the others are filtered, not summed."""
 
 CELLS_LIMIT: Final = 400_000
-EVENTS_COME_NS: Final = 5 * SECOND_NS
-"""How long the device's part of a bucket is waited for: CUDA's launch queue holds some seconds of work at most."""
 
 
 def count_rows(snapshot: duckdb.DuckDBPyConnection, table: str) -> int:
@@ -49,7 +46,7 @@ def _plan(
     least = SOURCES[metric.source].least_width_ns
     if metric.kind == "rate":  # a bucket needs a few events, or the rate flickers between none and one
         least = max(SECOND_NS, 3 * keys_known * (bounds[1] - bounds[0]) // max(1, rows))
-    elif metric.kind == "share":
+    elif metric.kind in ("share", "device_share"):
         least = SECOND_NS
     width = bucket_width_ns(start_ns, end_ns, points, least)
     level = max((i for i, each in enumerate(LEVELS) if each.ns <= width), default=-1)
@@ -73,7 +70,7 @@ def _pieces(
     open_waits: Sequence[rollup.OpenWait],
 ) -> list[rollup.Piece]:
     dirty = rollup.load_dirty(snapshot)
-    if metric.kind == "share" and SOURCES[metric.source].spans:
+    if metric.kind == "device_share":
         dirty = rollup.with_open_waits(dirty, open_waits)
     return rollup.pieces(begin, end, level, metric.source, dirty)
 
@@ -84,7 +81,6 @@ def _partials(
     width_ns: int,
     keys: list[Any] | None,
     keyed: bool = True,
-    open_waits: Sequence[rollup.OpenWait] = (),
 ) -> str:
     """Return the SQL of partial sums: (key, t, num, rest) of one share or rate, or of means of the same source,
     (key, t, n0, total0, low0, high0, n1, …).
@@ -95,7 +91,7 @@ def _partials(
     parts = []
     for piece in found:
         if piece.level is None:
-            parts.append(_from_rows(metrics, piece, width_ns, keys, keyed, open_waits))
+            parts.append(_from_rows(metrics, piece, width_ns, keys, keyed))
             continue
         parts.append(
             f"SELECT key, t_ns // {width_ns} * {width_ns} AS t, {_from_level(metrics)} "
@@ -114,8 +110,6 @@ def _from_level(metrics: Sequence[Metric]) -> str:
         )
     if first.kind == "rate":
         return f"{first.of}_sum AS num, 0 AS rest"
-    if SOURCES[first.source].spans:
-        return f"{first.of} AS num, {first.rest} AS rest"
     return f"{first.of}_sum AS num, {first.rest}_sum AS rest"
 
 
@@ -125,17 +119,10 @@ def _from_rows(
     width_ns: int,
     keys: list[Any] | None,
     keyed: bool,
-    open_waits: Sequence[rollup.OpenWait],
 ) -> str:
     metric = metrics[0]
     source = SOURCES[metric.source]
     start, end = piece.start_ns, piece.end_ns
-    if source.spans and metric.kind == "share":
-        return (
-            f"SELECT key, t, {metric.of} AS num, {metric.rest} AS rest "
-            f"FROM {rollup.attributed_sql(start, end, width_ns, open_waits)}"
-            + (f" WHERE true{_only(keys, 'key')}" if keys is not None else "")
-        )
     if metric.kind == "mean":
         values = [f"({source.measures[m.of]})::DOUBLE" for m in metrics]
         picked = ", ".join(
@@ -172,53 +159,38 @@ def _share(part: str, whole: str) -> str:
 
 
 def _per_key(metric: Metric, partials: str, width_ns: int, bounds: tuple[int, int]) -> str:
-    """Return the SQL of (key, t, value, num, whole) for shares and rates."""
+    """Return the SQL of (key, t, low, value, high, num, whole) for shares and rates; a key has one value in a bucket."""
     if metric.kind == "share":
         value = _share("sum(num)", "sum(num) + sum(rest)")
-        if metric.complement:
-            value = f"1 - ({value})"
         return (
-            f"SELECT key, t, {value} AS value, sum(num) AS num, sum(num) + sum(rest) AS whole "
+            f"SELECT key, t, {value} AS low, {value} AS value, {value} AS high, sum(num) AS num, sum(num) + sum(rest) AS whole "
             f"FROM ({partials}) GROUP BY key, t"
         )
     first, last = bounds
     covered = f"(greatest({SECOND_NS // 10}, least(t + {width_ns}, {last}) - greatest(t, {first})) / 1e9)"
     return (
-        f"SELECT key, t, sum(num) / {covered} AS value, sum(num) AS num, NULL AS whole "
+        f"SELECT key, t, sum(num) / {covered} AS low, low AS value, low AS high, sum(num) AS num, NULL AS whole "
         f"FROM ({partials}) GROUP BY key, t"
     )
 
 
-def _by_device(
+def _per_rank(
     snapshot: duckdb.DuckDBPyConnection,
     metric: Metric,
-    loop: str,
     begin: int,
     end: int,
     width_ns: int,
     level: int,
     bounds: tuple[int, int],
-    keys: list[Any] | None,
+    ranks: Sequence[int] | None,
+    open_waits: Sequence[rollup.OpenWait],
 ) -> str:
-    """Return the SQL of ``_per_key`` with the device's share in place of the loop's, where a bucket of a rank has one.
-
-    Of a rank that has any, the newest buckets without one are left out: the device has not reached their events yet.
-    """
-    device = replace(METRICS[metric.by_device], complement=metric.complement)
-    found = _pieces(snapshot, device, begin, end, level, ())
-    if not found:
-        return loop
-    partials = _partials([device], found, width_ns, keys)
-    picked = ", ".join(
-        f"CASE WHEN d.whole > 0 THEN d.{column} WHEN NOT on_its_way THEN l.{column} END AS {column}"
-        for column in ("value", "num", "whole")
+    """Return the SQL of (key, t, low, value, high, num, whole) of a metric by the clock that counts for each rank."""
+    asked = data_wait.Range(
+        _pieces(snapshot, metric, begin, end, level, ()), width_ns, ranks, newest_ns=bounds[1]
     )
-    return (
-        f"WITH device AS ({_per_key(device, partials, width_ns, bounds)}) "
-        f"SELECT coalesce(l.key, d.key) AS key, coalesce(l.t, d.t) AS t, {picked} FROM (SELECT *, "
-        f"key IN (SELECT key FROM device) AND t + {width_ns} > {bounds[1] - EVENTS_COME_NS} AS on_its_way "
-        f"FROM ({loop})) l FULL OUTER JOIN device d ON l.key = d.key AND l.t = d.t"
-    )
+    with_open = _pieces(snapshot, metric, begin, end, level, open_waits)
+    return data_wait.per_rank(snapshot, metric, asked, with_open, open_waits)
 
 
 def series(
@@ -253,8 +225,8 @@ def series(
     if not found:
         empty = np.empty(0, dtype=np.float64)
         return [Series(width, np.empty(0, dtype=np.int64), empty, empty, empty)] * len(metrics)
-    partials = _partials(metrics, found, width, keys, metric.kind != "mean", open_waits)
     if metric.kind == "mean":
+        partials = _partials(metrics, found, width, keys, keyed=False)
         picked = ", ".join(
             f"min(low{i}) AS low{i}, sum(total{i}) / sum(n{i}) AS mean{i}, max(high{i}) AS high{i}"
             for i in range(len(metrics))
@@ -263,14 +235,17 @@ def series(
     else:
         if metric.kind == "rate":
             mean = "avg(value)"
+        elif metric.kind == "device_mean":
+            mean = "sum(num) / sum(whole)"
         else:
             mean = _share("sum(num)", "sum(whole)")
             mean = f"1 - ({mean})" if metric.complement else mean
-        per_key = _per_key(metric, partials, width, bounds)
-        if metric.by_device:
-            per_key = _by_device(snapshot, metric, per_key, begin, end, width, level, bounds, keys)
+        if metric.kind in ("device_mean", "device_share"):
+            per_key = _per_rank(snapshot, metric, begin, end, width, level, bounds, keys, open_waits)
+        else:
+            per_key = _per_key(metric, _partials(metrics, found, width, keys), width, bounds)
         sql = (
-            f"SELECT t, min(value) AS low0, {mean} AS mean0, max(value) AS high0 "
+            f"SELECT t, min(low) AS low0, {mean} AS mean0, max(high) AS high0 "
             f"FROM ({per_key}) WHERE value IS NOT NULL GROUP BY t ORDER BY t"
         )
     got = snapshot.execute(sql).fetchnumpy()
@@ -307,13 +282,14 @@ def grid(
     values = np.full((len(ranks), len(times)), np.nan)
     found = _pieces(snapshot, metric, begin, end, level, open_waits)
     if found and ranks:
-        partials = _partials([metric], found, width, None, open_waits=open_waits)
         if metric.kind == "mean":
+            partials = _partials([metric], found, width, None)
             sql = f"SELECT key, t, sum(total0) / sum(n0) AS value FROM ({partials}) GROUP BY key, t HAVING sum(n0) > 0"
         else:
-            per_key = _per_key(metric, partials, width, bounds)
-            if metric.by_device:
-                per_key = _by_device(snapshot, metric, per_key, begin, end, width, level, bounds, None)
+            if metric.kind in ("device_mean", "device_share"):
+                per_key = _per_rank(snapshot, metric, begin, end, width, level, bounds, None, open_waits)
+            else:
+                per_key = _per_key(metric, _partials([metric], found, width, None), width, bounds)
             sql = f"SELECT key, t, value FROM ({per_key}) WHERE value IS NOT NULL"
         got = snapshot.execute(sql).fetchnumpy()
         column = (np.asarray(got["t"], dtype=np.int64) - begin) // width

@@ -24,6 +24,7 @@ class Source:
     key: Literal["rank", "host"] = "rank"
     time: str = "request_ns"
     spans: bool = False  # a row is a wait and a step, which may reach into later buckets
+    completed_by: str = ""  # the table whose rows tell more of a row: what the device did in it
     least_width_ns: int = SECOND_NS // 10  # the narrowest bucket, a few times the interval of sampling
 
 
@@ -34,15 +35,15 @@ class Metric:
     ``mean``: mean, least and greatest of a measure over the rows of a bucket.
     ``share``: sum(of) / sum(of and rest) in a bucket, least and greatest over the keys.
     ``rate``: sum(of) per second of a bucket, mean, least and greatest over the keys.
+    ``device_mean``, ``device_share``: likewise, where the device's clock counts for a rank that has one: ``data_wait.py``.
     """
 
     source: str
-    kind: Literal["mean", "share", "rate"]
+    kind: Literal["mean", "share", "rate", "device_mean", "device_share"]
     of: str
     rest: str = ""
     scale: float = 1.0
     complement: bool = False  # 1 - share
-    by_device: str = ""  # the metric that takes its place where the device's clock is known
 
 
 def _columns(*names: str) -> dict[str, str]:
@@ -52,14 +53,23 @@ def _columns(*names: str) -> dict[str, str]:
 _PHASES: Final = ("h2d_ns", "forward_ns", "backward_ns", "optimizer_ns")
 _PHASE_SUM: Final = " - ".join(f"coalesce({phase}, 0)" for phase in _PHASES)
 
+_TOLD: Final = "CASE WHEN wait_ns IS NOT NULL AND starved_ns IS NOT NULL THEN"  # of this batch an event tells
+
+SPANS: Final = ("wait_in", "step_in", "hidden_in", "missing_in", "told_in")
+"""Nanoseconds of a bucket in: data wait, step; of these waits that in which the device still worked, and that of batches of which
+no event tells; and whole iterations of which one tells."""
+
 SOURCES: Final[dict[str, Source]] = {
     "steps": Source(
         table="steps",
         where="counted = 1",
         spans=True,
+        completed_by="gpu_waits",
         measures={
             **_columns("wait_ns", "step_ns", *_PHASES, "ready", "cached"),
-            "cushion_ns": "ready::DOUBLE * step_ns",
+            "iteration_ns": "wait_ns + coalesce(step_ns, 0)",
+            "lost_ns": f"{_TOLD} least(wait_ns, starved_ns) END",
+            "hidden_ns": f"{_TOLD} greatest(0, wait_ns - starved_ns) END",
             "other_ns": f"CASE WHEN step_ns IS NOT NULL THEN greatest(0, step_ns - {_PHASE_SUM}) END",
             "advance": "advance",
         },
@@ -139,13 +149,13 @@ METRICS: Final[dict[str, Metric]] = {
     "backward_s": _mean("steps", "backward_ns", _S),
     "optimizer_s": _mean("steps", "optimizer_ns", _S),
     "other_s": _mean("steps", "other_ns", _S),
+    "iteration_s": _mean("steps", "iteration_ns", _S),
+    "data_wait_s": Metric("steps", "device_mean", "data_wait", scale=_S),
     "ready_batches": _mean("steps", "ready"),
-    "cushion_s": _mean("steps", "cushion_ns", _S),
+    "cushion_s": Metric("steps", "device_mean", "cushion", scale=_S),
     "cached_batches": _mean("steps", "cached"),
-    "data_wait_ratio": Metric("steps", "share", "wait_in", "step_in", by_device="gpu_starved_ratio"),
-    "compute_duty_ratio": Metric(
-        "steps", "share", "wait_in", "step_in", complement=True, by_device="gpu_starved_ratio"
-    ),
+    "data_wait_ratio": Metric("steps", "device_share", "wait_in", "step_in"),
+    "compute_duty_ratio": Metric("steps", "device_share", "wait_in", "step_in", complement=True),
     "steps_per_s": Metric("steps", "rate", "advance"),
     "fetch_s": _mean("fetches", "fetch_ns", _S),
     "gpu_starved_s": _mean("gpu_waits", "starved_ns", _S),

@@ -14,7 +14,7 @@ from typing import Final
 
 import duckdb
 
-from loaderwatch.server.store.metrics import LEVELS, SOURCES, Level, Source
+from loaderwatch.server.store.metrics import LEVELS, SOURCES, SPANS, Level, Source
 from loaderwatch.server.store.rows import LOOKBACK_NS, MAX_STEP_NS
 from loaderwatch.server.store.schema import rollup_columns
 
@@ -87,12 +87,14 @@ class OpenWait:
     rank: int
     since_ns: int
     seen_ns: int  # when it was last seen open
+    hidden_ns: int = 0  # of that, in which the device usually has work left
 
 
 def attributed_sql(start_ns: int, end_ns: int, width_ns: int, open_waits: Sequence[OpenWait] = ()) -> str:
-    """Return the SQL of (key, t, wait_in, step_in): data wait and step time in [start, end), by the bucket they fall into.
+    """Return the SQL of (key, t, and ``SPANS``): data wait and step time in [start, end), by the bucket they fall into.
 
-    A wait of 20 s is spread over the buckets it covers instead of landing in the one it began in.
+    A wait of 20 s is spread over the buckets it covers instead of landing in the one it began in. What the device still
+    works comes first in it.
     """
     width = width_ns
     first, last = start_ns // width, (end_ns - 1) // width
@@ -100,40 +102,71 @@ def attributed_sql(start_ns: int, end_ns: int, width_ns: int, open_waits: Sequen
     until = f"least((r // {width} + 1) * {width}, {end_ns})"  # the end of the bucket that the row began in
     # Nearly all rows end in the bucket they began in; only the others go through unnest, which costs several times as much.
     return f"""(
-      SELECT key, r // {width} * {width} AS t,
-             (least(d, {until}) - r)::DOUBLE AS wait_in, (least(e, {until}) - least(d, {until}))::DOUBLE AS step_in
-      FROM {rows} WHERE r >= {start_ns}
-      UNION ALL
-      SELECT key, b * {width},
-             greatest(0, least(d, (b + 1) * {width}, {end_ns}) - greatest(r, b * {width}, {start_ns}))::DOUBLE,
-             greatest(0, least(e, (b + 1) * {width}, {end_ns}) - greatest(d, b * {width}, {start_ns}))::DOUBLE
+      SELECT key, t, wait_in, step_in, hidden_in, CASE WHEN told THEN 0 ELSE wait_in END AS missing_in,
+             CASE WHEN told THEN wait_in + step_in ELSE 0 END AS told_in
       FROM (
-        SELECT key, r, d, e,
-               unnest(range(CASE WHEN r < {start_ns} THEN {first} ELSE r // {width} + 1 END,
-                            least(e // {width}, {last}) + 1)) AS b
-        FROM {rows} WHERE e > {start_ns} AND (r < {start_ns} OR e > {until})
+        SELECT key, told, r // {width} * {width} AS t, (least(d, {until}) - r)::DOUBLE AS wait_in,
+               (least(e, {until}) - least(d, {until}))::DOUBLE AS step_in, (least(h, {until}) - r)::DOUBLE AS hidden_in
+        FROM {rows} WHERE r >= {start_ns}
+        UNION ALL
+        SELECT key, told, b * {width}, {_overlap("r", "d", start_ns)}, {_overlap("d", "e", start_ns)}, {_overlap("r", "h", start_ns)}
+        FROM (
+          SELECT *, b * {width} AS b_from, least((b + 1) * {width}, {end_ns}) AS b_to FROM (
+            SELECT key, told, r, h, d, e,
+                   unnest(range(CASE WHEN r < {start_ns} THEN {first} ELSE r // {width} + 1 END,
+                                least(e // {width}, {last}) + 1)) AS b
+            FROM {rows} WHERE e > {start_ns} AND (r < {start_ns} OR e > {until})
+          )
+        )
       )
     )"""
 
 
+def _overlap(begin: str, end: str, start_ns: int) -> str:
+    """Return the SQL of the time between two columns that falls into the bucket [b_from, b_to)."""
+    return f"greatest(0, least({end}, b_to) - greatest({begin}, b_from, {start_ns}))::DOUBLE"
+
+
 def _spans_sql(start_ns: int, end_ns: int, open_waits: Sequence[OpenWait]) -> str:
-    """Return the SQL of (key, r, d, e), when a counted step was requested, delivered and over, if it may reach into [start, end)."""
+    """Return the SQL of (key, r, h, d, e, told) of each counted step that may reach into [start, end).
+
+    These are when it was requested, when the device ran out of work (or r), when it was delivered and over; and whether an
+    event tells of h.
+    """
     open_rows = ", ".join(
-        f"({w.rank}, {w.since_ns}, {w.seen_ns}, {w.seen_ns})"
+        f"({w.rank}, {w.since_ns}, {min(w.since_ns + w.hidden_ns, w.seen_ns)}, {w.seen_ns}, {w.seen_ns}, true)"
         for w in open_waits
         if w.since_ns < end_ns and w.seen_ns > start_ns
     )
+    picked = (
+        "s.rank AS key, s.request_ns AS r, s.request_ns + greatest(0, coalesce(s.wait_ns - g.starved_ns, 0)) AS h, "
+        "s.request_ns + coalesce(s.wait_ns, 0) AS d, "
+        "s.request_ns + coalesce(s.wait_ns, 0) + coalesce(s.step_ns, 0) AS e, g.starved_ns IS NOT NULL AS told"
+    )
+    lately = f"request_ns >= {start_ns - LOOKBACK_NS} AND request_ns < {end_ns}"
     return f"""(
-        SELECT rank AS key, request_ns AS r, request_ns + coalesce(wait_ns, 0) AS d,
-               request_ns + coalesce(wait_ns, 0) + coalesce(step_ns, 0) AS e
-        FROM steps
-        WHERE counted = 1 AND request_ns >= {start_ns - LOOKBACK_NS} AND request_ns < {end_ns}
-          AND coalesce(wait_ns, 0) + coalesce(step_ns, 0) <= {LOOKBACK_NS}
+        SELECT {picked}
+        FROM (SELECT * FROM steps WHERE counted = 1 AND {lately}
+              AND coalesce(wait_ns, 0) + coalesce(step_ns, 0) <= {LOOKBACK_NS}) s
+        LEFT JOIN (SELECT * FROM gpu_waits WHERE {lately}) g USING (rank, loader, request_ns)
         UNION ALL
-        SELECT rank, request_ns, request_ns + wait_ns, request_ns + wait_ns + step_ns
-        FROM long_steps WHERE request_ns < {end_ns} AND request_ns + wait_ns + step_ns > {start_ns}
+        SELECT {picked}
+        FROM (SELECT * FROM long_steps WHERE request_ns < {end_ns} AND request_ns + wait_ns + step_ns > {start_ns}) s
+        LEFT JOIN gpu_waits g USING (rank, request_ns)
         {f"UNION ALL SELECT * FROM (VALUES {open_rows})" if open_rows else ""}
       )"""
+
+
+def rows_sql(source: Source, start_ns: int, end_ns: int) -> str:
+    """Return what stands after FROM for the rows of [start, end), with what another table tells of them."""
+    lately = f"{source.time} >= {start_ns} AND {source.time} < {end_ns}"
+    rows = f"(SELECT * FROM {source.table} WHERE ({source.where}) AND {lately})"
+    if not source.completed_by:
+        return rows
+    return (
+        f"({rows} LEFT JOIN (SELECT rank, loader, request_ns, starved_ns FROM {source.completed_by} WHERE {lately}) "
+        "USING (rank, loader, request_ns))"
+    )
 
 
 def _summed(measure: str) -> str:
@@ -153,20 +186,20 @@ def _counted(measure: str, expression: str) -> str:
 
 def from_rows_sql(source: Source, start_ns: int, end_ns: int, width_ns: int) -> str:
     """Return a SELECT with the columns of ``rollup_columns``: the rows of [start, end) summed by key and bucket."""
-    where = f"({source.where}) AND {source.time} >= {start_ns} AND {source.time} < {end_ns}"
     measures = ", ".join(_counted(m, expression) for m, expression in source.measures.items())
     direct = (
         f"SELECT {source.key} AS key, {source.time} // {width_ns} * {width_ns} AS t_ns, count(*) AS n, {measures} "
-        f"FROM {source.table} WHERE {where} GROUP BY ALL"
+        f"FROM {rows_sql(source, start_ns, end_ns)} GROUP BY ALL"
     )
     if not source.spans:
         return direct
     nothing = ", ".join("0, NULL::DOUBLE, NULL::DOUBLE, NULL::DOUBLE" for _ in source.measures)
     sums = ", ".join(_summed(m) for m in source.measures)
+    spent = ", ".join(f"sum({name}) AS {name}" for name in SPANS)
+    zeros = ", ".join(f"0::DOUBLE AS {name}" for name in SPANS)
     return (
-        f"SELECT key, t_ns, sum(n) AS n, {sums}, sum(wait_in) AS wait_in, sum(step_in) AS step_in FROM ("
-        f"SELECT *, 0::DOUBLE AS wait_in, 0::DOUBLE AS step_in FROM ({direct}) UNION ALL "
-        f"SELECT key, t, 0, {nothing}, sum(wait_in), sum(step_in) "
+        f"SELECT key, t_ns, sum(n) AS n, {sums}, {spent} FROM (SELECT *, {zeros} FROM ({direct}) UNION ALL "
+        f"SELECT key, t, 0, {nothing}, {spent} "
         f"FROM {attributed_sql(start_ns, end_ns, width_ns)} GROUP BY key, t) GROUP BY key, t_ns"
     )
 
@@ -176,7 +209,7 @@ def _from_level_sql(
 ) -> str:
     sums = ", ".join(_summed(m) for m in source.measures)
     if source.spans:
-        sums += ", sum(wait_in) AS wait_in, sum(step_in) AS step_in"
+        sums += "".join(f", sum({name}) AS {name}" for name in SPANS)
     return (
         f"SELECT key, t_ns // {width_ns} * {width_ns} AS t_ns, sum(n) AS n, {sums} FROM {below.table(name)} "
         f"WHERE t_ns >= {start_ns} AND t_ns < {end_ns} GROUP BY ALL"

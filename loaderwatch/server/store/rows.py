@@ -19,6 +19,9 @@ LOOKBACK_NS: Final = 5 * SECOND_NS
 """Steps longer than this are copied to ``long_steps``. A query for every step that reaches into a bucket looks this far back,
 and into that small table."""
 
+EVENTS_COME_NS: Final = 5 * SECOND_NS
+"""How long the device's part of a batch is waited for: CUDA's launch queue holds some seconds of work at most."""
+
 MAX_TIME_NS: Final = 2**61
 MAX_STEP_NS: Final = 28 * 3600 * SECOND_NS
 """A longer wait counts for its first 28 hours in charts over time; the row itself is stored as it came."""
@@ -116,21 +119,29 @@ def touched_buckets(tables: dict[str, Arrays]) -> dict[str, set[int]]:
     width = LEVELS[0].ns
     touched: dict[str, set[int]] = {}
     for name, source in SOURCES.items():
-        arrays = tables.get(source.table)
-        if arrays is None:
-            continue
-        times = arrays[source.time]
-        known = times != UNKNOWN
-        firsts = times[known] // width
-        buckets = set(np.unique(firsts).tolist())
-        if source.spans:
-            reach = _known(arrays["wait_ns"]) + _known(arrays["step_ns"])
-            lasts = (times[known] + np.minimum(reach[known], MAX_STEP_NS)) // width
-            crossing = lasts != firsts
-            pairs: Iterable[tuple[int, int]] = set(
-                zip(firsts[crossing].tolist(), lasts[crossing].tolist(), strict=True)
-            )
-            for first, last in pairs:
-                buckets.update(range(first, last + 1))
-        touched[name] = {bucket * width for bucket in buckets}
+        for table in (source.table, source.completed_by):
+            arrays = tables.get(table)
+            if arrays is None:
+                continue
+            times = arrays[source.time]
+            known = times != UNKNOWN
+            firsts = times[known] // width
+            buckets = set(np.unique(firsts).tolist())
+            if source.spans:
+                reach = np.minimum(_reach(arrays)[known], MAX_STEP_NS)
+                lasts = (times[known] + reach) // width
+                crossing = lasts != firsts
+                pairs: Iterable[tuple[int, int]] = set(
+                    zip(firsts[crossing].tolist(), lasts[crossing].tolist(), strict=True)
+                )
+                for first, last in pairs:
+                    buckets.update(range(first, last + 1))
+            touched.setdefault(name, set()).update(bucket * width for bucket in buckets)
     return touched
+
+
+def _reach(arrays: Arrays) -> NDArray[np.int64]:
+    """Return how long after its request an iteration may last, as far as a row tells that completes or holds it."""
+    if "wait_ns" in arrays:
+        return _known(arrays["wait_ns"]) + _known(arrays["step_ns"])
+    return _known(arrays["starved_ns"]) + EVENTS_COME_NS + _known(arrays["gpu_step_ns"])

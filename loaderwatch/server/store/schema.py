@@ -7,7 +7,7 @@ from typing import Final
 import duckdb
 
 from loaderwatch.core.records import TABLES, TIME_COLUMN
-from loaderwatch.server.store.metrics import LEVELS, SOURCES, Source
+from loaderwatch.server.store.metrics import LEVELS, SOURCES, SPANS, Source
 
 SCHEMA_VERSION: Final = 1
 MARK: Final = "loaderwatch"
@@ -41,7 +41,7 @@ def rollup_columns(source: Source) -> dict[str, str]:
         columns[f"{measure}_n"] = "BIGINT"
         columns.update({f"{measure}_{what}": "DOUBLE" for what in ("sum", "min", "max")})
     if source.spans:
-        columns.update({"wait_in": "DOUBLE", "step_in": "DOUBLE"})
+        columns.update(dict.fromkeys(SPANS, "DOUBLE"))
     return columns
 
 
@@ -91,7 +91,10 @@ def all_tables() -> dict[str, dict[str, str]]:
 
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the tables and columns that are missing, which brings a file of an older version up to date."""
+    """Create the tables and columns that are missing, which brings a file of an older version up to date.
+
+    Rollups that lack a column are summed anew, so that a chart of what they did not hold is of the whole run.
+    """
     existing: dict[str, set[str]] = {}
     for table, column in connection.execute(
         "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'main'"
@@ -105,6 +108,13 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
         for name, kind in columns.items():
             if name not in existing[table]:
                 connection.execute(f'ALTER TABLE "{table}" ADD COLUMN "{name}" {kind}')
+    for name, source in SOURCES.items():
+        for index, level in enumerate(LEVELS):
+            table = level.table(name)
+            if table in existing and not existing[table].issuperset(rollup_columns(source)):
+                connection.execute(
+                    f"INSERT INTO dirty SELECT DISTINCT {index}, '{name}', t_ns FROM {table} WHERE t_ns IS NOT NULL"
+                )
     if "about" not in existing:
         connection.execute("INSERT INTO about VALUES (?, ?)", [MARK, SCHEMA_VERSION])
 

@@ -11,7 +11,7 @@ import { bandNames, epochNames, marks, niceTop, timeLayout, toAxis, valueAxis } 
 
 /** In the order of a step, bottom up. @type {Part[]} */
 export const PARTS = [
-  { metric: "wait_s", name: "data wait", color: "wait" },
+  { metric: "data_wait_s", name: "data wait", color: "wait" },
   { metric: "hidden_s", name: "waiting while the GPU works", color: "gpu" },
   { metric: "h2d_s", name: "H2D copy", color: "h2d" },
   { metric: "forward_s", name: "forward", color: "forward" },
@@ -22,34 +22,39 @@ export const PARTS = [
 
 const PHASES = ["h2d_s", "forward_s", "backward_s", "optimizer_s"];
 
-/** What the chart asks for: the loop's waits and parts, what the GPU lacked for a batch, and what it spent in each phase. */
-export const ASKED = [...PARTS.map((p) => p.metric).filter((metric) => metric !== "hidden_s"), "gpu_starved_s", ...PHASES.map((metric) => `gpu_${metric}`)];
+/** What the chart asks for: the parts of a step, the loop's own waits, whole iterations, and what the GPU spent in each phase. */
+export const ASKED = [...PARTS.map((p) => p.metric).filter((metric) => metric !== "hidden_s"), "wait_s", "iteration_s", ...PHASES.map((metric) => `gpu_${metric}`)];
 
-/** How long the device's part of a bucket is waited for, as in the store. */
-const EVENTS_COME_S = 5;
+/** Shorter differences between the loop's waits and the data wait are no part of a step. */
+const LEAST_HIDDEN_S = 1e-6;
 
 /**
- * The data by the device's clock where that is known: a wait costs what the GPU lacked, and the rest of it, in which the GPU
- * still worked, becomes a part of its own.
+ * The parts of a step by the clock that counts: what the loop waited beyond the data wait is a part of its own, in which the GPU still
+ * worked. Buckets of which the server does not know the data wait yet are left open.
  * @param {Record<string, Series>} data @returns {Record<string, Series>}
  */
 export function byDevice(data) {
-  const { wait_s: wait, gpu_starved_s: starved } = data;
-  if (wait === undefined || starved === undefined || isEmpty(starved)) return data;
-  const began = starved.t[0] ?? 0;
-  const newest = (wait.t.at(-1) ?? 0) + wait.bucket_s;
-  /** @param {"min"|"mean"|"max"} of */
-  const lost = (of) =>
-    wait[of].map((v, i) => {
-      const known = starved[of][Math.floor((/** @type {number} */ (wait.t[i]) - began) / starved.bucket_s + 1e-6)] ?? null;
-      if (known === null && /** @type {number} */ (wait.t[i]) + wait.bucket_s > newest - EVENTS_COME_S) return null; // the GPU has not reached it
-      return v === null || known === null ? v : Math.min(v, known);
-    });
-  const left = { ...wait, min: lost("min"), mean: lost("mean"), max: lost("max") };
-  /** @param {"min"|"mean"|"max"} of */
-  const rest = (of) => wait[of].map((v, i) => (v === null || left[of][i] == null ? null : v - /** @type {number} */ (left[of][i])));
-  const found = { ...data, wait_s: left, hidden_s: { ...wait, metric: "hidden_s", min: rest("min"), mean: rest("mean"), max: rest("max") } };
-  return isOnDevice(data) ? phasesByDevice(found) : found;
+  const { wait_s: loop, data_wait_s: lost } = data;
+  if (loop === undefined || lost === undefined) return data;
+  const hidden = lost.mean.map((v, i) => (v === null ? null : Math.max(0, (loop.mean[i] ?? v) - v)));
+  const open = lost.mean.map((v, i) => v === null && (loop.mean[i] ?? null) !== null);
+  const timed = isOnDevice(data);
+  if (!timed && !open.some(Boolean) && hidden.every((v) => v === null || v < LEAST_HIDDEN_S)) return data;
+  const known = Object.fromEntries(Object.entries(data).map(([metric, series]) => [metric, metric.startsWith("gpu_") ? series : without(series, open)]));
+  const found = { ...known, hidden_s: { ...lost, metric: "hidden_s", min: hidden, mean: hidden, max: hidden } };
+  return timed ? phasesByDevice(found) : found;
+}
+
+/** @param {Series} series @param {boolean[]} open @returns {Series} */
+function without(series, open) {
+  /** @param {(number|null)[]} values */
+  const kept = (values) => values.map((v, i) => (open[i] ? null : v));
+  return { ...series, min: kept(series.min), mean: kept(series.mean), max: kept(series.max) };
+}
+
+/** Whether data wait or phases are by the GPU's clock. @param {Record<string, Series>|null} data */
+export function isByDevice(data) {
+  return isOnDevice(data) || !isEmpty(data?.hidden_s);
 }
 
 /** Whether the GPU timed its phases. @param {Record<string, Series>|null} data */
@@ -63,9 +68,8 @@ export function isOnDevice(data) {
  * @param {Record<string, Series>} data @returns {Record<string, Series>}
  */
 function phasesByDevice(data) {
-  const wait = /** @type {Series} */ (data.wait_s);
-  const parts = PARTS.filter((p) => data[p.metric] !== undefined);
-  const [mean, max] = [totals(parts, data), totals(parts, data, "max")];
+  const wait = /** @type {Series} */ (data.data_wait_s);
+  const mean = totals(PARTS.filter((p) => data[p.metric] !== undefined), data);
   /** @type {Record<string, (number|null)[]>} */
   const timed = Object.fromEntries(PHASES.map((metric) => [metric, held(data[`gpu_${metric}`], wait)]));
   /** @type {Record<string, (number|null)[]>} */
@@ -79,14 +83,13 @@ function phasesByDevice(data) {
     }
     return whole === null ? null : left;
   });
-  const longest = max.map((whole, i) => (whole === null ? null : Math.max(other[i] ?? 0, whole - (mean[i] ?? 0) + (other[i] ?? 0))));
   const { hidden_s: _, ...rest } = data;
   const phases = PHASES.filter((metric) => spent[metric]?.some((v) => v !== null)).map((metric) => {
     const values = spent[metric] ?? [];
     return [metric, { ...wait, metric, min: values, mean: values, max: values }];
   });
-  const without = Object.fromEntries(Object.entries(rest).filter(([metric]) => !PHASES.includes(metric)));
-  return { ...without, ...Object.fromEntries(phases), other_s: { ...wait, metric: "other_s", min: other, mean: other, max: longest } };
+  const others = Object.fromEntries(Object.entries(rest).filter(([metric]) => !PHASES.includes(metric)));
+  return { ...others, ...Object.fromEntries(phases), other_s: { ...wait, metric: "other_s", min: other, mean: other, max: other } };
 }
 
 /** A series in the buckets of another; a bucket without a value has the one before it. @param {Series|undefined} series @param {Series} like @returns {(number|null)[]} */
@@ -111,7 +114,7 @@ export function isEmpty(series) {
 /** The parts this run knows. Without model and optimizer all of a step is one part, and is called so. @param {Record<string, Series>} data @returns {Part[]} */
 export function knownParts(data) {
   const parts = PARTS.filter((p) => !isEmpty(data[p.metric]));
-  const split = parts.some((p) => !["wait_s", "hidden_s", "other_s"].includes(p.metric));
+  const split = parts.some((p) => !["data_wait_s", "hidden_s", "other_s"].includes(p.metric));
   return split ? parts : parts.map((p) => (p.metric === "other_s" ? { ...p, name: "step" } : p));
 }
 
@@ -135,7 +138,8 @@ export function stepsFigure(input, palette) {
   const parts = knownParts(input.data);
   const total = totals(parts, input.data);
   const first = input.data[parts[0]?.metric ?? ""];
-  const widths = first === undefined ? [] : barWidths(first, totals(parts, input.data, "max"));
+  const longest = input.data.iteration_s?.max ?? total;
+  const widths = first === undefined ? [] : barWidths(first, longest);
   const data = parts.map((part) => {
     const series = /** @type {Series} */ (input.data[part.metric]);
     return {
@@ -151,16 +155,16 @@ export function stepsFigure(input, palette) {
   const top = ceiling(total);
   if (top !== null && first !== undefined) {
     layout.yaxis.range = [0, top * 1000];
-    layout.annotations.push(...clipped(first, widths, total, top, input, palette));
+    layout.annotations.push(...clipped(first, widths, total, longest, top, input, palette));
   }
   return { data, layout };
 }
 
-/** Seconds of a whole step per bucket; null where there was none. @param {Part[]} parts @param {Record<string, Series>} data @param {"mean"|"max"} [of] @returns {(number|null)[]} */
-export function totals(parts, data, of = "mean") {
+/** Seconds of a whole step per bucket, on average; null where there was none. @param {Part[]} parts @param {Record<string, Series>} data @returns {(number|null)[]} */
+export function totals(parts, data) {
   const length = Math.max(0, ...parts.map((p) => data[p.metric]?.mean.length ?? 0));
   return Array.from({ length }, (_, i) => {
-    const values = parts.map((p) => data[p.metric]?.[of][i] ?? null);
+    const values = parts.map((p) => data[p.metric]?.mean[i] ?? null);
     return values.every((v) => v === null) ? null : values.reduce((sum, v) => /** @type {number} */ (sum) + (v ?? 0), 0);
   });
 }
@@ -191,18 +195,17 @@ export function ceiling(total) {
   return known.length >= 20 && usual > 0 && longest > 8 * usual ? niceTop(4 * usual) : null;
 }
 
-/** What the columns that are cut off come to. @param {Series} series @param {number[]} widths @param {(number|null)[]} total @param {number} top @param {{range: import("../store.js").Range, width: number}} input @param {Palette} palette @returns {any[]} */
-function clipped(series, widths, total, top, input, palette) {
+/** The longest iteration of each column that is cut off. @param {Series} series @param {number[]} widths @param {(number|null)[]} total @param {(number|null)[]} longest @param {number} top @param {{range: import("../store.js").Range, width: number}} input @param {Palette} palette @returns {any[]} */
+function clipped(series, widths, total, longest, top, input, palette) {
   const gap_s = (64 * (input.range.end - input.range.start)) / Math.max(1, input.width - 120);
   let last = -Infinity;
   return series.t.flatMap((t, i) => {
-    const v = total[i] ?? 0;
-    if (v <= top || t - last < gap_s || t < input.range.start || t > input.range.end) return [];
+    if ((total[i] ?? 0) <= top || t - last < gap_s || t < input.range.start || t > input.range.end) return [];
     last = t;
     return [
       {
         x: toAxis(t + (widths[i] ?? 0) / 2), xref: "x", y: 1, yref: "paper", yanchor: "top", yshift: -18, showarrow: false,
-        text: `↑ ${duration(v)}`, font: { size: 10, color: palette.text }, bgcolor: palette.panel, borderpad: 1, opacity: 0.9,
+        text: `↑ ${duration(Math.max(total[i] ?? 0, longest[i] ?? 0))}`, font: { size: 10, color: palette.text }, bgcolor: palette.panel, borderpad: 1, opacity: 0.9,
       },
     ];
   });

@@ -4,7 +4,7 @@ import { LANES_LIMIT, hasDeviceClock, hasGpu } from "../cards.js";
 import { heatmapHeight } from "../charts/heatmap.js";
 import { laneWorkers, slowOnes } from "../charts/lanes.js";
 import { COUNTERS, GPU_COUNTERS, inUnit, latest } from "../charts/small.js";
-import { isEmpty, isOnDevice, knownParts } from "../charts/steps.js";
+import { isByDevice, isEmpty, knownParts } from "../charts/steps.js";
 import { h } from "../dom.js";
 import { clock, duration, number, percent, plural } from "../format.js";
 import { capacityOf } from "../figures.js";
@@ -133,12 +133,12 @@ function stepsCard(state) {
   /** @type {Record<string, import("../types.js").Series>|null} */
   const data = state.cards.steps?.data ?? null;
   const parts = data === null ? [] : knownParts(data);
-  const bucket = data?.wait_s?.bucket_s;
+  const bucket = data?.data_wait_s?.bucket_s;
   const split = parts.length > 2;
   return card(state, {
     id: "steps",
     title: "Where a step's time goes",
-    about: `mean per step${state.route.page === "run" && (state.summary?.ranks.length ?? 0) > 1 ? ` of rank ${state.rank}` : ""}${isOnDevice(data) ? ", by the GPU's clock" : ""}${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}${data !== null && parts.length > 0 && !split ? " · pass model= and optimizer= to attach() to see forward, backward and optimizer" : ""}`,
+    about: `mean per step${state.route.page === "run" && (state.summary?.ranks.length ?? 0) > 1 ? ` of rank ${state.rank}` : ""}${isByDevice(data) ? ", by the GPU's clock" : ""}${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}${data !== null && parts.length > 0 && !split ? " · pass model= and optimizer= to attach() to see forward, backward and optimizer" : ""}`,
     legend: parts.map((p) => ({ name: p.name, color: `c-${p.color}`, value: duration(latest(data?.[p.metric])) })),
     height: "260px",
     body: plot("steps", "260px", "Stacked bars over time: data wait, H2D copy, forward, backward, optimizer, other"),
