@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -11,9 +10,10 @@ from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
 SECOND: Final = 1_000_000_000
 SWING_NS: Final = 10 * SECOND
 """A GPU that was busy longer ago does not swing: it has nothing to do."""
-APART_NS: Final = 5 * SECOND
-MOST_AN_HOUR: Final = 6
 HOUR_NS: Final = 3600 * SECOND
+APART_NS: Final = (0, 5 * SECOND, 300 * SECOND, 600 * SECOND, 900 * SECOND, 1200 * SECOND)
+"""How long after the one before a stack is taken at the earliest, by how many there were within the hour. It is a handful, and
+spread, so that a swing that begins later gets one, too."""
 
 
 class IdleGpus:
@@ -22,7 +22,7 @@ class IdleGpus:
     def __init__(self) -> None:
         self._busy_ns: dict[int, int] = {}  # by rank: when its GPU was last busy
         self._idle: set[int] = set()
-        self._asked_ns: dict[int, deque[int]] = {}
+        self._asked_ns: dict[int, list[int]] = {}  # by rank: when, within the last hour
 
     def due(self, used: Mapping[int, float], in_step: Callable[[int], bool], now_ns: int) -> list[int]:
         """Return the ranks of which a stack should be taken now, and count it as taken.
@@ -45,15 +45,13 @@ class IdleGpus:
                 continue
             self._idle.add(rank)
             if not was_idle and self._swings(rank, now_ns) and in_step(rank):
-                self._asked_ns.setdefault(rank, deque(maxlen=MOST_AN_HOUR)).append(now_ns)
+                self._asked_ns[rank].append(now_ns)
                 ranks.append(rank)
         return ranks
 
     def _swings(self, rank: int, now_ns: int) -> bool:
         if now_ns - self._busy_ns.get(rank, now_ns - 2 * SWING_NS) > SWING_NS:
             return False
-        asked = self._asked_ns.get(rank)
-        if not asked:
-            return True
-        spent = len(asked) == MOST_AN_HOUR and now_ns - asked[0] < HOUR_NS
-        return not spent and now_ns - asked[-1] >= APART_NS
+        asked = [at_ns for at_ns in self._asked_ns.get(rank, ()) if now_ns - at_ns < HOUR_NS]
+        self._asked_ns[rank] = asked
+        return not asked or (len(asked) < len(APART_NS) and now_ns - asked[-1] >= APART_NS[len(asked)])

@@ -4,46 +4,46 @@ The rule for a swing is that of SageMaker Debugger's LowGPUUtilization: 95th per
 5th below 10 %. Swings that are quicker than NVML shows leave it at a mean between: those count where the device's own
 clock is known. What neither says is whose fault the idle times are. Here those in which a batch was missing, an
 evaluation or an epoch's boundary went on, or no step at all, are taken out first: they have detectors of their
-own. What is left lies within steps; ``sawtooth_causes`` says where.
+own. What is left lies within steps; ``sawtooth_causes`` says where, and each cause is a finding.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Severity
-from loaderwatch.core.facts import GPU_IDLE, SWING_HIGH_RATIO, SWING_LOW_RATIO
+from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import coupling
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.shares import wait_share
-from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, median, quantile, total
-from loaderwatch.detect.slow_step.sawtooth_causes import Swing, explain
+from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Swing, causes
+from loaderwatch.detect.slow_step.sawtooth_parts import Seen, Steps
 from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS
 from loaderwatch.detect.text import duration, percent
-from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at, seconds
+from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at
 
 CODE: Final = "gpu-sawtooth"
 LOOK_BACK_S = 30.0
 FEW_READINGS = 150  # half of what comes in that time, at ten a second
-FEW_TIMED = 3  # steps that the device has timed
 MOST_ANALYSED = 16  # ranks looked at closely; the idlest first
 CYCLES = 5  # swings from which it is a habit
 CALM_RATIO = 0.05  # readings with another process on the GPU, or a throttle, from which those are to blame
 SHORT_WAIT_S = 0.05  # a lost wait shorter than this is no swing of its own
 READING_S = 1.0  # a reading is a mean of up to so long before it (nvml.h: a sixth of a second to a second)
-PHASES: Final = ("h2d", "forward", "backward", "optimizer")
+BLOCK_S = 5.0  # the beginning of a swing is looked for in pieces of time so long
+FEW_OF_BLOCK = 10  # readings
+GOES_ON_PART = 0.5  # of what it costs now it must cost in a piece of time, to have gone on then
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """Return at most one finding, that of the rank whose GPU loses most.
+    """Return the causes for which the GPU idles on the rank that loses most by it.
 
     Ranks that wait for each other idle for that, which is told by other detectors.
     """
@@ -60,7 +60,9 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     if not found:
         return []
     worst = max(found, key=lambda swing: swing.unexplained)
-    return [_finding(worst, len(found) + len(loud[MOST_ANALYSED:]), window.world_size, limits)]
+    ranks = len(found) + len(loud[MOST_ANALYSED:])
+    known = causes(worst, limits.input_warning_ratio)
+    return [_finding(worst, cause, ranks, window.world_size, limits) for cause in known or (None,)]
 
 
 def _recent(rank: RankWindow) -> tuple[Columns, slice]:
@@ -87,12 +89,17 @@ def _idle_with_data(rank: RankWindow, limits: Limits) -> float:
 def find_swing(rank: RankWindow, limits: Limits) -> Swing | None:
     """Return how a rank's GPU idles within its steps; None where it does not, or other things explain it."""
     rows, late = _recent(rank)
-    used, times = rows["utilization_ratio"][late], rows["t_ns"][late]
     pace = max(paces(rank), key=lambda pace: int(pace.request_ns[-1]), default=None)
     if pace is None:
         return None
+    used, times = rows["utilization_ratio"], rows["t_ns"]
     known = np.isfinite(used) & (times >= pace.request_ns[0]) & (times < pace.ended_ns)
     used, times = used[known], times[known]
+    # A reading is a mean, so that their mean is the true share however they fall upon the swings.
+    lost = (1.0 - used) * _in_steps(pace, times)
+    now_from = int(np.searchsorted(times, rows["t_ns"][late][:1].sum()))
+    every_time, every_lost = times, lost
+    used, times, lost = used[now_from:], times[now_from:], lost[now_from:]
     if used.size < FEW_READINGS:
         return None
     high, low = quantile(used, 0.95), quantile(used, 0.05)
@@ -105,29 +112,52 @@ def find_swing(rank: RankWindow, limits: Limits) -> Swing | None:
     starts = np.flatnonzero(is_low[1:] & ~is_low[:-1]) + 1
     if swings and starts.size < CYCLES:
         return None
-    # A reading is a mean, so that their mean is the true share however they fall upon the swings.
-    idle = 1.0 - used
     now = pace.since(int(times[0]))
     short = now.wait_s < SHORT_WAIT_S  # too short to be told apart by the time of a reading
     starved = total(now.wait_s[short]) / max(now.total_s, 1e-9)
-    unexplained = float((idle * _in_steps(pace, times)).mean()) - starved
+    unexplained = float(lost.mean()) - starved
     if unexplained < limits.input_warning_ratio:
         return None
+    period_s = median(np.diff(times[starts]) / 1e9) if swings else math.nan
+    began_ns = _began_ns(every_time, every_lost, unexplained, period_s)
+    steps = Steps(now)
     return Swing(
         rank=rank,
         pace=now,
         high=high,
         low=low,
-        period_s=median(np.diff(times[starts]) / 1e9) if swings else math.nan,
-        idle=float(idle.mean()),
+        period_s=period_s,
+        idle=1.0 - float(used.mean()),
         unexplained=unexplained,
-        began_ns=int(times[0]),
-        loop_s=_parts_s(rank.table("steps"), now, "step_ns", ""),
-        device_s=_parts_s(rank.table("gpu_waits"), now, "gpu_step_ns", "gpu_"),
+        began_ns=began_ns,
+        ended_ns=int(times[-1]),
+        loop_s=steps.loop_s,
+        device_s=steps.device_s,
         slack_s=median(now.slack_s),
         thread_cpu=_thread_cpu(rank, int(times[0])),
-        line=_line(rank),
+        seen=Steps(pace).seen(rank.idle_stacks, began_ns, began_ns < int(every_time[0]) + BLOCK_S * 1e9),
     )
+
+
+def _began_ns(times: NDArray[np.int64], lost: NDArray[np.float64], now: float, period_s: float) -> int:
+    """Return when a swing that goes on began, ns UTC, as far back as readings reach.
+
+    Args:
+        times: of the readings, shape (readings,).
+        lost: by each reading, the share of the time that the GPU idles within a step, 0 to 1, of the same shape.
+        now: that share lately.
+        period_s: of the swing; NaN where it is not known.
+    """
+    block_ns = int(max(BLOCK_S, 2.0 * np.nan_to_num(period_s)) * 1e9)
+    block = (int(times[-1]) - times) // block_ns  # 0 is the newest
+    count = np.bincount(block)
+    mean_of = np.bincount(block, weights=lost) / np.maximum(count, 1)
+    goes_on = (mean_of >= GOES_ON_PART * now) & (count >= FEW_OF_BLOCK)
+    newest = int(np.argmax(goes_on))  # a swing may pause for a moment
+    pauses = np.flatnonzero(~goes_on[newest:])
+    oldest = newest + int(pauses[0]) - 1 if pauses.size else goes_on.size - 1
+    inside = np.flatnonzero((block == max(oldest, newest)) & (lost > 0.5))
+    return int(times[inside[0]]) if inside.size else int(times[block <= max(oldest, newest)][0])
 
 
 def _is_anothers(other_pids: NDArray[np.int64], reasons: NDArray[np.int64]) -> bool:
@@ -159,27 +189,30 @@ def _in_steps(pace: Pace, times: NDArray[np.int64]) -> NDArray[np.bool_]:
     return result
 
 
-def _finding(swing: Swing, ranks: int, world: int, limits: Limits) -> Finding:
+def _finding(swing: Swing, cause: Cause | None, ranks: int, world: int, limits: Limits) -> Finding:
+    """Return what is told of one of the causes, or that there is none known."""
     rank, pace = swing.rank, swing.pace
-    found = explain(swing)
+    found = cause.explanation if cause is not None else None
+    share = cause.share if cause is not None else swing.unexplained
     who = f"The GPU of rank {rank.rank}" if world > 1 else "The GPU"
-    severity: Severity = "critical" if swing.unexplained >= limits.input_critical_ratio else "warning"
-    if found is None:
-        severity = "info"
+    severity: Severity = "info"
+    if found is not None and share >= limits.input_warning_ratio:
+        severity = "critical" if share >= limits.input_critical_ratio else "warning"
     moves = (
         f"swings between {percent(swing.low)} and {percent(swing.high)} every {duration(swing.period_s)}"
         if math.isfinite(swing.period_s)
         else f"idles {percent(swing.idle)} of the time"
     )
+    seen = swing.seen.get(cause.place, Seen()) if cause is not None else Seen()
     return Finding(
-        key=f"{CODE}:rank{rank.rank}",
+        key=f"{CODE}:rank{rank.rank}:{cause.place}" if cause is not None else f"{CODE}:rank{rank.rank}",
         code=CODE,
         scenario=found.scenario if found is not None else "S26",
         severity=severity,
         confidence=found.confidence if found is not None else 0.5,
         began_ns=swing.began_ns,
-        title=f"{who} {moves}, and not for want of data: for {percent(swing.unexplained)} of the time it has nothing to do within a"
-        " step.",
+        title=f"{who} {moves}, and not for want of data: for {percent(share)} of the time it has nothing to do within a step"
+        + (f", as {found.because}." if found is not None else "."),
         cause=(
             found.cause
             if found is not None
@@ -190,6 +223,7 @@ def _finding(swing: Swing, ranks: int, world: int, limits: Limits) -> Finding:
         if found is not None
         else "torch.profiler shows what lies between the kernels. loaderwatch.phase(name) around a part of the step shows what it takes.",
         evidence=known_evidence(
+            ("GPU idle for this", share if cause is not None else None, "ratio"),
             ("GPU idle within steps", swing.unexplained, "ratio"),
             ("GPU idle in all", swing.idle, "ratio"),
             ("period", swing.period_s, "s"),
@@ -203,26 +237,10 @@ def _finding(swing: Swing, ranks: int, world: int, limits: Limits) -> Finding:
         ),
         rank=rank.rank,
         host=rank.host,
-        lost_s=swing.unexplained * pace.total_s,
-        gain_ceiling_ratio=swing.unexplained,
+        lost_s=share * (swing.ended_ns - swing.began_ns) / 1e9,
+        gain_ceiling_ratio=share,
+        stacks=[seen.dump] if seen.dump is not None else [],
     )
-
-
-def _parts_s(rows: Columns, pace: Pace, whole: str, prefix: str) -> Mapping[str, float]:
-    """Return the mean seconds of each phase per step, and what none of them covers as "other".
-
-    A phase's is that of the steps in which it was timed. Empty where the device timed too few.
-    """
-    mine = (rows["loader"] == pace.loader.loader) & (rows["request_ns"] >= pace.request_ns[0])
-    columns = {name: seconds(rows[f"{prefix}{name}_ns"][mine]) for name in PHASES}
-    timed = np.any([np.isfinite(values) for values in columns.values()], axis=0)
-    if prefix and int(timed.sum()) < FEW_TIMED:
-        return {}
-    took_s = seconds(rows[whole][mine])
-    found = {name: mean(values) for name, values in columns.items() if np.isfinite(values).any()}
-    if math.isfinite(mean(took_s)):
-        found["other"] = max(0.0, mean(took_s) - sum(found.values()))
-    return found
 
 
 def _thread_cpu(rank: RankWindow, since_ns: int) -> float:
@@ -230,10 +248,3 @@ def _thread_cpu(rank: RankWindow, since_ns: int) -> float:
     rows = rank.table("processes")
     mine = (rows["worker"] == -1) & (rows["t_ns"] >= since_ns)
     return mean(rows["main_cpu_ratio"][mine] + np.nan_to_num(rows["run_delay_ratio"][mine]))
-
-
-def _line(rank: RankWindow) -> str:
-    """Return the user's line in the newest stack that was taken while the GPU idled in a step; "" without one."""
-    dumps = [dump for dump in rank.stacks if dump.worker == -1 and dump.text and dump.why == GPU_IDLE]
-    where = user_frame(main_frames(max(dumps, key=lambda dump: dump.taken_ns))) if dumps else None
-    return str(where) if where else ""

@@ -1,30 +1,37 @@
-"""Why a GPU idles within steps that had their batch: the rules, in their order of precedence.
+"""Why a GPU idles within steps that had their batch: one cause after the other, as long as much of the idle time is left.
 
 A part of the step can be to blame for as much idle time as the loop was in it, and as the device was: kernels run
 after the call that launches them, so a long backward pass on the device's clock alone is work, and a long ``.item()`` on
 the loop's clock alone only waits for that work. Where the device's clock is not known, the loop's has to do.
+
+Each cause takes the idle time that its parts hold, and the next one is looked for in what is left. Parts in which the loop
+launches kernels come after those in which it does not: the device is busy in a part of their time.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.pace import Pace
+from loaderwatch.detect.slow_step.sawtooth_parts import Seen
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RankWindow
 
 HOLDS: Final = 0.6
-"""Part of the idle time of a step that something must be long enough for, to be where it lies."""
+"""Part of the idle time of a step that something must be long enough for, to be where it lies; so much all causes explain together."""
+HOLDS_SOME: Final = 0.25
+"""Part of the idle time that one of several causes must be long enough for."""
 ALSO: Final = 0.15
 """Part of the idle time from which a second place holds some of it, too."""
 BLOCKED: Final = 0.3
 """Part of an iteration for which the loop waits for the device outside the model, from which it synchronises with it."""
 FEW_SLACK: Final = 0.1
 """Part of an iteration: with less work left when a batch is asked for, the device has nothing to do while the loop launches more."""
+LAUNCHING: Final = ("h2d", "forward", "backward", "optimizer")
 FULL_CPU: Final = 0.85
 """Share of the time that the training thread computes, from which it is what all else waits for."""
 
@@ -40,14 +47,15 @@ class Swing:
     period_s: float  # from one idle time to the next, median; NaN where it does not swing, or quicker than NVML shows
     idle: float  # share of the time that it idles, 0 to 1
     unexplained: float  # of all time, what lies within a step
-    began_ns: int
-    loop_s: Mapping[str, float]  # what the loop spends in each part: h2d, forward, backward, optimizer, other
+    began_ns: int  # as far back as it is known
+    ended_ns: int  # of the newest reading
+    loop_s: Mapping[str, float]  # what the loop spends in each part, see ``sawtooth_parts``
     device_s: Mapping[str, float]  # the same by the device's clock; empty where that is not known
     slack_s: float  # work that the GPU has left when a batch is asked for, median; NaN where not known
     thread_cpu: (
         float  # share of the time that the training thread computes, or is ready to; NaN where not known
     )
-    line: str  # the user's, in a stack that was taken while the GPU idled; "" without one
+    seen: Mapping[str, Seen]  # what stacks of low phases show of a part
 
     @property
     def idle_s(self) -> float:
@@ -70,89 +78,113 @@ class Swing:
         """Return how long the loop waits for the device outside of model and optimizer; 0 where that is not known."""
         if not self.device_s:
             return 0.0
-        return max(0.0, self.loop_s.get("other", 0.0) - self.device_s.get("other", 0.0))
+        return sum(
+            max(0.0, self.loop_s.get(part, 0.0) - self.device_s.get(part, 0.0))
+            for part in ("other", "pauses")
+        )
 
     def told(self, part: str) -> str:
-        """Return a part's time as words, with the line where one is known."""
-        at = f" ({self.line})" if self.line else ""
-        return f"{duration(self.held_s(part))} of the {duration(self.pace.iteration_s)} of an iteration{at}"
+        """Return a part's time as words, with what was seen of it."""
+        where = self.seen.get(part, Seen()).where
+        return (
+            f"{duration(self.held_s(part))} of the {duration(self.pace.iteration_s)} of an iteration{where}"
+        )
+
+    def without(self, parts: tuple[str, ...], share: float) -> Swing:
+        """Return what is left of the idle time when some parts have taken a share of all time, 0 to 1."""
+        left = {part: spent for part, spent in self.loop_s.items() if part not in parts}
+        return replace(self, loop_s=left, unexplained=self.unexplained - share)
 
 
-Rule = Callable[[Swing], Explanation | None]
+@dataclass(frozen=True)
+class Cause:
+    """One reason for which a GPU idles within its steps."""
+
+    explanation: Explanation
+    parts: tuple[str, ...]  # of the step, in which that lies
+    share: float = 0.0  # of all time, 0 to 1, that the GPU idles for it
+
+    @property
+    def place(self) -> str:
+        """Return a name for where it lies, which stays the same while more becomes known of it."""
+        return self.parts[0] if len(self.parts) == 1 and self.parts[0] in PLACES else "launching"
 
 
-def own_work(swing: Swing) -> Explanation | None:
-    """S26: logging, metrics, writing, on the training thread."""
-    if not swing.holds("other"):
-        return None
+def own_work(swing: Swing, part: str) -> Explanation:
+    """S26: logging, metrics, writing, on the training thread, in each step or now and then."""
+    seen = swing.seen.get(part, Seen())
+    on_average = ", on average of all steps" if part == "pauses" else ""
+    if seen.saves:
+        return Explanation(
+            scenario="S26",
+            confidence=0.8,
+            because="it waits for a checkpoint",
+            cause=f"Each batch was there, and the GPU waited until a checkpoint was written: {swing.told(part)}{on_average}.",
+            advice="Copy the state to the host's memory and write it on another thread (torch.distributed.checkpoint.async_save does both);"
+            " save less often, or to a faster disk.",
+        )
     return Explanation(
         scenario="S26",
         confidence=0.7,
-        because="the loop's own work in the step",
-        cause="Each batch was there, and the GPU waited for the loop's own work in the step (logging, metrics, writing a checkpoint, copies"
-        f" back from the GPU): {swing.told('other')}.",
+        because="it waits for the loop's own work",
+        cause="Each batch was there, and the GPU waited for the loop's own work in the step (logging, metrics, pictures, copies"
+        f" back from the GPU): {swing.told(part)}{on_average}.",
         advice="Do it less often or on another thread: log every so many steps, keep losses and metrics on the GPU until then, and"
         " avoid .item(), .cpu() and print(loss) in each step. loaderwatch.phase(name) around a part shows what it takes.",
     )
 
 
-def before_the_model(swing: Swing) -> Explanation | None:
+def before_the_model(swing: Swing, part: str) -> Explanation:
     """S17: the copy of the batch, and what else is done before the model is called."""
-    if not swing.holds("h2d"):
-        return None
     return Explanation(
         scenario="S17",
         confidence=0.6,
-        because="what lies between a batch's arrival and the model",
+        because="it waits for what lies between a batch's arrival and the model",
         cause="Each batch was there, and the GPU waited for what the loop does before it calls the model, such as the copy of the batch:"
-        f" {swing.told('h2d')}.",
+        f" {swing.told(part)}.",
         advice="Set pin_memory=True and call .to(device, non_blocking=True), or copy the next batch on a side stream; move conversions of"
         " the batch into the workers or onto the GPU.",
     )
 
 
-def optimizer(swing: Swing) -> Explanation | None:
+def optimizer(swing: Swing, part: str) -> Explanation:
     """S26: the optimizer computes without the GPU."""
-    if not swing.holds("optimizer"):
-        return None
     return Explanation(
         scenario="S26",
         confidence=0.7,
-        because="optimizer.step()",
-        cause=f"Each batch was there, and the GPU waited for optimizer.step(), on the CPU: {swing.told('optimizer')}.",
+        because="it waits for optimizer.step()",
+        cause=f"Each batch was there, and the GPU waited for optimizer.step(), on the CPU: {swing.told(part)}.",
         advice="Use a fused optimizer (fused=True), and keep its state and the gradients on the GPU.",
     )
 
 
-def synchronisation(swing: Swing) -> Explanation | None:
+def synchronisation(swing: Swing) -> Cause | None:
     """S50: the loop waits for the GPU in each step, and only then launches the next one."""
-    launching_s = swing.held_s("h2d", "forward", "backward", "optimizer")
+    launching_s = swing.held_s(*LAUNCHING)
     busy_s = swing.pace.iteration_s - swing.idle_s
     waits = swing.blocked_s >= BLOCKED * swing.pace.iteration_s
     dry = swing.slack_s <= FEW_SLACK * swing.pace.iteration_s
-    if not (
-        waits and dry and launching_s <= busy_s and swing.holds("h2d", "forward", "backward", "optimizer")
-    ):
+    if not (waits and dry and launching_s <= busy_s and swing.holds(*LAUNCHING)):
         return None
-    at = f" ({swing.line})" if swing.line else ""
-    return Explanation(
+    found = Explanation(
         scenario="S50",
         confidence=0.7,
-        because="the loop waits for it in each step",
-        cause=f"In each step the loop waits {duration(swing.blocked_s)} for the GPU{at}, as .item(), .cpu(), print(loss) and synchronize()"
+        because="the loop waits for it in each step, and only then launches more",
+        cause=f"In each step the loop waits {duration(swing.blocked_s)} for the GPU, as .item(), .cpu(), print(loss) and synchronize()"
         f" do. Only then it launches the next step, and the GPU has nothing to do for the {duration(swing.idle_s)} until that comes.",
         advice="Keep the loss on the GPU and read it each 50 steps or so; copy with non_blocking=True. Then the loop launches ahead of"
         " the GPU, and a late batch does not reach it at once.",
     )
+    return Cause(found, LAUNCHING)
 
 
-def launch_bound(swing: Swing) -> Explanation | None:
+def launch_bound(swing: Swing) -> Cause | None:
     """S51: the loop launches kernels slower than the GPU runs them."""
     parts = ("forward", "backward", "optimizer")
     places = sum(swing.held_s(part) >= ALSO * swing.idle_s for part in parts)
     if not (swing.thread_cpu >= FULL_CPU and places > 1 and swing.holds(*parts)):
         return None
-    return Explanation(
+    found = Explanation(
         scenario="S51",
         confidence=0.7,
         because="the training thread launches its work too slowly",
@@ -161,38 +193,75 @@ def launch_bound(swing: Swing) -> Explanation | None:
         advice="Give it more work per launch: a larger batch, torch.compile or CUDA graphs (mode='reduce-overhead'), fused optimizers;"
         " torch.profiler shows Python loops over tensors.",
     )
+    return Cause(found, parts)
 
 
-def model_on_the_cpu(swing: Swing) -> Explanation | None:
+def model_on_the_cpu(swing: Swing) -> Cause | None:
     """S26: a pass through the model computes on the CPU, or waits in between."""
     part = max(("forward", "backward"), key=swing.held_s)
     if not swing.holds(part):
         return None
-    return Explanation(
+    found = Explanation(
         scenario="S26",
         confidence=0.6,
-        because=f"the {part} pass",
+        because=f"it waits for the {part} pass",
         cause=f"Each batch was there, and the GPU waited for the {part} pass, on the CPU: {swing.told(part)}.",
         advice="Find what computes on the CPU in the model (torch.profiler shows the gaps): copies back with .item() or .cpu(),"
         " Python loops over tensors, operators without a GPU kernel.",
     )
+    return Cause(found, (part,))
 
 
-RULES: Final[tuple[Rule, ...]] = (
-    own_work,
-    before_the_model,
-    optimizer,
-    launch_bound,
-    synchronisation,
-    model_on_the_cpu,
+PLACES: Final[Mapping[str, Callable[[Swing, str], Explanation]]] = {
+    "other": own_work,
+    "pauses": own_work,
+    "h2d": before_the_model,
+    "optimizer": optimizer,
+}
+"""Parts in which the loop launches few kernels, and what is said where the GPU idles there."""
+RULES: Final[tuple[Callable[[Swing, float], Cause | None], ...]] = (
+    lambda left, _: _place(left, HOLDS * left.unexplained),
+    lambda left, _: launch_bound(left),
+    lambda left, _: synchronisation(left),
+    lambda left, least: _place(left, max(least, HOLDS_SOME * left.unexplained)),
+    lambda left, _: model_on_the_cpu(left),
 )
+"""In their order of precedence: each is asked for a cause of the idle time that is left, and gets the least share of all time that counts."""
 
 
-def explain(swing: Swing) -> Explanation | None:
-    """Return what the first rule says that fits; None where none does, or too little is known.
+def causes(swing: Swing, least: float) -> list[Cause]:
+    """Return why the GPU idles, the first found first; nothing where that explains too little of it.
 
     Idle times that nobody saw, but for a mean, may lie anywhere in a step unless the device timed its parts.
+
+    Args:
+        swing: where the idle time lies.
+        least: the share of all time, 0 to 1, from which something is a cause of its own.
     """
     if not (swing.device_s or math.isfinite(swing.period_s)):
+        return []
+    found: list[Cause] = []
+    left = swing
+    while left.unexplained >= least:
+        cause = next((cause for rule in RULES if (cause := rule(left, least)) is not None), None)
+        if cause is None:
+            break
+        share = min(left.unexplained, left.held_s(*cause.parts) / left.pace.iteration_s)
+        if found and share < least:
+            break
+        found.append(replace(cause, share=share))
+        left = left.without(cause.parts, share)
+    told = sum(cause.share for cause in found)
+    if told < HOLDS * swing.unexplained:
+        return []
+    # What is left without a cause of its own is no more than what the clocks differ by.
+    scale = swing.unexplained / told if left.unexplained < least else 1.0
+    return [replace(cause, share=cause.share * scale) for cause in found]
+
+
+def _place(left: Swing, least: float) -> Cause | None:
+    """Return the cause in the place that holds most, where that is at least such a share of all time."""
+    part = max(PLACES, key=left.held_s)
+    if left.held_s(part) < least * left.pace.iteration_s:
         return None
-    return next((found for rule in RULES if (found := rule(swing)) is not None), None)
+    return Cause(PLACES[part](left, part), (part,))

@@ -9,11 +9,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.facts import GpuState, SpanInfo, StackDump
+from loaderwatch.core.facts import GpuState, SpanInfo
 from loaderwatch.core.records import TIME_COLUMN, UNKNOWN, WHOLE_TABLES
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.device_clock import KNOWN_RATIO
 from loaderwatch.detect.window import LEARNED_FROM, WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
+from loaderwatch.server.live.kept_stacks import KeptStacks
 from loaderwatch.server.live.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of, block_of_arrays
 from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
 from loaderwatch.server.store.protocol import RankTotals, StoredRun
@@ -27,7 +28,6 @@ _KEEP_NS: Final = int((WINDOW_S + 15) * 1e9)
 """How long rows are kept. It is longer than the window, because a host's clock may be ahead of the others'."""
 _WINDOW_NS: Final = int(WINDOW_S * 1e9)
 _HOST_ROWS: Final = 2_000
-_STACKS_PER_RANK: Final = 128
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class _Sums:
 class _Rank:
     buffers: dict[str, RowBuffer] = field(default_factory=dict)
     sums: _Sums = field(default_factory=_Sums)
-    stacks: dict[int, StackDump] = field(default_factory=dict)  # by pid
+    stacks: KeptStacks = field(default_factory=KeptStacks)
     span: SpanInfo | None = None
     workers: list[SpanInfo] = field(default_factory=list)
     last_workers: list[SpanInfo] = field(default_factory=list)  # the newest spans of workers
@@ -99,7 +99,6 @@ class WindowBuilder:
         self._seen: dict[str, SequenceSet] = {}
         self._first_ns = 0
         self._lost_records = 0
-        self._stack_bytes = 0
 
     # -- in
 
@@ -136,7 +135,7 @@ class WindowBuilder:
         if envelope.gpu_states and envelope.made_ns >= host.looked_ns:
             host.gpu_states, host.looked_ns = envelope.gpu_states, envelope.made_ns
         for stack in envelope.stacks:
-            self._take_stack(stack)
+            self._rank(stack.rank).stacks.take(stack)
         if count:
             self._lost_records += sum(loss.count for loss in envelope.losses)
 
@@ -212,7 +211,7 @@ class WindowBuilder:
         """Begin a new attempt: rows, spans and totals of the attempt before are dropped."""
         began_ns = self._first_ns = self.facts.attempt_ns
         earlier, self._ranks = self._ranks, {}
-        self._lost_records = self._stack_bytes = 0
+        self._lost_records = 0
         for host in self._hosts.values():
             host.ranks = set()
         for rank in earlier.values():
@@ -252,19 +251,6 @@ class WindowBuilder:
         for number in host.ranks:
             rank = self._rank(number)
             rank.last_workers = rank.workers or rank.last_workers
-
-    def _take_stack(self, stack: StackDump) -> None:
-        stacks = self._rank(stack.rank).stacks
-        known = stacks.get(stack.pid)
-        if known is not None and known.taken_ns > stack.taken_ns:
-            return
-        if known is not None:
-            del stacks[stack.pid]
-            self._stack_bytes -= len(known.text)
-        stacks[stack.pid] = stack
-        self._stack_bytes += len(stack.text)
-        while len(stacks) > _STACKS_PER_RANK:
-            self._stack_bytes -= len(stacks.pop(next(iter(stacks))).text)
 
     # -- totals
 
@@ -327,7 +313,7 @@ class WindowBuilder:
         """Return the memory that rows and stacks take."""
         hosts = sum(host.buffer.held_bytes for host in self._hosts.values())
         ranks = sum(buffer.held_bytes for rank in self._ranks.values() for buffer in rank.buffers.values())
-        return hosts + ranks + self._stack_bytes
+        return hosts + ranks + sum(rank.stacks.held_bytes for rank in self._ranks.values())
 
     def window(self, now_ns: int | None = None) -> RunWindow:
         """Return the last ``WINDOW_S`` seconds; ``now_ns`` (UTC) defaults to the newest envelope's ``made_ns``."""
@@ -359,7 +345,8 @@ class WindowBuilder:
                 history={
                     name: b.rows(max(began_ns, b.newest_ns - _WINDOW_NS)) for name, b in learned.items()
                 },
-                stacks=list(rank.stacks.values()),
+                stacks=rank.stacks.newest,
+                idle_stacks=rank.stacks.idle,
                 last_workers=list(rank.last_workers),
             )
         hosts = {

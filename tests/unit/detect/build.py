@@ -9,6 +9,7 @@ import numpy as np
 
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.facts import (
+    GPU_IDLE,
     Call,
     GpuInfo,
     HostInfo,
@@ -260,6 +261,7 @@ class RankBuilder:
             workers=[] if self.workers_are_gone else self.workers,
             tables={name: table(name, rows) for name, rows in self.rows.items()},
             stacks=self.stacks,
+            idle_stacks=[dump for dump in self.stacks if dump.why == GPU_IDLE],
             last_workers=self.workers,
         )
 

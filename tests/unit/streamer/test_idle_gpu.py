@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-from loaderwatch.streamer.idle_gpu import HOUR_NS, MOST_AN_HOUR, SECOND, SWING_NS, IdleGpus
+from loaderwatch.streamer.idle_gpu import APART_NS, HOUR_NS, SECOND, SWING_NS, IdleGpus
 
 
 def asked(ratios: list[float], *, every_ns: int = SECOND // 10, in_step: bool = True) -> list[int]:
@@ -30,10 +28,18 @@ def test_a_gpu_that_was_not_busy_does_not_swing() -> None:
 
 
 def test_a_handful_an_hour_is_enough() -> None:
-    swings = [0.95, 0.0] * 900  # an hour, a swing each four seconds
-    taken = asked(swings, every_ns=2 * SECOND)
-    assert len(taken) == MOST_AN_HOUR
-    assert all(later - earlier >= 3 for earlier, later in pairwise(taken))
-    taken = asked(swings * 2, every_ns=2 * SECOND)
-    assert len(taken) == 2 * MOST_AN_HOUR
-    assert (taken[MOST_AN_HOUR] - taken[0]) * 2 * SECOND >= HOUR_NS
+    hours = [0.95, 0.0] * 2700  # three hours, a swing each four seconds
+    taken = [number * 2 for number in asked(hours, every_ns=2 * SECOND)]
+    hour_s = HOUR_NS // SECOND
+    assert max(sum(at <= one < at + hour_s for one in taken) for at in taken) == len(APART_NS)
+
+
+def test_they_are_spread_over_the_hour() -> None:
+    taken = [number * 2 for number in asked([0.95, 0.0] * 900, every_ns=2 * SECOND)]
+    assert [round((later - taken[0]) / 60) for later in taken] == [0, 0, 5, 15, 30, 50]
+
+
+def test_a_later_swing_gets_one_at_its_beginning() -> None:
+    first, calm, second = [0.95, 0.0] * 30, [0.95] * 300, [0.95, 0.0] * 30
+    taken = asked(first + calm + second, every_ns=2 * SECOND)
+    assert taken[2:] == [len(first) + len(calm) + 1]

@@ -6,11 +6,13 @@ from typing import Any, NoReturn
 
 import pytest
 
+from loaderwatch.core.facts import GPU_IDLE
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.slow_step import sawtooth
 from tests.unit.detect.build import RankBuilder, S, run
+from tests.unit.detect.stacks import SAVE
 
 TEN_HZ = 10
 
@@ -58,7 +60,7 @@ def test_a_swing_without_a_loaders_wait_is_told_with_its_period_and_share() -> N
     assert (finding.scenario, finding.severity) == ("S26", "critical")
     assert finding.title == (
         "The GPU swings between 0 % and 95 % every 1.0 s, and not for want of data: for 52 % of the time it has nothing to do"
-        " within a step."
+        " within a step, as it waits for the loop's own work."
     )
     assert "the loop's own work in the step" in finding.cause
     assert "500 ms of the 1.0 s" in finding.cause
@@ -80,6 +82,79 @@ def test_a_swing_without_a_loaders_wait_is_told_with_its_period_and_share() -> N
 )
 def test_what_is_no_sawtooth_of_the_loop(rank: RankBuilder) -> None:
     assert found(rank) == []
+
+
+def two_causes(steps: int = 48) -> RankBuilder:
+    """In each step the optimizer computes 0.2 s without the GPU, and every twelfth a checkpoint takes 2.4 s."""
+    rank = RankBuilder()
+    rank.has_model = rank.has_optimizer = True
+    for number in range(1, steps + 1):
+        began_ns = rank.now_ns
+        saves_s = 2.4 if number % 12 == 0 else 0.0
+        rank.step(
+            0.0, 0.5 + saves_s,
+            forward_ns=int(0.1 * S), backward_ns=int(0.2 * S), optimizer_ns=int(0.2 * S), h2d_ns=0, optimizer_steps=1,
+        )  # fmt: skip
+        for tenth in range(round((0.5 + saves_s) * TEN_HZ)):
+            row = {"rank": 0, "gpu": 0, "other_pids": 0, "throttle_reasons": 0}
+            used = 1.0 if tenth < 3 else 0.0
+            rank.rows["gpus"].append(
+                row | {"t_ns": began_ns + tenth * S // TEN_HZ, "utilization_ratio": used}
+            )
+    return rank
+
+
+def test_each_cause_is_a_finding_with_its_own_share_and_severity() -> None:
+    rank = two_causes()
+    now_ns = rank.now_ns
+    rank.now_ns -= S  # within the newest checkpoint
+    rank.stack(-1, 100, SAVE, GPU_IDLE)
+    rank.stack(-1, 100, SAVE.replace("torch/serialization.py", "torch/optim/sgd.py"), "long step")
+    rank.now_ns = now_ns
+    by_key = {finding.key: finding for finding in found(rank)}
+    assert by_key.keys() == {"gpu-sawtooth:rank0:optimizer", "gpu-sawtooth:rank0:pauses"}
+    optimizer, checkpoint = by_key["gpu-sawtooth:rank0:optimizer"], by_key["gpu-sawtooth:rank0:pauses"]
+    assert "a checkpoint was written" in checkpoint.cause
+    assert "train.py:61 in save" in checkpoint.cause
+    assert "train.py" not in optimizer.cause
+    assert optimizer.gain_ceiling_ratio == pytest.approx(2.4 / 8.4, abs=0.05)
+    assert checkpoint.gain_ceiling_ratio == pytest.approx(2.4 / 8.4, abs=0.05)
+    assert {optimizer.severity, checkpoint.severity} <= {"warning", "critical"}
+    for one in (optimizer, checkpoint):
+        assert one.severity == ("critical" if (one.gain_ceiling_ratio or 0) >= 0.3 else "warning")
+
+
+def test_it_began_when_the_swing_began() -> None:
+    rank = swinging(other_s=0.0, gpu_s=0.9, steps=30)
+    calm_until_ns = rank.now_ns
+    later = swinging(steps=70)
+    shift = calm_until_ns - int(later.rows["steps"][0]["request_ns"])
+    for table, rows in later.rows.items():
+        times = "t_ns" if table == "gpus" else "request_ns"
+        rank.rows[table] += [row | {times: int(row[times]) + shift} for row in rows]
+    for number, row in enumerate(rank.rows["steps"]):
+        row["batch"] = row["step"] = number
+    rank.now_ns = later.now_ns + shift
+    (finding,) = found(rank)
+    assert abs(finding.began_ns - calm_until_ns) <= 6 * S  # 70 s ago, and not 30
+    assert finding.lost_s == pytest.approx(0.525 * 70, rel=0.1)
+
+
+def test_a_line_from_before_the_swing_is_not_told() -> None:
+    rank = swinging(other_s=0.0, gpu_s=0.9, steps=30)
+    rank.stack(-1, 100, SAVE, GPU_IDLE)
+    until_ns = rank.now_ns
+    later = swinging(steps=70)
+    shift = until_ns - int(later.rows["steps"][0]["request_ns"]) + 10 * S
+    for table, rows in later.rows.items():
+        times = "t_ns" if table == "gpus" else "request_ns"
+        rank.rows[table] += [row | {times: int(row[times]) + shift} for row in rows]
+    for number, row in enumerate(rank.rows["steps"]):
+        row["batch"] = row["step"] = number
+    rank.now_ns = later.now_ns + shift
+    (finding,) = found(rank)
+    assert "train.py" not in finding.cause
+    assert "checkpoint" not in finding.cause
 
 
 def test_a_process_that_is_through_swings_no_more() -> None:
