@@ -12,8 +12,7 @@ from loaderwatch.core.facts import PhaseName
 from loaderwatch.detect.crash.evidence import interrupted
 from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.coupling import run_wait_ratio
+from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
@@ -170,9 +169,7 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
         return _too_short(window, ended) or Verdict(severity="ok", title=ended, advice="")
     if sum(totals.rows for totals in live) < FEW_STEPS:
         return _quiet(window)
-    mean_ratio = sum(totals.wait_s for totals in live) / max(1e-9, sum(totals.total_s for totals in live))
-    of_ranks = [totals.wait_s / totals.total_s for totals in live]
-    share = run_wait_ratio(window, Limits(), mean_ratio, of_ranks)
+    share = run_use(window).wait_ratio or 0.0
     steps_per_s = sum(totals.rows / totals.total_s for totals in live) / len(live)
     ranks = len(live)
     if share >= UNSURE_RATIO:

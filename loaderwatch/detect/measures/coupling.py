@@ -16,8 +16,8 @@ durations
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -68,6 +68,13 @@ class Coupling:
     critical_ratio: float = (
         math.nan
     )  # share of an iteration in which the rank that all wait for lacks its batch
+    blocked: Mapping[int, tuple[NDArray[np.int64], Floats]] = field(default_factory=dict, compare=False)
+    """By rank: the requests of its iterations, ns UTC in order, and how long each waited for other ranks, in seconds."""
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the ranks' iterations are equally long, so that all wait for the one that is last."""
+        return math.isfinite(self.critical_ratio)
 
     def share(self, rank: int) -> Share:
         """Return one rank's part in an iteration, in seconds.
@@ -87,6 +94,7 @@ class _Steps:
 
     rank: int
     key: NDArray[np.int64]
+    request_ns: NDArray[np.int64]
     data_s: Floats
     step_s: Floats
     collective_s: Floats
@@ -106,6 +114,7 @@ class _Steps:
         return _Steps(
             self.rank,
             keys,
+            self.request_ns[rows],
             self.data_s[rows],
             self.step_s[rows],
             self.collective_s[rows],
@@ -117,29 +126,11 @@ def coupling(window: RunWindow, limits: Limits) -> Coupling | None:
     """Return who waits for whom now; None when the run has a single rank. It is measured once for a window."""
     if window.world_size < 2:
         return None
-    known = window.shared.get("coupling")
-    if known is None or known[0] != limits.recent_s:
-        known = window.shared["coupling"] = limits.recent_s, _coupling(window, limits)
-    found: Coupling = known[1]
+    name = f"coupling over {limits.recent_s} s"
+    found: Coupling | None = window.shared.get(name)
+    if found is None:
+        found = window.shared[name] = _coupling(window, limits)
     return found
-
-
-def go_in_step(window: RunWindow, limits: Limits) -> bool:
-    """Whether the ranks' iterations are equally long, so that all wait for the one that is last."""
-    together = coupling(window, limits)
-    return together is not None and math.isfinite(together.critical_ratio)
-
-
-def run_wait_ratio(window: RunWindow, limits: Limits, mean_ratio: float, ratios: Sequence[float]) -> float:
-    """Return the run's data wait (0 to 1) from the ranks' own ``ratios`` and their mean.
-
-    Of ranks in step it is the critical path's: in each iteration all wait for the rank that lacks its batch longest.
-    That is no less than what any of them waits, a wait that goes on included. Else it is the mean.
-    """
-    together = coupling(window, limits)
-    if together is None or not go_in_step(window, limits):
-        return mean_ratio
-    return max(together.critical_ratio, *ratios)
 
 
 def _coupling(window: RunWindow, limits: Limits) -> Coupling:
@@ -178,13 +169,14 @@ def _steps(rank: RankWindow, limits: Limits) -> _Steps:
     column = {
         name: table[name][rows][chosen]
         for name in (
-            *("loader", "epoch", "batch", "wait_ns", "step_ns", "collective_ns"),
+            *("loader", "epoch", "batch", "request_ns", "wait_ns", "step_ns", "collective_ns"),
             *("forward_ns", "backward_ns", "optimizer_ns"),
         )
     }
     return _Steps(
         rank.rank,
         (column["loader"] << 56) | (column["epoch"] << 36) | column["batch"],
+        column["request_ns"],
         column["wait_ns"] / 1e9,
         column["step_ns"] / 1e9,
         np.where(_worked_on(table)[rows][chosen], 0.0, seconds(column["collective_ns"])),
@@ -243,7 +235,12 @@ def _compare(ranks: list[_Steps]) -> Coupling:
     shares = _shares(ranks, data_s, step_s, wait_s)
     critical_ratio = min(1.0, float(data_s.max(axis=0).mean()) / typical_s) if typical_s > 0 else math.nan
     base = Coupling(
-        "even", source=source, iterations=data_s.shape[1], shares=shares, critical_ratio=critical_ratio
+        "even",
+        source=source,
+        iterations=data_s.shape[1],
+        shares=shares,
+        critical_ratio=critical_ratio,
+        blocked={steps.rank: (steps.request_ns, of) for steps, of in zip(ranks, wait_s, strict=True)},
     )
     caused_s = np.array([share.caused_s for share in shares])
     if caused_s.sum() < max(WAIT_FLOOR_S, WAIT_RATIO * typical_s):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -14,20 +13,18 @@ from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.crash.unexplained import ending
-from loaderwatch.detect.device_clock import hidden_of
 from loaderwatch.detect.incidents.verdict import verdict_of
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.coupling import go_in_step, run_wait_ratio
+from loaderwatch.detect.measures.coupling import coupling
+from loaderwatch.detect.measures.critical_path import OVER_RECENT, run_use
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
+from loaderwatch.detect.measures.shares import RECENT_S, Use, rows_since, training_loaders
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of
 from loaderwatch.server.live.window_builder import RunTotals
 from loaderwatch.server.store.attempts import Attempt
 from loaderwatch.server.store.protocol import StoredRun
 
 LOST_AFTER_S: Final = 15.0
-RECENT_S: Final = 30.0
-"""How far ratios and means look back: long enough for slow steps, short enough to follow changes."""
 
 
 def state_now(run: StoredRun, now_ns: int) -> RunStatus:
@@ -38,27 +35,6 @@ def state_now(run: StoredRun, now_ns: int) -> RunStatus:
     if run.state == "live" and now_ns - run.received_ns > LOST_AFTER_S * 1e9:
         return "lost"
     return run.state
-
-
-@dataclass(frozen=True)
-class _Recent:
-    """Sums over the last RECENT_S of a rank. Fields are None where nothing is known."""
-
-    clock: answers.Clock
-    covered_s: float
-    advance: int
-    wait_s: float  # data wait within that time, including the open wait
-    busy_s: float  # step time within that time
-    mean_wait_s: float | None
-    mean_step_s: float | None
-    ready: int | None
-    utilization: float | None
-    starved_s: float
-    gpu_step_s: float
-
-    @property
-    def wait_ratio(self) -> float | None:
-        return _ratio(self.wait_s, self.wait_s + self.busy_s)
 
 
 def summary_of(
@@ -81,21 +57,14 @@ def summary_of(
     the time that ranks have lost to data wait and epoch boundaries so far: of ranks in step the one that lost most, else the mean. ``earlier`` are the run's
     earlier attempts; everything else is about the window's attempt.
     """
-    recent = {number: _recent(rank) for number, rank in window.ranks.items()}
-    wait_s = sum(r.wait_s for r in recent.values())
-    busy_s = sum(r.busy_s for r in recent.values())
-    mean_ratio = _ratio(wait_s, wait_s + busy_s)
-    own = [ratio for each in recent.values() if (ratio := each.wait_ratio) is not None]
-    wait_ratio = None if mean_ratio is None else run_wait_ratio(window, Limits(), mean_ratio, own)
-    others_ratio = max(0.0, (wait_ratio or 0.0) - (mean_ratio or 0.0))  # waiting for a rank that lacks data
-    starved_s = sum(r.starved_s for r in recent.values())
-    gpu_step_s = sum(r.gpu_step_s for r in recent.values())
-    goodputs = [min(1.0, r.busy_s / r.covered_s) for r in recent.values() if r.covered_s > 0]
+    use = run_use(window)
     host_lost = host_lost or _behind(window)
     lost = {host for host in window.ranks_by_host if state == "lost" or host_lost(host)}
     gpus = [gpu for host in window.hosts.values() for gpu in host.gpus]
     waited = [totals.wait_s[r] + totals.boundary_s[r] + _open_s(window.ranks.get(r)) for r in totals.wait_s]
-    waited_s = max(waited, default=0.0) if go_in_step(window, Limits()) else _mean(waited) or 0.0
+    together = coupling(window, OVER_RECENT)
+    in_step = together is not None and together.in_step
+    waited_s = max(waited, default=0.0) if in_step else _mean(waited) or 0.0
     lost_s = max([waited_s, *(cost_s for cost_s in costs_s if cost_s is not None)])
     return answers.Summary(
         run_id=window.run_id,
@@ -129,13 +98,15 @@ def summary_of(
         ],
         steps=max((_steps(window.ranks[r], totals) for r in window.ranks), default=0),
         eval_batches=max((totals.eval_batches.get(r, 0) for r in window.ranks), default=0),
-        steps_per_s=_mean([rate for r in recent.values() if (rate := _rate(r)) is not None]),
-        data_wait_ratio=wait_ratio,
-        clock=_clock([each.clock for each in recent.values()]),
-        gpu_utilization_ratio=_mean([r.utilization for r in recent.values() if r.utilization is not None]),
-        gpu_starved_ratio=_ratio(starved_s, starved_s + gpu_step_s),
-        compute_duty_ratio=None if wait_ratio is None else 1 - wait_ratio,
-        goodput_ratio=max(0.0, goodput - others_ratio) if (goodput := _mean(goodputs)) is not None else None,
+        steps_per_s=use.steps_per_s,
+        data_wait_ratio=use.wait_ratio,
+        clock=use.clock,
+        gpu_utilization_ratio=_mean(
+            [ratio for r in window.ranks.values() if (ratio := _utilization(r)) is not None]
+        ),
+        gpu_starved_ratio=_starved_ratio(window),
+        compute_duty_ratio=None if use.wait_ratio is None else 1 - use.wait_ratio,
+        goodput_ratio=use.goodput_ratio,
         lost_s=lost_s,
         lost_records=totals.lost_records,
         simulated_gpu=any(gpu.simulated for gpu in gpus),
@@ -148,20 +119,20 @@ def summary_of(
             for loader in rank.process.loaders
         ],
         ranks=[
-            _rank_row(window, rank, recent[number], totals, rank.host in lost)
+            _rank_row(window, rank, use.ranks[number], totals, rank.host in lost)
             for number, rank in window.ranks.items()
         ],
     )
 
 
-def _clock(of_ranks: Sequence[answers.Clock]) -> answers.Clock:
-    return of_ranks[0] if len(set(of_ranks)) == 1 else "mixed" if of_ranks else "loop"
-
-
 def _rank_row(
-    window: RunWindow, rank: RankWindow, recent: _Recent, totals: RunTotals, lost: bool
+    window: RunWindow, rank: RankWindow, use: Use, totals: RunTotals, lost: bool
 ) -> answers.RankRow:
     span = rank.span
+    newest = rows_since(rank, _recent_ns(rank))
+    wait_ns, step_ns, ready = (
+        newest.steps[name][newest.late][newest.inside] for name in ("wait_ns", "step_ns", "ready")
+    )
     host = window.hosts.get(rank.host)
     gpu = next((g.gpu for g in host.gpus if g.rank == rank.rank), None) if host is not None else None
     return answers.RankRow(
@@ -178,14 +149,14 @@ def _rank_row(
         batch=span.batch if span is not None else None,
         phase=(span.phase_name or span.phase) if span is not None else None,
         phase_age_s=max(0.0, (rank.made_ns - span.since_ns) / 1e9) if span is not None else None,
-        steps_per_s=_rate(recent),
-        data_wait_ratio=recent.wait_ratio,
-        clock=recent.clock,
-        step_s=recent.mean_step_s,
-        wait_s=recent.mean_wait_s,
-        ready_batches=recent.ready,
+        steps_per_s=use.steps_per_s,
+        data_wait_ratio=use.wait_ratio,
+        clock=use.clock,
+        step_s=_mean_s(step_ns),
+        wait_s=_mean_s(wait_ns),
+        ready_batches=int(ready[-1]) if len(ready) and ready[-1] != UNKNOWN else None,
         gpu=gpu,
-        gpu_utilization_ratio=recent.utilization,
+        gpu_utilization_ratio=_utilization(rank),
         seen_at=rank.made_ns / 1e9,
     )
 
@@ -241,67 +212,21 @@ def _open_s(rank: RankWindow | None) -> float:
     return max(0.0, (rank.made_ns - rank.span.since_ns) / 1e9)
 
 
-def _recent(rank: RankWindow) -> _Recent:
-    end = rank.made_ns
-    begin = end - int(RECENT_S * 1e9)
-    train = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
-    known_loaders = bool(rank.process.loaders)
-    steps = rank.steps  # the table that findings use for a mean step
-    request = steps["request_ns"]
-    # From the step that was under way when that time began.
-    first = max(0, first_at(request, begin) - 1)
-    late: slice | NDArray[np.int64] = slice(first, None)
-    off_main = steps["off_main_thread"][late] == 1
-    if off_main.any() or len(train) < len(rank.process.loaders):
-        chosen = ~off_main
-        if known_loaders:
-            chosen &= one_of(steps["loader"][late], train)
-        late = first + np.flatnonzero(chosen)
-    request, wait, step = (steps[name][late] for name in ("request_ns", "wait_ns", "step_ns"))
-    delivered = request + _known(wait)
-    wait_s = _within(request, delivered, begin, end)
-    busy_s = _within(delivered, delivered + _known(step), begin, end)
-    span = rank.span
-    live = rank.process.state == "live" and span is not None and span.alive
-    if live and span is not None and span.phase == "wait" and (not known_loaders or span.loader in train):
-        lost_ns = end - int(open_wait_s(rank) * 1e9)  # since when the device has nothing to do
-        wait_s += _within(np.array([lost_ns]), np.array([end]), begin, end)
-    inside = slice(first_at(request, begin), None)
-    made = steps["optimizer_steps"][late][inside]
-    advance = int(np.where(made >= 0, made, 1).sum())
-    ready = steps["ready"][late][-1:]
-    since = max(begin, _began(rank))
-    starved_s, gpu_step_s = _gpu_waits(rank, begin, train)
-    return _Recent(
-        clock="device" if (hidden_of(steps)[late] != UNKNOWN).any() else "loop",
-        covered_s=max(0.0, (end - since) / 1e9),
-        advance=advance,
-        wait_s=wait_s,
-        busy_s=busy_s,
-        mean_wait_s=_mean_s(wait[inside]),
-        mean_step_s=_mean_s(step[inside]),
-        ready=int(ready[0]) if len(ready) and ready[0] != UNKNOWN else None,
-        utilization=_utilization(rank, begin),
-        starved_s=starved_s,
-        gpu_step_s=gpu_step_s,
-    )
+def _recent_ns(rank: RankWindow) -> int:
+    return rank.made_ns - int(RECENT_S * 1e9)
 
 
-def _began(rank: RankWindow) -> int:
-    """Return when this rank's first loader was first asked for a batch."""
-    firsts = [
-        int(times[0]) for table in ("epoch_begins", "steps") if len(times := rank.table(table)["request_ns"])
-    ]
-    if not firsts:
-        return rank.made_ns
-    return min(firsts)
+def _starved_ratio(window: RunWindow) -> float | None:
+    parts = [_gpu_waits(rank, training_loaders(rank)) for rank in window.ranks.values()]
+    starved_s, step_s = sum(part[0] for part in parts), sum(part[1] for part in parts)
+    return _ratio(starved_s, starved_s + step_s)
 
 
-def _gpu_waits(rank: RankWindow, begin_ns: int, train: Sequence[int]) -> tuple[float, float]:
+def _gpu_waits(rank: RankWindow, train: Sequence[int]) -> tuple[float, float]:
     rows = rank.table("gpu_waits")
     if not len(rows["request_ns"]):
         return 0.0, 0.0
-    late = slice(first_at(rows["request_ns"], begin_ns), None)
+    late = slice(first_at(rows["request_ns"], _recent_ns(rank)), None)
     starved_ns, step_ns = rows["starved_ns"][late], rows["gpu_step_ns"][late]
     if len(train) < len(rank.process.loaders):
         trains = one_of(rows["loader"][late], train)
@@ -309,16 +234,11 @@ def _gpu_waits(rank: RankWindow, begin_ns: int, train: Sequence[int]) -> tuple[f
     return _sum_s(starved_ns), _sum_s(step_ns)
 
 
-def _utilization(rank: RankWindow, begin_ns: int) -> float | None:
+def _utilization(rank: RankWindow) -> float | None:
     rows = rank.table("gpus")
-    values = rows["utilization_ratio"][first_at(rows["t_ns"], begin_ns) :]
+    values = rows["utilization_ratio"][first_at(rows["t_ns"], _recent_ns(rank)) :]
     values = values[~np.isnan(values)]
     return float(values.sum()) / len(values) if len(values) else None
-
-
-def _within(starts: NDArray[np.int64], ends: NDArray[np.int64], begin: int, end: int) -> float:
-    overlap = np.minimum(ends, end) - np.maximum(starts, begin)
-    return float(np.maximum(overlap, 0).sum()) / 1e9
 
 
 def _known(durations: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -340,8 +260,3 @@ def _mean(values: list[float]) -> float | None:
 
 def _ratio(part: float, whole: float) -> float | None:
     return min(1.0, part / whole) if whole > 0 else None
-
-
-def _rate(recent: _Recent) -> float | None:
-    """Return steps per second; None before there was anything to count."""
-    return recent.advance / recent.covered_s if recent.covered_s > 0.5 else None

@@ -1,0 +1,106 @@
+"""Where the time of a run went over all its ranks: along the critical path, where they go in step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from loaderwatch.core.answers import Clock
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.coupling import Coupling, coupling
+from loaderwatch.detect.measures.pace import open_wait_s
+from loaderwatch.detect.measures.progress import STEP_PHASES
+from loaderwatch.detect.measures.shares import RECENT_S, Use, use_of, waits_for_training
+from loaderwatch.detect.window import RankWindow, RunWindow
+
+OVER_RECENT: Final = replace(Limits(), recent_s=RECENT_S)
+"""The ranks are compared over the same interval as each of them is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunUse:
+    """Where the time of all ranks went in the last ``RECENT_S``. Ratios are 0 to 1, None before there was anything."""
+
+    ranks: Mapping[int, Use]
+    clock: Clock
+    wait_ratio: float | None
+    goodput_ratio: float | None
+    steps_per_s: float | None
+
+
+def run_use(window: RunWindow) -> RunUse:
+    """Return where the time of the run went. It is measured once for a window.
+
+    Of ranks that go in step the data wait is that of the critical path: in each iteration all wait for the rank that lacks its
+    batch longest. It is no less than what any of them waits. Else it is the sum over ranks. Goodput and speed are means.
+    """
+    found: RunUse | None = window.shared.get("run_use")
+    if found is None:
+        found = window.shared["run_use"] = _run_use(window)
+    return found
+
+
+def _run_use(window: RunWindow) -> RunUse:
+    together = coupling(window, OVER_RECENT)
+    in_step = together is not None and together.in_step
+    away = sorted(((_away_s(rank), number) for number, rank in window.ranks.items()), reverse=True)[:2]
+    ranks = {}
+    for number, rank in window.ranks.items():
+        others_s = max((away_s for away_s, other in away if other != number), default=0.0)
+        ranks[number] = use_of(
+            rank,
+            rank.made_ns - int(RECENT_S * 1e9),
+            blocked=together.blocked.get(number) if together is not None and in_step else None,
+            blocked_now_s=others_s if in_step and _may_be_blocked(rank) else 0.0,
+        )
+    uses = list(ranks.values())
+    clocks = {use.clock for use in uses}
+    return RunUse(
+        ranks=ranks,
+        clock=clocks.pop() if len(clocks) == 1 else "mixed" if clocks else "loop",
+        wait_ratio=_wait_ratio(window, together, uses),
+        goodput_ratio=_mean([use.goodput_ratio for use in uses]),
+        steps_per_s=_mean([use.steps_per_s for use in uses]),
+    )
+
+
+def _away_s(rank: RankWindow) -> float:
+    """Return for how long a rank has not come to the exchange with the others: what it has done since then is no backward pass.
+
+    A wait counts from when its device has nothing to do.
+    """
+    span = rank.span
+    if span is None or not span.alive or rank.process.state != "live" or span.phase == "backward":
+        return 0.0
+    if span.phase in STEP_PHASES and not rank.process.has_model:  # it may be in its backward pass
+        return 0.0
+    return open_wait_s(rank) if span.phase == "wait" else max(0.0, (rank.made_ns - span.since_ns) / 1e9)
+
+
+def _may_be_blocked(rank: RankWindow) -> bool:
+    """Whether a rank is where others can block it: in its backward pass, or in a step of which no phases are known."""
+    span = rank.span
+    if span is None or span.phase not in STEP_PHASES:
+        return False
+    return span.phase == "backward" or (span.phase == "step" and not rank.process.has_model)
+
+
+def _wait_ratio(window: RunWindow, together: Coupling | None, uses: list[Use]) -> float | None:
+    waited_s, used_s = sum(use.wait_s for use in uses), sum(use.wait_s + use.step_s for use in uses)
+    if not used_s > 0:
+        return None
+    if together is None or not together.in_step:
+        return min(1.0, waited_s / used_s)
+    open_s = max(
+        (open_wait_s(rank) for rank in window.ranks.values() if waits_for_training(rank)), default=0.0
+    )
+    done_s = max(0.0, RECENT_S - open_s)
+    critical = (min(open_s, RECENT_S) + together.critical_ratio * done_s) / (min(open_s, RECENT_S) + done_s)
+    own = [ratio for use in uses if (ratio := use.wait_ratio) is not None]
+    return min(1.0, max(critical, *own))
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,93 @@
+"""Where a run's time goes: what counts while it is open, and what another rank blocks."""
+
+from __future__ import annotations
+
+import pytest
+
+from loaderwatch.detect.measures.critical_path import run_use
+from tests.unit.detect.build import RankBuilder, S, run
+
+
+def goodput(*ranks: RankBuilder) -> float:
+    found = run_use(run(*ranks)).goodput_ratio
+    assert found is not None
+    return found
+
+
+def steady(rank: int = 0, world: int = 1, steps: int = 800) -> RankBuilder:
+    builder = RankBuilder(rank, world)
+    for _ in range(steps):
+        builder.step(0.001, 0.049, collective_ns=int(0.001 * S))
+    return builder
+
+
+def test_an_open_step_counts_while_it_is_open() -> None:
+    usual = goodput(steady())
+    assert usual == pytest.approx(0.98, abs=0.01)
+    assert goodput(steady().open("step", 15.0)) == pytest.approx(usual, abs=0.02)
+    assert goodput(steady().step(0.001, 15.0)) == pytest.approx(usual, abs=0.02)
+
+
+@pytest.mark.parametrize("since", [0.0, 10.0])
+def test_a_step_that_hangs_is_not_good_before_or_after_it_ends(since: float) -> None:
+    during = steady().open("backward", 200.0)
+    after = steady().step(0.001, 200.0)
+    for _ in range(int(since / 0.05)):
+        after.step(0.001, 0.049)
+    assert goodput(during) == 0.0
+    assert goodput(after) == pytest.approx(0.98 * since / 30, abs=0.01)
+
+
+def test_the_phases_of_an_open_step_follow_each_other() -> None:
+    """Eight seconds of a step are over: its forward pass, which is over too, counts with the backward pass that goes on."""
+    rank = RankBuilder()
+    for _ in range(5):
+        rank.step(0.5, 7.5)
+    rank.now_ns += int(4.5 * S)
+    rank.open("backward", 3.0)
+    assert goodput(rank) == pytest.approx(7.5 / 8, abs=0.02)
+
+
+def blocked(way: str) -> list[RankBuilder]:
+    """Rank 3 works twenty seconds longer, or waits so long for its batch; the others stand in backward meanwhile."""
+    ranks = [steady(number, 4) for number in range(4)]
+    for rank in ranks:
+        late = rank.rank == 3
+        rank.has_model = True
+        if way == "works":
+            rank.open("step" if late else "backward", 20.0)
+        elif way == "has worked":
+            rank.step(0.001, 20.0, collective_ns=0 if late else int(19.9 * S))
+        elif way == "waits":
+            rank.open("wait" if late else "backward", 20.0)
+        elif way == "has waited":
+            wait = 20.0 if late else 0.001
+            rank.step(wait, 20.001 - wait, collective_ns=0 if late else int(19.9 * S))
+    return ranks
+
+
+@pytest.mark.parametrize(("during", "after"), [("works", "has worked"), ("waits", "has waited")])
+def test_what_another_rank_blocks_is_not_good(during: str, after: str) -> None:
+    open_, done = run_use(run(*blocked(during))), run_use(run(*blocked(after)))
+    for number in range(4):
+        late_works = number == 3 and during == "works"
+        for found in (open_, done):
+            expected = 0.99 if late_works else 0.33
+            assert found.ranks[number].goodput_ratio == pytest.approx(expected, abs=0.03)
+    assert open_.goodput_ratio == pytest.approx(done.goodput_ratio, abs=0.02)
+    assert open_.wait_ratio == pytest.approx(done.wait_ratio, abs=0.02)
+
+
+def test_what_one_rank_waits_in_each_iteration_is_no_goodput_of_the_others() -> None:
+    ranks = [RankBuilder(number, 8) for number in range(8)]
+    for _ in range(300):
+        for rank in ranks:
+            rank.step(*((0.100, 0.050) if rank.rank == 3 else (0.001, 0.149)))
+    found = run_use(run(*ranks))
+    assert found.goodput_ratio == pytest.approx(1 / 3, abs=0.01)
+    assert found.goodput_ratio == pytest.approx(1 - (found.wait_ratio or 0), abs=0.01)
+
+
+def test_ranks_without_phases_do_not_block_each_other_by_their_steps() -> None:
+    ranks = [steady(number, 2).open("step", 10.0) for number in range(2)]
+    assert goodput(*ranks) == pytest.approx(0.98, abs=0.02)
