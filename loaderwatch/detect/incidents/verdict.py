@@ -12,6 +12,7 @@ from loaderwatch.core.facts import PhaseName
 from loaderwatch.detect.crash.evidence import interrupted
 from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence
+from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import (
@@ -21,15 +22,13 @@ from loaderwatch.detect.measures.progress import (
     stack_of,
     trains_on,
 )
-from loaderwatch.detect.measures.shares import shares_of, totals_since
+from loaderwatch.detect.measures.shares import shares_of
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import high
 from loaderwatch.detect.text import count, duration, percent, sample_name
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
-RECENT_NS = 30_000_000_000
 FEW_STEPS = 5
-UNSURE_RATIO = 0.10
 WATCHED_WAIT_S: Final = 3.0
 """From so many seconds on a wait that goes on is said, if it is also this many times as long as those before."""
 WATCHED_FACTOR: Final = 3.0
@@ -39,6 +38,7 @@ DIAGNOSED_S: Final = 10.0
 """Seconds that detectors need to be sure, without first batches; in a shorter run they may say nothing."""
 URGENCY: Final = {"hung": 2, "running-out": 1}
 """Codes that speak before others of the same severity: training stands still, or is about to die."""
+_WARNING_RATIO: Final = Limits().input_warning_ratio
 _TELLING: Final = ("fast-forward", "hung")  # a remark with such a code says why nothing is trained now
 
 
@@ -154,25 +154,17 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
     waiting = _open_wait(window) or _open_work(window)
     if waiting is not None:
         return waiting
-    live = [
-        totals
-        for rank in window.ranks.values()
-        if rank.process.state == "live"
-        and (totals := totals_since(rank, rank.made_ns - RECENT_NS)).rows
-        and totals.total_s > 0
-    ]
     if states == {"finished"}:
         if _unmeasured(list(window.ranks.values())):
             title = "Finished. No loader was iterated: nothing was measured."
             return Verdict(severity="info", title=title, advice=_ATTACH)
         ended = "Finished: every training process ended by itself."
         return _too_short(window, ended) or Verdict(severity="ok", title=ended, advice="")
-    if sum(totals.rows for totals in live) < FEW_STEPS:
+    use, ranks = run_use(window), sum(rank.process.state == "live" for rank in window.ranks.values())
+    if sum(of.batches for of in use.ranks.values()) < FEW_STEPS:
         return _quiet(window)
-    share = run_use(window).wait_ratio or 0.0
-    steps_per_s = sum(totals.rows / totals.total_s for totals in live) / len(live)
-    ranks = len(live)
-    if share >= UNSURE_RATIO:
+    share, speed = use.wait_ratio or 0.0, use.steps_per_s or 0.0
+    if share >= _WARNING_RATIO:
         return Verdict(
             severity="info",
             title=f"Data wait took {percent(share)} of the last seconds; watching whether it lasts.",
@@ -183,11 +175,11 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
         key=lambda each: each.finding.gain_ceiling_ratio or 0.0,
         default=None,
     )
-    if costly is not None and (costly.finding.gain_ceiling_ratio or 0.0) >= UNSURE_RATIO:
+    if costly is not None and (costly.finding.gain_ceiling_ratio or 0.0) >= _WARNING_RATIO:
         return _of(costly)
     return Verdict(
         severity="ok",
-        title=f"Healthy: data wait takes {percent(share)} of each step; {steps_per_s:.1f} steps/s on"
+        title=f"Healthy: data wait takes {percent(share)} of each step; {speed:.1f} steps/s on"
         f" {count(ranks, 'rank')}.",
         advice="",
     )
@@ -349,8 +341,8 @@ def _too_short(window: RunWindow, beginning: str) -> Verdict | None:
         return None
     wait_ratio = sum(one.wait_s / one.elapsed_s for one in shares if one.elapsed_s > 0) / len(shares)
     start_ratio = sum(one.start_s / one.elapsed_s for one in shares if one.elapsed_s > 0) / len(shares)
-    starts = f" and {percent(start_ratio)} starts of an epoch" if start_ratio >= UNSURE_RATIO else ""
-    much = wait_ratio + start_ratio >= UNSURE_RATIO
+    starts = f" and {percent(start_ratio)} starts of an epoch" if start_ratio >= _WARNING_RATIO else ""
+    much = wait_ratio + start_ratio >= _WARNING_RATIO
     return Verdict(
         severity="info" if much else "ok",
         title=f"{beginning} {percent(wait_ratio)} of {duration(elapsed_s)} were data wait{starts}; too short for a diagnosis"

@@ -25,6 +25,7 @@ class RunUse:
     ranks: Mapping[int, Use]
     clock: Clock
     wait_ratio: float | None
+    starved_ratio: float | None  # the data wait over the ranks whose device's clock is known
     goodput_ratio: float | None
     steps_per_s: float | None
 
@@ -60,6 +61,7 @@ def _run_use(window: RunWindow) -> RunUse:
         ranks=ranks,
         clock=clocks.pop() if len(clocks) == 1 else "mixed" if clocks else "loop",
         wait_ratio=_wait_ratio(window, together, uses),
+        starved_ratio=_starved_ratio(window, together, uses),
         goodput_ratio=_mean([use.goodput_ratio for use in uses]),
         steps_per_s=_mean([use.steps_per_s for use in uses]),
     )
@@ -99,6 +101,16 @@ def _wait_ratio(window: RunWindow, together: Coupling | None, uses: list[Use]) -
     critical = (min(open_s, RECENT_S) + together.critical_ratio * done_s) / (min(open_s, RECENT_S) + done_s)
     own = [ratio for use in uses if (ratio := use.wait_ratio) is not None]
     return min(1.0, max(critical, *own))
+
+
+def _starved_ratio(window: RunWindow, together: Coupling | None, uses: list[Use]) -> float | None:
+    known = [use for use in uses if use.clock == "device"]
+    if len(known) == len(uses):
+        return _wait_ratio(window, together, uses)
+    if together is not None and together.in_step:
+        return max((ratio for use in known if (ratio := use.wait_ratio) is not None), default=None)
+    used_s = sum(use.wait_s + use.step_s for use in known)
+    return sum(use.wait_s for use in known) / used_s if used_s > 0 else None
 
 
 def _mean(values: list[float | None]) -> float | None:

@@ -7,8 +7,8 @@ import math
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.statistics import mean, quantile, ratio, total
-from loaderwatch.detect.window import RankWindow, seconds
+from loaderwatch.detect.measures.statistics import mean, quantile
+from loaderwatch.detect.window import RankWindow
 
 BUSY_RATIO = 0.95
 LOW_POWER_RATIO = 0.5
@@ -29,17 +29,8 @@ def gpu_evidence(pace: Pace) -> list[Evidence]:
         high, low = quantile(utilization, 0.95), quantile(utilization, 0.05)
         if high >= SWING_HIGH_RATIO and low < SWING_LOW_RATIO:
             found.append(Evidence(label="GPU swings between", value=f"{low:.0%} and {high:.0%}", unit="text"))
-    waits = pace.rank.table("gpu_waits")
-    mask = (waits["request_ns"] >= began_ns) & (waits["loader"] == pace.loader.loader)
-    starved, worked = total(seconds(waits["starved_ns"][mask])), total(seconds(waits["gpu_step_ns"][mask]))
-    if starved + worked > 0:
-        found.append(
-            Evidence(
-                label="GPU starved (idle on its own stream)",
-                value=ratio(starved, starved + worked),
-                unit="ratio",
-            )
-        )
+    if pace.clock == "device":
+        found.append(Evidence(label="GPU starved (idle on its own stream)", value=pace.share, unit="ratio"))
     if not found:
         found.append(Evidence(label="compute duty (no GPU seen)", value=1 - pace.share, unit="ratio"))
     return found

@@ -210,31 +210,6 @@ def _began_ns(rank: RankWindow) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """Sums over a rank's training steps, in seconds; they are cheap, for the many ranks that are well."""
-
-    rows: int
-    wait_s: float
-    total_s: float
-
-
-def totals_since(rank: RankWindow, since_ns: int, *, at_least: int = 0) -> Totals:
-    """Return the sums over the steps of training loaders requested since a time (ns UTC).
-
-    They go back further where needed to look at the last ``at_least`` steps of any loader.
-    """
-    steps = rank.steps
-    first = first_at(steps["request_ns"], since_ns)
-    first = max(0, min(first, steps["request_ns"].size - at_least))
-    training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
-    mask = one_of(steps["loader"][first:], training) & (steps["off_main_thread"][first:] != 1)
-    wait_ns = steps["wait_ns"][first:][mask]
-    sums = [wait_ns, steps["step_ns"][first:][mask]]
-    seconds_of = [float(values[values > 0].sum()) / 1e9 for values in sums]  # UNKNOWN is negative
-    return Totals(int(wait_ns.size), seconds_of[0], sum(seconds_of))
-
-
-@dataclass(frozen=True, slots=True)
 class Shares:
     """The parts of a rank's training time since its first batch was asked for, in seconds.
 
@@ -248,23 +223,21 @@ class Shares:
 
 def shares_of(rank: RankWindow) -> Shares | None:
     """Return where the time went in the window; None when no training batch came and none is waited for."""
-    training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
-    begins, steps = rank.table("epoch_begins"), rank.table("steps")
-    begun = one_of(begins["loader"], training)
-    rows = one_of(steps["loader"], training) & (steps["off_main_thread"] != 1)
+    begins = rank.table("epoch_begins")
+    begun = one_of(begins["loader"], training_loaders(rank))
+    rows = rows_since(rank, 0)
+    requested = [*begins["request_ns"][begun].tolist(), *rows.steps["request_ns"][rows.late][:1].tolist()]
+    waits = waits_for_training(rank)
+    if waits and rank.span is not None:
+        requested.append(rank.span.since_ns)
+    if not requested or not (rows.steps["request_ns"][rows.late].size or waits):
+        return None
     ended_ns = rank.made_ns
     if rank.process.state != "live":
         ended_ns = max(_last_ns(rank, name) for name in ("steps", "epoch_begins", "epoch_ends"))
-    open_s = 0.0
-    span = rank.span
-    if rank.process.state == "live" and span is not None and span.phase == "wait" and span.loader in training:
-        open_s = max(0.0, (rank.made_ns - span.since_ns) / 1e9)
-    requested = np.concatenate((begins["request_ns"][begun], steps["request_ns"][rows]))
-    if not requested.size or not (rows.any() or open_s):
-        return None
     return Shares(
-        elapsed_s=(ended_ns - int(requested.min())) / 1e9,
-        wait_s=total(seconds(steps["wait_ns"][rows])) + open_s,
+        elapsed_s=(ended_ns - min(requested)) / 1e9,
+        wait_s=use_of(rank, min(requested)).wait_s,
         start_s=total(seconds(begins["iter_ns"][begun])),
     )
 
@@ -278,11 +251,15 @@ def _last_ns(rank: RankWindow, name: str) -> int:
 
 
 def wait_share(rank: RankWindow, limits: Limits) -> float:
-    """Return the share (0 to 1) of the last half minute that a rank waited for data; roughly, but cheaply."""
-    since_ns = rank.made_ns - int(limits.spike_recent_s * 1e9)
-    totals = totals_since(rank, since_ns, at_least=QUIET_ROWS)
-    open_s = open_wait_s(rank)
-    return (totals.wait_s + open_s) / max(totals.total_s + open_s, 1.0)
+    """Return the share (0 to 1) of the last half minute, and at least of the last steps, that a rank waited for data.
+
+    It is for a look at the many ranks that are well: in a run that has just begun, a moment's wait is no share worth a closer look.
+    """
+    since_ns, request = rank.made_ns - int(limits.spike_recent_s * 1e9), rank.steps["request_ns"]
+    if request.size:
+        since_ns = min(since_ns, int(request[max(0, request.size - QUIET_ROWS)]))
+    use = use_of(rank, since_ns)
+    return use.wait_s / max(use.wait_s + use.step_s, 1.0)
 
 
 def _within_s(

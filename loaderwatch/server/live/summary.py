@@ -18,8 +18,8 @@ from loaderwatch.detect.measures.coupling import coupling
 from loaderwatch.detect.measures.critical_path import OVER_RECENT, run_use
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
-from loaderwatch.detect.measures.shares import RECENT_S, Use, rows_since, training_loaders
-from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of
+from loaderwatch.detect.measures.shares import RECENT_S, Use, rows_since
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 from loaderwatch.server.live.window_builder import RunTotals
 from loaderwatch.server.store.attempts import Attempt
 from loaderwatch.server.store.protocol import StoredRun
@@ -104,7 +104,7 @@ def summary_of(
         gpu_utilization_ratio=_mean(
             [ratio for r in window.ranks.values() if (ratio := _utilization(r)) is not None]
         ),
-        gpu_starved_ratio=_starved_ratio(window),
+        gpu_starved_ratio=use.starved_ratio,
         compute_duty_ratio=None if use.wait_ratio is None else 1 - use.wait_ratio,
         goodput_ratio=use.goodput_ratio,
         lost_s=lost_s,
@@ -216,37 +216,11 @@ def _recent_ns(rank: RankWindow) -> int:
     return rank.made_ns - int(RECENT_S * 1e9)
 
 
-def _starved_ratio(window: RunWindow) -> float | None:
-    parts = [_gpu_waits(rank, training_loaders(rank)) for rank in window.ranks.values()]
-    starved_s, step_s = sum(part[0] for part in parts), sum(part[1] for part in parts)
-    return _ratio(starved_s, starved_s + step_s)
-
-
-def _gpu_waits(rank: RankWindow, train: Sequence[int]) -> tuple[float, float]:
-    rows = rank.table("gpu_waits")
-    if not len(rows["request_ns"]):
-        return 0.0, 0.0
-    late = slice(first_at(rows["request_ns"], _recent_ns(rank)), None)
-    starved_ns, step_ns = rows["starved_ns"][late], rows["gpu_step_ns"][late]
-    if len(train) < len(rank.process.loaders):
-        trains = one_of(rows["loader"][late], train)
-        starved_ns, step_ns = starved_ns[trains], step_ns[trains]
-    return _sum_s(starved_ns), _sum_s(step_ns)
-
-
 def _utilization(rank: RankWindow) -> float | None:
     rows = rank.table("gpus")
     values = rows["utilization_ratio"][first_at(rows["t_ns"], _recent_ns(rank)) :]
     values = values[~np.isnan(values)]
     return float(values.sum()) / len(values) if len(values) else None
-
-
-def _known(durations: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.where(durations == UNKNOWN, 0, durations)
-
-
-def _sum_s(durations: NDArray[np.int64]) -> float:
-    return float(_known(durations).sum()) / 1e9
 
 
 def _mean_s(durations: NDArray[np.int64]) -> float | None:
@@ -256,7 +230,3 @@ def _mean_s(durations: NDArray[np.int64]) -> float | None:
 
 def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
-
-
-def _ratio(part: float, whole: float) -> float | None:
-    return min(1.0, part / whole) if whole > 0 else None

@@ -9,6 +9,8 @@ import pytest
 
 from loaderwatch.core.facts import Call, PhaseName, ProcessState
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.measures.critical_path import run_use
+from loaderwatch.detect.text import percent
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.live.window_builder import RunTotals
 from tests.unit.detect import stacks
@@ -87,6 +89,45 @@ def test_work_that_goes_on_is_said_before_it_is_a_hang(
     rank.open(phase, age, step=26).stack(-1, 100, stacks.main_in(user="main"))
     title = verdict_now(run(rank), []).title
     assert title == said if said is not None else "watching" not in title
+
+
+def test_the_verdict_says_the_tiles_share_also_while_a_wait_goes_on() -> None:
+    """Five seconds are not long against waits of two, but they are a sixth of the last half minute."""
+    rank = RankBuilder()
+    for number in range(400):
+        rank.fetch(number % 2, 0.03).step(2.0 if number % 80 == 0 else 0.0016, 0.0984)
+    window = run(rank.open("wait", 5.0))
+    use = run_use(window)
+    assert use.wait_ratio is not None
+    assert use.wait_ratio > 0.2
+    said = verdict_now(window, [])
+    assert (said.severity, said.title) == (
+        "info",
+        f"Data wait took {percent(use.wait_ratio)} of the last seconds; watching whether it lasts.",
+    )
+
+
+def test_the_verdicts_speed_is_the_tiles() -> None:
+    rank = RankBuilder()
+    for number in range(400):
+        rank.fetch(number % 2, 0.03).step(0.0016, 0.0984, optimizer_steps=int(number % 4 == 3))
+    window = run(rank)
+    use = run_use(window)
+    assert use.steps_per_s == pytest.approx(2.5, abs=0.05)
+    assert "; 2.5 steps/s on 1 rank." in verdict_now(window, []).title
+
+
+def test_a_short_run_is_judged_by_the_devices_clock() -> None:
+    """The loop stands in next(loader) for 95 % of the time, and the GPU lacks nothing."""
+    rank = RankBuilder()
+    for _ in range(40):
+        began_ns = rank.now_ns
+        rank.step(0.095, 0.005)
+        rank.add("gpu_waits", loader=0, request_ns=began_ns, starved_ns=0, gpu_step_ns=S // 10)
+    rank.state = "finished"
+    said = verdict_now(run(rank), [])
+    assert said.severity == "ok"
+    assert "0 % of 4.0 s were data wait" in said.title
 
 
 def test_a_first_batch_has_more_patience() -> None:

@@ -97,9 +97,11 @@ def test_gpu_numbers_come_with_the_gpu() -> None:
         "gpu_waits", rank=0, loader=0, request_ns=times, starved_ns=SECOND // 4, gpu_step_ns=3 * SECOND // 4
     )
     info = GpuInfo(gpu=3, uuid="GPU-x", name="H200", rank=0, simulated=True)
-    found = _summary(envelope(60, gpus=[info], tables={"gpus": gpus, "gpu_waits": waits}))
+    rows = steps(0, times - SECOND, SECOND // 2, SECOND // 2)
+    waits["request_ns"] = rows["request_ns"]
+    found = _summary(envelope(60, gpus=[info], tables={"gpus": gpus, "gpu_waits": waits, "steps": rows}))
     assert found["gpu_utilization_ratio"] == 0.5
-    assert found["gpu_starved_ratio"] == 0.25
+    assert found["gpu_starved_ratio"] == found["data_wait_ratio"] == 0.25
     assert found["simulated_gpu"] is True
     assert found["ranks"][0]["gpu"] == 3
 
@@ -114,7 +116,28 @@ def test_what_the_gpu_lacks_in_an_evaluation_is_no_part_of_the_trainings() -> No
         starved_ns=np.where(np.arange(60) % 2, SECOND, SECOND // 10),
         gpu_step_ns=9 * SECOND // 10,
     )
-    assert _summary(envelope(60, tables={"gpu_waits": waits}))["gpu_starved_ratio"] == pytest.approx(0.1)
+    rows = steps(0, times, SECOND // 2, SECOND // 2, loader=np.arange(60) % 2)
+    found = _summary(envelope(60, tables={"gpu_waits": waits, "steps": rows}))
+    assert found["gpu_starved_ratio"] == found["data_wait_ratio"] == pytest.approx(0.1)
+
+
+def test_the_gpus_of_ranks_in_step_starve_as_long_as_the_run_waits() -> None:
+    """One of eight starves for 60 % of each iteration, and the others wait for it."""
+    ranks = [RankBuilder(number, 8) for number in range(8)]
+    for rank in ranks:
+        for _ in range(200):
+            began_ns, starved_s = rank.now_ns, 0.09 if rank.rank == 3 else 0.001
+            rank.step(0.1 if rank.rank == 3 else 0.001, 0.05 if rank.rank == 3 else 0.149)
+            rank.add(
+                "gpu_waits",
+                loader=0,
+                request_ns=began_ns,
+                starved_ns=int(starved_s * SECOND),
+                gpu_step_ns=int((0.15 - starved_s) * SECOND),
+            )
+    found = summary_of(run(*ranks), RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
+    assert found.clock == "device"
+    assert found.gpu_starved_ratio == found.data_wait_ratio == pytest.approx(0.6, abs=0.01)
 
 
 def test_ranks_are_told_apart() -> None:
