@@ -14,10 +14,9 @@ from loaderwatch.detect.finding import SEVERITIES, Finding
 from loaderwatch.detect.hang import detector as hang
 from loaderwatch.detect.incidents.folding import fold
 from loaderwatch.detect.input_bound import detector as input_bound
-from loaderwatch.detect.input_bound import headroom
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.rebuilt_loaders import joined
-from loaderwatch.detect.running_out import descriptors, disk, memory, shared_memory
+from loaderwatch.detect.running_out import cushion, descriptors, disk, drift, headroom, memory, shared_memory
 from loaderwatch.detect.slow_step import h2d, pauses, sawtooth, slow_rank, weak_gpu
 from loaderwatch.detect.window import RunWindow
 
@@ -37,6 +36,8 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     pauses.detect,
     sawtooth.detect,
     headroom.detect,
+    cushion.detect,
+    drift.detect,
     shared_memory.detect,
     descriptors.detect,
     memory.detect,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.facts import GpuInfo, GpuState, HostInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.core.records import TABLES, UNKNOWN
+from loaderwatch.detect.course import Course
 from loaderwatch.detect.device_clock import by_device
 from loaderwatch.detect.nesting import steps_apart
 
@@ -99,6 +100,7 @@ class RankWindow:
     )  # those taken in low phases of the GPU, oldest first
     last_workers: list[SpanInfo] = field(default_factory=list)  # as last reported; a crash leaves only these
     rebuilt: frozenset[tuple[int, int]] = frozenset()  # (loader, epoch) that a newly built loader began
+    courses: Mapping[int, Course] = field(default_factory=dict)  # by training loader, rebuilt ones as one
 
     def table(self, name: str) -> Columns:
         """Return the rank's rows of a table; a table without rows if there are none."""

@@ -36,6 +36,7 @@ HYSTERESIS: Final[dict[str, Hysteresis]] = {
     "crashed": Hysteresis(windows=1, gap_s=2.0),  # a dead process does not come back
     # A forecast wavers, and what it foretells may come meanwhile.
     "running-out": Hysteresis(windows=3, gap_s=15.0),
+    "headroom": Hysteresis(windows=3, gap_s=15.0),
 }
 DEFAULT_HYSTERESIS: Final = Hysteresis(windows=3, gap_s=5.0)
 

@@ -12,6 +12,8 @@ Floats = NDArray[np.float64]
 MIN_PERIODS = 3  # that a comb of waits must show
 MIN_CORRELATION = 0.35
 FEW_READINGS = 4  # before a growth is called steady
+FEW_FOR_DRIFT = 16  # values of a noisy series
+CLEAR = 6.0  # times the noise by which such a series grows
 STEADY_RATIO = 0.4  # the slope of each half against that of the whole: what levels off is no leak
 
 
@@ -148,6 +150,32 @@ def growth(t_ns: NDArray[np.int64], values: Floats, least_s: float) -> Growth | 
     if min(_slope(t_s[half], values[half]), _slope(t_s[~half], values[~half])) < STEADY_RATIO * whole:
         return None
     return Growth(whole, float(values[0]), float(values[-1]), span_s) if whole > 0 else None
+
+
+def drift(t_ns: NDArray[np.int64], values: Floats) -> Growth | None:
+    """Return the steady growth of a noisy series, with its ends as the straight line through it has them.
+
+    None where it does not grow, levels off, or has not grown by ``CLEAR`` times what single values are off that
+    line: of the shortest series noise alone makes that of a few in a million, of longer ones of far fewer.
+    """
+    good = np.isfinite(values)
+    t_ns, values = t_ns[good], values[good]
+    if values.size < FEW_FOR_DRIFT:
+        return None
+    t_s = (t_ns - t_ns[0]) / 1e9
+    half = t_s <= t_s[-1] / 2
+    if not 2 <= half.sum() <= values.size - 2:
+        return None
+    per_s, span_s = _slope(t_s, values), float(t_s[-1])
+    if (
+        not per_s > 0
+        or min(_slope(t_s[half], values[half]), _slope(t_s[~half], values[~half])) < STEADY_RATIO * per_s
+    ):
+        return None
+    line = values.mean() + per_s * (t_s - t_s.mean())
+    if per_s * span_s < CLEAR * float((values - line).std()):
+        return None
+    return Growth(per_s, float(line[0]), float(line[-1]), span_s)
 
 
 def _slope(t_s: Floats, values: Floats) -> float:

@@ -14,6 +14,7 @@ from loaderwatch.core.records import TIME_COLUMN, UNKNOWN, WHOLE_TABLES
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.device_clock import KNOWN_RATIO
 from loaderwatch.detect.window import LEARNED_FROM, WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
+from loaderwatch.server.live.courses import Courses
 from loaderwatch.server.live.kept_stacks import KeptStacks
 from loaderwatch.server.live.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of, block_of_arrays
 from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
@@ -96,6 +97,7 @@ class WindowBuilder:
         self.facts = RunFacts()
         self._ranks: dict[int, _Rank] = {}
         self._hosts: dict[str, _Host] = {}
+        self._courses = Courses()
         self._seen: dict[str, SequenceSet] = {}
         self._first_ns = 0
         self._lost_records = 0
@@ -210,7 +212,7 @@ class WindowBuilder:
     def _begin_again(self) -> None:
         """Begin a new attempt: rows, spans and totals of the attempt before are dropped."""
         began_ns = self._first_ns = self.facts.attempt_ns
-        earlier, self._ranks = self._ranks, {}
+        earlier, self._ranks, self._courses = self._ranks, {}, Courses()
         self._lost_records = 0
         for host in self._hosts.values():
             host.ranks = set()
@@ -331,8 +333,7 @@ class WindowBuilder:
             for name, buffer in rank.buffers.items():
                 tables[name] = buffer.rows((began_ns or None) if name in WHOLE_TABLES else after_ns)
             learned = {name: rank.buffers[name] for name in LEARNED_FROM if name in rank.buffers}
-            steps = rank.buffers.get("steps")
-            if steps is not None and steps.dropped:
+            if (steps := rank.buffers.get("steps")) is not None and steps.dropped:
                 reach_ns = max(reach_ns, steps.oldest_ns() or 0)
             ranks[number] = RankWindow(
                 rank=number,
@@ -348,7 +349,9 @@ class WindowBuilder:
                 stacks=rank.stacks.newest,
                 idle_stacks=rank.stacks.idle,
                 last_workers=list(rank.last_workers),
+                courses=self._courses.of(number),
             )
+        self._courses.follow(ranks)
         hosts = {
             name: HostWindow(
                 info=self.facts.hosts[name],

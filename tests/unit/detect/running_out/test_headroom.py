@@ -9,6 +9,7 @@ import pytest
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect.played import noise, played, read
 
 STEP_S = 0.1
 
@@ -55,6 +56,22 @@ def test_a_loader_that_only_just_keeps_up_is_told() -> None:
     assert finding.title == (
         "The loader only just keeps up: the GPU has 40 ms of work left when a batch is asked for, and no batch lies ready."
     )
+
+
+def test_what_shrinks_for_an_hour_is_told_with_the_time_that_is_left() -> None:
+    """It takes an hour: too slow for the recent past, in which it is nearly the same."""
+    factor = noise(0.05)
+    run = played(
+        read(
+            3900, lambda at_s: 0.09, lambda at_s: 0.1, workers=1, prefetch=1,
+            slack_s=lambda at_s: max(0.02, 0.4 - 0.4 * at_s / 4000) * factor(),
+        ),
+        every_s=20.0,
+    )  # fmt: skip
+    at_s, finding = run.first("headroom")
+    assert at_s < 3900
+    assert "At this rate it starves in about" in finding.title
+    assert "min" in finding.title.split("ago it had")[0]
 
 
 @pytest.mark.parametrize(

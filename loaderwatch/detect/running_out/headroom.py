@@ -1,13 +1,14 @@
 """How long the GPU would go on without another batch, before it starves for the first time: code ``headroom``.
 
-It is a remark, from the device's clock alone. A loader that gets slower uses up the batches that lie ready, and then
-the work that the loop has queued ahead of the GPU, its slack. Only when both are gone does the GPU starve.
+It is a remark, from the device's clock alone; what the loop's own clock tells beforehand is in ``cushion``. A loader that gets slower uses up the batches that lie ready, and then
+the work that the loop has queued ahead of the GPU, its slack. Only when both are gone does the GPU starve. That is seen
+in the batches of the recent past where it goes quickly, and in the loader's course over the run where it takes an hour.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,8 @@ from loaderwatch.detect.device_clock import slack_of
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, paces, recent
-from loaderwatch.detect.measures.statistics import mean, median, trend
+from loaderwatch.detect.measures.slices import parts
+from loaderwatch.detect.measures.statistics import drift, mean, median, trend
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
 
@@ -33,7 +35,9 @@ FALLING: Final = -0.5
 HALVED: Final = 0.5
 """Part of its headroom of before that is left, at most, where it is said to shrink."""
 SOON_S: Final = 120.0
-"""Time until the GPU starves from which it is worth a remark, in s."""
+"""Time until the GPU starves from which it is worth a remark, in s, where only the recent past tells."""
+LATER_S: Final = 1800.0
+"""The same where the course over the run tells, and no longer than the run was seen to go there."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +110,29 @@ def _headroom(pace: Pace, limits: Limits) -> Headroom | None:
     )
     if found.now_s >= FEW_STEPS * now.iteration_s:
         return None
+    if now.share < QUIET_RATIO:
+        if found.shrinks and found.left_s < SOON_S:
+            return found
+        slowly = _slowly(found)
+        if slowly is not None:
+            return slowly
     if found.shrinks:
-        return found if now.share < QUIET_RATIO and found.left_s < SOON_S else None
+        return None
     keeps_up_just = bool(pace.workers) and found.ready == 0 and found.now_s < now.iteration_s
     return found if keeps_up_just else None
+
+
+def _slowly(recently: Headroom) -> Headroom | None:
+    """Return the headroom that shrinks over the loader's course; None where it does not."""
+    course = recently.pace.rank.courses.get(recently.pace.loader.loader)
+    for slices in parts(course) if course is not None else ():
+        sunk = drift(slices.t_ns, -slices.headroom_s)
+        if sunk is None or -sunk.last > HALVED * -sunk.first:
+            continue
+        found = replace(recently, now_s=-sunk.last, before_s=-sunk.first, ago_s=sunk.span_s, shrinks=True)
+        if found.now_s > 0 and found.left_s < min(LATER_S, found.ago_s):
+            return found
+    return None
 
 
 def _finding(found: Headroom, world: int) -> Finding:
@@ -135,7 +158,7 @@ def _finding(found: Headroom, world: int) -> Finding:
         scenario="",
         severity="info",
         confidence=0.7,
-        began_ns=int(pace.request_ns[0]) if found.shrinks else int(pace.request_ns[-NEWEST]),
+        began_ns=rank.made_ns - int(found.ago_s * 1e9) if found.shrinks else int(pace.request_ns[-NEWEST]),
         title=title,
         cause=(
             f"Fetching a batch takes a worker {duration(now_s)} now and took {duration(before_s)} before."

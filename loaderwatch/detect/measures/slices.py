@@ -1,0 +1,71 @@
+"""Slices of a loader's recent past, of which its course over the run is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.course import Course
+from loaderwatch.detect.measures.pace import Pace
+from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, known, mean
+
+FEW_ROWS: Final = 3
+"""Batches, or fetches, of which a typical value is taken at least."""
+OUTLIER: Final = 4.0
+"""Times the median from which on a value counts as no more than that: one sample of twelve seconds is no drift."""
+
+
+def typical(values: Floats) -> float:
+    """Return the mean of the known values, those above four medians counted as four; NaN for less than three."""
+    values = known(values)
+    if values.size < FEW_ROWS:
+        return float("nan")
+    return mean(np.minimum(values, OUTLIER * float(np.median(values))))
+
+
+def parts(course: Course) -> Iterator[Course]:
+    """Yield the course as a whole, its newer half and its newest quarter, as far as a drift can be seen in them.
+
+    What changes may have begun to do so lately.
+    """
+    if course.t_ns.size < FEW_FOR_DRIFT:
+        return
+    sizes = (course.t_ns.size // part for part in (1, 2, 4))
+    for size in dict.fromkeys(max(FEW_FOR_DRIFT, size) for size in sizes):
+        yield course.newest(size)
+
+
+def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:
+    """Return the course of a pace between two times (ns UTC) in slices of a length; those without batches are left out."""
+    edges = np.arange(from_ns, until_ns - slice_ns + 1, slice_ns, dtype=np.int64)
+    step_s = pace.step_s + pace.nested_s
+    headroom_s = pace.headroom_s
+    requested, fetched = pace.request_ns, pace.fetches.ended_ns
+    order = np.argsort(fetched, kind="stable")
+    fetched, fetch_s = fetched[order], pace.fetches.fetch_s[order]
+    rows = []
+    for began_ns in edges.tolist():
+        batches = slice(*np.searchsorted(requested, (began_ns, began_ns + slice_ns)).tolist())
+        fetches = slice(*np.searchsorted(fetched, (began_ns, began_ns + slice_ns)).tolist())
+        own_s = typical(step_s[batches])
+        if not np.isfinite(own_s):
+            continue
+        rows.append(
+            (
+                began_ns + slice_ns // 2,
+                int(pace.epoch[batches].max(initial=UNKNOWN)),
+                own_s,
+                typical(fetch_s[fetches]),
+                typical(headroom_s[batches]),
+            )
+        )
+    columns = list(zip(*rows, strict=True)) or [()] * 5
+    return Course(
+        slice_ns,
+        np.array(columns[0], dtype=np.int64),
+        np.array(columns[1], dtype=np.int64),
+        *(np.array(column, dtype=np.float64) for column in columns[2:]),
+    )

@@ -1,0 +1,154 @@
+"""Batches that lie ready and are being used up, by the loop's own clock: code ``headroom``.
+
+A loader whose workers have become slower than the loop does not make it wait at once: it first uses up what they have read
+ahead. This goes quickly, and is told where batches lie ready at each request and where the device's clock tells nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.limits import QUIET_RATIO, Limits
+from loaderwatch.detect.measures.pace import Pace, paces, recent, warm_batches
+from loaderwatch.detect.measures.statistics import Floats, known, mean, median, trend
+from loaderwatch.detect.text import count, duration, rate
+from loaderwatch.detect.window import RankWindow, RunWindow
+
+CODE: Final = "headroom"
+NEWEST: Final = 8
+"""Requests whose median is what lies ready now."""
+FALLING: Final = -0.7
+"""Rank correlation of the batches ready with time."""
+HALVED: Final = 0.5
+"""Part of what the loader reads ahead, and of what lay ready before, that is left where it is said to shrink."""
+SURE: Final = 3.0
+"""Standard errors by which a batch of the workers takes longer than the loop's own: chance makes that of one in a thousand."""
+SOON_S: Final = 120.0
+MOST_ANALYSED: Final = 16
+
+
+@dataclass(frozen=True)
+class Cushion:
+    """What lies ready of a loader on one rank, in batches; ``before`` is that of ``ago_s`` seconds earlier."""
+
+    pace: Pace  # of the time in which it shrank
+    now: float
+    before: float
+    ago_s: float
+    each_s: float  # one batch from all workers
+
+    @property
+    def left_s(self) -> float:
+        """Return how long it lasts if it goes on so."""
+        return self.now / (self.before - self.now) * self.ago_s
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """Return at most one finding for each loader, that of the rank that will wait first."""
+    worst: dict[int, Cushion] = {}
+    live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
+    near = sorted((part, rank.rank) for rank in live if 0 < (part := _ready_part(rank)) <= HALVED)
+    for _, number in near[:MOST_ANALYSED]:
+        for pace in paces(window.ranks[number]):
+            found = _cushion(pace, limits)
+            seen = worst.get(pace.loader.loader)
+            if found is not None and (seen is None or found.left_s < seen.left_s):
+                worst[pace.loader.loader] = found
+    return [_finding(found, window.world_size) for found in worst.values()]
+
+
+def _ready_part(rank: RankWindow) -> float:
+    """Return the part of what a rank's loaders read ahead that lay ready at the newest requests; NaN where that is not known."""
+    ready = rank.table("steps")["ready"][-NEWEST:]
+    ready = ready[ready != UNKNOWN]
+    most = max((warm_batches(loader) for loader in rank.process.loaders if loader.num_workers), default=0)
+    return float(np.median(ready)) / most if ready.size and most else math.nan
+
+
+def _cushion(pace: Pace, limits: Limits) -> Cushion | None:
+    now = recent(pace, limits)
+    if now is None or pace.clock != "loop" or not pace.workers or not now.share < QUIET_RATIO:
+        return None
+    rows = _falling(pace)
+    if rows is None:
+        return None
+    ready = rows.ready.astype(np.float64)
+    before, left = mean(ready[:NEWEST]), mean(ready[-NEWEST:])
+    if not 0 < left <= HALVED * before or trend(ready) > FALLING:
+        return None
+    ago_s = (int(rows.request_ns[-NEWEST // 2]) - int(rows.request_ns[NEWEST // 2])) / 1e9
+    inside = rows.fetches.began_ns >= rows.request_ns[0]
+    each_s = known(rows.fetches.fetch_s[inside]) / pace.workers
+    if each_s.size < NEWEST or not _is_longer(each_s, rows.iteration_s):
+        return None
+    found = Cushion(rows, left, before, ago_s, mean(each_s))
+    return found if found.left_s < min(SOON_S, _reading_left_s(rows)) else None
+
+
+def _falling(pace: Pace) -> Pace | None:
+    """Return the requests since most batches lay ready in the epoch at hand; None if they are too few, or its end is near.
+
+    At the end of an epoch nothing is read ahead any more, and what lies ready is meant to be used up.
+    """
+    if pace.loader.batches is None:
+        return None
+    rows = pace.where((pace.epoch == pace.epoch[-1]) & (pace.ready != UNKNOWN))
+    if not rows.ready.size or _reading_left_s(rows) <= 0:
+        return None
+    most = int(np.flatnonzero(rows.ready == rows.ready.max())[-1])
+    rows = rows.since(int(rows.request_ns[most]))
+    return rows if rows.ready.size >= 3 * NEWEST else None
+
+
+def _reading_left_s(rows: Pace) -> float:
+    """Return the seconds for which the workers still have batches of this epoch to read, at the pace of the loop."""
+    batches = rows.loader.batches
+    assert batches is not None
+    return (batches - warm_batches(rows.loader) - int(rows.batch[-1])) * rows.iteration_s
+
+
+def _is_longer(times_s: Floats, than_s: float) -> bool:
+    """Whether the mean of some times is above a given one by more than chance makes it."""
+    return mean(times_s) - than_s > SURE * float(times_s.std()) / math.sqrt(times_s.size)
+
+
+def _finding(found: Cushion, world: int) -> Finding:
+    pace, rank = found.pace, found.pace.rank
+    on = f" on rank {rank.rank}" if world > 1 else ""
+    return Finding(
+        key=f"{CODE}:{pace.loader.loader}",
+        code=CODE,
+        scenario="",
+        severity="info",
+        confidence=0.7,
+        began_ns=int(pace.request_ns[0]),
+        title=(
+            f"The batches that {pace.loader.name} has read ahead{on} are being used up:"
+            f" {rate(found.now)} of them lie ready, {duration(found.ago_s)} ago {rate(found.before)} did. At this rate the loop will"
+            f" wait for data in about {duration(found.left_s)}."
+        ),
+        cause=(
+            f"The {count(pace.loader.num_workers or 0, 'worker')} together bring a batch each {duration(found.each_s)}, and the loop takes"
+            f" one each {duration(pace.iteration_s)}."
+        ),
+        advice=(
+            "Nothing is lost yet. What makes a fetch longer shows in the times of the workers; samples that are cheaper to read, or more"
+            " workers where CPUs are free, keep batches ready."
+        ),
+        evidence=known_evidence(
+            ("batches ready", found.now, "count"),
+            ("batches ready before", found.before, "count"),
+            ("a batch from all workers", found.each_s, "s"),
+            ("iteration", pace.iteration_s, "s"),
+            ("fetch of a batch", median(pace.fetches.fetch_s[-2 * NEWEST :]), "s"),
+            ("until the loop waits", found.left_s, "s"),
+        ),
+        rank=rank.rank,
+        host=rank.host,
+    )

@@ -1,0 +1,36 @@
+"""The course of a loader: bounded, whatever the run is long."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loaderwatch.detect.course import FIRST_SLICE_NS, LONGEST_SLICE_NS, MOST_SLICES, Course
+from tests.unit.detect.build import T0
+
+
+def course(times: list[int], slice_ns: int = FIRST_SLICE_NS) -> Course:
+    """Slices at these numbers, whose fetches take as many seconds."""
+    values = np.array(times, dtype=np.float64)
+    t_ns = T0 + np.array(times, dtype=np.int64) * slice_ns
+    return Course(slice_ns, t_ns, np.zeros(len(times), dtype=np.int64), values, values, values * np.nan)
+
+
+def test_it_keeps_an_hour_in_a_bounded_number_of_slices() -> None:
+    kept = course([0])
+    for number in range(1, 10_000):
+        newer = course([number])
+        kept = kept.with_slices(newer)
+        assert kept.t_ns.size <= MOST_SLICES
+    assert kept.slice_ns == LONGEST_SLICE_NS
+    reach_s = (kept.t_ns[-1] - kept.t_ns[0]) / 1e9
+    assert reach_s >= 3600 / 2
+    assert (np.diff(kept.t_ns) > 0).all()
+    # Each slice still tells of its own time.
+    assert kept.fetch_s == pytest.approx((kept.t_ns - T0) / FIRST_SLICE_NS, abs=1)
+    assert np.isnan(kept.headroom_s).all()
+
+
+def test_its_newest_slices() -> None:
+    assert course([1, 2, 3]).newest(2).fetch_s.tolist() == [2, 3]
+    assert course([1]).newest(5).fetch_s.tolist() == [1]
