@@ -17,6 +17,7 @@ from loaderwatch.agent.addresses import leave_addresses
 from loaderwatch.agent.arguments import check_arguments, given_addresses
 from loaderwatch.agent.describe import describe_loader, synced_buffers
 from loaderwatch.agent.guard import guard, say, shield
+from loaderwatch.agent.launcher.unwatched import found
 from loaderwatch.agent.loaders import construction, dataloader, roles, substitutes
 from loaderwatch.agent.loaders.limited import end_limit, set_limit
 from loaderwatch.agent.loaders.naming import name_made
@@ -59,6 +60,7 @@ def attach(
     settings = _settings(server)
     if is_being_spawned():
         return loader  # this import of the main script may be for a DataLoader worker
+    found()
     faults = guard.faults
     session = shield(open_session, passing=ConfigError)(settings, run)
     if session is None:

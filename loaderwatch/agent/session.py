@@ -16,7 +16,6 @@ from typing import Any, Final
 import msgspec
 
 from loaderwatch.agent.guard import guard, has_stderr, say, shield
-from loaderwatch.agent.launcher.unwatched import found
 from loaderwatch.agent.loaders.lineage import Lineage
 from loaderwatch.agent.loaders.naming import unique
 from loaderwatch.agent.process.closing import say_closing
@@ -53,11 +52,13 @@ MAX_PHASE_NAMES: Final = 256
 class Session:
     """The ring, the description and the recorder of one training process while it is watched.
 
+    ``ranks`` are those that it was told; without them they are looked for.
+
     Raises:
         OSError: its files cannot be made.
     """
 
-    def __init__(self, settings: Settings, run: RunName) -> None:
+    def __init__(self, settings: Settings, run: RunName, ranks: Ranks | None = None) -> None:
         self.settings = settings
         self.run = run
         self.pid = os.getpid()
@@ -65,6 +66,7 @@ class Session:
         self.on_close: list[Callable[[], None]] = []
         self.lineage = Lineage()
         self.addresses: tuple[str, ...] | None = None  # whom to tell; None: not looked for yet
+        self.unasked = False  # `loaderwatch run` opened it, and nobody has attached since
         self._changing = threading.RLock()  # several threads may begin an epoch at the same time
         ring = self._make_ring()
         self.recorder = Recorder(ring)
@@ -73,7 +75,7 @@ class Session:
             self.stack_signal = 0
         self._finished = False
         self.watched_ns = monotonic_ns()  # when a streamer was last started or looked for
-        self.info = self._describe(find_ranks())
+        self.info = self._describe(ranks or find_ranks())
         self.write_info()
         self.publish_status()
         ring.set_span(Phase.OUTSIDE, monotonic_ns())
@@ -259,7 +261,9 @@ def current_session() -> Session | None:
     return _session
 
 
-def open_session(settings: Settings, run: str | None) -> Session | None:
+def open_session(
+    settings: Settings, run: str | None, ranks: Ranks | None = None, *, unasked: bool = False
+) -> Session | None:
     """Return the session of this process; if there is none, open one and start a streamer.
 
     None, with one line on stderr, when its files cannot be made: training goes on unwatched.
@@ -269,13 +273,12 @@ def open_session(settings: Settings, run: str | None) -> Session | None:
     """
     global _session
     if _session is not None:
-        if run is not None and find_run(run).run_id != _session.run.run_id:
-            raise ConfigError(f"run is {run!r}, but this process already records run {_session.run.run_id!r}")
+        _check_same(_session, settings, run)
+        _session.unasked = _session.unasked and unasked
         return _session
-    found()
     name = find_run(run if run is not None else settings.run, redact=settings.redact)
     try:
-        session = Session(settings, name)
+        session = Session(settings, name, ranks)
     except OSError as error:
         say(
             f"cannot write to {error.filename or settings.rings_dir} ({error.strerror}); training goes on unwatched."
@@ -292,12 +295,29 @@ def open_session(settings: Settings, run: str | None) -> Session | None:
         )
         return None
     _session = session
+    session.unasked = unasked
     session.on_close.append(watch_collections(session.recorder.ring, -1))
     guard.on_fault = session.publish_status
     _register_exit()
     if has_stderr():
         share_stderr()
     return session
+
+
+def _check_same(session: Session, settings: Settings, run: str | None) -> None:
+    """Refuse another run than the one that is open. If `loaderwatch run` opened it, the script is not to blame: only say so."""
+    other = run is not None and find_run(run).run_id != session.run.run_id
+    if other and not session.unasked:
+        raise ConfigError(f"run is {run!r}, but this process already records run {session.run.run_id!r}")
+    if other:
+        say(
+            f"this rank is recorded as {session.run.run_id!r} since it began, not as {run!r}; use --name {run}"
+        )
+    if session.unasked and settings.server != session.settings.server:
+        say(
+            f"this rank has sent to {session.settings.server or 'the server of this machine'} since it began, not to"
+            f" {settings.server}; set LOADERWATCH_SERVER={settings.server}"
+        )
 
 
 def close_session() -> None:

@@ -67,8 +67,7 @@ def test_a_script_is_watched_and_ends_as_by_itself(script: Path, rings: RingFold
 
 
 def test_ranks_of_torchrun_are_watched_and_torchrun_is_not(script: Path, rings: RingFolder) -> None:
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = loaderwatch_run("--", *torchrun, str(script), "0", cwd=script.parent)
+    done = loaderwatch_run("--", *TORCHRUN, str(script), "0", cwd=script.parent)
     assert done.returncode == 0, done.stderr
     assert sorted(process.rank for process in rings.processes()) == [0, 1]
 
@@ -167,6 +166,103 @@ def test_ranks_that_the_script_spawns_are_watched(tmp_path: Path, rings: RingFol
     assert len(watched) == 2
     assert "iterated no DataLoader" not in done.stderr, "the ranks did"
     assert list(rings.directory.glob("watched-*")) == []
+
+
+JOINS = """
+import subprocess, sys
+import torch
+import torch.distributed as dist
+
+subprocess.run([sys.executable, "-c", "import torch, torch.distributed"], check=True)  # a helper without a rank of its own
+dist.init_process_group("gloo")
+dist.barrier()
+dist.destroy_process_group()
+"""
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+def test_ranks_are_watched_before_they_have_a_loader_and_helpers_are_not(
+    tmp_path: Path, rings: RingFolder
+) -> None:
+    (tmp_path / "joining.py").write_text(JOINS)
+    done = loaderwatch_run("--", *TORCHRUN, "joining.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = sorted(rings.processes(), key=lambda process: process.rank)
+    assert [(process.rank, process.world_size, process.backend) for process in found] == [
+        (0, 2, "gloo"),
+        (1, 2, "gloo"),
+    ]
+    assert [process.loaders for process in found] == [[], []]
+
+
+SPAWNED_TO_JOIN = """
+import sys
+import torch.distributed as dist
+import torch.multiprocessing
+
+def rank(number):
+    dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=number, world_size=2)
+    dist.barrier()
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(rank, nprocs=2)
+"""
+
+
+def test_spawned_ranks_are_watched_from_the_joining_on_by_the_ranks_they_give(
+    tmp_path: Path, rings: RingFolder
+) -> None:
+    (tmp_path / "joining.py").write_text(SPAWNED_TO_JOIN)
+    done = loaderwatch_run("joining.py", str(tmp_path / "store"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted((process.rank, process.world_size) for process in rings.processes()) == [(0, 2), (1, 2)]
+    assert done.stderr.endswith(UNWATCHED.format("joining.py")), "they have no loader all the same"
+
+
+@pytest.mark.parametrize(
+    ("world", "environ"),
+    [
+        (1, {}),  # a group of one waits for nobody
+        (
+            0,
+            {"RANK": "0", "WORLD_SIZE": "2"},
+        ),  # the node of a cluster, on which torchrun is yet to start ranks
+        (0, {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}),
+        (0, {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOADERWATCH_RANK": "1"}),  # a rank's child
+        (0, {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOADERWATCH_DISABLE": "1"}),
+    ],
+)
+def test_what_is_no_rank_of_several_is_no_run(
+    tmp_path: Path, rings: RingFolder, world: int, environ: dict[str, str]
+) -> None:
+    join = f"init_process_group('gloo', 'file://{tmp_path}/store', rank=0, world_size={world})"
+    (tmp_path / "alone.py").write_text(
+        f"import torch.distributed\n{f'torch.distributed.{join}' if world else ''}\n"
+    )
+    done = loaderwatch_run("--", sys.executable, "alone.py", cwd=tmp_path, **environ)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert rings.processes() == []
+
+
+def test_what_a_rank_attaches_with_comes_too_late_and_is_told(tmp_path: Path, rings: RingFolder) -> None:
+    """It is no reason to end the training."""
+    (tmp_path / "train.py").write_text(
+        "import torch, loaderwatch\n"
+        "list(loaderwatch.attach(iter([1, 2]), run='other', server='http://elsewhere:1'))\n"
+        "print('trained')\n"
+    )
+    done = loaderwatch_run(
+        "--name", "mine", "train.py", cwd=tmp_path, RANK="1", LOCAL_RANK="1", WORLD_SIZE="2"
+    )
+    assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
+    assert done.stderr == (
+        "loaderwatch: this rank is recorded as 'mine' since it began, not as 'other'; use --name other\n"
+        "loaderwatch: this rank has sent to the server of this machine since it began, not to http://elsewhere:1;"
+        " set LOADERWATCH_SERVER=http://elsewhere:1\n"
+    )
+    (process,) = rings.processes()
+    assert (process.rank, len(process.loaders)) == (1, 1)
 
 
 @pytest.mark.parametrize("target", ["sub/named.py", "link.py"])

@@ -113,6 +113,10 @@ WITH_LOADERS = {
     for batch in DataLoader(Numbers(), 2):
         step(batch)
     """,
+    "joining": """
+    import torch.distributed
+    torch.distributed.init_process_group("gloo", "nosuch://", rank=0, world_size=2)
+    """,
 }
 
 

@@ -59,6 +59,7 @@ TESTS = PACKAGE.parent / "tests" / "unit"
 IMPORTS_LATE: dict[str, str] = {
     "loaderwatch/__init__.py": "import loaderwatch is quick: what attach needs comes with attach",
     "loaderwatch/agent/launcher/ondemand.py": "runs in every Python that a watched script starts: most never iterate a loader",
+    "loaderwatch/agent/launcher/rank_start.py": "as above: few are ranks",
     "loaderwatch/agent/launcher/unwatched.py": "as above, at the end of the process",
     "loaderwatch/cli/run.py": "becomes the job at once where nothing beside it is asked for, which needs none of the supervisor",
     "loaderwatch/streamer/__main__.py": "a standby waits for as long as a run takes, and needs none of what streams",

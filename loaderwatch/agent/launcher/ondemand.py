@@ -1,6 +1,7 @@
 """Attaching on demand, at the first iteration of any DataLoader, for scripts that do not name loaderwatch.
 
-Before that nothing happens: a launcher, or a script without a loader, is not watched and does not import torch for us.
+Before that only ranks are watched, see ``rank_start``: a launcher, or a script without a loader, is not watched and does not
+import torch for us.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from loaderwatch.agent.guard import shield
+from loaderwatch.agent.launcher.rank_start import begin_rank, mark_rank, watch_joining
 from loaderwatch.agent.launcher.unwatched import await_end, found
 from loaderwatch.agent.loaders import construction
 from loaderwatch.agent.loaders.class_hook import EveryIter
@@ -41,6 +43,8 @@ def start() -> None:
     folder = os.environ.get(DOCTOR_FOLDER)
     if folder is None:
         install()
+        if mark_rank():
+            _import_hooks({"torch": begin_rank})
         await_end()
     elif DOCTOR not in os.environ:  # the bootstrap, which has that variable, inspects by itself
         install(_inspecting(folder))
@@ -52,22 +56,33 @@ def install(hook: Hook | None = None) -> None:
     module = sys.modules.get(MODULE)
     if module is not None:
         hook(module)
-    elif not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder(hook))
+    else:
+        _import_hooks({MODULE: hook})
+
+
+def _import_hooks(hooks: dict[str, Hook]) -> None:
+    """Call each hook with its module, as soon as this is imported; of several for one module only the first."""
+    finder = next((finder for finder in sys.meta_path if isinstance(finder, _Finder)), None)
+    if finder is None:
+        finder = _Finder()
+        sys.meta_path.insert(0, finder)
+    finder.hooks = {**hooks, **finder.hooks}
 
 
 class _Finder(MetaPathFinder):
-    """An import finder that lets the others find the module, and hooks into it once it is loaded."""
+    """An import finder that lets the others find a module, and hooks into it once it is loaded."""
 
-    def __init__(self, hook: Hook) -> None:
-        self._hook = hook
+    def __init__(self) -> None:
+        self.hooks: dict[str, Hook] = {}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != MODULE:
+        hook = self.hooks.pop(fullname, None)  # so that the search below passes by us
+        if hook is None:
             return None
-        sys.meta_path.remove(self)
+        if not self.hooks:
+            sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
         loader: Any = None if spec is None else spec.loader
         if loader is None:
@@ -76,7 +91,7 @@ class _Finder(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            self._hook(module)
+            hook(module)
 
         loader.exec_module = exec_module
         return spec
@@ -98,6 +113,7 @@ def _hook(module: Any) -> None:
     hook = EveryIter(module.DataLoader, attach_first)
     hook.install()
     construction.install(module.DataLoader)
+    shield(watch_joining)()
 
 
 def _hide_from_compile() -> None:

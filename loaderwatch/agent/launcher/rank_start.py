@@ -1,0 +1,100 @@
+"""A launcher's ranks are watched before their first iteration: many hang while they meet, or before they do.
+
+The session opens at the end of ``import torch`` in a process that a launcher such as torchrun started as one of several ranks,
+and in any other as it begins to join a process group of several. No loader is hooked before its first iteration all the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from typing import Any, Final
+
+from loaderwatch.agent.frames import leave_out_ours
+from loaderwatch.agent.guard import guard, shield
+
+RANK: Final = "LOADERWATCH_RANK"
+"""Variable with the pid of the process that a launcher started as a rank, which the processes it starts inherit."""
+
+JOIN: Final = "init_process_group"
+
+
+def mark_rank() -> bool:
+    """Whether a launcher started this process as one of several ranks; note it for the processes that this one starts.
+
+    They inherit the launcher's variables, but the first Python that has them is the rank. A launcher itself may have the
+    number of its node in RANK, and no LOCAL_RANK.
+    """
+    world = os.environ.get("WORLD_SIZE", "")
+    if not {"RANK", "LOCAL_RANK"} <= os.environ.keys() or not world.isdecimal() or int(world) < 2:
+        return False
+    return os.environ.setdefault(RANK, str(os.getpid())) == str(os.getpid())
+
+
+def begin_rank(torch: Any) -> None:
+    """Open the session of a rank, once torch has been imported."""
+    if os.environ.get(RANK) == str(os.getpid()):  # not a child that was forked before
+        shield(_open)()
+
+
+def watch_joining() -> None:
+    """Open the session of every process that joins a process group, as it begins to; torch is imported by now."""
+    groups: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    own = getattr(groups, JOIN, None)
+    if own is None:
+        return  # PyTorch was built without it
+    begin, joined, leave_out = shield(_begin), shield(_joined), shield(leave_out_ours)
+
+    @functools.wraps(own)
+    def init_process_group(*arguments: Any, **options: Any) -> Any:
+        begin(own, arguments, options)
+        try:
+            result = own(*arguments, **options)
+        except BaseException as error:
+            leave_out(error)
+            raise
+        joined()
+        return result
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch.distributed") and vars(module).get(JOIN) is own:
+            setattr(module, JOIN, init_process_group)
+
+
+def _begin(own: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    try:
+        given = inspect.signature(own).bind_partial(*arguments, **options).arguments
+    except TypeError:
+        return  # PyTorch is about to say the same
+    _open(given.get("rank", -1), given.get("world_size", -1))
+
+
+def _joined() -> None:
+    from loaderwatch.agent.session import current_session
+
+    session = current_session()
+    if session is not None:
+        session.refresh()  # the backend and the timeout are known by now
+
+
+def _open(rank: int = -1, world_size: int = -1) -> None:
+    """Open the session of one of several ranks; where the numbers are negative, the environment has them."""
+    # Imported here, because every Python that a script starts imports this module, and few are ranks.
+    from loaderwatch.agent.process.identity import Ranks, find_ranks
+    from loaderwatch.agent.session import open_session
+    from loaderwatch.core.config import load_settings
+    from loaderwatch.core.errors import ConfigError
+
+    ranks = find_ranks()
+    if 0 <= rank < world_size:
+        ranks = Ranks(rank, ranks.local_rank if "LOCAL_RANK" in os.environ else rank, world_size)
+    if guard.tripped or ranks.world_size < 2:
+        return
+    try:
+        settings = load_settings()
+        if not settings.disabled:
+            open_session(settings, None, ranks, unasked=True)
+    except ConfigError:
+        return  # attach() says so, at the first iteration
