@@ -1,4 +1,4 @@
-"""Three real stalls inside Lightning, Hugging Face's Trainer and timm: named right, live, and again by ``analyze``."""
+"""Three real stalls inside Lightning, Hugging Face's Trainer and timm: named right, live, and again by ``analyze``; and an idle notebook."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.fakes.serving import Access
-from tests.frameworks.environments import missing
-from tests.frameworks.stalls.cases import CASES, ENVIRONMENTS, PACKAGES
+from tests.frameworks.environments import STREAMS, missing
+from tests.frameworks.stalls.cases import CASES, ENVIRONMENTS, IDLE_NOTEBOOK, PACKAGES
 from tests.scenarios.judge import judge
 from tests.scenarios.play import HANG_AFTER_S, play_one, serve
 
@@ -50,6 +50,17 @@ def test_named_live_and_by_analyze(framework: str, stall: str, server: tuple[Acc
         check_blocked_file(framework, finding)
     again = judge(case, analyzed(access, case.id.replace("_", "-"), folder))
     assert again.exact, (again.wrong, again.got)
+
+
+def test_an_idle_notebook_wakes_nobody(server: tuple[Access, Path]) -> None:
+    why_not = missing(STREAMS, ("nbclient", "ipykernel"))
+    if why_not:
+        pytest.skip(why_not)
+    access, folder = server
+    outcome = play_one(IDLE_NOTEBOOK, access, folder / IDLE_NOTEBOOK.id)
+    assert not outcome.alerts, outcome.report()
+    assert outcome.exit_code == 0, outcome.report()
+    assert outcome.verdicts, outcome.report()
 
 
 def check_blocked_file(framework: str, finding: dict[str, Any]) -> None:

@@ -29,7 +29,9 @@ def test_it_is_told_with_its_line(outcomes: dict[str, Outcome], case: Case) -> N
     assert outcome.late_s() >= 0
 
 
-@pytest.mark.parametrize("name", ["s52_rank_saves", "s53_rank_locked"])
+@pytest.mark.parametrize(
+    "name", ["s52_rank_saves", "s53_rank_locked", "s53_rendezvous", "s53_before_first_batch"]
+)
 def test_the_rank_that_the_others_wait_for_is_the_culprit(outcomes: dict[str, Outcome], name: str) -> None:
     outcome = outcomes[name]
     finding = outcome.found()

@@ -24,7 +24,17 @@ from tests.fakes.streaming import Streaming, kill
 from tests.scenarios.play import ROOT
 
 SILENCE_S = float(os.environ.get("SILENCE_S", "1800"))
-SCRIPTS = ("s52_save", "s53_report", "s36_silent_read", "s26_validation_locked")
+SCRIPTS = {
+    "s52_save": 1,
+    "s53_report": 1,
+    "s36_silent_read": 1,
+    "s26_validation_locked": 1,
+    "s53_rank_locked": 2,
+    "s44_unequal": 2,
+}
+"""How many ranks each has."""
+GIVE_UP_S = int(SILENCE_S) + 3600
+"""The timeout of their collectives: PyTorch's own would end the ranks after half an hour."""
 TOLD_WITHIN_S = 240.0  # the first gap between two epochs has the longest limit of them
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(int(SILENCE_S) + 900)]
@@ -34,10 +44,17 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(int(SILENCE_S) + 900)]
 def playing(script: str, folder: Path, access: Access) -> Iterator[None]:
     """A scenario's script, in a group and with a data directory of its own, under the product's own limits."""
     streaming = Streaming(folder, access.url)
-    environ = {**streaming.environ, "LOADERWATCH_RUN": script, "LOADERWATCH_TOKEN": access.agent}
+    environ = {
+        **streaming.environ,
+        "LOADERWATCH_RUN": script,
+        "LOADERWATCH_TOKEN": access.agent,
+        "OMP_NUM_THREADS": "1",
+        "SCENARIO_GIVE_UP_S": str(GIVE_UP_S),
+    }
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(SCRIPTS[script]))
     with (folder.parent / f"{script}.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", f"tests.scenarios.{script}"],
+            [sys.executable, *(torchrun if SCRIPTS[script] > 1 else ()), "-m", f"tests.scenarios.{script}"],
             cwd=ROOT,
             env=environ,
             stdout=log,
@@ -48,9 +65,9 @@ def playing(script: str, folder: Path, access: Access) -> Iterator[None]:
         yield
         assert process.poll() is None, (folder.parent / f"{script}.log").read_text()
     finally:
-        for pid in streaming.pids():
-            kill(pid)
         os.killpg(process.pid, signal.SIGKILL)
+        for pid in streaming.pids():  # the ranks too, which torchrun puts into sessions of their own
+            kill(pid)
         process.wait(20)
 
 

@@ -26,6 +26,28 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc"),
 ]
 
+FAILS_ONCE = """
+import os, sys, time
+from pathlib import Path
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
+
+if __name__ == "__main__":
+    with Path(sys.argv[1], "began").open("a") as began:
+        began.write(os.environ["TORCHELASTIC_RESTART_COUNT"] + " ")
+    first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    dist.init_process_group("gloo")
+    loader = DataLoader(TensorDataset(torch.arange(240.0)), batch_size=4, num_workers=1)
+    for number, batch in enumerate(loader):
+        time.sleep(0.02 if first else 0.25)
+        if first and number == 30 and dist.get_rank() == 1:
+            time.sleep(9)  # hangs, until something gives it up
+            os._exit(1)
+        dist.all_reduce(batch[0])
+    dist.destroy_process_group()
+"""
+
 COUNTS_SIGNALS = """
 import os, signal, sys, time
 from pathlib import Path
@@ -329,6 +351,30 @@ def test_torchrun_hangs_is_started_again_and_finishes(tmp_path: Path, served: Ac
     alerts = [json.loads(line) for line in (tmp_path / "alerts").read_text().splitlines()]
     hangs = [(alert["event"], alert["run"]) for alert in alerts if alert["code"] == "hung"]
     assert hangs == [("fires", row["run_id"]), ("resolved", row["run_id"])]
+
+
+def test_ranks_that_torchrun_starts_again_by_itself_are_left_to_it(tmp_path: Path, served: Access) -> None:
+    """A hang that they ended with is over, although the job and its command go on: it counts no more against them."""
+    (tmp_path / "train.py").write_text(FAILS_ONCE)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        command(
+            *("--on-alert", f"cat >> {tmp_path / 'alerts'}", "--restart-on-hang", "3", "--after", "11s"),
+            *("--", *torchrun, "--max-restarts", "2", str(tmp_path / "train.py"), str(tmp_path)),
+        ),
+        env=environ(tmp_path / "data"),
+        capture_output=True,
+        text=True,
+        timeout=3 * PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted((tmp_path / "began").read_text().split()) == ["0", "0", "1", "1"]
+    assert "the job is ended" not in done.stderr
+    assert "loaderwatch: restart" not in done.stderr
+    alerts = [json.loads(line) for line in (tmp_path / "alerts").read_text().splitlines()]
+    assert ("fires", "hung") in {(alert["event"], alert["code"]) for alert in alerts}, "there was one"
+    (row,) = served.get("/runs")
+    assert row["state"] == "finished"
 
 
 @pytest.mark.usefixtures("served")

@@ -77,6 +77,8 @@ TINY_SHM: Final = (
     "sh",
 )
 """A /dev/shm as a container has it; for mounting it one must be root."""
+LAUNCHED: Final = (sys.executable, "-m", "loaderwatch", "run", "--")
+"""For a script that does not name loaderwatch."""
 
 CASES: Final[tuple[Case, ...]] = (
     # ---- input-bound
@@ -397,6 +399,63 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n17_outage", group="alike", name="n17_stopped", args=("stopped",), within_s=40),
     Case("n18_large_batches", group="alike", within_s=40),
     Case("n19_traced", group="alike"),
+    # ---- stuck before the first batch, or after the last
+    Case(
+        "s53_rendezvous",
+        ("S53",),
+        "stuck",
+        ranks=2,
+        before=LAUNCHED,
+        within_s=90,
+        stacks=1,
+        says=("in fetch_weights", "init_process_group"),
+    ),
+    Case(
+        "s53_before_first_batch",
+        ("S53",),
+        "stuck",
+        ranks=2,
+        before=LAUNCHED,
+        within_s=90,
+        stacks=1,
+        says=("in read_manifest", "broadcast"),
+    ),
+    Case(
+        "s53_model_wrapped",
+        ("S53",),
+        "stuck",
+        ranks=2,
+        before=LAUNCHED,
+        within_s=90,
+        stacks=1,
+        says=("in log_config", "pipe"),
+    ),
+    Case(
+        "s53_joins",
+        ("S53",),
+        "stuck",
+        ranks=2,
+        within_s=90,
+        stacks=1,
+        says=("in collect_predictions", "barrier"),
+    ),
+    Case(
+        "s53_destroy",
+        ("S53",),
+        "stuck",
+        ranks=2,
+        within_s=90,
+        stacks=1,
+        says=("in write_report", "destroy_process_group"),
+    ),
+    Case("s36_first_batch", ("S36",), "start_end", within_s=90, stacks=1),
+    Case("s26_compile", ("S26",), "start_end", within_s=150, stacks=1),
+    Case("s36_teardown", ("S36",), "start_end", within_s=90, stacks=1, says=("in close_session",)),
+    Case("s53_joins_at_exit", ("S53",), "start_end", within_s=150, stacks=1, remark=True),
+    # ---- what a person or a program pauses on purpose
+    Case("n28_prompt", group="alike", within_s=60),
+    Case("n30_rank_prepares", group="alike", ranks=2, before=LAUNCHED, within_s=75),
+    Case("n31_thread_serves", group="alike", within_s=75),
 )
 
 

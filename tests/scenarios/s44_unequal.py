@@ -10,10 +10,10 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, built_in, vary
+from tests.scenarios.training import GIVE_UP, SlowDataset, built_in, vary
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+dist.init_process_group("gloo", timeout=GIVE_UP)
 rank = int(os.environ["RANK"])
 longer, batch, most = vary(1, 0), vary(8, 4), vary(34, 33, 40)
 built_in(rank=longer)

@@ -11,10 +11,10 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, built_in, vary
+from tests.scenarios.training import GIVE_UP, SlowDataset, built_in, vary
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+dist.init_process_group("gloo", timeout=GIVE_UP)
 rank = int(os.environ["RANK"])
 stuck, batch_size, last = vary(1, 0), vary(8, 5), vary(1, 0)
 built_in(rank=stuck)

@@ -8,6 +8,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -20,6 +21,8 @@ BUILT_IN: Final = "built in: "
 _choice: Final = random.Random(f"{SEED} {Path(sys.argv[0]).name}")
 UNTIL_FOUND_S: Final = 60.0
 """How long a stall goes on at most. Its script is ended once it is found, which takes longer on a busy machine."""
+GIVE_UP: Final = timedelta(seconds=float(os.environ.get("SCENARIO_GIVE_UP_S", "1800")))
+"""The timeout of the collectives of scripts that are also watched for longer than PyTorch's own."""
 _T = TypeVar("_T")
 
 

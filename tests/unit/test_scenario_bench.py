@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.diagnosis import Row, chosen, numbers, table
+from benchmarks import diagnosis
+from benchmarks.crowding import Crowding
+from benchmarks.diagnosis import Row, chosen, failures, numbers, table
 from loaderwatch.core.wire import encode
 from tests.fakes.runs import SECOND, T0, envelope, steps
 from tests.scenarios.cases import CASES, Case
@@ -106,3 +108,52 @@ def test_precision_and_recall_count_what_people_were_told() -> None:
     shown = table(rows, ["S03"])
     assert "S07 !" in shown
     assert "(no script)" in shown
+
+
+def test_the_bench_fails_for_what_is_wrong_or_late_and_says_which() -> None:
+    def row(case: Case, *found: str, waited: float | None = 1.0, crowded: float | None = 0.1) -> Row:
+        judgement = judge(case, [_finding(each) for each in found])
+        return Row(case, judgement, waited, 20.0, "", "", code="hung", crowded=crowded)
+
+    assert failures([row(Case("s36", ("S36",)), "S36"), row(Case("healthy"), waited=None)]) == []
+    assert failures([row(Case("s36", ("S36",)), "S22")]) == ["s36: expected S36, got S22"]
+    assert failures([row(Case("s36", ("S36",)))]) == ["s36: expected S36, got nothing"]
+    assert failures([row(Case("n01"), "S43")]) == ["n01: expected nothing, got S43"]
+    assert failures([row(Case("s36", ("S36",)), "S36", waited=3.4)]) == ["s36: late: 3.4 s"]
+    assert failures([row(Case("s36", ("S36",)), "S36", waited=3.4, crowded=None)]) == ["s36: late: 3.4 s"]
+    assert failures([row(Case("s36", ("S36",)), "S36", waited=3.4, crowded=0.8)]) == [], "the machine's fault"
+
+
+def test_a_late_row_is_played_again_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    played: list[tuple[list[str], int]] = []
+
+    def play(cases: list[Case], folder: Path, jobs: int, *_: Any) -> list[Row]:
+        played.append(([case.id for case in cases], jobs))
+        late_s = 9.0 if len(played) == 1 else 2.0
+        return [
+            Row(
+                case,
+                judge(case, [_finding("S36")]),
+                late_s if case.id == "s36" else 1.0,
+                20.0,
+                "",
+                "",
+                "hung",
+            )
+            for case in cases
+        ]
+
+    monkeypatch.setattr(diagnosis, "_play", play)
+    rows = diagnosis.play_all([Case("s36", ("S36",)), Case("s36_b", ("S36",))], tmp_path, 4)
+    assert played == [(["s36", "s36_b"], 4), (["s36"], 1)]
+    assert [row.waited_s for row in rows] == [2.0, 1.0]
+
+
+def test_crowding_is_the_time_in_which_a_task_waited_for_a_cpu(tmp_path: Path) -> None:
+    pressure = tmp_path / "cpu"
+    pressure.write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=1000\nfull avg10=0.00 total=0\n")
+    crowding = Crowding(pressure)
+    assert crowding.ratio() == 0
+    pressure.write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=900001000\n")
+    assert crowding.ratio() == 1
+    assert Crowding(tmp_path / "none").ratio() is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.frameworks.environments import OWN, VISION, python_of
+from tests.frameworks.environments import OWN, STREAMS, VISION, python_of
 from tests.scenarios.cases import Case
 
 _EXPECTED: Final[dict[str, dict[str, Any]]] = {
@@ -34,3 +34,10 @@ def case_of(framework: str, stall: str) -> Case:
 CASES: Final = {
     (framework, stall): case_of(framework, stall) for framework in ENVIRONMENTS for stall in _EXPECTED
 }
+
+IDLE_NOTEBOOK: Final = Case(
+    "n29_notebook",
+    within_s=75,
+    package="tests.frameworks.stalls",
+    interpreter=str(python_of(STREAMS)),
+)
