@@ -7,7 +7,7 @@ What the loop does itself, outside of the model and its optimizer, is two parts:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -123,7 +123,7 @@ class Steps:
     def _row_at(self, ns: int) -> int:
         return first_at(self._rows["request_ns"], ns + 1) - 1
 
-    def _part_at(self, ns: int, frames: tuple[Frame, ...] | list[Frame]) -> str:
+    def _part_at(self, ns: int, frames: Sequence[Frame]) -> str:
         files = [frame.file.replace("\\", "/") for frame in frames]
         if any(_OPTIMIZER in file for file in files):
             return "optimizer"
@@ -180,7 +180,7 @@ def _parts_s(rows: Columns, whole: str, prefix: str, long_ns: NDArray[np.int64])
     return found
 
 
-def _saver(frames: tuple[Frame, ...] | list[Frame]) -> Frame | None:
+def _saver(frames: Sequence[Frame]) -> Frame | None:
     """Return the user's line that writes a checkpoint; None where none is written."""
     saves = [depth for depth, frame in enumerate(frames) if saving((frame,))]
     return user_frame(frames[saves[-1] + 1 :]) if saves else None

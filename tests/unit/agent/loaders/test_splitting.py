@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torch.utils.data import datapipes as pipes
 
-from loaderwatch.agent.loaders.describe import describe_loader
+from loaderwatch.agent.describe import describe_loader
 from loaderwatch.agent.loaders.splitting import splits_by_worker
 
 
