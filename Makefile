@@ -170,7 +170,7 @@ format: $(VENV)/dev.stamp
 
 lint: check-python check-web
 
-# The page's types of the API's answers, from loaderwatch/core/answers.py.
+# The page's types of the API's answers, from loaderwatch/core/answers/.
 types: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.web.answer_types
 

@@ -84,6 +84,7 @@ OF_MANY = {
 TESTED_BY: dict[str, str] = {
     "__main__.py": "unit/cli/test_main.py",
     "advise/*.py": "unit/advise/test_audit.py",
+    "core/answers/*.py": "unit/core/test_answers.py",
     "agent/arguments.py": "unit/agent/test_attach.py",
     "detect/slow_step/long_steps.py": "unit/detect/slow_step/test_pauses.py",
     "agent/doctor/*.py": "integration/test_doctor.py",

@@ -22,7 +22,7 @@ PLAIN: Final = {
 }
 HEAD: Final = """\
 /**
- * The answers of the HTTP API, for the type checker. Made from loaderwatch/core/answers.py by `make types`: change them there.
+ * The answers of the HTTP API, for the type checker. Made from loaderwatch/core/answers/ by `make types`: change them there.
  *
 """
 WIDTH: Final = 120
@@ -38,7 +38,7 @@ def script() -> str:
         elif (
             isinstance(value, type)
             and issubclass(value, msgspec.Struct)
-            and value.__module__ == answers.__name__
+            and value.__module__.startswith(f"{answers.__name__}.")
         ):
             hints = typing.get_type_hints(value)
             fields = [f"{field}: {_type(hints[field])}" for field in value.__struct_fields__]

@@ -1,59 +1,21 @@
 /**
- * The answers of the HTTP API, for the type checker. Made from loaderwatch/core/answers.py by `make types`: change them there.
+ * The answers of the HTTP API, for the type checker. Made from loaderwatch/core/answers/ by `make types`: change them there.
  *
- * @typedef {"outside"|"iter"|"wait"|"step"|"h2d"|"forward"|"backward"|"optimizer"|"teardown"|"user"|"idle"|"fetch"|
- *   "collate"|"starting"} PhaseName
- * @typedef {"live"|"finished"|"hung"|"crashed"|"lost"} RunStatus
- * @typedef {"finished"|"crashed"|"lost"} AttemptStatus
- * @typedef {"live"|"finished"|"crashed"|"lost"} RankStatus
- * @typedef {"info"|"warning"|"critical"} Severity
- * @typedef {"ok"|"info"|"warning"|"critical"} VerdictSeverity
- * @typedef {"firing"|"acknowledged"|"silenced"|"resolved"} AlertState
- * @typedef {"device"|"loop"|"mixed"} Clock
- * @typedef {"ratio"|"s"|"count"|"bytes"|"index"|"text"|"per_s"} Unit
- * @typedef {"waiting"|"turns"|"even"|"apart"|"unknown"|"standing"} CouplingState
- * @typedef {"stands"|"moving"|"ended"|"crashed"|"unknown"} PlaceState
- * @typedef {{severity: VerdictSeverity, title: string, advice: string, finding_id: string|null}} Verdict
- * @typedef {{label: string, value: number|string|null, unit: Unit}} Evidence
  * @typedef {{check: string, severity: Severity, what: string, why: string, change: string, loader: string|null,
  *   where: string|null, ranks: number[]}} Advice
+ * @typedef {"firing"|"acknowledged"|"silenced"|"resolved"} AlertState
+ * @typedef {"finished"|"crashed"|"lost"} AttemptStatus
+ * @typedef {"device"|"loop"|"mixed"} Clock
+ * @typedef {"waiting"|"turns"|"even"|"apart"|"unknown"|"standing"} CouplingState
+ * @typedef {{label: string, value: number|string|null, unit: Unit}} Evidence
+ * @typedef {"stands"|"moving"|"ended"|"crashed"|"unknown"} PlaceState
+ * @typedef {"live"|"finished"|"crashed"|"lost"} RankStatus
+ * @typedef {"live"|"finished"|"hung"|"crashed"|"lost"} RunStatus
+ * @typedef {"info"|"warning"|"critical"} Severity
  * @typedef {{rank: number, worker: number, pid: number, taken_at: number, text: string, why: string}} Stack
- * @typedef {{run_id: string, name: string, state: RunStatus, started_at: number, last_seen_at: number,
- *   world_size: number, hosts: string[], steps: number|null, attempts: number, verdict: string|null,
- *   severity: VerdictSeverity|null}} RunRow
- * @typedef {{attempt: number, state: AttemptStatus, began_at: number, ended_at: number, steps: number|null,
- *   exit: string|null}} Earlier
- * @typedef {{name: string, cpus: number, usable_cpus: number|null, gpu_status: string}} Host
- * @typedef {{framework: string, version: string, stage: string|null, epoch: number|null, max_epochs: number|null,
- *   global_step: number|null}} Progress
- * @typedef {{loader: number, name: string, role: "train"|"eval", class_name: string, dataset_class: string|null,
- *   dataset_length: number|null, batches: number|null, batch_size: number|null, num_workers: number|null,
- *   prefetch_factor: number|null, persistent_workers: boolean|null, pin_memory: boolean|null, in_order: boolean|null,
- *   drop_last: boolean|null, timeout_s: number|null, start_method: string|null, iterable_dataset: boolean|null,
- *   sampler_class: string|null, distributed: boolean|null, same_epoch_passes: number|null, shards: number|null,
- *   splits_by_worker: boolean|null, snapshot_every_n_steps: number|null, reader: string|null,
- *   reader_error: string|null, rank: number}} Loader
- * @typedef {{rank: number, host: string, pid: number, state: RankStatus, exit: string|null, watched: boolean,
- *   phases_missing: string|null, step: number|null, eval_batches: number, epoch: number|null, batch: number|null,
- *   phase: string|null, phase_age_s: number|null, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,
- *   step_s: number|null, wait_s: number|null, ready_batches: number|null, gpu: number|null,
- *   gpu_utilization_ratio: number|null, seen_at: number|null}} RankRow
- * @typedef {{run_id: string, name: string, state: RunStatus, attempt: number, attempts: number, earlier: Earlier[],
- *   started_at: number, last_seen_at: number, now: number, world_size: number, hosts: Host[], steps: number|null,
- *   eval_batches: number, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,
- *   gpu_utilization_ratio: number|null, gpu_starved_ratio: number|null, compute_duty_ratio: number|null,
- *   goodput_ratio: number|null, lost_s: number|null, lost_records: number, simulated_gpu: boolean, epochs: number|null,
- *   progress: Progress|null, verdict: Verdict, loaders: Loader[], ranks: RankRow[]}} Summary
- * @typedef {{key: string, code: string, scenario: string, severity: Severity, title: string, evidence: Evidence[],
- *   began_at: number, warned_s: number|null}} Folded
- * @typedef {{id: string, key: string, code: string, scenario: string, severity: Severity, state: AlertState,
- *   confidence: number, rank: number|null, host: string|null, worker: number|null, pid: number|null,
- *   sample_indices: number[], began_at: number, ended_at: number|null, title: string, cause: string, advice: string,
- *   evidence: Evidence[], lost_s: number|null, gain_ceiling_ratio: number|null, stacks: Stack[], folded: Folded[],
- *   silenced_until: number|null}} Finding
- * @typedef {{metric: string, rank: number|null, bucket_s: number, t: number[], min: (number|null)[],
- *   mean: (number|null)[], max: (number|null)[]}} Series
- * @typedef {{metric: string, bucket_s: number, ranks: number[], t: number[], values: (number|null)[][]}} Heatmap
+ * @typedef {"ratio"|"s"|"count"|"bytes"|"index"|"text"|"per_s"} Unit
+ * @typedef {{severity: VerdictSeverity, title: string, advice: string, finding_id: string|null}} Verdict
+ * @typedef {"ok"|"info"|"warning"|"critical"} VerdictSeverity
  * @typedef {{rank: number, loader: number, epoch: number, began_at: number, iter_s: number|null,
  *   sampler_s: number|null, first_wait_s: number|null, iter_kind: string|null, workers: number|null,
  *   drained: number|null, gap_s: number|null, ended_at: number|null, teardown_s: number|null, batches: number|null,
@@ -61,26 +23,63 @@
  * @typedef {{loader: number[], worker: number[], began_at: number[], fetch_s: (number|null)[],
  *   collate_s: (number|null)[], cpu_s: (number|null)[], samples: (number|null)[], slow_index: (number|null)[],
  *   slow_s: (number|null)[], bytes: (number|null)[]}} Fetches
+ * @typedef {{metric: string, bucket_s: number, ranks: number[], t: number[], values: (number|null)[][]}} Heatmap
+ * @typedef {{metric: string, rank: number|null, bucket_s: number, t: number[], min: (number|null)[],
+ *   mean: (number|null)[], max: (number|null)[]}} Series
  * @typedef {{rank: number, loader: number, worker: number, index: number, slow_s: number, fetch_s: number|null,
  *   at: number}} SlowSample
- * @typedef {{rank: number, worker: number, loader: number|null, pid: number, phase: PhaseName, phase_age_s: number,
- *   sample_index: number|null, sample_age_s: number|null, os_state: string|null, wchan: string|null,
- *   cpu_ratio: number|null, rss_bytes: number|null, threads: number|null, fds: number|null, alive: boolean,
- *   batches: number}} Worker
- * @typedef {{pid: number, rank: number|null, memory_bytes: number|null, sm_ratio: number|null, name: string|null,
- *   user: string|null}} GpuProcess
+ * @typedef {{id: string, key: string, code: string, scenario: string, severity: Severity, state: AlertState,
+ *   confidence: number, rank: number|null, host: string|null, worker: number|null, pid: number|null,
+ *   sample_indices: number[], began_at: number, ended_at: number|null, title: string, cause: string, advice: string,
+ *   evidence: Evidence[], lost_s: number|null, gain_ceiling_ratio: number|null, stacks: Stack[], folded: Folded[],
+ *   silenced_until: number|null}} Finding
+ * @typedef {{key: string, code: string, scenario: string, severity: Severity, title: string, evidence: Evidence[],
+ *   began_at: number, warned_s: number|null}} Folded
+ * @typedef {{state: CouplingState, reason: string, source: "measured"|"durations"|null, iterations: number,
+ *   waiting: number[], waited_for: number[], wait_s: number|null, cause: "data"|"work"|null, where: string|null,
+ *   ranks: Share[], places: Place[], given_up_in_s: number|null, timeout_s: number|null}} Coupling
  * @typedef {{host: string, gpu: number, uuid: string, name: string, simulated: boolean, ranks: number[],
  *   looked_at: number|null, utilization_ratio: number|null, memory_used_bytes: number|null,
  *   memory_total_bytes: number|null, power_w: number|null, power_limit_w: number|null, sm_clock_hz: number|null,
  *   temperature_c: number|null, slowed_by: string[], processes: GpuProcess[]}} Gpu
- * @typedef {{rank: number, iteration_s: number, data_s: number, own_s: number, others_s: number,
- *   caused_s: number}} Share
+ * @typedef {{pid: number, rank: number|null, memory_bytes: number|null, sm_ratio: number|null, name: string|null,
+ *   user: string|null}} GpuProcess
  * @typedef {{ranks: number[], state: PlaceState, collective: string|null, stands: string, at: string|null,
  *   for_s: number|null, stack: Stack|null}} Place
- * @typedef {{state: CouplingState, reason: string, source: "measured"|"durations"|null, iterations: number,
- *   waiting: number[], waited_for: number[], wait_s: number|null, cause: "data"|"work"|null, where: string|null,
- *   ranks: Share[], places: Place[], given_up_in_s: number|null, timeout_s: number|null}} Coupling
+ * @typedef {{rank: number, iteration_s: number, data_s: number, own_s: number, others_s: number,
+ *   caused_s: number}} Share
+ * @typedef {{rank: number, worker: number, loader: number|null, pid: number,
+ *   phase: "outside"|"iter"|"wait"|"step"|"h2d"|"forward"|"backward"|"optimizer"|"teardown"|"user"|"idle"|"fetch"|"collate"|"starting",
+ *   phase_age_s: number, sample_index: number|null, sample_age_s: number|null, os_state: string|null,
+ *   wchan: string|null, cpu_ratio: number|null, rss_bytes: number|null, threads: number|null, fds: number|null,
+ *   alive: boolean, batches: number}} Worker
+ * @typedef {{attempt: number, state: AttemptStatus, began_at: number, ended_at: number, steps: number|null,
+ *   exit: string|null}} Earlier
+ * @typedef {{name: string, cpus: number, usable_cpus: number|null, gpu_status: string}} Host
+ * @typedef {{loader: number, name: string, role: "train"|"eval", class_name: string, dataset_class: string|null,
+ *   dataset_length: number|null, batches: number|null, batch_size: number|null, num_workers: number|null,
+ *   prefetch_factor: number|null, persistent_workers: boolean|null, pin_memory: boolean|null, in_order: boolean|null,
+ *   drop_last: boolean|null, timeout_s: number|null, start_method: string|null, iterable_dataset: boolean|null,
+ *   sampler_class: string|null, distributed: boolean|null, same_epoch_passes: number|null, shards: number|null,
+ *   splits_by_worker: boolean|null, snapshot_every_n_steps: number|null, reader: string|null,
+ *   reader_error: string|null, rank: number}} Loader
+ * @typedef {{framework: string, version: string, stage: string|null, epoch: number|null, max_epochs: number|null,
+ *   global_step: number|null}} Progress
+ * @typedef {{rank: number, host: string, pid: number, state: RankStatus, exit: string|null, watched: boolean,
+ *   phases_missing: string|null, step: number|null, eval_batches: number, epoch: number|null, batch: number|null,
+ *   phase: string|null, phase_age_s: number|null, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,
+ *   step_s: number|null, wait_s: number|null, ready_batches: number|null, gpu: number|null,
+ *   gpu_utilization_ratio: number|null, seen_at: number|null}} RankRow
+ * @typedef {{run_id: string, name: string, state: RunStatus, started_at: number, last_seen_at: number,
+ *   world_size: number, hosts: string[], steps: number|null, attempts: number, verdict: string|null,
+ *   severity: VerdictSeverity|null}} RunRow
  * @typedef {{url: string, pid: number, data_dir: string, started_by: string, started_at: number,
  *   idle_hours: number|null, leaves_at: number|null, reporting: string[]}} ServerFacts
+ * @typedef {{run_id: string, name: string, state: RunStatus, attempt: number, attempts: number, earlier: Earlier[],
+ *   started_at: number, last_seen_at: number, now: number, world_size: number, hosts: Host[], steps: number|null,
+ *   eval_batches: number, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,
+ *   gpu_utilization_ratio: number|null, gpu_starved_ratio: number|null, compute_duty_ratio: number|null,
+ *   goodput_ratio: number|null, lost_s: number|null, lost_records: number, simulated_gpu: boolean, epochs: number|null,
+ *   progress: Progress|null, verdict: Verdict, loaders: Loader[], ranks: RankRow[]}} Summary
  */
 export {};

@@ -1,0 +1,76 @@
+"""What the HTTP API answers, see docs/http-api.md. The server makes these, the command line reads them, and the page's
+``web/js/types.js`` is generated from them.
+
+Times are UTC seconds, durations seconds, shares 0 to 1; None is "not known". A field with a default may be missing: a
+server that still runs may be of an older version.
+"""
+
+from __future__ import annotations
+
+from loaderwatch.core.answers.basics import (
+    Advice,
+    AlertState,
+    AttemptStatus,
+    Clock,
+    CouplingState,
+    Evidence,
+    PlaceState,
+    RankStatus,
+    RunStatus,
+    Severity,
+    Stack,
+    Unit,
+    Verdict,
+    VerdictSeverity,
+)
+from loaderwatch.core.answers.charts import Epoch, Fetches, Heatmap, Series, SlowSample
+from loaderwatch.core.answers.findings import Finding, Folded
+from loaderwatch.core.answers.present import Coupling, Gpu, GpuProcess, Place, Share, Worker
+from loaderwatch.core.answers.runs import (
+    Earlier,
+    Host,
+    Loader,
+    Progress,
+    RankRow,
+    RunRow,
+    ServerFacts,
+    Summary,
+)
+
+__all__ = [
+    "Advice",
+    "AlertState",
+    "AttemptStatus",
+    "Clock",
+    "Coupling",
+    "CouplingState",
+    "Earlier",
+    "Epoch",
+    "Evidence",
+    "Fetches",
+    "Finding",
+    "Folded",
+    "Gpu",
+    "GpuProcess",
+    "Heatmap",
+    "Host",
+    "Loader",
+    "Place",
+    "PlaceState",
+    "Progress",
+    "RankRow",
+    "RankStatus",
+    "RunRow",
+    "RunStatus",
+    "Series",
+    "ServerFacts",
+    "Severity",
+    "Share",
+    "SlowSample",
+    "Stack",
+    "Summary",
+    "Unit",
+    "Verdict",
+    "VerdictSeverity",
+    "Worker",
+]

@@ -1,0 +1,104 @@
+"""What processes and GPUs do now, and which ranks wait for which."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from loaderwatch.core.answers.basics import CouplingState, PlaceState, Stack
+from loaderwatch.core.facts import PhaseName
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process does now: worker -1 is the training process."""
+
+    rank: int
+    worker: int
+    loader: int | None
+    pid: int
+    phase: PhaseName
+    phase_age_s: float
+    sample_index: int | None
+    sample_age_s: float | None
+    os_state: str | None  # letter of /proc/<pid>/stat
+    wchan: str | None
+    cpu_ratio: float | None
+    rss_bytes: float | None
+    threads: float | None
+    fds: float | None
+    alive: bool
+    batches: int
+
+
+class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A process on a GPU, most memory first. ``rank`` is null where it is not of this run."""
+
+    pid: int
+    rank: int | None
+    memory_bytes: float | None
+    sm_ratio: float | None
+    name: str | None
+    user: str | None
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU of a host and the processes on it, whoever they are of: ``GET /runs/{run}/gpus``. Means are of five seconds."""
+
+    host: str
+    gpu: int
+    uuid: str
+    name: str
+    simulated: bool
+    ranks: list[int]  # of this run
+    looked_at: float | None
+    utilization_ratio: float | None
+    memory_used_bytes: float | None
+    memory_total_bytes: float | None
+    power_w: float | None
+    power_limit_w: float | None
+    sm_clock_hz: float | None
+    temperature_c: float | None
+    slowed_by: list[str]  # what holds its clock down
+    processes: list[GpuProcess]
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """A rank's part in one iteration, means over the iterations that all ranks have done; seconds."""
+
+    rank: int
+    iteration_s: float
+    data_s: float  # waiting for its own loader
+    own_s: float  # working
+    others_s: float  # waiting for other ranks
+    caused_s: float  # what a rank that waits for this one loses by it
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where some ranks stand while a run stands still. ``at``: the line, where that is not what ``stands`` says."""
+
+    ranks: list[int]
+    state: PlaceState
+    collective: str | None
+    stands: str
+    at: str | None
+    for_s: float | None
+    stack: Stack | None
+
+
+class Coupling(msgspec.Struct, frozen=True, kw_only=True):
+    """Which ranks wait for which: ``GET /runs/{run}/coupling``."""
+
+    state: CouplingState
+    reason: str
+    source: Literal["measured", "durations"] | None
+    iterations: int
+    waiting: list[int]
+    waited_for: list[int]
+    wait_s: float | None
+    cause: Literal["data", "work"] | None
+    where: str | None
+    ranks: list[Share]
+    places: list[Place]
+    given_up_in_s: float | None
+    timeout_s: float | None

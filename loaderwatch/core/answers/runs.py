@@ -1,0 +1,141 @@
+"""Runs, their ranks and loaders, and the server itself."""
+
+from __future__ import annotations
+
+import msgspec
+
+from loaderwatch.core.answers.basics import (
+    AttemptStatus,
+    Clock,
+    RankStatus,
+    RunStatus,
+    Verdict,
+    VerdictSeverity,
+)
+from loaderwatch.core.facts import LoaderInfo
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in ``GET /runs``."""
+
+    run_id: str
+    name: str
+    state: RunStatus
+    started_at: float
+    last_seen_at: float
+    world_size: int
+    hosts: list[str]
+    steps: int | None = None
+    attempts: int = 1
+    verdict: str | None = None  # its title
+    severity: VerdictSeverity | None = None
+
+
+class Earlier(msgspec.Struct, frozen=True, kw_only=True):
+    """An earlier attempt of a run."""
+
+    attempt: int
+    state: AttemptStatus
+    began_at: float
+    ended_at: float
+    steps: int | None
+    exit: str | None
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """A host of a run. ``gpu_status`` says why it has no GPU charts, "" when it has."""
+
+    name: str
+    cpus: int
+    usable_cpus: float | None
+    gpu_status: str
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a framework is by its own count."""
+
+    framework: str
+    version: str
+    stage: str | None
+    epoch: int | None
+    max_epochs: int | None
+    global_step: int | None
+
+
+class Loader(LoaderInfo, frozen=True, kw_only=True):
+    """A loader of a rank, with its configuration."""
+
+    rank: int
+
+
+class RankRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A rank now; shares and means are of the last 30 s."""
+
+    rank: int
+    host: str
+    pid: int
+    state: RankStatus
+    exit: str | None
+    watched: bool
+    phases_missing: str | None = None
+    step: int | None
+    eval_batches: int = 0
+    epoch: int | None
+    batch: int | None
+    phase: str | None  # PhaseName, or the name that the script gave one
+    phase_age_s: float | None
+    steps_per_s: float | None
+    data_wait_ratio: float | None
+    clock: Clock = "loop"  # of data_wait_ratio, step_s and wait_s
+    step_s: float | None
+    wait_s: float | None
+    ready_batches: int | None
+    gpu: int | None
+    gpu_utilization_ratio: float | None
+    seen_at: float | None
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """``GET /runs/{run}/summary``."""
+
+    run_id: str
+    name: str
+    state: RunStatus
+    attempt: int = 1
+    attempts: int = 1
+    earlier: list[Earlier] = []
+    started_at: float
+    last_seen_at: float
+    now: float
+    world_size: int
+    hosts: list[Host]
+    steps: int | None
+    eval_batches: int = 0
+    steps_per_s: float | None
+    data_wait_ratio: float | None
+    clock: Clock = "loop"  # of data_wait_ratio, compute_duty_ratio, goodput_ratio and lost_s
+    gpu_utilization_ratio: float | None
+    gpu_starved_ratio: float | None
+    compute_duty_ratio: float | None
+    goodput_ratio: float | None
+    lost_s: float | None
+    lost_records: int
+    simulated_gpu: bool
+    epochs: int | None
+    progress: Progress | None = None
+    verdict: Verdict
+    loaders: list[Loader]
+    ranks: list[RankRow]
+
+
+class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Which server this is, and until when it stays: ``GET /server``. ``reporting``: runs whose envelopes arrive."""
+
+    url: str
+    pid: int
+    data_dir: str
+    started_by: str
+    started_at: float
+    idle_hours: float | None
+    leaves_at: float | None
+    reporting: list[str]
