@@ -1,74 +1,198 @@
-"""What other numbers of workers would give: a table, from the fetch and step times of a running loader.
+"""What other settings of a running loader would give: steps per second, with a range, and the memory that they cost.
 
-The model is the same that the detectors' advice rests on: loading and computing overlap, so an iteration
-takes as long as the slower of the two. Workers that compute share the usable CPUs; workers that wait for
-storage do not.
+Each setting is played with the fetches and steps that were measured (``simulation``). The same is done with the settings that
+run now: by how much the play misses today's speed is how far the others may be off, too, and widens their range.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
-from loaderwatch.detect.limits import LATENCY_CPU_RATIO, Limits
-from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
-from loaderwatch.detect.measures.machine import cpus_of
-from loaderwatch.detect.measures.pace import Pace, paces, recent
-from loaderwatch.detect.measures.statistics import mean
-from loaderwatch.detect.window import RunWindow
+import numpy as np
 
-MOST_WORKERS = 32
+from loaderwatch.advise.simulation import Pipeline, Setting, iteration_s
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.machine import RECENT_NS, cpus_of, machine_of
+from loaderwatch.detect.measures.pace import Pace, pace_of, recent
+from loaderwatch.detect.measures.statistics import Floats, known, mean, ratio, total
+from loaderwatch.detect.window import RankWindow, RunWindow
+
+MOST_WORKERS: Final = 32
+LEAST_NUMBERS: Final = 8
+FACTORS: Final = (1, 2, 4, 8, 16)
+FEW_FETCHES: Final = 8
+"""Fetches below which nothing is played: their spread is not known."""
+PLAYS: Final = 6
+"""Orders of what was measured in which a setting is played; the range is from the least to the most that they give."""
+BLOCK: Final = 8
+"""Batches that stay together when the order changes, so that a burst stays one."""
+KNEE_RATIO: Final = 0.03
+"""The knee is the fewest workers whose iteration is at most this much longer than with any number."""
+MOST_DELAY: Final = 0.9
+HANDOVER_S: Final = 0.02
+"""What a batch that lies ready may take the loop at most, in seconds: what is more is a wait for something else."""
+SEED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One number of workers, and what it would bring at most.
+    """Settings of a loader and what they would give.
 
-    Times are in seconds, ``gain_ratio`` is a share of the run's time, 0 to 1.
+    Times are in seconds per iteration, ``gain_ratio`` is a share of the run's time, 0 to 1; ``memory_bytes`` is that of the
+    batches which are read ahead, None where their size is not known.
     """
 
-    num_workers: int
+    setting: Setting
     iteration_s: float
-    steps_per_s: float
+    least_s: float
+    most_s: float
     gain_ratio: float
-    fits_cpus: bool  # False: these workers would share CPUs, so that the promise is not kept
+    memory_bytes: int | None
+
+    @property
+    def steps_per_s(self) -> float:
+        """Return the batches per second that these settings give."""
+        return 1 / self.iteration_s
 
 
-def what_if(window: RunWindow, rank: int, loader: int) -> list[Option]:
-    """Return the options for the loader of a rank, from one worker to where more bring nothing.
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What other settings of one loader would give, and what that rests on; times in seconds per batch."""
 
-    The list is empty when the loader is not being iterated, is no DataLoader, or its fetch times are not
-    known.
+    today: Option
+    measured_s: float  # an iteration, as it is now
+    workers: list[Option]  # one for each number of workers, with today's prefetch_factor
+    knee: int  # the fewest of them that are as good as any
+    others: list[Option]  # today's or the knee's workers with another prefetch_factor, and out of order
+    fetches: int  # measured
+    fetch_s: float
+    step_s: float
+    cpus: float  # that loop and workers share; infinite where not known
+    fetch_cpus: float  # that one worker keeps busy while it reads
+
+
+def what_if(window: RunWindow, rank: int, loader: int) -> WhatIf | None:
+    """Return what other settings would give for a loader of a rank.
+
+    None when it is not being iterated, is no DataLoader, or too few of its fetches are known.
     """
     found = window.ranks.get(rank)
-    pace = next((p for p in paces(found) if p.loader.loader == loader), None) if found else None
-    now = recent(pace, Limits()) if pace else None
-    if found is None or now is None or now.workers is None:
-        return []
-    fetch_s, step_s = _fetch_s(now), now.mean_step_s
-    if not (fetch_s > 0 and step_s > 0):
-        return []
-    cpus = cpus_of(window, found)
-    computing = not now.fetches.cpu_ratio < LATENCY_CPU_RATIO
-    most = cpus.per_rank if computing else math.inf
-    options = []
-    for workers in range(1, MOST_WORKERS + 1):
-        after_s = iteration_with(fetch_s, workers, step_s)
-        options.append(
-            Option(
-                num_workers=workers,
-                iteration_s=after_s,
-                steps_per_s=1 / after_s,
-                gain_ratio=gain_ratio(now.iteration_s, after_s) or 0.0,
-                fits_cpus=not workers > most,
-            )
-        )
-        if after_s <= 1.01 * step_s:
-            break
-    return options
+    info = next((one for one in found.process.loaders if one.loader == loader), None) if found else None
+    if found is None or info is None:
+        return None
+    now = recent(pace_of(found, info), Limits())
+    if now is None or now.workers is None:
+        return None
+    pipeline = _pipeline(window, found, now)
+    measured_s = now.iteration_s
+    if pipeline is None or not measured_s > 0:
+        return None
+    setting = Setting(now.workers, info.prefetch_factor or 2, info.in_order is not False)
+    played_s = _played(pipeline, setting)
+    off = measured_s / played_s[0]
+    batch_bytes = mean(now.fetches.bytes)
+
+    def option(one: Setting) -> Option:
+        middle_s, least_s, most_s = _played(pipeline, one)
+        gain = max(0.0, 1 - middle_s / measured_s)
+        ahead = one.num_workers * one.prefetch_factor
+        memory = int(ahead * batch_bytes) if math.isfinite(batch_bytes) else None
+        return Option(one, middle_s, min(least_s, least_s * off), max(most_s, most_s * off), gain, memory)
+
+    numbers = _numbers(pipeline, setting)
+    workers = [option(replace(setting, num_workers=number)) for number in numbers]
+    least_s = min(one.iteration_s for one in workers)
+    knee = next(one.setting.num_workers for one in workers if one.iteration_s <= (1 + KNEE_RATIO) * least_s)
+    several = replace(setting, num_workers=setting.num_workers or knee)
+    others = [replace(several, prefetch_factor=factor) for factor in FACTORS]
+    others += [replace(several, in_order=not several.in_order)] if several.num_workers > 1 else []
+    return WhatIf(
+        today=option(setting),
+        measured_s=measured_s,
+        workers=workers,
+        knee=knee,
+        others=[option(one) for one in others if one != setting and one.num_workers],
+        fetches=int(pipeline.fetch_s.size),
+        fetch_s=float(pipeline.fetch_s.mean()),
+        step_s=float(pipeline.step_s.mean()),
+        cpus=pipeline.cpus,
+        fetch_cpus=pipeline.fetch_cpus,
+    )
 
 
-def _fetch_s(pace: Pace) -> float:
-    """Return the mean seconds to read a batch, without workers the wait itself; NaN if not known."""
-    mean_s = mean(pace.fetches.fetch_s)
-    return mean_s if math.isfinite(mean_s) else mean(pace.wait_s) if not pace.workers else math.nan
+def _numbers(pipeline: Pipeline, today: Setting) -> list[int]:
+    """Return the numbers of workers to play: those that may bring something, up to twice what does, and today's."""
+    step_s = float(pipeline.step_s.mean()) + pipeline.handover_s
+    most = math.ceil(2 * float(pipeline.fetch_s.mean()) / step_s - 0.02) if step_s > 0 else MOST_WORKERS
+    most = max(LEAST_NUMBERS, 2 * today.num_workers, most)
+    if pipeline.fetch_cpus > 0 and math.isfinite(pipeline.cpus):
+        most = min(most, max(2, math.ceil(2 * pipeline.cpus / pipeline.fetch_cpus)))
+    return sorted({*range(1, min(MOST_WORKERS, most) + 1), today.num_workers})
+
+
+def _played(pipeline: Pipeline, setting: Setting) -> tuple[float, float, float]:
+    """Return the mean seconds of an iteration with a setting, and the least and the most over several orders."""
+    random = np.random.default_rng(SEED)
+    times = [
+        iteration_s(replace(pipeline, fetch_s=_in_blocks(pipeline.fetch_s, random)), setting)
+        for _ in range(PLAYS - 1)
+    ]
+    times.append(iteration_s(pipeline, setting))
+    return float(np.mean(times)), min(times), max(times)
+
+
+def _in_blocks(values: Floats, random: np.random.Generator) -> Floats:
+    """Return as many values, drawn as blocks that stood side by side."""
+    starts = random.integers(0, values.size, size=math.ceil(values.size / BLOCK))
+    rows = (starts[:, None] + np.arange(BLOCK)).ravel()[: values.size]
+    drawn: Floats = values[rows % values.size]
+    return drawn
+
+
+def _pipeline(window: RunWindow, rank: RankWindow, now: Pace) -> Pipeline | None:
+    """Return what was measured of a loader; None where too few fetches or steps are known."""
+    fetch_s = now.fetches.fetch_s if now.workers else now.wait_s[:-1] if now.open_wait else now.wait_s
+    fetch_s = known(fetch_s)
+    step_s = known(now.step_s + np.nan_to_num(now.nested_s))
+    if min(fetch_s.size, step_s.size) < FEW_FETCHES or not fetch_s.mean() > 0:
+        return None
+    cpus, machine = cpus_of(window, rank), machine_of(window, rank, now.loader.loader)
+    # What was measured beside others that wanted the same CPUs is taken back to what it takes with a CPU at once.
+    fetching = min(1.0, ratio(_lately_s(rank, now), max(1, now.workers or 1) * RECENT_NS / 1e9))
+    fetch_free = 1 - _share(machine.worker_delay_ratio, fetching)
+    stepping = ratio(total(now.step_s), now.total_s)
+    step_free = 1 - _share(machine.main_delay_ratio, stepping)
+    cpu_ratio = now.fetches.cpu_ratio
+    fetch_cpus = cpu_ratio / fetch_free if math.isfinite(cpu_ratio) else 0.0
+    main = _main_cpus(rank)
+    left = cpus.free + cpus.ours  # what the programs of others leave to this run
+    shared = left / cpus.ranks if math.isfinite(left) else cpus.per_rank
+    ready_s = known(now.wait_s[now.anything_ready[: now.wait_s.size]])
+    return Pipeline(
+        fetch_s=fetch_s * fetch_free,
+        step_s=step_s * step_free,
+        handover_s=min(float(np.median(ready_s)), HANDOVER_S) if ready_s.size and now.workers else 0.0,
+        fetch_cpus=fetch_cpus,
+        step_cpus=min(main / stepping, shared) if math.isfinite(main) and stepping > 0 else 0.0,
+        cpus=max(shared, 1.0) if math.isfinite(shared) else math.inf,
+    )
+
+
+def _share(delay_ratio: float, active: float) -> float:
+    """Return the share of the active time that a process waited for a CPU; 0 where not known."""
+    share = ratio(delay_ratio, active)
+    return min(MOST_DELAY, share) if math.isfinite(share) else 0.0
+
+
+def _lately_s(rank: RankWindow, now: Pace) -> float:
+    """Return the seconds of fetching of all workers within the time in which processes were looked at lately."""
+    recently = now.fetches.began_ns >= rank.made_ns - RECENT_NS
+    return total(now.fetches.fetch_s[recently])
+
+
+def _main_cpus(rank: RankWindow) -> float:
+    """Return the cores that the training process lately kept busy; NaN where not known."""
+    rows = rank.table("processes")
+    return mean(rows["cpu_ratio"][(rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["worker"] < 0)])

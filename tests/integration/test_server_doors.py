@@ -37,6 +37,7 @@ WHO = {
     "GET /api/v1/runs/{run}/fetches": READS,
     "GET /api/v1/runs/{run}/slow-samples": READS,
     "GET /api/v1/runs/{run}/audit": READS,
+    "GET /api/v1/runs/{run}/what-if": READS,
     "GET /api/v1/runs/{run}/coupling": READS,
     "GET /api/v1/runs/{run}/gpus": READS,
     "GET /api/v1/runs/{run}/workers": READS,

@@ -81,5 +81,10 @@
  *   gpu_utilization_ratio: number|null, gpu_starved_ratio: number|null, compute_duty_ratio: number|null,
  *   goodput_ratio: number|null, lost_s: number|null, lost_records: number, simulated_gpu: boolean, epochs: number|null,
  *   progress: Progress|null, verdict: Verdict, loaders: Loader[], ranks: RankRow[]}} Summary
+ * @typedef {{num_workers: number, prefetch_factor: number, in_order: boolean, steps_per_s: number, least_per_s: number,
+ *   most_per_s: number, gain_ratio: number, memory_bytes: number|null}} LoaderSetting
+ * @typedef {{rank: number, loader: number, name: string, measured_per_s: number, today: LoaderSetting,
+ *   workers: LoaderSetting[], knee: number, others: LoaderSetting[], fetches: number, fetch_s: number, step_s: number,
+ *   cpus: number|null, fetch_cpus: number}} WhatIf
  */
 export {};

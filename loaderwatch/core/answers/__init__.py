@@ -36,6 +36,7 @@ from loaderwatch.core.answers.runs import (
     ServerFacts,
     Summary,
 )
+from loaderwatch.core.answers.settings import LoaderSetting, WhatIf
 
 __all__ = [
     "Advice",
@@ -55,6 +56,7 @@ __all__ = [
     "Heatmap",
     "Host",
     "Loader",
+    "LoaderSetting",
     "Place",
     "PlaceState",
     "Progress",
@@ -72,5 +74,6 @@ __all__ = [
     "Unit",
     "Verdict",
     "VerdictSeverity",
+    "WhatIf",
     "Worker",
 ]

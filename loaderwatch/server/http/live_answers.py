@@ -21,6 +21,7 @@ from loaderwatch.server.encoding import encode_json
 from loaderwatch.server.http.charts import stored_summary
 from loaderwatch.server.http.coupling import coupling_of
 from loaderwatch.server.http.gpus import gpus_of
+from loaderwatch.server.http.settings import what_if_of
 from loaderwatch.server.live.events import RunState
 from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.replay import rebuild
@@ -124,6 +125,11 @@ def change_alert(parts: Parts, alert_id: str, action: Callable[[AlertBook], Aler
 def audit_of(parts: Parts, run_id: str) -> list[answers.Advice]:
     """Answer ``GET /runs/{run}/audit``."""
     return not_told(audit(facts_of(_window(parts, run_id))), findings(parts, run_id))
+
+
+def what_if_now(parts: Parts, run_id: str, rank: int | None) -> list[answers.WhatIf]:
+    """Answer ``GET /runs/{run}/what-if``."""
+    return what_if_of(_window(parts, run_id), rank)
 
 
 def coupling_now(parts: Parts, run_id: str) -> answers.Coupling:

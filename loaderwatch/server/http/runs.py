@@ -113,6 +113,12 @@ def audit(request: Request, run: str) -> Response:
     return json_answer(live_answers.audit_of(_parts(request), run))
 
 
+@router.get("/{run}/what-if")
+def what_if(request: Request, run: str, rank: Rank = None) -> Response:
+    """Return what other settings of a rank's loaders would give."""
+    return json_answer(live_answers.what_if_now(_parts(request), run, rank))
+
+
 @router.get("/{run}/coupling")
 def coupling(request: Request, run: str) -> Response:
     """Return which ranks wait for which."""

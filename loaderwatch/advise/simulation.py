@@ -1,0 +1,154 @@
+"""A DataLoader with other settings, played from what was measured of the one that runs.
+
+Each batch takes the time that a batch took, in the order in which they came; a worker reads one at a time; the loop takes the
+batches in their order, or as they come. So what a mean cannot tell comes out: one slow batch that others wait behind, bursts
+that a cushion of ready batches covers, workers that share CPUs. The rules are those of ``_MultiProcessingDataLoaderIter``
+(torch 2.13): ``num_workers * prefetch_factor`` batches are asked for ahead, the next one whenever the loop takes one, of the
+workers in turn; out of order, of the next in turn that has fewer than its share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from loaderwatch.detect.measures.statistics import Floats
+
+LEAST_BATCHES: Final = 240
+ROUNDS: Final = 12
+"""The batches played, in rounds of all that are asked for ahead, where that is more than the least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """What was measured of a loader and its loop; times in seconds.
+
+    ``fetch_s``, shape (batches,), is what a worker takes for each batch while it has a CPU whenever it wants one;
+    ``step_s``, shape (steps,), what the loop, or the device where that is known, takes from a delivery to the next request.
+    """
+
+    fetch_s: Floats
+    step_s: Floats
+    handover_s: float = 0.0  # what the loop takes for a batch that lies ready
+    fetch_cpus: float = 0.0  # cores that a worker keeps busy while it fetches
+    step_cpus: float = 0.0  # cores that the training process keeps busy during a step
+    cpus: float = math.inf  # cores that all of them share
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The settings of a DataLoader that decide when a batch is ready."""
+
+    num_workers: int
+    prefetch_factor: int = 2
+    in_order: bool = True
+
+
+def iteration_s(pipeline: Pipeline, setting: Setting, first: int = 0) -> float:
+    """Return the mean seconds of an iteration with these settings, after the loop has begun; NaN if nothing was measured.
+
+    ``first`` is the measured batch (and step) to begin with: what was measured is repeated as often as needed.
+    """
+    if not (pipeline.fetch_s.size and pipeline.step_s.size):
+        return math.nan
+    ahead = setting.num_workers * setting.prefetch_factor
+    batches = max(LEAST_BATCHES, ROUNDS * ahead)
+    # More are asked for than are taken: at an end the loop would wait for what is slow, and no others would pass it.
+    rows = np.arange(first, first + batches + ahead)
+    fetch_s = pipeline.fetch_s[rows % pipeline.fetch_s.size]
+    step_s = pipeline.step_s[rows % pipeline.step_s.size] + pipeline.handover_s
+    if not setting.num_workers:
+        return float(fetch_s.mean() + step_s.mean())
+    taken_s = _Play(pipeline, setting, fetch_s.tolist(), step_s.tolist()).run(batches)
+    # The first batches that are asked for come from an empty cushion, as at an epoch's beginning: they are no steady state.
+    warm = min(ahead, batches // 2)
+    return (taken_s[-1] - taken_s[warm - 1]) / (batches - warm)
+
+
+class _Play:
+    """The workers and the loop, from one event to the next: a batch that is ready, or a step that is over."""
+
+    def __init__(
+        self, pipeline: Pipeline, setting: Setting, fetch_s: list[float], step_s: list[float]
+    ) -> None:
+        self._pipeline, self._setting = pipeline, setting
+        self._fetch_s, self._step_s = fetch_s, step_s
+        self._queues: list[deque[int]] = [deque() for _ in range(setting.num_workers)]
+        self._left_s: dict[int, float] = {}  # of each busy worker's batch, with a CPU whenever it wants one
+        self._ready: dict[
+            int, int
+        ] = {}  # batches that lie ready, in the order in which they came; their workers
+        self._outstanding = [
+            0
+        ] * setting.num_workers  # batches asked of each worker that the loop has not taken
+        self._sent, self._turn = 0, 0
+
+    def run(self, batches: int) -> list[float]:
+        """Return when the loop took each of so many batches, in seconds from its beginning."""
+        now_s, step_left_s = 0.0, math.inf  # infinite: the loop waits
+        taken: list[float] = []
+        for _ in range(self._setting.num_workers * self._setting.prefetch_factor):
+            self._send()
+        while len(taken) < batches:
+            if math.isinf(step_left_s) and self._take(len(taken)):
+                step_left_s = self._step_s[len(taken)]
+                taken.append(now_s)
+                self._send()
+            worker_rate, loop_rate = self._rates(stepping=not math.isinf(step_left_s))
+            next_s = min(step_left_s / loop_rate, min(self._left_s.values(), default=math.inf) / worker_rate)
+            now_s += next_s
+            step_left_s -= next_s * loop_rate
+            if step_left_s <= 1e-12:
+                step_left_s = math.inf
+            self._work(next_s * worker_rate)
+        return taken
+
+    def _send(self) -> None:
+        """Ask the worker whose turn it is for the next batch; out of order, the next one that has fewer than its share."""
+        if self._sent >= len(self._fetch_s):
+            return
+        for _ in self._queues:
+            worker, self._turn = self._turn, (self._turn + 1) % len(self._queues)
+            if self._setting.in_order or self._outstanding[worker] < self._setting.prefetch_factor:
+                self._queues[worker].append(self._sent)
+                self._outstanding[worker] += 1
+                self._sent += 1
+                self._begin(worker)
+                return
+
+    def _begin(self, worker: int) -> None:
+        if worker not in self._left_s and self._queues[worker]:
+            self._left_s[worker] = self._fetch_s[self._queues[worker][0]]
+
+    def _work(self, done_s: float) -> None:
+        """Let every busy worker go on with its batch for so many seconds of its work."""
+        for worker in list(self._left_s):
+            self._left_s[worker] -= done_s
+            if self._left_s[worker] <= 1e-12:
+                del self._left_s[worker]
+                self._ready[self._queues[worker].popleft()] = worker
+                self._begin(worker)
+
+    def _take(self, number: int) -> bool:
+        """Give the loop its next batch; return False if it is not ready."""
+        batch = number if self._setting.in_order else next(iter(self._ready), None)
+        if batch is None or batch not in self._ready:
+            return False
+        self._outstanding[self._ready.pop(batch)] -= 1
+        return True
+
+    def _rates(self, *, stepping: bool) -> tuple[float, float]:
+        """Return how fast workers and loop get on, 0 to 1 of their speed with a CPU whenever they want one.
+
+        Where they want more CPUs than there are, what each does on a CPU takes as many times longer; what it waits for does not.
+        """
+        pipeline = self._pipeline
+        wanted = len(self._left_s) * pipeline.fetch_cpus + (pipeline.step_cpus if stepping else 0.0)
+        stretch = max(1.0, wanted / pipeline.cpus) - 1.0
+        return 1 / (1 + stretch * min(1.0, pipeline.fetch_cpus)), 1 / (
+            1 + stretch * min(1.0, pipeline.step_cpus)
+        )

@@ -1,0 +1,41 @@
+"""What other settings of a loader would give."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class LoaderSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a loader and the speed that they would give: ``steps_per_s`` between ``least_per_s`` and ``most_per_s``."""
+
+    num_workers: int
+    prefetch_factor: int
+    in_order: bool
+    steps_per_s: float
+    least_per_s: float
+    most_per_s: float
+    gain_ratio: float  # share of the run's time
+    memory_bytes: int | None  # of the batches that are read ahead
+
+
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
+    """A loader of a rank with other settings: ``GET /runs/{run}/what-if``.
+
+    ``workers`` differ in ``num_workers`` alone; ``knee`` is the fewest of them that are as good as any. What it rests on:
+    ``fetches`` that were measured, of ``fetch_s`` each, and a step of ``step_s``; ``cpus`` that loop and workers share, null
+    where not known, of which a worker that reads keeps ``fetch_cpus`` busy.
+    """
+
+    rank: int
+    loader: int
+    name: str
+    measured_per_s: float
+    today: LoaderSetting
+    workers: list[LoaderSetting]
+    knee: int
+    others: list[LoaderSetting]
+    fetches: int
+    fetch_s: float
+    step_s: float
+    cpus: float | None
+    fetch_cpus: float
