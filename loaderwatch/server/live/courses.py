@@ -9,7 +9,7 @@ from loaderwatch.detect.course import FIRST_SLICE_NS, LONGEST_SLICE_NS, Course
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.rebuilt_loaders import joined_rank
 from loaderwatch.detect.measures.slices import slices_of
-from loaderwatch.detect.window import WINDOW_S, RankWindow
+from loaderwatch.detect.window import WINDOW_S, RankWindow, distinct
 
 LATE_NS: Final = 4_000_000_000
 """How long after its end a slice is made: a step is told when it is over, and the GPU's part of it some steps later."""
@@ -18,6 +18,7 @@ SETTLING_NS: Final = 5_000_000_000
 RANKS_AT_ONCE: Final = 32
 """Ranks from which on the first slices are longer, so that those of a thousand ranks cost no more than those of 32."""
 BATCHES_IN_SLICE: Final = 8
+"""Batches of each loader that a slice is to hold, as long as it need not be longer than the longest."""
 MOST_LOADERS: Final = 8
 """Training loaders of a rank whose course is kept; the one that has not been read for longest leaves."""
 
@@ -42,7 +43,7 @@ class Courses:
 
     def _extend(self, rank: RankWindow, slice_ns: int) -> None:
         number, kept = rank.rank, dict(self.of(rank.rank))
-        steps = rank.table("steps")["request_ns"]
+        steps, loaders = rank.table("steps")["request_ns"], len(distinct(rank.table("steps")["loader"]))
         if number not in self._made_ns:
             # Ranks begin together. Their slices end one after the other, so that no look has to make those of all.
             later_ns = int(slice_ns * (number * 0.618 % 1)) if slice_ns > FIRST_SLICE_NS else 0
@@ -51,7 +52,7 @@ class Courses:
         if rank.made_ns - LATE_NS - from_ns < slice_ns:
             return
         slice_ns = max([slice_ns, *(course.slice_ns for course in kept.values())])
-        while slice_ns < BATCHES_IN_SLICE * (int(steps[-1]) - int(steps[0])) / steps.size:
+        while slice_ns < BATCHES_IN_SLICE * loaders * (int(steps[-1]) - int(steps[0])) / steps.size:
             slice_ns *= 2
         slice_ns = min(slice_ns, LONGEST_SLICE_NS)
         slices = (rank.made_ns - LATE_NS - from_ns) // slice_ns
