@@ -6,7 +6,7 @@ import multiprocessing
 from typing import Any
 
 from loaderwatch.agent.guard import ask
-from loaderwatch.agent.loaders.splitting import splits_by_worker
+from loaderwatch.agent.splitting import splits_by_worker
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
 
 

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torch.utils.data import datapipes as pipes
 
 from loaderwatch.agent.describe import describe_loader
-from loaderwatch.agent.loaders.splitting import splits_by_worker
+from loaderwatch.agent.splitting import splits_by_worker
 
 
 class Stream(IterableDataset[Any]):
