@@ -23,6 +23,7 @@ from loaderwatch.detect.measures.stacks import (
     collective,
     compiling,
     main_frames,
+    runs_program,
     saving,
     threads,
     waits_for_thread,
@@ -50,7 +51,7 @@ _SERVERS: Final = ("/socketserver.py", "/asyncio/base_events.py", "/uvicorn/", "
 
 
 def is_excused(window: RunWindow, item: Stuck) -> bool:
-    """Whether a process is slow on purpose: it builds kernels, saves, asks a person, or simply computes."""
+    """Whether a process is slow on purpose: it builds kernels, saves, asks a person, runs a program, or simply computes."""
     rank, span = item.rank, item.span
     frames = frames_now(rank)
     if asks_a_person(item, frames):
@@ -61,6 +62,8 @@ def is_excused(window: RunWindow, item: Stuck) -> bool:
         return _save_gets_on(item, frames)
     if item.age_s >= ALONE_FACTOR * item.limit_s:
         return False
+    if runs_program(frames) and window.world_size > 1:
+        return True  # alone it is a remark, which wakes nobody
     if compiling(frames):
         return _compiles(window, item)
     name = collective(frames)

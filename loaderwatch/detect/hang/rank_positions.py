@@ -18,7 +18,7 @@ from loaderwatch.detect.measures.progress import (
     stuck,
     waits_in_kernel,
 )
-from loaderwatch.detect.measures.stacks import Frame, collective, main_frames, user_frame
+from loaderwatch.detect.measures.stacks import Frame, collective, main_frames, runs_program, user_frame
 from loaderwatch.detect.text import duration, listing
 from loaderwatch.detect.window import RankWindow, RunWindow
 
@@ -100,7 +100,8 @@ def _seat(window: RunWindow, rank: RankWindow, item: Stuck | None, limits: Limit
     elif window.now_ns - rank.made_ns > STALE_NS or span is None:
         place = "unknown"
     elif span.phase in ("outside", "teardown"):
-        working = cpu_ratio(rank, span.pid, rank.made_ns - 5_000_000_000) > BUSY_CPU_RATIO
+        used = cpu_ratio(rank, span.pid, rank.made_ns - 5_000_000_000)
+        working = used > BUSY_CPU_RATIO or runs_program(frames)
         patience = working and name is None and age_s < limits.first_factor * limits.hang_floor_s
         place = "moving" if patience else "outside"
     else:

@@ -174,6 +174,11 @@ def waits_for_child(frames: Sequence[Frame]) -> bool:
     return any(PurePath(frame.file).name in _CHILDREN for frame in frames[:4])
 
 
+def runs_program(frames: Sequence[Frame]) -> bool:
+    """Whether the thread waits for another program to end, as one that unpacks or downloads; nobody looks at what it does."""
+    return any(PurePath(frame.file).name == "subprocess.py" for frame in frames[:4])
+
+
 def waits_for_thread(frames: Sequence[Frame]) -> bool:
     """Whether the thread waits for another of its process: for its end, or for an event or condition that it brings about."""
     return any(PurePath(frame.file).name == "threading.py" for frame in frames[:4])

@@ -479,6 +479,20 @@ class TestNotHung:
             (finding,) = ended(text, wchan)
             assert finding.severity == "info", "N23: it serves, sleeps, or waits for a child or for work"
 
+    def test_another_program_that_one_rank_runs_first(self) -> None:
+        """N30: it unpacks or downloads, and its work is not in the rank's own CPU time; but not for ever."""
+
+        def ranks(age: float, text: str) -> list[Finding]:
+            barrier = stacks.main_in("barrier", "wrapper")
+            built = [trained(number, 2).open("outside", age - 30, wchan="do_wait") for number in (0, 1)]
+            for rank, stack in zip(built, (text, barrier), strict=True):
+                rank.stack(-1, 100 + rank.rank, stack).half_a_minute()
+            return detect(run(*built))
+
+        assert not ranks(250.0, stacks.CHILD)
+        assert ranks(250.0, stacks.main_in(user="read"))
+        assert ranks(1000.0, stacks.CHILD)
+
     def test_ranks_in_joins(self) -> None:
         """Without a collective; a single rank may wait for a thread of its own, all of them hardly."""
         join = stacks.main_in(user="close").replace(
