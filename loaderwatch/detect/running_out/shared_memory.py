@@ -1,7 +1,8 @@
 """/dev/shm, before it is full: S39, code ``running-out``.
 
 Workers hand batches over in shared memory; a container's is 64 MB unless somebody asked for more
-(pytorch#5040). What a configuration needs at most is known as soon as one batch of each loader is.
+(pytorch#5040). What a configuration needs at most is known as soon as one batch of each loader is. What grows beyond that is
+kept by somebody, and has a time at which it fills the rest.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.text import count, listing, percent, size
+from loaderwatch.detect.measures.statistics import drift
+from loaderwatch.detect.text import count, duration, listing, percent, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE: Final = "running-out"
 TIGHT_RATIO = 0.8  # of the size; from there on it is a remark
 LEAST_BYTES = 1 << 20
+WARNING_ETA_S: Final = 1800.0
+CRITICAL_ETA_S: Final = 300.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     by_host = window.ranks_by_host
     for name, host in window.hosts.items():
         ranks = [rank for rank in by_host.get(name, ()) if rank.process.state == "live"]
-        finding = _finding(host, ranks)
+        finding = (_filling(host, ranks) or _finding(host, ranks)) if ranks else None
         if finding is not None:
             found.append(finding)
     return found
@@ -55,7 +59,7 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
     total, used = host.newest("shm_total_bytes"), host.newest("shm_used_bytes")
     if not total > 0:
         return None
-    needs = [need for rank in ranks for loader in rank.process.loaders if (need := _need(rank, loader))]
+    needs = _needs(ranks)
     needed = sum(need.bytes for need in needs)
     if needed < max(LEAST_BYTES, TIGHT_RATIO * total):
         return None
@@ -106,6 +110,45 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
         rank=most.rank if len(ranks) == 1 else None,
         host=host.info.name,
     )
+
+
+def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
+    """Return the finding of a host whose /dev/shm fills with more than its loaders read ahead; None otherwise."""
+    total, used = host.newest("shm_total_bytes"), host.newest("shm_used_bytes")
+    rise = drift(host.hosts["t_ns"], host.hosts["shm_used_bytes"])
+    needed = sum(need.bytes for need in _needs(ranks))
+    if not total > 0 or rise is None or rise.grown < max(LEAST_BYTES, needed):
+        return None
+    eta_s = rise.eta_s(total - used)
+    if eta_s > WARNING_ETA_S:
+        return None
+    return Finding(
+        key=f"{CODE}:shm:{host.info.name}",
+        code=CODE,
+        scenario="S39",
+        severity="critical" if eta_s <= CRITICAL_ETA_S else "warning",
+        confidence=0.85,
+        began_ns=int(host.made_ns - rise.span_s * 1e9),
+        title=f"/dev/shm is full in about {duration(eta_s)}: {size(total - used)} of {size(total)} are left, and {size(rise.per_s)} more"
+        " are taken each second.",
+        cause=f"In the last {duration(rise.span_s)} {size(rise.grown)} were added, steadily, and what the loaders read ahead is"
+        f" {size(needed)} at most: batches that came from workers are kept, or something else writes there. When it is full, a worker dies"
+        " with a bus error or the loader with “unable to write to file”.",
+        advice="Do not keep batches or parts of them: .clone() or .item() what goes into a list. `ls -lS /dev/shm` shows what other programs"
+        " have left there. A larger one (docker run --shm-size, --ipc=host) only puts it off.",
+        evidence=[
+            Evidence(label="/dev/shm used", value=used, unit="bytes"),
+            Evidence(label="/dev/shm", value=total, unit="bytes"),
+            Evidence(label="more per second", value=rise.per_s, unit="bytes"),
+            Evidence(label="until it is full", value=eta_s, unit="s"),
+            Evidence(label="/dev/shm needed at most", value=needed, unit="bytes"),
+        ],
+        host=host.info.name,
+    )
+
+
+def _needs(ranks: list[RankWindow]) -> list[_Need]:
+    return [need for rank in ranks for loader in rank.process.loaders if (need := _need(rank, loader))]
 
 
 def _need(rank: RankWindow, loader: LoaderInfo) -> _Need | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, keeps_up, loader, of_scenario, run
 
 MB = 1e6
@@ -39,3 +40,34 @@ def test_an_unknown_size_or_an_unseen_batch_says_nothing() -> None:
     assert detect(run(keeps_up(num_workers=8))) == []
     builder = RankBuilder(loaders=[loader(num_workers=8)]).step(0.1, 0.1)
     assert of_scenario(detect(run(builder, host={"shm_total_bytes": 1e6})), "S39") is None
+
+
+def filling(*used: float) -> RunWindow:
+    """A healthy run beside a /dev/shm of 10 GB, whose use was read each second."""
+    rows = [{"shm_total_bytes": 10e9, "shm_used_bytes": value} for value in used]
+    return run(keeps_up(), host_rows=rows)
+
+
+@pytest.mark.parametrize(
+    ("per_s", "severity"), [(4 * MB, None), (10 * MB, "warning"), (100 * MB, "critical")]
+)
+def test_what_fills_it_is_told_with_the_time_that_is_left(per_s: float, severity: str | None) -> None:
+    finding = of_scenario(detect(filling(*(second * per_s for second in range(30)))), "S39")
+    assert (finding.severity if finding else None) == severity
+    if finding is not None:
+        assert "/dev/shm is full in about" in finding.title
+        (left_s,) = [item.value for item in finding.evidence if item.label == "until it is full"]
+        assert left_s == pytest.approx((10e9 - 29 * per_s) / per_s)
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        [min(second, 5) * 10 * MB for second in range(30)],  # the loaders fill their queues
+        [second * MB for second in range(30)],  # no more than they read ahead
+        [(second % 3) * 900 * MB for second in range(30)],  # comes and goes
+    ],
+    ids=["queues", "read-ahead", "to-and-fro"],
+)
+def test_what_does_not_fill_it(used: list[float]) -> None:
+    assert of_scenario(detect(filling(*used)), "S39") is None
