@@ -7,6 +7,22 @@ import random
 
 from tests.fakes.page_data import MAIN_STACK, FakeRun, Json
 
+
+def _setting(workers: int, per_s: float, factor: int = 2, in_order: bool = True) -> Json:
+    return {
+        "num_workers": workers, "prefetch_factor": factor, "in_order": in_order, "steps_per_s": per_s,
+        "least_per_s": per_s * 0.96, "most_per_s": per_s * 1.05, "gain_ratio": max(0.0, 1 - 13.4 / per_s),
+        "memory_bytes": workers * factor * 19_300_000,
+    }  # fmt: skip
+
+
+WHAT_IF: list[Json] = [
+    {"rank": 0, "loader": 0, "name": "train_loader", "measured_per_s": 13.4, "today": _setting(4, 13.5), "knee": 7,
+     "workers": [_setting(number, min(3.4 * number, 22.6)) for number in range(1, 13)],
+     "others": [_setting(4, 13.5, 4), _setting(4, 13.6, 8), _setting(4, 13.9, in_order=False)],
+     "fetches": 412, "fetch_s": 0.294, "step_s": 0.044, "cpus": 15.2, "fetch_cpus": 0.84},
+]  # fmt: skip
+
 ADVICE: list[Json] = [
     {"check": "workers-cpus", "severity": "warning", "loader": "train_loader", "ranks": [0, 1],
      "what": "16 workers (2 ranks × 8) share 8 usable CPUs (of 64).",

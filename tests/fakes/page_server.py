@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from loaderwatch.server.access.csp import headers
 from tests.fakes.page_answers import (
     ADVICE,
+    WHAT_IF,
     coupling,
     epochs,
     fetches,
@@ -147,6 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
                 {"rank": rank, "loader": 0, "worker": n % run.workers, "index": 1204 + n * 311, "slow_s": 1.9 / (n + 1),
                  "fetch_s": 2.4 / (n + 1), "at": run.now(wall) - 40 * n} for n in range(8)],
             "audit": lambda: ADVICE,
+            "what-if": lambda: WHAT_IF,
             "coupling": lambda: coupling(run, wall),
             "workers": lambda: workers(run, rank, wall),
             "gpus": lambda: gpus(run, wall),

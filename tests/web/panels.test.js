@@ -6,6 +6,7 @@ import { attemptBar } from "../../web/js/panels/attempts.js";
 import { auditPanel } from "../../web/js/panels/audit.js";
 import { card, freshness } from "../../web/js/panels/frame.js";
 import { gpusCard } from "../../web/js/panels/gpus.js";
+import { whatIfPanel } from "../../web/js/panels/whatif.js";
 import { runsPage } from "../../web/js/panels/runs.js";
 import { foldLibrary, ownFrame, parseStack, stackBody } from "../../web/js/panels/stacks.js";
 import { ranksTable } from "../../web/js/panels/tables.js";
@@ -212,4 +213,33 @@ test("GPUs: who is on them, those of others as well", () => {
   assert.match(told, /GPU 1 .*none listed/);
   assert.match(text(gpusCard(state({ cards, clock: 1700 }), act)), /3 GPUs of 2 hosts, means of five seconds, 1\.7 min ago|3 GPUs of 2 hosts, means of five seconds, 102 s ago/);
   assert.equal(gpusCard(state({ cards, summary: { ...summary(), gpu_utilization_ratio: null, ranks: [] } }), act), null);
+});
+
+test("other settings are laid beside today's, up to where more bring nothing", () => {
+  /** @param {number} workers @param {number} perS */
+  const setting = (workers, perS, more = {}) => ({
+    num_workers: workers, prefetch_factor: 2, in_order: true, steps_per_s: perS, least_per_s: perS - 1, most_per_s: perS + 1,
+    gain_ratio: Math.max(0, 1 - 16 / perS), memory_bytes: workers * 2 ** 21, ...more,
+  });
+  const found = {
+    rank: 0, loader: 0, name: "train_loader", measured_per_s: 16, today: setting(2, 16.2),
+    workers: [setting(1, 8), setting(2, 16.2), setting(3, 25), setting(6, 48), setting(7, 48), setting(9, 48)], knee: 6,
+    others: [setting(2, 16.2, { prefetch_factor: 8 }), setting(2, 18, { in_order: false })],
+    fetches: 200, fetch_s: 0.12, step_s: 0.02, cpus: null, fetch_cpus: 0.1,
+  };
+  const cards = /** @type {any} */ ({ whatif: { data: [found], range: null, error: null, loaded_at: 1600 } });
+  const short = text(whatIfPanel(state({ cards }), act));
+  assert.match(short, /num_workers=6 gives about 48\.0 batches\/s, today 16\.0 batches\/s/);
+  assert.doesNotMatch(short, /num_workers=3/);
+  const told = text(whatIfPanel(state({ cards, open: { whatif: true } }), act));
+  assert.match(told, /train_loader, rank 0: played with its last 200 batches/);
+  assert.match(told, /num_workers=2 *today/);
+  assert.match(told, /num_workers=6 *as good as any/);
+  assert.match(told, /num_workers=2, prefetch_factor=8/);
+  assert.match(told, /num_workers=2, in_order=False/);
+  assert.match(told, /47\.0 to 49\.0 *67 % *12\.0 MiB/);
+  assert.doesNotMatch(told, /num_workers=9/);
+  const even = { ...found, workers: found.workers.map((s) => ({ ...s, gain_ratio: 0 })) };
+  const none = /** @type {any} */ ({ whatif: { ...cards.whatif, data: [even] } });
+  assert.match(text(whatIfPanel(state({ cards: none }), act)), /no number of workers gives more than today's 16\.0 batches\/s/);
 });

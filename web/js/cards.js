@@ -110,6 +110,15 @@ const AUDIT = {
   load: (state, _range, _points, signal) => call(`${base(state)}/audit`, { signal }),
 };
 
+/** What other settings would give, as more is measured. @type {Source} */
+const WHAT_IF = {
+  id: "whatif",
+  when: "seen",
+  settled: true,
+  asks: AUDIT.asks,
+  load: (state, _range, _points, signal) => call(`${base(state)}/what-if`, { signal }),
+};
+
 /** Who waits for whom; of a run that is over, once. @type {Source} */
 const COUPLING = {
   id: "coupling",
@@ -173,7 +182,7 @@ function ofRank(id, path, more = {}) {
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
   if (state.route.attempt !== null) return [EPOCHS, FINDINGS, STEPS, HEADROOM, GPU, HEATMAP];
-  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, COUPLING, STEPS, HEADROOM, GPU, HEATMAP, AUDIT, GPUS];
+  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, COUPLING, STEPS, HEADROOM, GPU, HEATMAP, AUDIT, WHAT_IF, GPUS];
   if (state.route.page === "rank")
     return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, HEADROOM, LANES, READY, GPU, GPU_SMALL, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
   return [];

@@ -20,6 +20,7 @@ import { button, empty, skeleton, stateBadge } from "./parts.js";
 import { stackView } from "./stacks.js";
 import { FIRST_SAMPLES, ranksTable, samplesTable, workersTable } from "./tables.js";
 import { gpuStatus, rankTiles, runHead, runTiles, verdictBanner } from "./verdict.js";
+import { whatIfPanel } from "./whatif.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -51,6 +52,7 @@ export function runPage(state, act) {
     heatmapCard(state, s),
     alertsPanel(state, act),
     state.route.attempt === null && auditPanel(state, act),
+    state.route.attempt === null && whatIfPanel(state, act),
     ranksTable(state, act),
     state.route.attempt === null && gpusCard(state, act),
   );
