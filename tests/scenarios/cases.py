@@ -227,13 +227,13 @@ CASES: Final[tuple[Case, ...]] = (
         stacks=1,
         says=("in download_tokenizer", "init_process_group"),
     ),
+    # Between its epochs it has no other thread, so no stack of it can be taken.
     Case(
         "s53_dead_mount",
         ("S53",),
         "stuck",
         within_s=90,
-        stacks=1,
-        says=("in read_labels", "uninterruptible wait"),
+        says=("outside its loops", "uninterruptible wait"),
     ),
     Case(
         "s53_dead_mount",
@@ -243,7 +243,7 @@ CASES: Final[tuple[Case, ...]] = (
         stacks=1,
         args=("--in-loop",),
         name="s26_dead_mount",
-        says=("in read_labels", "uninterruptible wait"),
+        says=("in wait_in_kernel", "uninterruptible wait"),
     ),
     Case(
         "s53_rank_dead_mount",
@@ -252,7 +252,7 @@ CASES: Final[tuple[Case, ...]] = (
         ranks=2,
         within_s=90,
         stacks=1,
-        says=("in after_epoch", "uninterruptible wait"),
+        says=("in wait_in_kernel", "uninterruptible wait"),
     ),
     Case(
         "s53_rank_dead_mount",
@@ -263,7 +263,7 @@ CASES: Final[tuple[Case, ...]] = (
         stacks=1,
         args=("--save",),
         name="s52_rank_dead_mount",
-        says=("in write", "uninterruptible wait"),
+        says=("in wait_in_kernel", "uninterruptible wait"),
     ),
     Case("s53_exit", ("S53",), "stuck", ranks=2, within_s=90, stacks=1, says=("in send_results", "barrier")),
     Case(
@@ -424,6 +424,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s53_joins_at_exit", ("S53",), "start_end", within_s=150, stacks=1, remark=True),
     # ---- what a person or a program pauses on purpose
     Case("n28_prompt", group="alike", within_s=60),
+    Case("n30_rank_prepares", group="alike", ranks=2, before=LAUNCHED, within_s=75),
     Case("n31_thread_serves", group="alike", within_s=75),
 )
 

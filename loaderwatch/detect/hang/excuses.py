@@ -140,8 +140,14 @@ def serves(item: Stuck) -> bool:
     return (
         dump is not None
         and waits_for_thread(frames)
-        and any(_within(_SERVERS, stack) for stack in threads(dump.text))
+        and any(_within(_SERVERS, stack) or _listens(stack) for stack in threads(dump.text))
     )
+
+
+def _listens(frames: Sequence[Frame]) -> bool:
+    """Whether a thread waits for whoever connects, or for any of several connections."""
+    found = [(PurePath(frame.file).name, frame.function) for frame in frames[:2]]
+    return ("socket.py", "accept") in found or ("selectors.py", "select") in found
 
 
 def _within(marks: Sequence[str], frames: Sequence[Frame]) -> bool:

@@ -34,6 +34,7 @@ _COMPILE: Final = ("/torch/_dynamo/", "/torch/_inductor/", "/triton/")
 # The first that matches, from the innermost frame outwards, names the collective.
 _COLLECTIVES: Final = (
     (re.compile(r"_sync_module_buffers|_sync_buffers|_sync_params_and_buffers|_pre_forward$"), "buffer sync"),
+    (re.compile(r"_verify_params?_(shape_)?across_processes"), "DistributedDataParallel()"),
     (re.compile(r"^barrier$|monitored_barrier"), "barrier"),
     (re.compile(r"^init_process_group$|^_create_c10d_store$"), "init_process_group"),
     (re.compile(r"^destroy_process_group$"), "destroy_process_group"),

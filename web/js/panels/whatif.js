@@ -60,11 +60,11 @@ function rate(perS) {
 function settings(w) {
   const numbers = w.workers.filter((s) => s.num_workers <= Math.max(w.knee, w.today.num_workers) + BEYOND);
   const most = Math.max(...[...numbers, ...w.others].map((s) => s.most_per_s));
-  const heads = ["Setting", "Batches/s", "Range", "Time saved", "Memory of batches read ahead"];
+  const heads = ["Setting", "Batches/s", "Range", "Time saved", "Memory read ahead"];
   return h(
     "div",
     { class: "table-scroll", key: `${w.rank}/${w.loader}` },
-    h("p", { class: "advice-why" }, restsOn(w)),
+    h("p", { class: "whatif-basis" }, restsOn(w)),
     h(
       "table",
       { class: "grid whatif" },
@@ -86,11 +86,11 @@ function row(s, w, most) {
   return h(
     "tr",
     { key: `${s.num_workers}/${s.prefetch_factor}/${s.in_order}` },
-    cell("Setting", [h("b", {}, named(s, w.today)), marks.map((m) => h("span", { class: "chip" }, m))]),
+    cell("Setting", [h("b", {}, named(s, w.today)), marks.map((m) => [" ", h("span", { class: "chip" }, m)])]),
     cell("Batches/s", h("span", { class: "metered" }, meter(s.steps_per_s / most, ""), h("span", {}, rate(s.steps_per_s)))),
     cell("Range", `${rate(s.least_per_s)} to ${rate(s.most_per_s)}`, true),
     cell("Time saved", s.gain_ratio < LEAST_GAIN ? "–" : percent(s.gain_ratio), true),
-    cell("Memory of batches read ahead", s.memory_bytes === null ? "–" : bytes(s.memory_bytes), true),
+    cell("Memory read ahead", s.memory_bytes === null ? "–" : bytes(s.memory_bytes), true),
   );
 }
 
