@@ -22,7 +22,7 @@ from loaderwatch.detect.measures.progress import (
     stack_of,
     trains_on,
 )
-from loaderwatch.detect.measures.shares import shares_of
+from loaderwatch.detect.measures.shares import RECENT_S, Use, shares_of
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import high
 from loaderwatch.detect.text import count, duration, percent, sample_name
@@ -161,15 +161,11 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
         ended = "Finished: every training process ended by itself."
         return _too_short(window, ended) or Verdict(severity="ok", title=ended, advice="")
     use, ranks = run_use(window), sum(rank.process.state == "live" for rank in window.ranks.values())
-    if sum(of.batches for of in use.ranks.values()) < FEW_STEPS:
-        return _quiet(window)
     share, speed = use.wait_ratio or 0.0, use.steps_per_s or 0.0
     if share >= _WARNING_RATIO:
-        return Verdict(
-            severity="info",
-            title=f"Data wait took {percent(share)} of the last seconds; watching whether it lasts.",
-            advice="",
-        )
+        return _much_wait(window, share)
+    if not _is_enough(list(use.ranks.values())):
+        return _quiet(window, sum(of.batches for of in use.ranks.values()))
     costly = max(
         (each for each in occurrences if each.finding.ended_ns is None),
         key=lambda each: each.finding.gain_ceiling_ratio or 0.0,
@@ -179,10 +175,30 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
         return _of(costly)
     return Verdict(
         severity="ok",
-        title=f"Healthy: data wait takes {percent(share)} of each step; {speed:.1f} steps/s on"
+        title=f"Healthy: data wait takes {percent(share)} of each step; {speed:.{1 if speed >= 1 else 2}f} steps/s on"
         f" {count(ranks, 'rank')}.",
         advice="",
     )
+
+
+def _is_enough(uses: Sequence[Use]) -> bool:
+    """Whether the last half minute holds enough steps for a verdict: a few of them, or few long ones."""
+    long = any(use.batches and use.wait_s + use.step_s >= DIAGNOSED_S for use in uses)
+    return long or sum(use.batches for use in uses) >= FEW_STEPS
+
+
+def _much_wait(window: RunWindow, share: float) -> Verdict:
+    """Return the verdict beside a share that no detector has judged yet."""
+    short = _too_short(window, "Warming up.") if _steps(window) < FEW_STEPS else None
+    if short is not None and short.severity == "info":
+        return short
+    title = f"Data wait took {percent(share)} of the last seconds; watching whether it lasts."
+    return Verdict(severity="info", title=title)
+
+
+def _steps(window: RunWindow) -> int:
+    spans = [rank.span for rank in window.ranks.values() if rank.process.state == "live" and rank.span]
+    return max((span.steps or span.batches for span in spans), default=0)
 
 
 def _open_wait(window: RunWindow) -> Verdict | None:
@@ -308,13 +324,13 @@ def _unmeasured(ranks: Sequence[RankWindow]) -> bool:
     )
 
 
-def _quiet(window: RunWindow) -> Verdict:
-    """Return the verdict that says why there is nothing to judge now."""
+def _quiet(window: RunWindow, ended: int) -> Verdict:
+    """Return the verdict that says why there is nothing to judge now; ``ended``: steps of the last half minute."""
     live = [rank for rank in window.ranks.values() if rank.process.state == "live" and rank.span is not None]
     if _unmeasured(live):
         title = "No loader has been iterated yet: nothing is measured."
         return Verdict(severity="info", title=title, advice=_ATTACH)
-    steps = max((rank.span.steps or rank.span.batches for rank in live if rank.span), default=0)
+    steps = _steps(window)
     if steps < FEW_STEPS:
         return _too_short(window, "Warming up.") or _plain("Warming up: too few steps yet for a verdict.")
     ages = [
@@ -324,7 +340,10 @@ def _quiet(window: RunWindow) -> Verdict:
     ]
     if ages and len(ages) == len(live):
         return _plain(f"Outside the training loop for {duration(min(ages))}; {steps:,} steps so far.")
-    return _plain(f"No training step ended in the last seconds; {steps:,} steps so far.")
+    since_ns = {rank.rank: rank.made_ns - int(RECENT_S * 1e9) for rank in live}
+    if ended or any((rank.steps["request_ns"] >= since_ns[rank.rank]).any() for rank in live):
+        return _plain(f"Few training steps lately, too few for a verdict; {steps:,} steps so far.")
+    return _plain(f"No training step ended in the last {RECENT_S:.0f} seconds; {steps:,} steps so far.")
 
 
 def _too_short(window: RunWindow, beginning: str) -> Verdict | None:

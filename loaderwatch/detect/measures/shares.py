@@ -41,8 +41,8 @@ class Use:
 
     clock: Literal["device", "loop"]
     covered_s: float  # since its first batch was asked for, at most the interval
-    batches: int  # asked for in it, and done
-    steps: int  # optimizer steps in these
+    batches: int  # whose steps ended in it
+    steps: int  # optimizer steps of the batches that were asked for in it
     wait_s: float
     step_s: float
     good_s: float  # part of step_s: without what another rank blocked, and without steps that stood still
@@ -117,7 +117,7 @@ def use_of(
     return Use(
         clock="device" if (hidden_of(rows.steps)[rows.late] != UNKNOWN).any() else "loop",
         covered_s=max(0.0, (end_ns - max(since_ns, _began_ns(rank))) / 1e9),
-        batches=made.size,
+        batches=int((delivered + _known(step) > since_ns).sum()),
         steps=int(np.where(made >= 0, made, 1).sum()),
         wait_s=wait_s,
         step_s=float(step_s.sum()) + open_s,

@@ -130,6 +130,51 @@ def test_a_short_run_is_judged_by_the_devices_clock() -> None:
     assert "0 % of 4.0 s were data wait" in said.title
 
 
+def test_long_steps_that_wait_are_never_green() -> None:
+    """Three steps of eight seconds in the last half minute, three quarters of which are data wait."""
+    rank = RankBuilder()
+    for _ in range(10):
+        rank.step(6.0, 2.0)
+    said = verdict_now(run(rank.open("step", 1.0, steps=10)), [])
+    assert (said.severity, said.title[:14]) == ("info", "Data wait took")
+    assert "watching whether it lasts" in said.title
+
+
+def test_few_long_steps_are_enough_to_be_well() -> None:
+    rank = RankBuilder()
+    for _ in range(10):
+        rank.step(0.1, 7.9)
+    said = verdict_now(run(rank.open("step", 1.0, steps=10)), [])
+    assert (said.severity, said.title) == (
+        "ok",
+        "Healthy: data wait takes 1.0 % of each step; 0.10 steps/s on 1 rank.",
+    )
+
+
+def test_that_no_step_ended_is_said_only_where_it_is_true() -> None:
+    rank = RankBuilder()
+    for _ in range(6):
+        rank.step(0.1, 1.0)
+    rank.now_ns += 28 * S  # evaluation, say
+    rank.step(0.1, 1.0).open("step", 0.5, steps=7)
+    assert verdict_now(run(rank), []).title == (
+        "Few training steps lately, too few for a verdict; 7 steps so far."
+    )
+    long = RankBuilder()
+    for _ in range(6):
+        long.step(0.1, 40.0)
+    assert "No training step" not in verdict_now(run(long.open("step", 2.0, steps=6)), []).title
+    still = verdict_now(run(long.open("step", 36.0, steps=6)), [])
+    assert still.title == "No training step ended in the last 30 seconds; 6 steps so far."
+
+
+@pytest.mark.parametrize("age", [0.5, 5.0])
+def test_the_very_first_wait_is_never_green(age: float) -> None:
+    said = verdict_now(run(RankBuilder().open("wait", age)), [])
+    assert said.severity == "info"
+    assert said.title.startswith("Warming up. 100 % of ")
+
+
 def test_a_first_batch_has_more_patience() -> None:
     assert "has waited" not in verdict_now(run(RankBuilder().open("wait", 9.0)), []).title
     said = verdict_now(run(RankBuilder().open("wait", 11.0)), []).title
