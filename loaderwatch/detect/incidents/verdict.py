@@ -5,33 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import numpy as np
-
 from loaderwatch.core.answers import RunStatus, Verdict
-from loaderwatch.core.facts import PhaseName
 from loaderwatch.detect.crash.evidence import interrupted
 from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence
+from loaderwatch.detect.incidents.watching import FEW_STEPS, watched
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.critical_path import run_use
-from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
-    STEP_PHASES,
-    history_s,
-    stack_of,
-    trains_on,
 )
 from loaderwatch.detect.measures.shares import RECENT_S, Use, shares_of
-from loaderwatch.detect.measures.stacks import main_frames, user_frame
-from loaderwatch.detect.measures.statistics import high
-from loaderwatch.detect.text import count, duration, percent, sample_name
-from loaderwatch.detect.window import RankWindow, RunWindow, seconds
+from loaderwatch.detect.text import count, duration, percent
+from loaderwatch.detect.window import RankWindow, RunWindow
 
-FEW_STEPS = 5
-WATCHED_WAIT_S: Final = 3.0
-"""From so many seconds on a wait that goes on is said, if it is also this many times as long as those before."""
-WATCHED_FACTOR: Final = 3.0
 UNMEASURED_S: Final = 20.0
 """After so many seconds without any loader iterated, a process may well have the wrong one attached."""
 DIAGNOSED_S: Final = 10.0
@@ -151,7 +138,7 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
     ]
     if unwatched:
         return _stepped_aside(unwatched, len(window.ranks))
-    waiting = _open_wait(window) or _open_work(window)
+    waiting = watched(window)
     if waiting is not None:
         return waiting
     if states == {"finished"}:
@@ -199,93 +186,6 @@ def _much_wait(window: RunWindow, share: float) -> Verdict:
 def _steps(window: RunWindow) -> int:
     spans = [rank.span for rank in window.ranks.values() if rank.process.state == "live" and rank.span]
     return max((span.steps or span.batches for span in spans), default=0)
-
-
-def _open_wait(window: RunWindow) -> Verdict | None:
-    """Return what is known of a wait that goes on and is long against those before; None while there is none.
-
-    It may end in a moment, so nobody is woken: what lasts is told by the detectors.
-    """
-    waits = [
-        (open_wait_s(rank), rank, rank.span)
-        for _, rank in sorted(window.ranks.items())
-        if rank.process.state == "live"
-        and rank.span is not None
-        and rank.span.alive
-        and any(one.loader == rank.span.loader and one.role == "train" for one in rank.process.loaders)
-    ]
-    if not waits:
-        return None
-    waited_s, rank, span = max(waits, key=lambda wait: wait[0])
-    steps = rank.steps
-    before_s = seconds(steps["wait_ns"][steps["loader"] == (span.loader or 0)])
-    # Without a history a first batch may take long; how its run began says more.
-    least_s = WATCHED_WAIT_S if before_s.size >= FEW_STEPS else DIAGNOSED_S
-    if waited_s < max(least_s, WATCHED_FACTOR * np.nan_to_num(high(before_s, 0.99))):
-        return None
-    who = f"Rank {rank.rank}" if len(window.ranks) > 1 else "Training"
-    what = "its next batch" if span.batch is None else f"batch {span.batch}"
-    worker = next(
-        (
-            one
-            for one in rank.workers
-            if one.worker == span.awaited_worker and one.loader in (None, span.loader)
-        ),
-        None,
-    )
-    where = ""
-    if worker is not None and not worker.alive:
-        where = f"; worker {worker.worker} is dead"
-    elif worker is not None and worker.sample_index is not None:
-        stream = any(one.loader == worker.loader and one.iterable_dataset for one in rank.process.loaders)
-        where = f"; worker {worker.worker} is in {sample_name(worker.sample_index, stream)}"
-    elif worker is not None:
-        where = f"; worker {worker.worker} is {_DOES.get(worker.phase, 'busy')}"
-    return Verdict(
-        severity="info",
-        title=f"{who} has waited {duration(waited_s)} for {what}{where}; watching whether it comes.",
-    )
-
-
-def _open_work(window: RunWindow) -> Verdict | None:
-    """Return what is known of a step, or a gap between two passes, that goes on and is long against those before.
-
-    None while there is none, and of a script that does not come to its loader again.
-    """
-    found = []
-    for _, rank in sorted(window.ranks.items()):
-        span = rank.span
-        if rank.process.state != "live" or span is None or not span.alive:
-            continue
-        age_s = (rank.made_ns - span.since_ns) / 1e9
-        if span.phase not in (*STEP_PHASES, "outside") or age_s < WATCHED_WAIT_S:
-            continue
-        if not trains_on(rank, span):
-            continue
-        before_s = history_s(rank, span)
-        least_s = WATCHED_WAIT_S if before_s.size >= FEW_STEPS else DIAGNOSED_S
-        if age_s >= max(least_s, WATCHED_FACTOR * np.nan_to_num(high(before_s, 0.99))):
-            found.append((age_s, rank, span))
-    if not found:
-        return None
-    age_s, rank, span = max(found, key=lambda one: one[0])
-    dump = stack_of(rank, -1, None)
-    where = user_frame(main_frames(dump)) if dump is not None and dump.taken_ns > span.since_ns else None
-    who = f"Rank {rank.rank}" if len(window.ranks) > 1 else "Training"
-    what = "between two passes over its loader" if span.phase == "outside" else f"in step {span.step or 0}"
-    at = f", at {where}" if where is not None else ""
-    return Verdict(
-        severity="info",
-        title=f"{who} has been {what} for {duration(age_s)}{at}; watching whether it goes on.",
-    )
-
-
-_DOES: Final[dict[PhaseName, str]] = {
-    "idle": "idle",
-    "fetch": "reading",
-    "collate": "joining its samples",
-    "starting": "starting",
-}
 
 
 def _stepped_aside(unwatched: Sequence[RankWindow], ranks: int) -> Verdict:
