@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from loaderwatch.core.answers import RunStatus, Verdict
-from loaderwatch.detect.crash.evidence import interrupted
 from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence
 from loaderwatch.detect.incidents.watching import FEW_STEPS, watched
@@ -118,19 +117,8 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
     if telling:
         return _of(telling[0])
     states = {rank.process.state for rank in window.ranks.values()}
-    crashed = sorted(rank.rank for rank in window.ranks.values() if rank.process.state == "crashed")
-    if crashed:
-        first = window.ranks[crashed[0]].process
-        if interrupted(first):
-            return Verdict(severity="info", title="Stopped by Ctrl-C (KeyboardInterrupt).", advice="")
-        how = f" ({first.exit})" if first.exit else ""
-        return Verdict(
-            severity="critical",
-            title=f"Rank {crashed[0]} crashed{how}."
-            if len(window.ranks) > 1
-            else f"The training process crashed{how}.",
-            advice="Its last steps and open span are on this page.",
-        )
+    if "crashed" in states:
+        return crash_verdict(window, occurrences)
     unwatched = [
         rank
         for _, rank in sorted(window.ranks.items())

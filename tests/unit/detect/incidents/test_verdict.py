@@ -217,7 +217,10 @@ def test_what_is_about_to_end_it_speaks_before_what_slows_it_down() -> None:
 def test_a_crash_and_an_end() -> None:
     rank = RankBuilder()
     rank.state = "crashed"
-    assert verdict_now(run(rank), []).title == "The training process crashed."
+    said = verdict_now(run(rank), [])
+    assert said == verdict_now(run(rank), [], "crashed"), "the same, whatever the run's state says"
+    assert said.title.startswith("The training process (pid 100) crashed at ")
+    assert said.severity == "critical"
     rank.state = "finished"
     assert verdict_now(run(rank), []).title.startswith("Finished")
 
