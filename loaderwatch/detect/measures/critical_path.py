@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from loaderwatch.core.answers import Clock
+from loaderwatch.core.answers import Clock, Share
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling
 from loaderwatch.detect.measures.pace import open_wait_s
@@ -65,6 +65,36 @@ def _run_use(window: RunWindow) -> RunUse:
         goodput_ratio=_mean([use.goodput_ratio for use in uses]),
         steps_per_s=_mean([use.steps_per_s for use in uses]),
     )
+
+
+def with_open_waits(window: RunWindow, found: Coupling) -> Coupling:
+    """Return the coupling with the waits that go on as one iteration more, in which all wait for the rank that lacks its batch longest.
+
+    The same object is returned where none goes on, or the ranks do not go in step.
+    """
+    open_s = {
+        number: open_wait_s(rank) if waits_for_training(rank) else 0.0
+        for number, rank in window.ranks.items()
+    }
+    longest_s = max((open_s[share.rank] for share in found.shares), default=0.0)
+    if not longest_s or not found.in_step:
+        return found
+    more = found.iterations + 1
+    shares = [
+        Share(
+            rank=share.rank,
+            iteration_s=(share.iteration_s * found.iterations + longest_s) / more,
+            data_s=(share.data_s * found.iterations + open_s[share.rank]) / more,
+            own_s=share.own_s * found.iterations / more,
+            others_s=(share.others_s * found.iterations + longest_s - open_s[share.rank]) / more,
+            caused_s=(
+                share.caused_s * found.iterations + (longest_s if open_s[share.rank] == longest_s else 0.0)
+            )
+            / more,
+        )
+        for share in found.shares
+    ]
+    return replace(found, shares=tuple(shares), iterations=more)
 
 
 def _away_s(rank: RankWindow) -> float:

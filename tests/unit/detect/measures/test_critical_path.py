@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.critical_path import run_use
+from loaderwatch.server.http.coupling import coupling_of
 from tests.unit.detect.build import RankBuilder, S, run
 
 
@@ -91,3 +93,18 @@ def test_what_one_rank_waits_in_each_iteration_is_no_goodput_of_the_others() -> 
 def test_ranks_without_phases_do_not_block_each_other_by_their_steps() -> None:
     ranks = [steady(number, 2).open("step", 10.0) for number in range(2)]
     assert goodput(*ranks) == pytest.approx(0.98, abs=0.02)
+
+
+def test_the_bars_of_who_waits_for_whom_hold_the_open_wait_as_the_tiles_do() -> None:
+    """Twenty seconds of an open wait after twenty seconds of training: the tile of a rank and its bar say the same."""
+    ranks = [steady(number, 4, steps=200) for number in range(4)]
+    for rank in ranks:
+        rank.open("wait" if rank.rank == 3 else "backward", 20.0)
+    window = run(*ranks)
+    bars = {share.rank: share for share in coupling_of(window, Limits()).ranks}
+    for number, use in run_use(window).ranks.items():
+        bar = bars[number]
+        assert bar.data_s / bar.iteration_s == pytest.approx(use.wait_ratio, abs=0.02)
+        assert bar.data_s + bar.own_s + bar.others_s == pytest.approx(bar.iteration_s)
+    assert bars[0].others_s / bars[0].iteration_s == pytest.approx(2 / 3, abs=0.02)
+    assert bars[3].caused_s > 10 * bars[0].caused_s
