@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import fill
 
 import msgspec
@@ -26,6 +26,10 @@ from loaderwatch.server.recordings.verdict_cache import stored_alerts, stored_ve
 
 _STACK_LINES = 12
 _WIDTH = 100
+_NO_ALERT = (
+    "The server raised no alert. It judges what comes while it comes; --hang-after 30 judges the whole run anew,"
+    " also what came late."
+)
 _SERVED_S = 3600.0  # at most; a server packs no more
 
 
@@ -70,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if found.verdict is not None:
         print("\n".join(["", *_said(found.verdict)]))
     if not found.findings and found.sound:
-        print("\nNothing found: no data stall, no costly epoch boundary, no hang.")
+        print(f"\n{found.nothing}")
     for finding in found.findings:
         print()
         print("\n".join(_paragraphs(finding)))
@@ -87,6 +91,7 @@ class _Analysis:
     findings: list[Finding]
     title: str
     verdict: Verdict | None = None
+    nothing: str = "Nothing found: no data stall, no costly epoch boundary, no hang."
 
     @property
     def sound(self) -> bool:
@@ -136,7 +141,8 @@ def _stored(filed: FiledRun, hang_after_s: float | None, attempt: int | None) ->
     over = next((one for one in run.earlier if one.number == attempt), None)
     if over is not None:
         row = msgspec.structs.replace(row, state=over.state, steps=over.steps)
-    return _Analysis(_worst_first(found), _title(row, attempt), said)
+    analysis = _Analysis(_worst_first(found), _title(row, attempt), said)
+    return analysis if hang_after_s is not None else replace(analysis, nothing=_NO_ALERT)
 
 
 def _worst_first(found: list[Finding]) -> list[Finding]:

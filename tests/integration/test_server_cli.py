@@ -61,12 +61,12 @@ def test_runs_and_analyze_with_and_without_a_server(
     assert "finished" in table[1]
 
     for which in ("run-1", "train.py", str(data_dir / "runs" / "run-1.duckdb")):
-        code, out, _ = printed(capsys, "analyze", which)
+        code, out, _ = printed(capsys, "analyze", which, "--hang-after", "30")
         assert code == 0
         assert out.startswith("train.py (run-1), 1 rank, finished")
         assert "Training loses" in out
         assert "Advice:" in out
-    found = json.loads(printed(capsys, "analyze", "run-1", "--json")[1])
+    found = json.loads(printed(capsys, "analyze", "run-1", "--hang-after", "30", "--json")[1])
     assert found[0]["code"] == "input-bound"
     assert found[0]["state"] == "resolved"
 
@@ -81,7 +81,7 @@ def test_a_copied_file_is_analyzed_where_it_lies_and_not_changed(
     copy.parent.mkdir()
     shutil.copy(data_dir / "runs" / "run-1.duckdb", copy)
     before = copy.read_bytes()
-    code, out, _ = printed(capsys, "analyze", str(copy))
+    code, out, _ = printed(capsys, "analyze", str(copy), "--hang-after", "30")
     assert code == 0
     assert "Training loses" in out
     assert copy.read_bytes() == before

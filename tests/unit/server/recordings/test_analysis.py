@@ -132,6 +132,19 @@ def test_a_run_that_goes_on_is_told_alike_by_its_recording(
     assert found == told.findings
 
 
+def test_where_no_alert_is_stored_the_way_to_judge_anew_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that came whole, when it was over, was never looked at while it waited."""
+    store = DuckDBStore(tmp_path)
+    store.append(list(slow()))
+    store.close()
+    file = str(tmp_path / "run-1.duckdb")
+    assert main(["analyze", file]) == 0
+    assert "--hang-after 30 judges the whole run anew" in capsys.readouterr().out
+    assert [one["code"] for one in printed(capsys, file, "--hang-after", "30")[1]] == ["input-bound"]
+
+
 def test_with_another_limit_verdict_and_findings_are_both_of_that_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
