@@ -64,7 +64,7 @@ class Made:
                 "loader": 0,
                 "epoch": 0,
                 "batch": number,
-                "request_ns": began_ns + number * self.iteration_ns,
+                "request_ns": began_ns,
             }
             steps.append(
                 pack_row(

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from loaderwatch.core.answers import Clock, Share
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling
@@ -67,34 +69,45 @@ def _run_use(window: RunWindow) -> RunUse:
     )
 
 
-def with_open_waits(window: RunWindow, found: Coupling) -> Coupling:
-    """Return the coupling with the waits that go on as one iteration more, in which all wait for the rank that lacks its batch longest.
+def with_open_iteration(window: RunWindow, found: Coupling) -> Coupling:
+    """Return the coupling with the iteration that goes on: in it all wait for the rank that lacks its batch longest, or all work.
 
-    The same object is returned where none goes on, or the ranks do not go in step.
+    The same object is returned where the ranks do not go in step.
     """
+    if not found.in_step or not found.shares:
+        return found
     open_s = {
         number: open_wait_s(rank) if waits_for_training(rank) else 0.0
         for number, rank in window.ranks.items()
     }
-    longest_s = max((open_s[share.rank] for share in found.shares), default=0.0)
-    if not longest_s or not found.in_step:
-        return found
-    more = found.iterations + 1
+    longest_s = max(open_s[share.rank] for share in found.shares)
+    uses = list(run_use(window).ranks.values())
+    work_s = _open_work_s(window, uses)
+    done_s = max(use.wait_s + use.step_s for use in uses) - longest_s - work_s
+    iteration_s = float(np.median([share.iteration_s for share in found.shares]))
+    # Of quick iterations only the newest are compared; they stand for those before.
+    before = max(1.0, done_s / iteration_s) if iteration_s > 0 else found.iterations
+    more = before + 1
     shares = [
         Share(
             rank=share.rank,
-            iteration_s=(share.iteration_s * found.iterations + longest_s) / more,
-            data_s=(share.data_s * found.iterations + open_s[share.rank]) / more,
-            own_s=share.own_s * found.iterations / more,
-            others_s=(share.others_s * found.iterations + longest_s - open_s[share.rank]) / more,
-            caused_s=(
-                share.caused_s * found.iterations + (longest_s if open_s[share.rank] == longest_s else 0.0)
-            )
+            iteration_s=(share.iteration_s * before + longest_s + work_s) / more,
+            data_s=(share.data_s * before + open_s[share.rank]) / more,
+            own_s=(share.own_s * before + work_s) / more,
+            others_s=(share.others_s * before + longest_s - open_s[share.rank]) / more,
+            caused_s=(share.caused_s * before + (longest_s if open_s[share.rank] == longest_s else 0.0))
             / more,
         )
         for share in found.shares
     ]
-    return replace(found, shares=tuple(shares), iterations=more)
+    return replace(found, shares=tuple(shares))
+
+
+def _open_work_s(window: RunWindow, uses: list[Use]) -> float:
+    """Return for how long all ranks have been in the step that goes on; 0 while one still waits for its batch."""
+    if any(waits_for_training(rank) for rank in window.ranks.values()):
+        return 0.0
+    return min((use.open_step_s for use in uses), default=0.0)
 
 
 def _away_s(rank: RankWindow) -> float:
@@ -124,11 +137,11 @@ def _wait_ratio(window: RunWindow, together: Coupling | None, uses: list[Use]) -
         return None
     if together is None or not together.in_step:
         return min(1.0, waited_s / used_s)
-    open_s = max(
-        (open_wait_s(rank) for rank in window.ranks.values() if waits_for_training(rank)), default=0.0
-    )
-    done_s = max(0.0, RECENT_S - open_s)
-    critical = (min(open_s, RECENT_S) + together.critical_ratio * done_s) / (min(open_s, RECENT_S) + done_s)
+    looped_s = max(use.wait_s + use.step_s for use in uses)
+    open_s = [open_wait_s(rank) for rank in window.ranks.values() if waits_for_training(rank)]
+    wait_s = min(looped_s, max(open_s, default=0.0))
+    done_s = max(0.0, looped_s - wait_s - _open_work_s(window, uses))
+    critical = (wait_s + together.critical_ratio * done_s) / looped_s
     own = [ratio for use in uses if (ratio := use.wait_ratio) is not None]
     return min(1.0, max(critical, *own))
 

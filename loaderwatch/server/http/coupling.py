@@ -8,7 +8,7 @@ from loaderwatch.core import answers
 from loaderwatch.detect.hang.rank_positions import Place, patience, places
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling
-from loaderwatch.detect.measures.critical_path import OVER_RECENT, with_open_waits
+from loaderwatch.detect.measures.critical_path import OVER_RECENT, with_open_iteration
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import stack_of
 
@@ -16,10 +16,10 @@ from loaderwatch.server.alerts.book import stack_of
 def coupling_of(window: RunWindow, limits: Limits) -> answers.Coupling:
     """Return both in one shape: the ranks in ``waiting`` wait for those in ``waited_for``.
 
-    The iterations are those of the last half minute, as on the tiles, with the waits that go on.
+    The iterations are those of the last half minute, as on the tiles, with the one that goes on.
     """
     found = coupling(window, OVER_RECENT) or Coupling("unknown", "the run has a single rank")
-    found = with_open_waits(window, found)
+    found = with_open_iteration(window, found)
     standing = places(window, limits)
     going = answers.Coupling(
         state=found.state,
