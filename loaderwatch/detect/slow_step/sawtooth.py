@@ -205,7 +205,8 @@ def _finding(swing: Swing, cause: Cause | None, ranks: int, world: int, limits: 
     )
     seen = swing.seen.get(cause.place, Seen()) if cause is not None else Seen()
     return Finding(
-        key=f"{CODE}:rank{rank.rank}:{cause.place}" if cause is not None else f"{CODE}:rank{rank.rank}",
+        # Without the rank: of ranks alike now one is the worst and now another, and it is one alert all the same.
+        key=f"{CODE}:{cause.place}" if cause is not None else CODE,
         code=CODE,
         scenario=found.scenario if found is not None else "S26",
         severity=severity,

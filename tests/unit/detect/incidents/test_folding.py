@@ -40,8 +40,8 @@ SHM = finding("running-out:shm:host-1", "S39")
 DESCRIPTORS = finding("running-out:descriptors:rank0", "S40", "critical")
 MEMORY = finding("running-out:memory:host-1", "S24")
 STRAGGLER = finding("input-bound:0:steady", "S43", rank=1)
-SWINGS = finding("gpu-sawtooth:rank0", "S26")
-SWINGS_HALF = finding("gpu-sawtooth:rank0", "S26", gain_ceiling_ratio=0.5)
+SWINGS = finding("gpu-sawtooth", "S26")
+SWINGS_HALF = finding("gpu-sawtooth", "S26", gain_ceiling_ratio=0.5)
 TOO_FEW = finding("input-bound:0:steady", "S02")
 
 
@@ -107,7 +107,7 @@ def test_one_cause(cause: Finding, effect: Finding) -> None:
         (STRAGGLER, finding("slow-step:S26", "S26", "info", rank=1)),
         (STRAGGLER, finding("slow-step:S25", "S25", rank=0)),
         (finding("slow-step:S48", "S48", gain_ceiling_ratio=0.08), SWINGS_HALF),  # too little for that
-        (finding("slow-step:S17", "S17"), finding("gpu-sawtooth:rank0:pauses", "S26")),
+        (finding("slow-step:S17", "S17"), finding("gpu-sawtooth:pauses", "S26")),
         (TOO_FEW, finding("input-bound:1:steady", "S02")),  # each loader has its own num_workers
         (finding("input-bound:0:steady", "S04"), finding("input-bound:1:steady", "S04", host="host-2")),
         (finding("fast-forward:0", "S34", "info"), finding("input-bound:1:steady", "S02")),

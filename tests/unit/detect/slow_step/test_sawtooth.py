@@ -112,8 +112,8 @@ def test_each_cause_is_a_finding_with_its_own_share_and_severity() -> None:
     rank.stack(-1, 100, SAVE.replace("torch/serialization.py", "torch/optim/sgd.py"), "long step")
     rank.now_ns = now_ns
     by_key = {finding.key: finding for finding in found(rank)}
-    assert by_key.keys() == {"gpu-sawtooth:rank0:optimizer", "gpu-sawtooth:rank0:pauses"}
-    optimizer, checkpoint = by_key["gpu-sawtooth:rank0:optimizer"], by_key["gpu-sawtooth:rank0:pauses"]
+    assert by_key.keys() == {"gpu-sawtooth:optimizer", "gpu-sawtooth:pauses"}
+    optimizer, checkpoint = by_key["gpu-sawtooth:optimizer"], by_key["gpu-sawtooth:pauses"]
     assert "a checkpoint was written" in checkpoint.cause
     assert "train.py:61 in save" in checkpoint.cause
     assert "train.py" not in optimizer.cause
@@ -183,6 +183,23 @@ def test_ranks_that_wait_for_each_other_idle_for_that() -> None:
     for _ in range(60):
         slow.step(0.4, 0.6)
     assert sawtooth.detect(run(quick, slow), Limits()) == []
+
+
+def test_ranks_alike_take_turns_in_being_the_worst_and_are_one_alert() -> None:
+    def worst(idlest: int) -> Finding:
+        ranks = []
+        for number in (0, 1):
+            rank = swinging(other_s=0.6 if number == idlest else 0.5)
+            rank.rank, rank.world_size = number, 2
+            for row in (row for rows in rank.rows.values() for row in rows):
+                row["rank"] = number
+            ranks.append(rank)
+        (one,) = sawtooth.detect(run(*ranks), Limits())
+        return one
+
+    first, second = worst(0), worst(1)
+    assert (first.rank, second.rank) == (0, 1)
+    assert first.key == second.key
 
 
 def test_gpus_that_starve_all_together_are_not_looked_at_closely(monkeypatch: pytest.MonkeyPatch) -> None:
