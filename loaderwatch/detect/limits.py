@@ -13,6 +13,8 @@ LATENCY_CPU_RATIO: Final = 0.3
 """Share of a fetch, 0 to 1: a worker that computes for less of it waits for storage or network."""
 CROWDED_DELAY_RATIO: Final = 0.25
 """Share of the time, 0 to 1: workers that are ready but have no CPU for so much of it want more CPUs."""
+STARVED_PART: Final = 0.5
+"""Share of a fetch, or of what a step takes beyond the usual, 0 to 1: ready to run for so much of it, it lacked a CPU."""
 COLLECTOR_PART: Final = 0.5
 """Share of a fetch or of a pause, 0 to 1, from which Python's garbage collector is its cause."""
 JITTER_SPIKES: Final = 3

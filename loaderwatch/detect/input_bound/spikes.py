@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.limits import COLLECTOR_PART, JITTER_SPIKES
+from loaderwatch.detect.limits import COLLECTOR_PART, JITTER_SPIKES, STARVED_PART
 from loaderwatch.detect.measures.machine import run_delay_s
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import median
@@ -23,7 +23,6 @@ from loaderwatch.detect.measures.statistics import median
 SPIKE_S = 0.25  # a single wait shorter than this is not a spike, however long it is against the others
 SPIKE_FACTOR = 4.0  # times the typical iteration
 FETCH_PART = 0.5  # share of a long wait in which a worker must have been fetching to be its cause
-STARVED_PART = 0.5  # share of a fetch in which the worker was ready to run but had no CPU
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import StackDump
+from loaderwatch.detect.limits import STARVED_PART
 from loaderwatch.detect.measures.machine import run_delay_s
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import loop_over_loader, main_frames, user_frame
@@ -21,7 +22,6 @@ PAUSE_S = 0.1
 FEW = 3
 EARLY_STEPS = 3  # first steps of a run, left out: CUDA, lazy modules, the first compilation, DDP's buckets
 REMARK_RATIO = 0.03
-STARVED_PART = 0.5  # of what a step took beyond the usual, in which the loop was ready to run but had no CPU
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,7 @@ def _progress(window: RunWindow) -> answers.Progress | None:
 
 
 def _behind(window: RunWindow) -> Callable[[str], bool]:
-    """Return a test for lost hosts of a stored run: their newest envelope is ``LOST_BEHIND_S`` older than the run's newest."""
+    """Return a test for lost hosts of a stored run: their newest envelope is ``LOST_AFTER_S`` older than the run's newest."""
     made_ns = {name: host.made_ns for name, host in window.hosts.items()}
     return lambda host: window.now_ns - made_ns.get(host, window.now_ns) > LOST_AFTER_S * 1e9
 
