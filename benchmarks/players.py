@@ -226,7 +226,7 @@ class Player:
 
 
 def _append(ring: RingWriter, kind: RecordKind, fields: dict[str, int]) -> None:
-    ring.append(kind, *(fields.get(name, UNKNOWN) for name in RECORD_FIELDS[kind]))
+    ring.append(kind, **(dict.fromkeys(RECORD_FIELDS[kind], UNKNOWN) | fields))
 
 
 def _sleeper() -> int:

@@ -77,22 +77,22 @@ class Load:
 
     def write(self, rate: float, stop: threading.Event) -> None:
         """A step of every rank ``rate`` times a second, and the fetch of the worker whose turn it is."""
-        step = [0] * len(RECORD_FIELDS[RecordKind.STEP])
-        step[RECORD_FIELDS[RecordKind.STEP].index("optimizer_steps")] = UNKNOWN
-        fetch = [0] * len(RECORD_FIELDS[RecordKind.FETCH])
+        step = dict.fromkeys(RECORD_FIELDS[RecordKind.STEP], 0)
+        step.update(wait_ns=20_000_000, step_ns=30_000_000, optimizer_steps=UNKNOWN)
+        fetch = dict.fromkeys(RECORD_FIELDS[RecordKind.FETCH], 0)
+        fetch["fetch_ns"] = 350_000_000
         batch = 0
         deadline = time.monotonic()
         while not stop.is_set():
             now = time.monotonic_ns()
             for main, workers in zip(self.mains, self.workers, strict=True):
-                step[2] = step[3] = batch
-                step[4], step[5], step[10] = now, 20_000_000, 30_000_000
-                main.append(RecordKind.STEP, *step)
+                step.update(batch=batch, step=batch, request_ns=now)
+                main.append(RecordKind.STEP, **step)
                 main.set_span(Phase.STEP, now, 0, 0, batch, batch, batches=batch, steps=batch)
                 if workers:
                     turn = batch % len(workers)
-                    fetch[1], fetch[2], fetch[3], fetch[4] = turn, batch, now, 350_000_000
-                    workers[turn].append(RecordKind.FETCH, *fetch)
+                    fetch.update(worker=turn, ordinal=batch, request_ns=now)
+                    workers[turn].append(RecordKind.FETCH, **fetch)
                     workers[turn].set_span(Phase.FETCH, now, 0, sample_index=batch, sample_since_ns=now)
             batch += 1
             deadline += 1 / rate

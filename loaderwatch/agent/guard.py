@@ -10,9 +10,10 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
+import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -133,3 +134,8 @@ def ask(question: Callable[[], T]) -> T | None:
         return question()
     except Exception:
         return None
+
+
+def weakly(one: Any) -> Callable[[], Any]:
+    """Return a function that gives the object while it lives; it gives None if the object (a list, say) allows no weak reference."""
+    return ask(lambda: weakref.ref(one)) or (lambda: None)

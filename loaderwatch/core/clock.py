@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import time
+from typing import Final
+
+SECOND_NS: Final = 1_000_000_000
+END_OF_TIME_NS: Final = 2**62
+"""A time later than any other: the year 2116 on a wall clock, and small enough that sums do not overflow."""
 
 monotonic_ns = time.monotonic_ns
 wall_ns = time.time_ns

@@ -41,6 +41,14 @@ def has_proc() -> bool:
     return PROC.is_dir()
 
 
+def boot_id(proc: Path = PROC) -> str | None:
+    """Return the id of this boot of the host, None where the system has none; monotonic times of another boot mean nothing."""
+    try:
+        return (proc / "sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return None
+
+
 def pid_in_use(pid: int) -> bool:
     """Whether a process has this id, another user's included, which psutil does not see where /proc hides it (hidepid)."""
     if not HAS_OWNERS:

@@ -46,7 +46,7 @@ def steps_apart(
         began_ns, took_ns = _pieces(numbers, steps, others, epoch_begins, epoch_ends)
         holds, inside_ns = _inside(steps, rows, began_ns, took_ns)
         alone = len(loaders) - len(numbers) == 1
-        left_ns = np.zeros_like(inside_ns) if alone else _known(steps["nested_ns"][holds]) - inside_ns
+        left_ns = np.zeros_like(inside_ns) if alone else known_ns(steps["nested_ns"][holds]) - inside_ns
         nested_ns[holds] = np.maximum(0, left_ns)
         if rows is ours:
             _cap(step_ns, steps["loader"], rows, holds)
@@ -58,8 +58,8 @@ def _inside(
 ) -> tuple[NDArray[np.bool_], Ints]:
     """Return which steps hold any pieces, shape (steps,), and for each of these the pieces' nanoseconds."""
     rows = rows & (steps["step_ns"] != UNKNOWN)
-    delivered_ns = steps["request_ns"] + _known(steps["wait_ns"])
-    ended_ns = delivered_ns + _known(steps["step_ns"]) + _known(steps["nested_ns"])
+    delivered_ns = steps["request_ns"] + known_ns(steps["wait_ns"])
+    ended_ns = delivered_ns + known_ns(steps["step_ns"]) + known_ns(steps["nested_ns"])
     first, last = (np.searchsorted(began_ns, times) for times in (delivered_ns, ended_ns))
     holds = rows & (last > first)
     sums_ns = np.concatenate(([0], np.cumsum(took_ns)))
@@ -94,9 +94,9 @@ def _pieces(
     )
     took_ns = np.concatenate(
         (
-            (_known(steps["wait_ns"]) + _known(steps["step_ns"]))[rows],
-            _known(epoch_begins["iter_ns"][begun]),
-            _known(epoch_ends["teardown_ns"][ended]),
+            (known_ns(steps["wait_ns"]) + known_ns(steps["step_ns"]))[rows],
+            known_ns(epoch_begins["iter_ns"][begun]),
+            known_ns(epoch_ends["teardown_ns"][ended]),
         )
     )
     order = np.argsort(began_ns, kind="stable")
@@ -110,5 +110,6 @@ def _of(numbers: Ints, loaders: Sequence[int]) -> NDArray[np.bool_]:
     return found
 
 
-def _known(durations: Ints) -> Ints:
+def known_ns(durations: Ints) -> Ints:
+    """Return durations with 0 where one is not known, for sums."""
     return np.where(durations == UNKNOWN, 0, durations)

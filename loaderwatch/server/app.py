@@ -36,7 +36,7 @@ from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles, find_plotly, find_web
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.recordings.verdict_cache import Verdicts
-from loaderwatch.server.recovery import watch_orphans
+from loaderwatch.server.recovery import recover_runs
 from loaderwatch.server.stay import Stay
 from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
@@ -148,16 +148,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     parts.ingest.start()
     parts.live.start()
     retention = asyncio.create_task(_retain(parts), name="loaderwatch-retain")
-    orphans = asyncio.create_task(watch_orphans(parts.options, parts.store), name="loaderwatch-orphans")
+    recovery = asyncio.create_task(recover_runs(parts.options, parts.store), name="loaderwatch-recovery")
     parts.ready = True
     try:
         yield
     finally:
         parts.ready = False
         retention.cancel()
-        orphans.cancel()
+        recovery.cancel()
         await asyncio.gather(
-            retention, orphans, return_exceptions=True
+            retention, recovery, return_exceptions=True
         )  # whatever ended the server, the store is closed in order
         parts.hub.close()
         await parts.ingest.stop()

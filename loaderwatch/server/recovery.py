@@ -20,7 +20,7 @@ _log: Final = logging.getLogger(__name__)
 LOOK_S: Final = 10.0
 
 
-async def watch_orphans(options: ServeOptions, store: Store) -> None:
+async def recover_runs(options: ServeOptions, store: Store) -> None:
     """Look for such runs now and then, for ever; start a streamer for each, which ends when everything is sent.
 
     Only runs that this server knows are sent: the next streamer on this machine sends those of another server there.
@@ -29,7 +29,7 @@ async def watch_orphans(options: ServeOptions, store: Store) -> None:
     while True:
         await asyncio.sleep(LOOK_S)
         started = {run_id: process for run_id, process in started.items() if process.poll() is None}
-        for run_id in await asyncio.to_thread(_orphans, options.rings_dir):
+        for run_id in await asyncio.to_thread(_unread_runs, options.rings_dir):
             if run_id in started:
                 continue
             try:
@@ -39,7 +39,7 @@ async def watch_orphans(options: ServeOptions, store: Store) -> None:
                 _log.debug("run %s is left as it lies: %s", run_id, error)
 
 
-def _orphans(rings_dir: Path) -> set[str]:
+def _unread_runs(rings_dir: Path) -> set[str]:
     """Return the runs whose rings are still there and that had a streamer but have none now."""
     folders = {path.parent for path in rings_dir.glob("*/main-*.ring")}
     locks = [folder / STREAMER_LOCK for folder in folders]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
 
-SECOND: Final = 1_000_000_000
-SWING_NS: Final = 10 * SECOND
+SWING_NS: Final = 10 * SECOND_NS
 """A GPU that was busy longer ago does not swing: it has nothing to do."""
-HOUR_NS: Final = 3600 * SECOND
-APART_NS: Final = (0, 5 * SECOND, 300 * SECOND, 600 * SECOND, 900 * SECOND, 1200 * SECOND)
+HOUR_NS: Final = 3600 * SECOND_NS
+APART_NS: Final = (0, 5 * SECOND_NS, 300 * SECOND_NS, 600 * SECOND_NS, 900 * SECOND_NS, 1200 * SECOND_NS)
 """How long after the one before a stack is taken at the earliest, by how many there were within the hour. It is a handful, and
 spread, so that a swing that begins later gets one, too."""
 

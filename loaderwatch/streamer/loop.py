@@ -6,11 +6,12 @@ import logging
 import time
 from typing import Final
 
-from loaderwatch.core.clock import monotonic_ns, slept_ns, wall_offset_ns
+from loaderwatch.core.clock import SECOND_NS, monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.facts import GPU_IDLE, SpanInfo
 from loaderwatch.core.records import UNKNOWN, Phase, Row, pack_row
 from loaderwatch.core.redact import Redaction, load_key
+from loaderwatch.core.system import boot_id
 from loaderwatch.core.wire import Envelope, encode, pack_table
 from loaderwatch.streamer.drain import LOOK_CLOSER_NS, Drain, build_span
 from loaderwatch.streamer.flight_recorder import FlightReader
@@ -19,7 +20,6 @@ from loaderwatch.streamer.job_stderr import JobStderr, write_stderr
 from loaderwatch.streamer.messages.run_files import RunFiles
 from loaderwatch.streamer.outbox.files import (
     StreamState,
-    boot_id,
     host_folder_name,
     new_stream_name,
     ring_folder,
@@ -37,16 +37,15 @@ from loaderwatch.streamer.upload import Uploader
 
 log = logging.getLogger(__name__)
 
-SECOND: Final = 1_000_000_000
-TICK_NS: Final = SECOND // 4
-ENVELOPE_NS: Final = SECOND // 2
-SAMPLE_NS: Final = SECOND
-CHECK_NS: Final = 5 * SECOND
-SETTLED_NS: Final = 2 * SECOND
+TICK_NS: Final = SECOND_NS // 4
+ENVELOPE_NS: Final = SECOND_NS // 2
+SAMPLE_NS: Final = SECOND_NS
+CHECK_NS: Final = 5 * SECOND_NS
+SETTLED_NS: Final = 2 * SECOND_NS
 """The run has ended on this host when its last training process is dead and nothing new came for this long."""
-FIRST_RING_NS: Final = 60 * SECOND
+FIRST_RING_NS: Final = 60 * SECOND_NS
 LINGER_S: Final = 600.0
-CLOCK_JUMP_NS: Final = 2 * SECOND
+CLOCK_JUMP_NS: Final = 2 * SECOND_NS
 IN_STEP: Final = frozenset(
     {Phase.STEP, Phase.H2D, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.USER}
 )
@@ -145,7 +144,7 @@ class Streamer:
                 return
             deadline += TICK_NS
             late = monotonic_ns() - deadline
-            if late > SECOND:
+            if late > SECOND_NS:
                 deadline += late  # after a suspend or starvation, do not run faster to catch up
             elif late < 0:
                 time.sleep(-late / 1e9)

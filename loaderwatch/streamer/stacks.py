@@ -19,6 +19,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.facts import LONG_STEP, OPEN_SPAN, StackDump
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.wire import MAX_TEXT
@@ -28,22 +29,21 @@ log = logging.getLogger(__name__)
 
 _THREAD: Final = re.compile(r"(?:Current t|T)hread (0x[0-9a-fA-F]+)")
 
-SECOND: Final = 1_000_000_000
-OLD_SPAN_NS: Final = 5 * SECOND
-OLD_ELSEWHERE_NS: Final = 10 * SECOND
+OLD_SPAN_NS: Final = 5 * SECOND_NS
+OLD_ELSEWHERE_NS: Final = 10 * SECOND_NS
 OLD_TIMES_USUAL: Final = 3.0
 AGAIN_AFTER: Final = (1, 2, 6, 12)
 """The ages of a span at which stacks are taken, in units of the first: 5, 10, 30, 60 s; then every 60 s."""
 ELSEWHERE: Final = frozenset({Phase.OUTSIDE, Phase.USER})
 """Phases that may be long, between loops and in the user's own: stacks come at 10 and 20 s, 1 and 2 min, then every 2 min."""
-LONG_NS: Final = SECOND // 4
+LONG_NS: Final = SECOND_NS // 4
 LONG_TIMES_USUAL: Final = 4.0
 """A step is long from here on: the stack then shows what makes it so, if it is not the model."""
-LONG_APART_NS: Final = 5 * SECOND
+LONG_APART_NS: Final = 5 * SECOND_NS
 MOST_LONG_AN_HOUR: Final = 12
-HOUR_NS: Final = 3600 * SECOND
-WORKER_AGAIN_NS: Final = 10 * SECOND
-ANSWER_NS: Final = SECOND
+HOUR_NS: Final = 3600 * SECOND_NS
+WORKER_AGAIN_NS: Final = 10 * SECOND_NS
+ANSWER_NS: Final = SECOND_NS
 PAST_A_WAIT: Final = 2
 """Signals that reach another thread when the main one is in an uninterruptible wait. The kernel keeps one for the main thread
 unless one waits there already, and gives the next one to a thread that can take it (``complete_signal`` in kernel/signal.c)."""

@@ -52,7 +52,7 @@ def write_step(ring: RingWriter, batch: int, wait_ns: int = 1_000_000, step_ns: 
     fields = dict.fromkeys(RECORD_FIELDS[RecordKind.STEP], 0)
     fields.update(batch=batch, step=batch, request_ns=now, wait_ns=wait_ns, step_ns=step_ns)
     fields.update(optimizer_steps=UNKNOWN)
-    ring.append(RecordKind.STEP, *fields.values())
+    ring.append(RecordKind.STEP, **fields)
     ring.set_span(
         Phase.STEP, now, loader=0, epoch=0, batch=batch, step=batch, batches=batch + 1, steps=batch + 1
     )

@@ -115,7 +115,7 @@ def write(plan: dict[str, Any], rank: int) -> None:
         fields.update(batch=batch, step=batch, request_ns=now, wait_ns=100_000, step_ns=step_ns)
         fields.update(optimizer_steps=UNKNOWN)
         os.write(book, f"got 0 {batch} {os.getpid()} 0\n".encode())
-        ring.append(RecordKind.STEP, *fields.values())
+        ring.append(RecordKind.STEP, **fields)
         ring.set_span(
             Phase.STEP, now, loader=0, epoch=0, batch=batch, step=batch, batches=batch + 1, steps=batch + 1
         )

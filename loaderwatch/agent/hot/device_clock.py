@@ -19,11 +19,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic_ns
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from loaderwatch.agent.hot.layout import DRIFT_PPM, JUMP_NS, MAX_MARKS, MAX_PENDING, PARTS, Part
-from loaderwatch.core.records import UNKNOWN, RecordKind
+from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, RecordKind
 from loaderwatch.core.ring import RingWriter
+
+_PART_FIELDS: Final = RECORD_FIELDS[RecordKind.GPU_WAIT][-PARTS:]
 
 
 class Event(Protocol):
@@ -173,18 +175,22 @@ class DeviceClock:
             step_ns = int(delivered.elapsed_time(left) * 1e6)
             self._ring.append(
                 RecordKind.GPU_WAIT,
-                batch.loader,
-                batch.epoch,
-                batch.number,
-                batch.request_ns,
-                starved_ns,
-                step_ns,
-                self._slack_ns(batch, starved_ns + step_ns, now_ns),
-                *(self._parts_of(delivered, left, batch.marks) if batch.marks else (UNKNOWN,) * PARTS),
+                loader=batch.loader,
+                epoch=batch.epoch,
+                batch=batch.number,
+                request_ns=batch.request_ns,
+                starved_ns=starved_ns,
+                gpu_step_ns=step_ns,
+                slack_ns=self._slack_ns(batch, starved_ns + step_ns, now_ns),
+                **self._parts(delivered, left, batch.marks),
             )
             self._reached = left
             self._pool += (batch.requested, delivered)  # ``left`` belongs to the next batch
             self._pool += (event for _, event in batch.marks)
+
+    def _parts(self, delivered: Event, left: Event, marks: Marks) -> dict[str, int]:
+        parts = self._parts_of(delivered, left, marks) if marks else (UNKNOWN,) * PARTS
+        return dict(zip(_PART_FIELDS, parts, strict=True))
 
     def _slack_ns(self, batch: Batch, took_ns: int, now_ns: int) -> int:
         """Return how long after its request the device reached that point in its work, at least."""

@@ -117,18 +117,18 @@ class SampleClock:
         self._armed = now - self._began_ns > CPU_CLOCK_ABOVE_NS
         self._ring.append(
             RecordKind.FETCH,
-            self.loader,
-            self.worker,
-            self.ordinal,
-            self._began_ns,
-            now - self._began_ns,
-            now - self._collate_since_ns if self._collate_since_ns != UNKNOWN else UNKNOWN,
-            cpu,
-            self._began_ns - self._ended_ns,
-            self.count if self.count else UNKNOWN,
-            self.slow_index,
-            self.slow_ns,
-            self._weigh(batch),
+            loader=self.loader,
+            worker=self.worker,
+            ordinal=self.ordinal,
+            request_ns=self._began_ns,
+            fetch_ns=now - self._began_ns,
+            collate_ns=now - self._collate_since_ns if self._collate_since_ns != UNKNOWN else UNKNOWN,
+            cpu_ns=cpu,
+            idle_ns=self._began_ns - self._ended_ns,
+            samples=self.count if self.count else UNKNOWN,
+            slow_index=self.slow_index,
+            slow_ns=self.slow_ns,
+            bytes=self._weigh(batch),
         )
         self.ordinal += 1
         self.idle()

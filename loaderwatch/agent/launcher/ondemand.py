@@ -20,7 +20,7 @@ from loaderwatch.agent.guard import shield
 from loaderwatch.agent.launcher.rank_start import begin_rank, mark_rank, watch_joining
 from loaderwatch.agent.launcher.unwatched import await_end, found
 from loaderwatch.agent.loaders import construction
-from loaderwatch.agent.loaders.class_hook import EveryIter
+from loaderwatch.agent.loaders.class_hook import IterHook
 
 MODULE: Final = "torch.utils.data.dataloader"
 DOCTOR: Final = "LOADERWATCH_DOCTOR"
@@ -106,11 +106,11 @@ def _hook(module: Any) -> None:
         import loaderwatch
 
         loaderwatch.attach()
-        everything = sys.modules.get("loaderwatch.agent.loaders.substitutes")
+        substitutes = sys.modules.get("loaderwatch.agent.loaders.substitutes")
         # Without it nothing is watched, e.g. with a PyTorch that we do not know.
-        return own(loader) if everything is None else everything.arriving(loader, own)
+        return own(loader) if substitutes is None else substitutes.arriving(loader, own)
 
-    hook = EveryIter(module.DataLoader, attach_first)
+    hook = IterHook(module.DataLoader, attach_first)
     hook.install()
     construction.install(module.DataLoader)
     shield(watch_joining)()

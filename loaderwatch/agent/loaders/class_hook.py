@@ -17,7 +17,7 @@ Call = Callable[[Any, Callable[[Any], Any]], Any]
 """The hook's function: it receives the object and the ``__iter__`` that is hooked, and returns the iterator."""
 
 
-class EveryIter:
+class IterHook:
     """The hook on ``__iter__`` of a class and its subclasses.
 
     Hooks may be stacked. One that is removed while another is on top of it stays where it is and does nothing.

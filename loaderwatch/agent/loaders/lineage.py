@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from loaderwatch.agent.guard import ask
+from loaderwatch.agent.guard import ask, weakly
 from loaderwatch.agent.loaders.construction import Made
 from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
@@ -52,11 +52,11 @@ class Lineage:
             if line is None:
                 return None
             line.watch.left_ns = sys.maxsize
-            earlier, line.loader = line.loader(), _weakly(loader)
+            earlier, line.loader = line.loader(), weakly(loader)
         changed = line.info != info
         if earlier is not None:
             self._let_go(earlier, line.info)
-        line.info, line.made, line.dataset = info, made, _weakly(ask(lambda: loader.dataset))
+        line.info, line.made, line.dataset = info, made, weakly(ask(lambda: loader.dataset))
         line.watch.made_anew = True
         return line.watch, changed
 
@@ -64,13 +64,13 @@ class Lineage:
         """Add a loader that continues no earlier one."""
         dataset = ask(lambda: loader.dataset)
         self._lines = [line for line in self._lines if not line.watch.closed]
-        self._lines.append(Line(watch, info, made, _weakly(loader), _weakly(dataset)))
+        self._lines.append(Line(watch, info, made, weakly(loader), weakly(dataset)))
 
     def hold(self, watch: Watch, holder: Any) -> None:
         """Name the wrapper that stands for a loader; while it lives, the loader can be iterated."""
         for line in self._lines:
             if line.watch is watch:
-                line.loader = _weakly(holder)
+                line.loader = weakly(holder)
 
     def given(self, loader: Any) -> tuple[str, LoaderRole] | None:
         """Return the name and the role under which this loader was watched before another one continued it."""
@@ -126,8 +126,3 @@ def _is_free(line: Line, made: Made | None) -> bool:
     if any(one.opened for one in watch.passes):
         return False
     return made is not None and made.at_ns > watch.left_ns
-
-
-def _weakly(one: Any) -> Callable[[], Any]:
-    """Return a function that gives the object while it lives; it gives None if the object allows no weak reference."""
-    return ask(lambda: weakref.ref(one)) or (lambda: None)

@@ -7,7 +7,6 @@ without a loader watches every DataLoader in this way.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -16,16 +15,16 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from loaderwatch.agent.describe import describe_loader, is_shuffled
-from loaderwatch.agent.guard import ask, shield
+from loaderwatch.agent.guard import ask, shield, weakly
 from loaderwatch.agent.loaders import construction, dataloader
-from loaderwatch.agent.loaders.class_hook import EveryIter
+from loaderwatch.agent.loaders.class_hook import IterHook
 from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
 
 MAX_WRAPPERS: Final = 4
 """How many nested wrappers of a framework around a batch sampler or a dataset are looked into."""
 
-_hook: EveryIter | None = None
+_hook: IterHook | None = None
 _all = False
 
 
@@ -52,7 +51,7 @@ def watch_substitutes(loader: Any, watch: Watch) -> None:
     # Nothing is kept of loaders that are gone, because people attach anew in every epoch.
     _attached[:] = [one for one in _attached if one.watch is not watch and one.source() is not None]
     source = next(iter(_sources(loader)), None)
-    _attached.append(Attached(_weakly(source), _weakly(_dataset_of(loader)), watch))
+    _attached.append(Attached(weakly(source), weakly(_dataset_of(loader)), watch))
     _install()
 
 
@@ -78,7 +77,7 @@ def _install() -> None:
     global _hook
     construction.install(DataLoader)
     if _hook is None:
-        _hook = EveryIter(DataLoader, arriving)
+        _hook = IterHook(DataLoader, arriving)
         _hook.install()
 
 
@@ -121,11 +120,6 @@ def original_of(loader: Any) -> Watch | None:
         if remade and dataset is not None and one.dataset() is dataset:
             return one.watch
     return None
-
-
-def _weakly(one: Any) -> Callable[[], Any]:
-    """Return a function that gives the object while it lives; a list, for example, allows no weak reference."""
-    return ask(lambda: weakref.ref(one)) or (lambda: None)
 
 
 def _dataset_of(loader: Any) -> Any:

@@ -74,6 +74,10 @@ def _leave(opened: OpenPhase) -> None:
     recorder = opened.session.recorder
     recorder.settle()
     recorder.ring.append(
-        RecordKind.PHASE, opened.name, opened.since_ns, now - opened.since_ns, recorder.steps
+        RecordKind.PHASE,
+        name=opened.name,
+        request_ns=opened.since_ns,
+        duration_ns=now - opened.since_ns,
+        step=recorder.steps,
     )
     recorder.leave_phase(opened, now)

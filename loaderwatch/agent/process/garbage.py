@@ -39,11 +39,11 @@ def watch_collections(ring: RingWriter, worker: int) -> Callable[[], None]:
         if began and took >= NOTABLE_NS:
             ring.append(
                 RecordKind.COLLECTION,
-                worker,
-                began,
-                took,
-                info.get("generation", -1),
-                info.get("collected", -1),
+                worker=worker,
+                request_ns=began,
+                duration_ns=took,
+                generation=info.get("generation", -1),
+                collected=info.get("collected", -1),
             )
         began = 0
 

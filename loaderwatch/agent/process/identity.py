@@ -19,6 +19,7 @@ from loaderwatch.agent.accelerator import computing_device
 from loaderwatch.agent.guard import ask
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import MAX_NAME
+from loaderwatch.core.system import boot_id
 
 THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",
@@ -202,10 +203,9 @@ def start_time(pid: int) -> str:
     """Return when a process started, in clock ticks since boot; "" where the system does not say."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-    return f"{boot} {stat.rpartition(')')[2].split()[19]}"
+    return f"{boot_id()} {stat.rpartition(')')[2].split()[19]}"
 
 
 def script_name() -> str:

@@ -156,11 +156,11 @@ def record_timeout(
     """Record a sample that took too long."""
     ring.append(
         RecordKind.SAMPLE_TIMEOUT,
-        limit.loader,
-        worker,
-        began_ns,
-        took_ns,
-        limit.ns,
-        index,
-        outcome,
+        loader=limit.loader,
+        worker=worker,
+        request_ns=began_ns,
+        duration_ns=took_ns,
+        limit_ns=limit.ns,
+        index=index,
+        outcome=outcome,
     )

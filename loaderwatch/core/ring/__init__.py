@@ -146,16 +146,26 @@ class RingWriter:
         self._versions = itertools.count(1)
         self.words = words_of(self.memory)
 
-    def append(self, kind: RecordKind, *fields: int) -> None:
-        """Write one record; ``fields`` in the order of ``RECORD_FIELDS[kind]``."""
+    def append(self, kind: RecordKind, **fields: int) -> None:
+        """Write one record, with a value for each of ``RECORD_FIELDS[kind]``.
+
+        Raises:
+            KeyError: a field of the record was not given.
+            TypeError: a field was given that the record does not have.
+        """
+        names = RECORD_FIELDS[kind]
+        values = [fields[name] for name in names]
+        if len(fields) != len(names):
+            strangers = ", ".join(sorted(fields.keys() - set(names)))
+            raise TypeError(f"a record of the kind {kind.name} has no field {strangers}")
         number = next(self.numbers)
         _SLOT.pack_into(
             self.memory,
             HEADER_BYTES + (number - 1) % self.capacity * SLOT_BYTES,
             number,
             kind,
-            *fields,
-            *_PADDING[len(fields)],
+            *values,
+            *_PADDING[len(values)],
             number,
         )
         self.words[CURSOR_WORD] = number

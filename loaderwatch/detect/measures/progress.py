@@ -19,7 +19,7 @@ from loaderwatch.detect.measures.stacks import (
     saving,
     waits_on_queue,
 )
-from loaderwatch.detect.measures.statistics import Floats, high
+from loaderwatch.detect.measures.statistics import Floats, high, known
 from loaderwatch.detect.window import Columns, RankWindow, between_s, seconds
 
 WORKER_IDLE = "idle"
@@ -181,9 +181,9 @@ def history_s(rank: RankWindow, span: SpanInfo) -> Floats:
     if span.phase == "wait":
         begins = rank.table("epoch_begins")
         first = seconds(begins["first_wait_ns"][begins["loader"] == loader])
-        return _clean(np.concatenate([seconds(steps["wait_ns"][own]), first]))
+        return known(np.concatenate([seconds(steps["wait_ns"][own]), first]))
     if span.phase in STEP_PHASES:
-        return _clean(between_s(steps)[own])
+        return known(between_s(steps)[own])
     if span.phase == "iter":
         return _of(rank.table("epoch_begins"), "iter_ns", loader)
     if span.phase == "teardown":
@@ -193,7 +193,7 @@ def history_s(rank: RankWindow, span: SpanInfo) -> Floats:
     if span.phase == "user" and span.phase_name in rank.process.phase_names:
         phases = rank.past("phases")
         same = phases["name"] == rank.process.phase_names.index(span.phase_name)
-        return _clean(seconds(phases["duration_ns"][same]))
+        return known(seconds(phases["duration_ns"][same]))
     return np.empty(0)
 
 
@@ -211,12 +211,7 @@ def gaps_s(rank: RankWindow) -> Floats:
 
 
 def _of(table: Columns, column: str, loader: int) -> Floats:
-    return _clean(seconds(table[column][table["loader"] == loader]))
-
-
-def _clean(values: Floats) -> Floats:
-    result: Floats = values[np.isfinite(values)]
-    return result
+    return known(seconds(table[column][table["loader"] == loader]))
 
 
 def _reading(rank: RankWindow, span: SpanInfo) -> bool:

@@ -15,6 +15,7 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import STEP_PHASES
 from loaderwatch.detect.measures.statistics import total
+from loaderwatch.detect.nesting import known_ns
 from loaderwatch.detect.window import Columns, RankWindow, between_s, first_at, one_of, seconds
 
 _TAKE: Final = ("wait_ns", "step_ns", "nested_ns", "iter_ns", "first_wait_ns", "teardown_ns")
@@ -99,8 +100,8 @@ def use_of(
     """
     rows, end_ns = rows_since(rank, since_ns), rank.made_ns
     request, wait, step = (rows.steps[name][rows.late] for name in ("request_ns", "wait_ns", "step_ns"))
-    delivered = request + _known(wait)
-    step_s = _within_s(delivered, delivered + _known(step), since_ns, end_ns)
+    delivered = request + known_ns(wait)
+    step_s = _within_s(delivered, delivered + known_ns(step), since_ns, end_ns)
     wait_s = float(_within_s(request, delivered, since_ns, end_ns).sum())
     whole_s = seconds(step)
     good_s = np.maximum(0.0, step_s - _blocked_s(blocked, request, whole_s, step_s))
@@ -117,7 +118,7 @@ def use_of(
     return Use(
         clock="device" if (hidden_of(rows.steps)[rows.late] != UNKNOWN).any() else "loop",
         covered_s=max(0.0, (end_ns - max(since_ns, _began_ns(rank))) / 1e9),
-        batches=int((delivered + _known(step) > since_ns).sum()),
+        batches=int((delivered + known_ns(step) > since_ns).sum()),
         steps=int(np.where(made >= 0, made, 1).sum()),
         wait_s=wait_s,
         step_s=float(step_s.sum()) + open_s,
@@ -154,8 +155,8 @@ def _open_step_s(
         return 0.0
     since_ns = span.since_ns
     if request.size and step[-1] != UNKNOWN and _follows(rank, span):
-        usual_ns = int(np.median(_known(wait)))
-        over_ns = int(request[-1] + _known(wait)[-1] + step[-1])
+        usual_ns = int(np.median(known_ns(wait)))
+        over_ns = int(request[-1] + known_ns(wait)[-1] + step[-1])
         since_ns = max(over_ns, min(since_ns, over_ns + usual_ns))
     return max(0.0, (rank.made_ns - since_ns) / 1e9)
 
@@ -268,7 +269,3 @@ def _within_s(
     overlap = np.minimum(ends, end_ns) - np.maximum(starts, begin_ns)
     result: NDArray[np.float64] = np.maximum(overlap, 0) / 1e9
     return result
-
-
-def _known(durations: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.where(durations == UNKNOWN, 0, durations)

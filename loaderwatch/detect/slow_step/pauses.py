@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.facts import LoaderInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.finding import Finding
@@ -325,7 +326,7 @@ def _batch_bytes(rank: RankWindow, loader: LoaderInfo) -> dict[tuple[int, int], 
     }
     found: dict[tuple[int, int], int] = {}
     for epoch in np.unique(epochs):
-        start, end = starts.get(int(epoch)), starts.get(int(epoch) + 1, 2**62)
+        start, end = starts.get(int(epoch)), starts.get(int(epoch) + 1, END_OF_TIME_NS)
         inside = epochs == epoch
         if start is None or int(batches[inside].min()) != 0 or start < int(began_ns[0]) - 60_000_000_000:
             continue

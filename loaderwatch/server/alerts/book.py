@@ -17,7 +17,6 @@ from loaderwatch.detect.incidents.tracker import Changes, Incident
 from loaderwatch.server.store.protocol import StoredAlert
 
 MAX_SILENCE_S: Final = 30 * 86400
-MAX_NS: Final = 2**62  # a time later than any other
 _ID_SEPARATOR: Final = "."  # run ids do not contain it
 _decode_finding: Final = msgspec.json.Decoder(Finding).decode
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from loaderwatch.core import answers
 from loaderwatch.core.answers import Verdict
-from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.clock import SECOND_NS, wall_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.summary import state_now, summary_of
-from loaderwatch.server.store.metrics import METRICS, SECOND_NS
+from loaderwatch.server.store.metrics import METRICS
 from loaderwatch.server.store.protocol import Series, Store
 
 DEFAULT_POINTS: Final = 300

@@ -21,7 +21,7 @@ class _HandedOut:
     notices: list[Notice]
 
 
-class Errands:
+class HostCommands:
     """The commands of one run. It is thread-safe: detectors add commands while receipts are written.
 
     A streamer sends its next envelopes only when it has the receipt for those before. So when the first envelope of a

@@ -11,7 +11,7 @@ LOST_BEHIND_S: Final = 2.0
 shown as lost. That is a word in a table, never an alert, and the next envelope takes it back."""
 
 
-class Hearing:
+class Heartbeats:
     """When each host was last heard. Call ``heard`` on the event loop, ``lost`` in any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

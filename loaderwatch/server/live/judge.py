@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
+from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.detect.crash.unexplained import unexplained_death
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Tracker
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.alerts.book import MAX_NS, Alert, AlertBook, Announcement
+from loaderwatch.server.alerts.book import Alert, AlertBook, Announcement
 from loaderwatch.server.store.protocol import StoredAlert
 
 Detector = Callable[[RunWindow], list[Finding]]
@@ -63,7 +64,7 @@ class Judge:
 
     def alerts(self, window: RunWindow) -> list[Alert]:
         """Return the alerts of the window's attempt, newest first."""
-        return self.book.of_span((window.attempt_ns, MAX_NS))
+        return self.book.of_span((window.attempt_ns, END_OF_TIME_NS))
 
 
 def with_its_end(announcement: Announcement, window: RunWindow) -> Announcement:

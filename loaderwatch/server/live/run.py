@@ -12,17 +12,18 @@ from typing import Any, Final
 
 from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Summary, Verdict
+from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.wire import Closing, Envelope, Notice, StackRequest
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.hang.rank_positions import somebody_waits, without_stack
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.alerts.book import MAX_NS, Alert, AlertBook, Announcement, shape
+from loaderwatch.server.alerts.book import Alert, AlertBook, Announcement, shape
 from loaderwatch.server.alerts.end_summary import closing_of
 from loaderwatch.server.encoding import encode_json
-from loaderwatch.server.live.commands import Errands
+from loaderwatch.server.live.commands import HostCommands
 from loaderwatch.server.live.events import RunState
-from loaderwatch.server.live.heartbeat import Hearing
+from loaderwatch.server.live.heartbeat import Heartbeats
 from loaderwatch.server.live.judge import Detector, Judge, with_its_end
 from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
@@ -77,10 +78,10 @@ class LiveRun:
         self._verdict: Verdict | None = None
         self._judged: RunWindow | None = None  # the window that the verdict is about
         self._saved_at = 0.0
-        self._errands = Errands()
+        self._commands = HostCommands()
         self._stacks_asked_at: dict[int, float] = {}
         self.heard_at = time.monotonic()
-        self._hearing = Hearing()
+        self._heartbeats = Heartbeats()
         self._refused: str | None = None  # why the last envelope is not on disk
         self.latest: RunState | None = None  # the state at the last look
         self.summary: Summary | None = None  # in that state
@@ -109,7 +110,7 @@ class LiveRun:
         self.said_goodbye = self.said_goodbye or envelope.final
         self._inbox_bytes += weight
         self.heard_at = time.monotonic()
-        self._hearing.heard(envelope.host.name)
+        self._heartbeats.heard(envelope.host.name)
         self._refused = None
 
     def refuse(self, reason: str) -> None:
@@ -142,12 +143,12 @@ class LiveRun:
         window = self._window
         known = sorted(window.ranks) if window else [0 if rank is None else rank]
         wanted = [r for r in known if rank is None or r == rank]
-        self._errands.want_stacks(wanted)
+        self._commands.want_stacks(wanted)
         return wanted
 
     def receipt(self, host: str, stream: str, seq: int) -> tuple[list[StackRequest], list[Notice]]:
         """Return the commands for the streamer that sent this envelope."""
-        return self._errands.hand_out(host, stream, seq, self._host_of)
+        return self._commands.hand_out(host, stream, seq, self._host_of)
 
     def closing_for(self, host: str) -> Closing | None:
         """Return, now and then, what the lowest rank is to print as it ends, for the streamer of its host."""
@@ -161,7 +162,7 @@ class LiveRun:
         """Leave a line for the stderr of the lowest rank."""
         host = self._first_host()
         if host is not None and self._window is not None:
-            self._errands.leave(host, Notice(rank=min(self._window.ranks), text=f"loaderwatch: {text}"))
+            self._commands.leave(host, Notice(rank=min(self._window.ranks), text=f"loaderwatch: {text}"))
 
     # -- from a worker thread ------------------------------------------------------------------------------------
 
@@ -208,7 +209,7 @@ class LiveRun:
             state=state,
             verdict=verdict_now,
             costs_s=costs_s,
-            host_lost=self._hearing.lost,
+            host_lost=self._heartbeats.lost,
             earlier=run.earlier,
         )
         began_ns = window.started_ns if window.attempt == 1 else window.attempt_ns
@@ -261,7 +262,7 @@ class LiveRun:
         """Return the findings of the present attempt, as ``GET /runs/{run}/findings`` gives them."""
         with self._lock:
             builder, judge = self._load()
-            return [shape(alert) for alert in judge.book.of_span((builder.facts.attempt_ns, MAX_NS))]
+            return [shape(alert) for alert in judge.book.of_span((builder.facts.attempt_ns, END_OF_TIME_NS))]
 
     def window(self) -> RunWindow | None:
         """The newest window, None before the first look."""
@@ -322,7 +323,7 @@ class LiveRun:
         for rank in sorted(bare.union(without_stack(window))):
             if now - self._stacks_asked_at.get(rank, -_STACKS_AGAIN_S) >= _STACKS_AGAIN_S:
                 self._stacks_asked_at[rank] = now
-                self._errands.want_stacks([rank])
+                self._commands.want_stacks([rank])
 
     def _tell(self, announcements: Sequence[Announcement], window: RunWindow) -> None:
         """Leave lines for the job's stderr, and save the alerts that people were told of."""
@@ -337,7 +338,7 @@ class LiveRun:
         named = announcement.alert.finding.rank
         rank = named if named is not None and named in window.ranks else min(window.ranks)
         notice = Notice(rank=rank, text=self._describe(announcement))
-        self._errands.leave(window.ranks[rank].host, notice)
+        self._commands.leave(window.ranks[rank].host, notice)
 
     def _save(self, book: AlertBook, *, now: bool = False) -> None:
         if not (now or book.urgent or time.monotonic() - self._saved_at > _SAVE_INTERVAL_S):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core import wire
+from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import Columns
@@ -31,11 +32,13 @@ def export(
     """
     run = store.run(run_id)
     since_ns = run.last_seen_ns - int(last_s * 1e9)
-    events = list(store.events(run_id, since_ns, 2**62))
+    events = list(store.events(run_id, since_ns, END_OF_TIME_NS))
     parts = _Parts(run, events)
     for table in TABLES:
         # A row is stored under the time it began, and a wait that ended within the time may have begun long before.
-        parts.take(table, store.scan(run_id, table, max(0, since_ns - LONGEST_ROW_NS), 2**62), since_ns)
+        parts.take(
+            table, store.scan(run_id, table, max(0, since_ns - LONGEST_ROW_NS), END_OF_TIME_NS), since_ns
+        )
     return Recording(
         run_id=run_id,
         run_name=run.name,

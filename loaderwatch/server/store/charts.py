@@ -9,8 +9,9 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.server.store import data_wait, rollup
-from loaderwatch.server.store.metrics import LEVELS, METRICS, SECOND_NS, SOURCES, Metric, bucket_width_ns
+from loaderwatch.server.store.metrics import LEVELS, METRICS, SOURCES, Metric, bucket_width_ns
 from loaderwatch.server.store.protocol import Grid, Series
 
 ROWS_LIMIT: Final = 1_000_000

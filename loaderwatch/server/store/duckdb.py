@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import duckdb
 import msgspec
 
+from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.facts import Loss
 from loaderwatch.core.records import TABLES, WHOLE_TABLES
 from loaderwatch.core.wire import Envelope
@@ -35,7 +36,6 @@ _log: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 SPARE_S: Final = 3600.0
-_END_NS: Final = 2**62
 
 
 class DuckDBStore:
@@ -259,8 +259,8 @@ class DuckDBStore:
                 run, bounds = file.stored_run(), (file.first_ns, file.newest_ns)
                 sequences = row_queries.sequences(snapshot)
             begin_ns, end_ns = run.span_of(attempt)
-            whole = begin_ns == 0 and end_ns == _END_NS
-            if end_ns != _END_NS:
+            whole = begin_ns == 0 and end_ns == END_OF_TIME_NS
+            if end_ns != END_OF_TIME_NS:
                 run = _as_it_ended(run, attempt or 1, snapshot)
             since_ns = max(begin_ns, run.last_seen_ns - reach_ns)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS
-
-SECOND_NS: Final = 10**9
 
 
 @dataclass(frozen=True)

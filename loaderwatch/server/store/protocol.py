@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import GpuInfo, HostInfo, Loss, ProcessInfo, ProcessState
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import Columns
 from loaderwatch.server.store.attempts import Attempt, UnknownAttempt
-
-_END_NS: Final = 2**62
 
 
 class UnknownRun(LoaderwatchError):
@@ -62,7 +61,7 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
             UnknownAttempt
         """
         if attempt in (None, self.attempt):
-            return self.attempt_ns, _END_NS
+            return self.attempt_ns, END_OF_TIME_NS
         for one in self.earlier:
             if one.number == attempt:
                 return (one.began_ns if one.number > 1 else 0), one.ended_ns

@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.detect.window import Columns
 from loaderwatch.server.store import charts, rollup
@@ -35,7 +36,7 @@ def epochs(snapshot: duckdb.DuckDBPyConnection, rank: int | None) -> list[dict[s
         snapshot,
         f"""
         SELECT b.*, e.request_ns AS end_ns, e.teardown_ns, e.batches, e.ended_by
-        FROM (SELECT *, lead(request_ns, 1, {2**62}) OVER (PARTITION BY rank, loader, epoch ORDER BY request_ns) AS until_ns
+        FROM (SELECT *, lead(request_ns, 1, {END_OF_TIME_NS}) OVER (PARTITION BY rank, loader, epoch ORDER BY request_ns) AS until_ns
               FROM epoch_begins WHERE request_ns IS NOT NULL{_of_rank(rank)}) b
         LEFT JOIN (SELECT DISTINCT ON (rank, loader, epoch, request_ns) * FROM epoch_ends) e
           ON e.rank = b.rank AND e.loader = b.loader AND e.epoch = b.epoch

@@ -8,10 +8,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.core.wire import Envelope
+from loaderwatch.detect.nesting import known_ns
 from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
-from loaderwatch.server.store.metrics import LEVELS, SECOND_NS, SOURCES
+from loaderwatch.server.store.metrics import LEVELS, SOURCES
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -85,7 +87,7 @@ def _advance(arrays: Arrays) -> NDArray[np.int64]:
 
 def long_steps(steps: Arrays) -> Arrays | None:
     """Return the counted steps that are longer than LOOKBACK_NS; None when there is none."""
-    begin, wait, step = steps["request_ns"], _known(steps["wait_ns"]), _known(steps["step_ns"])
+    begin, wait, step = steps["request_ns"], known_ns(steps["wait_ns"]), known_ns(steps["step_ns"])
     chosen = (wait + step > LOOKBACK_NS) & (begin != UNKNOWN) & (steps["counted"] == 1)
     if not chosen.any():
         return None
@@ -96,10 +98,6 @@ def long_steps(steps: Arrays) -> Arrays | None:
         "wait_ns": wait,
         "step_ns": np.minimum(step[chosen], MAX_STEP_NS - wait),
     }
-
-
-def _known(durations: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.where(durations == UNKNOWN, 0, durations)
 
 
 def first_time(envelope: Envelope) -> int:
@@ -143,5 +141,5 @@ def touched_buckets(tables: dict[str, Arrays]) -> dict[str, set[int]]:
 def _reach(arrays: Arrays) -> NDArray[np.int64]:
     """Return how long after its request an iteration may last, as far as a row tells that completes or holds it."""
     if "wait_ns" in arrays:
-        return _known(arrays["wait_ns"]) + _known(arrays["step_ns"])
-    return _known(arrays["starved_ns"]) + EVENTS_COME_NS + _known(arrays["gpu_step_ns"])
+        return known_ns(arrays["wait_ns"]) + known_ns(arrays["step_ns"])
+    return known_ns(arrays["starved_ns"]) + EVENTS_COME_NS + known_ns(arrays["gpu_step_ns"])

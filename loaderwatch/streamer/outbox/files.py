@@ -63,14 +63,6 @@ def ring_folder(settings: Settings, run_id: str, host: str) -> Path:
     return settings.rings_dir / name
 
 
-def boot_id() -> str | None:
-    """Return the id of this boot of the host; monotonic stamps of another boot mean nothing."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return None
-
-
 def set_aside(path: Path, suffix: str = ".corrupt", folder: Path | None = None) -> None:
     """Rename a file that cannot be used, so that a person can look at it, and move it to ``folder`` if one is given.
 

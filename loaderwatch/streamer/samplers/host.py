@@ -14,7 +14,7 @@ import psutil
 
 from loaderwatch.core.facts import HostInfo
 from loaderwatch.core.records import Values
-from loaderwatch.core.system import PROC
+from loaderwatch.core.system import PROC, boot_id
 from loaderwatch.streamer.samplers.cgroup import (
     find_cpu_groups,
     find_groups,
@@ -75,7 +75,7 @@ class HostSampler:
             cpus=os.cpu_count() or 1,
             memory_bytes=_memory()[1],
             shm_bytes=self._shm()[0] if self._has_proc else None,
-            boot_id=self._text("sys/kernel/random/boot_id"),
+            boot_id=boot_id(proc_root),
         )
 
     def info(self, gpu_status: str) -> HostInfo:

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,10 @@ IDENTITY = RingIdentity(pid=7, parent_pid=6, loader=1, worker=2, created_ns=99)
 END = (0, 1, 2, 3, 4, 5)
 
 
+def named(kind: RecordKind, values: Iterable[int]) -> dict[str, int]:
+    return dict(zip(RECORD_FIELDS[kind], values, strict=True))
+
+
 def make(path: Path, capacity: int = 8) -> tuple[RingWriter, RingReader]:
     return RingWriter(path, IDENTITY, capacity), RingReader(path)
 
@@ -51,8 +56,8 @@ def test_round_trip(tmp_path: Path) -> None:
     assert reader.identity == IDENTITY
     assert reader.span() is None
     step = tuple(range(len(RECORD_FIELDS[RecordKind.STEP])))
-    writer.append(RecordKind.STEP, *step)
-    writer.append(RecordKind.EPOCH_END, *END)
+    writer.append(RecordKind.STEP, **named(RecordKind.STEP, step))
+    writer.append(RecordKind.EPOCH_END, **named(RecordKind.EPOCH_END, END))
     drained = reader.drain(0)
     assert drained.records == {RecordKind.STEP: [step], RecordKind.EPOCH_END: [END]}
     assert (drained.cursor, drained.lost) == (2, 0)
@@ -76,9 +81,20 @@ def test_span_and_status(tmp_path: Path) -> None:
     assert reader.status() == status
 
 
+def test_a_record_has_all_its_fields_and_no_other(tmp_path: Path) -> None:
+    writer, reader = make(tmp_path / "a.ring")
+    whole = named(RecordKind.EPOCH_END, END)
+    with pytest.raises(KeyError, match="teardown_ns"):
+        writer.append(RecordKind.EPOCH_END, **{k: v for k, v in whole.items() if k != "teardown_ns"})
+    with pytest.raises(TypeError, match="EPOCH_END has no field tear_down"):
+        writer.append(RecordKind.EPOCH_END, tear_down=1, **whole)
+    assert reader.drain(0).records == {}
+
+
 def test_a_short_step_is_read_whole(tmp_path: Path) -> None:
     writer, reader = make(tmp_path / "a.ring")
-    writer.append(RecordKind.STEP, *range(100, 100 + len(RECORD_FIELDS[RecordKind.STEP])))
+    values = range(100, 100 + len(RECORD_FIELDS[RecordKind.STEP]))
+    writer.append(RecordKind.STEP, **named(RecordKind.STEP, values))
     measured = tuple(range(RECORD_FIELDS[RecordKind.STEP].index("step_ns") + 1))
     number = next(writer.numbers)
     pack_short_step(
@@ -138,7 +154,7 @@ def test_every_record_is_read_or_counted(
     writer, reader = make(tmp_path_factory.mktemp("ring") / "a.ring", capacity=8)
     read, lost, cursor = 0, 0, 0
     for number in range(written):
-        writer.append(RecordKind.EPOCH_END, number, 0, 0, 0, 0, 0)
+        writer.append(RecordKind.EPOCH_END, **named(RecordKind.EPOCH_END, (number, 0, 0, 0, 0, 0)))
         if number == read_before or number == written - 1:
             drained = reader.drain(cursor)
             read += len(drained.records.get(RecordKind.EPOCH_END, []))
@@ -150,7 +166,7 @@ def test_every_record_is_read_or_counted(
 def test_torn_record_waits_and_is_lost_when_final(tmp_path: Path) -> None:
     writer, reader = make(tmp_path / "a.ring")
     for _ in range(3):
-        writer.append(RecordKind.EPOCH_END, *END)
+        writer.append(RecordKind.EPOCH_END, **named(RecordKind.EPOCH_END, END))
     struct.pack_into("<q", writer.memory, HEADER_BYTES + SLOT_BYTES + (SLOT_FIELDS - 1) * 8, 0)
     drained = reader.drain(0)
     assert (len(drained.records[RecordKind.EPOCH_END]), drained.cursor) == (1, 1)
@@ -160,10 +176,10 @@ def test_torn_record_waits_and_is_lost_when_final(tmp_path: Path) -> None:
 
 def test_muted_writer_changes_nothing(tmp_path: Path) -> None:
     writer, reader = make(tmp_path / "a.ring")
-    writer.append(RecordKind.EPOCH_END, *END)
+    writer.append(RecordKind.EPOCH_END, **named(RecordKind.EPOCH_END, END))
     writer.set_span(Phase.STEP, 5)
     writer.mute()
-    writer.append(RecordKind.EPOCH_END, *END)
+    writer.append(RecordKind.EPOCH_END, **named(RecordKind.EPOCH_END, END))
     writer.set_span(Phase.WAIT, 6)
     span = reader.span()
     assert span is not None
@@ -234,13 +250,13 @@ def test_a_sample_that_is_being_named_is_unknown(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from loaderwatch.core.records import Phase, RecordKind
+from loaderwatch.core.records import RECORD_FIELDS, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingWriter
 ring = RingWriter(Path(sys.argv[1]), RingIdentity(1, 1, -1, -1, 0), MAIN_CAPACITY)
 number = 0
 while True:
     number += 1
-    ring.append(RecordKind.EPOCH_END, number, number, number, number, number, number)
+    ring.append(RecordKind.EPOCH_END, **dict.fromkeys(RECORD_FIELDS[RecordKind.EPOCH_END], number))
     ring.set_span(Phase.WAIT, number, number, number)
 """
 

@@ -54,7 +54,7 @@ def test_rows_carry_rank_and_utc(folder: Path) -> None:
     write_step(ring, 5)
     after = time.monotonic_ns()
     fields = dict.fromkeys(RECORD_FIELDS[RecordKind.STEP], 1)
-    ring.append(RecordKind.STEP, *{**fields, "request_ns": UNKNOWN}.values())
+    ring.append(RecordKind.STEP, **{**fields, "request_ns": UNKNOWN})
     drain = Drain(wall_offset_ns=10**18)
     drain.collect(make(folder), time.monotonic_ns())
     tables, losses = drain.take(1)

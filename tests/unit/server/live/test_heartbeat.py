@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loaderwatch.server.live.heartbeat import LOST_BEHIND_S, Hearing
+from loaderwatch.server.live.heartbeat import LOST_BEHIND_S, Heartbeats
 
 
 class Clock:
@@ -15,45 +15,45 @@ class Clock:
 
 def test_lost_is_who_is_silent_while_others_speak() -> None:
     clock = Clock()
-    hearing = Hearing(clock)
+    heartbeats = Heartbeats(clock)
     for _ in range(10):
         clock.now += 0.5
-        hearing.heard("a")
-        hearing.heard("b")
-    assert not hearing.lost("a")
+        heartbeats.heard("a")
+        heartbeats.heard("b")
+    assert not heartbeats.lost("a")
     for _ in range(4):
         clock.now += LOST_BEHIND_S / 4
-        hearing.heard("a")
-        assert not hearing.lost("b")
+        heartbeats.heard("a")
+        assert not heartbeats.lost("b")
     clock.now += 0.1
-    hearing.heard("a")
-    assert hearing.lost("b")
-    assert not hearing.lost("a")
-    hearing.heard("b")
-    assert not hearing.lost("b")
+    heartbeats.heard("a")
+    assert heartbeats.lost("b")
+    assert not heartbeats.lost("a")
+    heartbeats.heard("b")
+    assert not heartbeats.lost("b")
 
 
 def test_when_nobody_is_heard_nobody_is_singled_out() -> None:
     """The network, or this server, stood still for a minute."""
     clock = Clock()
-    hearing = Hearing(clock)
-    hearing.heard("a")
+    heartbeats = Heartbeats(clock)
+    heartbeats.heard("a")
     clock.now += 0.4
-    hearing.heard("b")
+    heartbeats.heard("b")
     clock.now += 60
-    assert not hearing.lost("a")
-    hearing.heard("b")
-    assert hearing.lost("a")
-    hearing.heard("a")
-    assert not hearing.lost("a")
+    assert not heartbeats.lost("a")
+    heartbeats.heard("b")
+    assert heartbeats.lost("a")
+    heartbeats.heard("a")
+    assert not heartbeats.lost("a")
 
 
 def test_after_a_restart_of_the_server_a_host_has_time_to_speak() -> None:
     clock = Clock()
-    hearing = Hearing(clock)
+    heartbeats = Heartbeats(clock)
     clock.now += 1.0
-    hearing.heard("a")
-    assert not hearing.lost("b")
+    heartbeats.heard("a")
+    assert not heartbeats.lost("b")
     clock.now += 2.0
-    hearing.heard("a")
-    assert hearing.lost("b")
+    heartbeats.heard("a")
+    assert heartbeats.lost("b")
