@@ -23,7 +23,7 @@ from torch import is_grad_enabled
 from torch.optim import optimizer as optimizers
 
 from loaderwatch.agent.describe import synced_buffers
-from loaderwatch.agent.guard import ask, shield
+from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.model.compilers import Hook, hide_from_script
 from loaderwatch.agent.model.hooks import StepHooks
 from loaderwatch.agent.model.modules import Modules, computing_children, inside
@@ -82,7 +82,7 @@ class Scout:
         self._called = Hook(_nothing)
         self._scouting: list[Any] = []
         # Kept here as well: a hook that is silenced while it runs lets go of the function that runs.
-        self._functions = shield(self._step_began), shield(self._step_ended)
+        self._functions = self._step_began, self._step_ended
         began, ended = (Hook(function) for function in self._functions)
         self._hooks_here = [began, ended]
         self._handles = [
@@ -104,30 +104,36 @@ class Scout:
         for hook in self._hooks_here:
             hook.silence()
 
-    def _step_began(self, *_: Any) -> None:
-        hooks = self._hooks
-        if not hooks.given_optimizer and get_ident() == hooks.recorder.thread:
-            hooks.optimizer_began()
+    def _step_began(self, _optimizer: Any, _arguments: Any, _options: Any) -> None:
+        try:  # in place of a shield, whose call every step would pay for
+            hooks = self._hooks
+            if not hooks.given_optimizer and get_ident() == hooks.recorder.thread:
+                hooks.optimizer_began()
+        except Exception as fault:  # noqa: BLE001 - a fault of ours never reaches training
+            guard.note(fault)
 
-    def _step_ended(self, optimizer: Any, *_: Any) -> None:
-        hooks = self._hooks
-        thread = get_ident()
-        if thread != hooks.recorder.thread and not hooks.recorder.moves_to(thread):
-            return
-        if optimizer is self._lead():
-            if not hooks.given_optimizer:
-                hooks.optimizer_ended()
-            self._others = 0
-            self._age += 1
-        elif not self._meet(optimizer):
-            return
-        if hooks.forward_ns:
-            self._missed = 0
-            if self._frontier is None:
-                if hooks.given_optimizer and hooks.given_models:
-                    self._end()
+    def _step_ended(self, optimizer: Any, _arguments: Any, _options: Any) -> None:
+        try:
+            hooks = self._hooks
+            thread = get_ident()
+            if thread != hooks.recorder.thread and not hooks.recorder.moves_to(thread):
                 return
-        self._look(optimizer)
+            if optimizer is self._lead():
+                if not hooks.given_optimizer:
+                    hooks.optimizer_ended()
+                self._others = 0
+                self._age += 1
+            elif not self._meet(optimizer):
+                return
+            if hooks.forward_ns:
+                self._missed = 0
+                if self._frontier is None:
+                    if hooks.given_optimizer and hooks.given_models:
+                        self._end()
+                    return
+            self._look(optimizer)
+        except Exception as fault:  # noqa: BLE001 - the same
+            guard.note(fault)
 
     def _meet(self, optimizer: Any) -> bool:
         """Take note of an optimizer that steps and does not lead; return whether to search for its models."""
