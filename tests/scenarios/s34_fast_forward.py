@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader
 import loaderwatch
 from tests.scenarios.training import SlowDataset, sleep_read, vary
 
-skip_s = float(sys.argv[1]) if len(sys.argv) > 1 else 15.0
+skip_s = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
 loader = DataLoader(
     SlowDataset(100_000, sleep_read(vary(0.004, 0.002))), batch_size=vary(8, 4), num_workers=2
 )

@@ -20,7 +20,9 @@ stuck, batch_size, last = vary(1, 0), vary(8, 5), vary(1, 0)
 built_in(rank=stuck)
 model = DistributedDataParallel(nn.Linear(16, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-loader = DataLoader(SlowDataset(batch_size * vary(40, 30)), batch_size=batch_size, num_workers=1)
+loader = DataLoader(
+    SlowDataset(batch_size * vary(40, 30)), batch_size=batch_size, num_workers=1, persistent_workers=True
+)
 loaderwatch.attach(loader)
 held = threading.Lock()
 
