@@ -245,7 +245,15 @@ def _working_directory() -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Describe an error in one line. A worker's error holds its whole traceback; its first and its last line are used."""
+    """Describe an error in one line, with the error that it was raised from: DataLoader's often says more than its own.
+
+    A worker's error holds its whole traceback; its first and its last line are used.
+    """
+    own = _describe_one(error)
+    return own if error.__cause__ is None else f"{own}, from {_describe_one(error.__cause__)}"[:500]
+
+
+def _describe_one(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1:
         lines = [lines[0], lines[-1]]
