@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from loaderwatch.agent.model.phase import UserPhase
+    from loaderwatch.core.facts import Tuning
 
-__all__ = ["SampleTimeout", "__version__", "attach", "detach", "phase", "url"]
+__all__ = ["SampleTimeout", "__version__", "attach", "detach", "phase", "tune", "url"]
 
 __version__ = "0.1.0"
 
@@ -110,6 +111,26 @@ def phase(name: str) -> UserPhase:
     from loaderwatch.agent.model.phase import UserPhase as Phase
 
     return Phase(name)
+
+
+def tune(loader: Any, step_s: float | None = None, seconds: float = 60.0) -> Tuning:
+    """Read a DataLoader with several settings, without training: the smallest that keeps the device fed.
+
+    Args:
+        loader: a ``torch.utils.data.DataLoader``.
+        step_s: seconds of a training step; without it, the smallest setting that reads about as fast as any is sought.
+        seconds: about how long all trials may take.
+
+    Returns:
+        The trials, and the advice in ``advised_workers`` and ``advised_prefetch``.
+
+    Raises:
+        TypeError: it is not a DataLoader.
+        ValueError: a number is not positive.
+    """
+    from loaderwatch.agent.tuning.tune import tune as _tune
+
+    return _tune(loader, step_s, seconds)
 
 
 def url() -> str:

@@ -37,6 +37,7 @@ COMMANDS: Final = (
         "audit the configuration of a script before it trains, or of a run",
         "loaderwatch.cli.doctor",
     ),
+    Command("tune", "try out settings of a script's loader, without training", "loaderwatch.cli.tune"),
     Command("notify", "try out the addresses that are told of alerts", "loaderwatch.cli.notify"),
     Command("token", "the tokens of a server", "loaderwatch.cli.token"),
 )

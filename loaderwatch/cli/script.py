@@ -10,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -40,14 +41,22 @@ class Inspected:
     output: str
 
 
-def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) -> Inspected:
+def inspect_script(
+    command: Sequence[str],
+    ranks: int | None,
+    timeout_s: float,
+    *,
+    environ: Mapping[str, str] = MappingProxyType({}),
+    look: Callable[[Path], float] = lambda _: 0.0,
+) -> Inspected:
     """Run ``[-m] SCRIPT ARGS`` up to its first training batch, on ``ranks`` ranks of this machine.
 
     Every process it started has ended when this returns. None as ``ranks`` runs it as a plain script, without
-    a launcher's environment.
+    a launcher's environment. ``environ`` is added to the script's. ``look`` is called with the folder of the reports
+    while they are awaited; it returns for how many seconds more than ``timeout_s``.
 
     Raises:
-        ScriptFailed: no rank reported within ``timeout_s``.
+        ScriptFailed: no rank reported in time.
     """
     with tempfile.TemporaryDirectory(prefix="loaderwatch-doctor-") as scratch:
         folder = Path(scratch)
@@ -61,6 +70,7 @@ def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) 
                         [sys.executable, "-u", "-m", "loaderwatch.agent.launcher.bootstrap", *command],
                         env={
                             **_environ(rank, ranks, port),
+                            **environ,
                             DOCTOR: f"{folder}:{leash_read}",
                             DOCTOR_FOLDER: str(folder),
                         },
@@ -72,7 +82,7 @@ def inspect_script(command: Sequence[str], ranks: int | None, timeout_s: float) 
                     )
                     for rank in range(ranks or 1)
                 ]
-            reports = _wait(children, folder, timeout_s)
+            reports = _wait(children, folder, timeout_s, look)
             ended = all(child.poll() is not None for child in children)
             if not reports and not ended:
                 _say_where(children)
@@ -174,7 +184,9 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait(children: list[subprocess.Popen[bytes]], folder: Path, timeout_s: float) -> list[ScriptReport]:
+def _wait(
+    children: list[subprocess.Popen[bytes]], folder: Path, timeout_s: float, look: Callable[[Path], float]
+) -> list[ScriptReport]:
     deadline = time.monotonic() + timeout_s
     first_at: float | None = None
     own = {child.pid for child in children}
@@ -189,7 +201,7 @@ def _wait(children: list[subprocess.Popen[bytes]], folder: Path, timeout_s: floa
         if reports and first_at is None:
             first_at = now
         ended = all(child.poll() is not None for child in children)
-        late = now > deadline or (first_at is not None and now > first_at + _OTHERS_S)
+        late = now > deadline + look(folder) or (first_at is not None and now > first_at + _OTHERS_S)
         if len(reports) >= wanted or late:
             return reports
         if ended:

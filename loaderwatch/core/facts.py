@@ -297,6 +297,37 @@ class LoaderProbe(msgspec.Struct, frozen=True, kw_only=True):
     pickle_error: str | None = None  # begins with what it is: "dataset.transform: …"
 
 
+class LoaderTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """A loader that was read for some seconds with one setting of its workers, without training."""
+
+    num_workers: int
+    prefetch_factor: int | None  # None without workers
+    batches: int  # how many were read
+    batches_per_s: float  # once they came steadily
+    start_s: float  # from the beginning of the pass to its first batch
+    wait_ratio: float | None = (
+        None  # of the time of a reader that sleeps for a step between batches; None: it never slept
+    )
+    batch_bytes: int = 0  # tensors and arrays of a batch
+    worker_bytes: int | None = None  # memory that the workers share with nobody
+
+
+class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+    """What was tried with a loader, and which setting is advised."""
+
+    loader: str  # its name
+    made_at: str | None = None  # file and line of its construction
+    num_workers: int  # as the script has it
+    prefetch_factor: int | None = None
+    step_s: float | None = None  # of a training step, where it was given
+    trials: list[LoaderTrial] = []
+    advised_workers: int | None = None  # None: nothing could be tried
+    advised_prefetch: int | None = None
+    stopped: str = ""  # why no more was tried, where that was not because the answer was known
+    notes: list[str] = []
+    error: str | None = None  # what kept it from being tried
+
+
 class ScriptReport(msgspec.Struct, frozen=True, kw_only=True):
     """One process of a script, at the moment its training was about to begin."""
 
@@ -310,3 +341,4 @@ class ScriptReport(msgspec.Struct, frozen=True, kw_only=True):
         int
     ] = []  # loaders whose sampler needs set_epoch, which the script's own source never names
     ended: str | None = None  # how the script ended when it did so by itself
+    tuning: Tuning | None = None  # where that was asked for

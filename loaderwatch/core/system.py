@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -79,3 +80,18 @@ def raise_descriptor_limit(wanted: int) -> int:
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     return descriptor_limit()
+
+
+def free_memory_bytes(fs_root: Path = Path("/")) -> int:
+    """Return how much memory processes can still take, a container's limit included."""
+    import psutil  # only who asks for this needs it
+
+    free = int(psutil.virtual_memory().available)
+    groups = fs_root / "sys/fs/cgroup"
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        with contextlib.suppress(OSError, ValueError):  # no such limit; "max" stands for none
+            free = min(free, int((groups / limit).read_text()) - int((groups / used).read_text()))
+    return max(0, free)

@@ -58,7 +58,7 @@ TESTS = PACKAGE.parent / "tests" / "unit"
 
 IMPORTS_LATE: dict[str, tuple[set[str], str]] = {
     "__init__.py": (
-        {"agent/guard", "agent/model/phase"},
+        {"agent/guard", "agent/model/phase", "agent/tuning/tune"},
         "import loaderwatch is quick: what attach needs comes with attach",
     ),
     "agent/launcher/ondemand.py": (
@@ -127,7 +127,6 @@ TESTED_BY: dict[str, str] = {
     "agent/progress.py": "integration/test_framework_callbacks.py",
     "agent/read_ahead.py": "integration/test_agent_threads.py",
     "agent/recorder.py": "integration/test_agent_steps.py",
-    "agent/session.py": "integration/test_agent_processes.py",
     "agent/source.py": "integration/test_doctor.py",
     "agent/workers/ended.py": "integration/test_sample_timeout.py",
     "agent/workers/probe.py": "integration/test_agent_loader.py",
@@ -135,6 +134,7 @@ TESTED_BY: dict[str, str] = {
     "agent/workers/stand_ins.py": "integration/test_sample_timeout.py",
     "cli/analyze.py": "integration/test_server_cli.py",
     "cli/demo.py": "integration/test_demo_acts.py",
+    "agent/tuning/script.py": "integration/test_tune.py",
     "cli/doctor.py": "integration/test_doctor.py",
     "cli/export.py": "unit/server/recordings/test_export.py",
     "cli/flags.py": "unit/cli/test_main.py",
@@ -143,6 +143,7 @@ TESTED_BY: dict[str, str] = {
     "cli/serve.py": "integration/test_server_cli.py",
     "cli/stacks.py": "integration/test_cli_stacks.py",
     "cli/stop.py": "integration/test_server_stay.py",
+    "cli/tune.py": "integration/test_tune.py",
     "cli/token.py": "integration/test_server_cli.py",
     "core/answers/basics.py": "unit/core/test_answers.py",
     "core/answers/charts.py": "unit/core/test_answers.py",

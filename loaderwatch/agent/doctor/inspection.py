@@ -8,6 +8,7 @@ import platform
 import sys
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -27,7 +28,7 @@ from loaderwatch.agent.source import (
     source_names,
 )
 from loaderwatch.core.clock import wall_ns
-from loaderwatch.core.facts import LoaderInfo, LoaderProbe, LoaderRole, ProcessInfo, ScriptReport
+from loaderwatch.core.facts import LoaderInfo, LoaderProbe, LoaderRole, ProcessInfo, ScriptReport, Tuning
 from loaderwatch.core.files import write_atomically
 
 MOST_LOADERS: Final = 32
@@ -38,14 +39,22 @@ UNLEASHED_S: Final = 60.0
 class Inspection:
     """The loaders of this process, from construction to the first training pass."""
 
-    def __init__(self, script: str, folder: Path, leash: int | None) -> None:
+    def __init__(
+        self,
+        script: str,
+        folder: Path,
+        leash: int | None,
+        tuner: Callable[[Any, str | None], Tuning] | None = None,
+    ) -> None:
         """Make an inspection that writes its report to ``folder``; ``leash`` is a file that ends when the doctor is gone.
 
-        A process that the script started has no leash.
+        A process that the script started has no leash. ``tuner`` tries settings of the training loader, which is given
+        with the line that made it, in place of reading a few samples of every loader.
         """
         self._script = script
         self._folder = folder
         self._leash = leash
+        self._tuner = tuner
         self._pid = os.getpid()
         self._loaders: list[tuple[weakref.ref[Any], str | None]] = []  # each with the line that made it
         self._passed_over: Any = None  # the loader of the last validation before training
@@ -102,17 +111,24 @@ class Inspection:
         if not torch.is_grad_enabled() or (not is_shuffled(loader) and names_evaluation(name_of(loader))):
             self._passed_over = loader
             return  # a validation before training begins
-        self._leave(self._report(loader))
+        self._leave(self._look_at(loader))
 
     def steps(self, *_: Any) -> None:
         """Report when an optimizer is about to step: then the loader that was passed over trains, whatever its name."""
         if self._passed_over is not None and self._is_here():
-            self._leave(self._report(self._passed_over))
+            self._leave(self._look_at(self._passed_over))
 
     def ended(self, how: str) -> None:
         """Report that the script ended without a training pass."""
         if self._is_here() and os.getpid() == self._pid:
             self._write(msgspec.structs.replace(self._report(None), ended=how))
+
+    def _look_at(self, iterated: Any) -> ScriptReport:
+        if self._tuner is None:
+            return self._report(iterated)
+        self._reported = True
+        line = next((line for ref, line in self._loaders if ref() is iterated), None)
+        return ScriptReport(process=self._process([]), tuning=self._tuner(iterated, line))
 
     def _report(self, iterated: Any) -> ScriptReport:
         self._reported = True

@@ -1,7 +1,7 @@
 """The process that runs a script for the doctor: ``python -m loaderwatch.agent.launcher.bootstrap [-m] SCRIPT ARGS``.
 
 LOADERWATCH_DOCTOR in the environment is ``FOLDER:FD``. The script runs up to the first batch of its training, and a report of
-its loaders goes to the folder.
+its loaders goes to the folder. With LOADERWATCH_TUNE its training loader is tried with several settings there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pathlib import Path
 from types import ModuleType
 
 from loaderwatch.agent.doctor.inspection import Inspection
-from loaderwatch.agent.launcher.ondemand import DOCTOR
+from loaderwatch.agent.launcher.ondemand import DOCTOR, TUNE
+from loaderwatch.agent.tuning.script import tuner
 
 try:
     import resource
@@ -34,7 +35,8 @@ def main(argv: Sequence[str]) -> None:
     target, arguments = (argv[1], argv[2:]) if as_module else (argv[0], argv[1:])
     sys.argv = [target, *arguments]
     folder, _, leash = os.environ.pop(DOCTOR).rpartition(":")
-    inspection = Inspection(target, Path(folder), int(leash))
+    wanted = os.environ.pop(TUNE, None)
+    inspection = Inspection(target, Path(folder), int(leash), tuner(wanted, Path(folder)) if wanted else None)
     inspection.install()
     faulthandler.enable()  # prints the stack when the doctor stops the script for taking too long
     if resource is not None:

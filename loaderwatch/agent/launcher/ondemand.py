@@ -27,6 +27,8 @@ DOCTOR: Final = "LOADERWATCH_DOCTOR"
 """Variable for the process that the doctor starts, ``FOLDER:FD``: where its report goes, and the leash's descriptor."""
 DOCTOR_FOLDER: Final = "LOADERWATCH_DOCTOR_FOLDER"
 """Variable with the folder alone, for processes that the script starts: spawned ranks, launchers, daemons."""
+TUNE: Final = "LOADERWATCH_TUNE"
+"""Variable with ``TuneOptions`` as JSON: the process tries settings of its training loader in place of the doctor's look."""
 SITE: Final = Path(__file__).parent / "site"
 """The folder that, on PYTHONPATH, makes every Python call ``start``."""
 

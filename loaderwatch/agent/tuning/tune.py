@@ -1,0 +1,123 @@
+"""``loaderwatch.tune``: which setting of a loader's workers keeps the device fed, by trying."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import torch
+from torch.utils.data import DataLoader
+
+from loaderwatch.agent.loaders.naming import name_of
+from loaderwatch.agent.tuning.rebuild import most_workers, setting_of
+from loaderwatch.agent.tuning.room import why_no_room
+from loaderwatch.agent.tuning.search import OutOfTime, Search, Setting, choose
+from loaderwatch.agent.tuning.trial import TrialFailed, try_setting
+from loaderwatch.core.facts import LoaderTrial, Tuning
+
+BUDGET_S: Final = 60.0
+TRIALS: Final = 14
+"""How many trials a budget is cut into: a search that doubles up to 16 and halves twice takes nine, a deeper cushion up to four."""
+SHORTEST_S: Final = 0.5
+
+Told = Callable[[LoaderTrial], None]
+
+
+def tune(
+    loader: Any,
+    step_s: float | None = None,
+    seconds: float = BUDGET_S,
+    *,
+    made_at: str | None = None,
+    told: Told = lambda _: None,
+) -> Tuning:
+    """Read a DataLoader with several settings, without training, and advise the smallest that keeps the device fed.
+
+    Random numbers of PyTorch, Python and NumPy, and of the loader's generators, are afterwards as they were before. A dataset
+    that keeps things (a cache, a position in a file) keeps what trials without workers left in it.
+
+    Args:
+        loader: a ``torch.utils.data.DataLoader``.
+        step_s: seconds of a training step. With it, the smallest setting is advised that reads faster than the steps take
+            batches; without it, the smallest that reads about as fast as any.
+        seconds: about how long all trials may take.
+        made_at: where the loader was made, for the report.
+        told: is called with each trial as it ends.
+
+    Returns:
+        The trials and the advice; with ``error`` where the loader cannot be tried.
+
+    Raises:
+        TypeError: it is not a DataLoader.
+        ValueError: ``step_s`` or ``seconds`` is not a positive number.
+    """
+    if not isinstance(loader, DataLoader):
+        raise TypeError(f"tune() takes a torch.utils.data.DataLoader, not a {type(loader).__name__}")
+    for name, value in (("step_s", step_s), ("seconds", seconds)):
+        if value is not None and not 0 < value < float("inf"):
+            raise ValueError(f"{name} is {value!r}; use a positive number of seconds")
+    deadline = time.monotonic() + seconds
+    shortest = min(SHORTEST_S, seconds / TRIALS)
+
+    def attempt(setting: Setting, with_step_s: float) -> LoaderTrial:
+        left = deadline - time.monotonic()
+        if search.trials and left < search.trials[-1].start_s + shortest:
+            raise OutOfTime
+        trial = try_setting(loader, setting, max(shortest, min(seconds / TRIALS, left)), with_step_s)
+        told(trial)
+        return trial
+
+    now, most = setting_of(loader), most_workers(loader)
+    search = Search(now, attempt, why_no_room, step_s=step_s or 0.0, most=most)
+    error: str | None = None
+    with _same_random_numbers(loader):
+        try:
+            search.run()
+        except TrialFailed as failed:
+            error = str(failed)
+    notes = []
+    if most is not None:
+        notes.append(
+            "Every worker would read the whole stream: the dataset does not split it, so no more than one was tried."
+        )
+    advised = choose(search.trials, step_s or 0.0)
+    return Tuning(
+        loader=name_of(loader) or "loader",
+        made_at=made_at,
+        num_workers=now.workers,
+        prefetch_factor=now.prefetch if now.workers else None,
+        step_s=step_s,
+        trials=search.trials,
+        advised_workers=None if advised is None else advised.workers,
+        advised_prefetch=None if advised is None or not advised.workers else advised.prefetch,
+        stopped=search.stopped,
+        notes=notes,
+        error=error,
+    )
+
+
+@contextlib.contextmanager
+def _same_random_numbers(loader: Any) -> Iterator[None]:
+    """Put every source of random numbers back that a pass may draw from."""
+    numpy = sys.modules.get("numpy")
+    generators = {
+        id(one): one
+        for holder in (loader, getattr(loader, "sampler", None))
+        if isinstance(one := getattr(holder, "generator", None), torch.Generator)
+    }
+    states = {key: one.get_state() for key, one in generators.items()}
+    python, ours = random.getstate(), torch.get_rng_state()
+    arrays = numpy.random.get_state() if numpy is not None else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        torch.set_rng_state(ours)
+        if numpy is not None:
+            numpy.random.set_state(arrays)
+        for key, one in generators.items():
+            one.set_state(states[key])

@@ -1,0 +1,191 @@
+"""``loaderwatch tune``: the smallest setting of a script's loader that keeps the device fed, by trying."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from loaderwatch.agent.launcher.ondemand import TUNE
+from loaderwatch.agent.tuning.search import DEFAULT_PREFETCH, TRIALS_FILE, choose
+from loaderwatch.cli.flags import seconds
+from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
+from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.facts import LoaderTrial, Tuning
+from loaderwatch.detect.text import duration, rate, size
+
+GRACE_S: Final = 60.0
+"""How much longer than its budget a tuning may take, since a trial that has begun is waited for."""
+SAME_RATIO: Final = 0.05
+"""A setting that reads so much faster than the present one, or less, is no reason to change."""
+
+_ABOUT = """Runs SCRIPT, without training, up to the first batch of its training loader. Reads that loader with several
+numbers of workers and prefetch factors, and prints the smallest setting that keeps the device fed, with its memory. Ctrl-C
+prints what is known so far. Exit code 0: a setting was found; 1: none; 2: wrong usage."""
+
+
+def prepare_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments to its parser."""
+    parser.description = _ABOUT
+    parser.usage = "loaderwatch tune [options] SCRIPT [ARGS...] | -m MODULE [ARGS...]"
+    parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
+    parser.add_argument(
+        "--seconds",
+        type=seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="about how long to try settings (default 60)",
+    )
+    parser.add_argument(
+        "--step-ms",
+        type=_milliseconds,
+        default=None,
+        metavar="MS",
+        help="what a training step takes; without it the fastest setting is sought, which may be more than is needed",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=120.0,
+        metavar="SECONDS",
+        help="how long the script may take to come to its training loader (default 120)",
+    )
+    parser.add_argument("--json", action="store_true", help="print trials and advice as JSON")
+    parser.add_argument("target", metavar="SCRIPT | MODULE")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
+
+
+def _milliseconds(text: str) -> float:
+    return seconds(text) / 1000
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what was tried and what to change; return 0 if a setting was found.
+
+    Raises:
+        ConfigError: there is no such script.
+        ScriptFailed: the script did not get to a training loader, or that cannot be read.
+    """
+    if not args.module and not Path(args.target).is_file():
+        raise ConfigError(f"there is no file {args.target}; name a script, or a module with -m")
+    known: list[LoaderTrial] = []
+    try:
+        tuning = _tune(args, known)
+    except KeyboardInterrupt:
+        if not known:
+            raise
+        tuning = _so_far(known, args.step_ms)
+    if tuning.error is not None and not tuning.trials:
+        raise ScriptFailed(f"{args.target}: {tuning.error}")
+    if args.json:
+        print(json.dumps(msgspec.to_builtins(tuning), indent=2))
+    else:
+        print("\n".join(report(tuning)))
+    return 0 if tuning.advised_workers is not None else 1
+
+
+def _tune(args: argparse.Namespace, known: list[LoaderTrial]) -> Tuning:
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # so that the script ends with us
+    options = {"seconds": args.seconds, "step_s": args.step_ms}
+
+    def look(folder: Path) -> float:
+        file = folder / TRIALS_FILE
+        if not file.exists():
+            return 0.0
+        lines = file.read_bytes().split(b"\n")[:-1]
+        for line in lines[len(known) :]:
+            known.append(msgspec.json.decode(line, type=LoaderTrial))
+            print(f"  {_trial_line(known[-1])}", file=sys.stderr, flush=True)
+        return float(args.seconds + GRACE_S)
+
+    command = [*(["-m"] if args.module else []), args.target, *args.arguments]
+    inspected = inspect_script(command, None, args.timeout, environ={TUNE: json.dumps(options)}, look=look)
+    for one in inspected.reports:
+        if one.tuning is not None:
+            return one.tuning
+    (first, *_) = inspected.reports
+    how = first.refusal or (
+        f"it ended with {first.ended}" if first.ended else "it iterated no torch.utils.data.DataLoader"
+    )
+    raise ScriptFailed(f"{args.target} has no training loader to try: {how}\n{tail(inspected.output)}")
+
+
+def _so_far(known: list[LoaderTrial], step_s: float | None) -> Tuning:
+    """Return what a search that was interrupted had found."""
+    best = choose(known, step_s or 0.0)
+    return Tuning(
+        loader="loader",
+        num_workers=known[0].num_workers,
+        prefetch_factor=known[0].prefetch_factor,
+        step_s=step_s,
+        trials=known,
+        advised_workers=best.workers if best else None,
+        advised_prefetch=best.prefetch if best and best.workers else None,
+        stopped="you stopped it",
+    )
+
+
+def report(tuning: Tuning) -> list[str]:
+    """Return the lines that tell of a tuning: the curve, the advice, the line to paste."""
+    where = f" ({tuning.made_at})" if tuning.made_at else ""
+    lines = [
+        f"{tuning.loader}{where}",
+        f"  {'num_workers':>11}  {'batches/s':>9}  {'first batch':>11}  {'memory':>8}",
+    ]
+    speeds = [trial for trial in tuning.trials if trial.wait_ratio is None]
+    for trial in sorted(speeds, key=lambda one: one.num_workers):
+        marks = ["now"] if trial.num_workers == tuning.num_workers else []
+        marks += ["advised"] if trial.num_workers == tuning.advised_workers else []
+        memory = "–" if trial.worker_bytes is None else size(trial.worker_bytes)
+        lines.append(
+            f"  {trial.num_workers:>11}  {rate(trial.batches_per_s):>9}  {duration(trial.start_s):>11}  {memory:>8}"
+            + (f"  ← {', '.join(marks)}" if marks else "")
+        )
+    played = [trial for trial in tuning.trials if trial.wait_ratio is not None]
+    if played:
+        lines += ["", f"With a step of {duration(tuning.step_s or 0.0)} between batches:"]
+        lines += [f"  {_trial_line(trial)}" for trial in played]
+    lines += ["", *_advice(tuning, speeds)]
+    if tuning.error:
+        lines.append(f"The search ended early: {tuning.error}.")
+    elif tuning.stopped:
+        lines.append(f"The search ended because {tuning.stopped}.")
+    lines += tuning.notes
+    if tuning.step_s is None:
+        lines.append(
+            "With --step-ms, what a training step takes, the smallest setting is found that keeps up with it."
+        )
+    return lines
+
+
+def _advice(tuning: Tuning, speeds: list[LoaderTrial]) -> list[str]:
+    workers = tuning.advised_workers
+    if workers is None:
+        return ["Nothing could be tried."]
+    by_workers = {trial.num_workers: trial for trial in speeds}
+    now, then = by_workers[tuning.num_workers], by_workers.get(workers)
+    prefetch = tuning.advised_prefetch or DEFAULT_PREFETCH
+    same_prefetch = prefetch == (tuning.prefetch_factor or DEFAULT_PREFETCH)
+    faster = (then or now).batches_per_s / now.batches_per_s
+    if same_prefetch and (
+        workers == tuning.num_workers or (abs(faster - 1) <= SAME_RATIO and workers > tuning.num_workers)
+    ):
+        return [f"Nothing to change: num_workers={tuning.num_workers} is the smallest setting that does it."]
+    paste = f"num_workers={workers}" + (
+        "" if not workers or same_prefetch else f", prefetch_factor={prefetch}"
+    )
+    gain = "" if then is None else f": {rate(then.batches_per_s)} batches/s, {rate(now.batches_per_s)} now"
+    return [f"Use DataLoader(…, {paste}){gain}."]
+
+
+def _trial_line(trial: LoaderTrial) -> str:
+    prefetch = "" if trial.prefetch_factor is None else f", prefetch_factor={trial.prefetch_factor}"
+    waits = "" if trial.wait_ratio is None else f", {trial.wait_ratio:.0%} of the time is waiting"
+    return f"num_workers={trial.num_workers}{prefetch}: {rate(trial.batches_per_s)} batches/s{waits}"
