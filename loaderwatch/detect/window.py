@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.facts import GpuInfo, GpuState, HostInfo, ProcessInfo, SpanInfo, StackDump
+from loaderwatch.core.facts import GpuInfo, GpuState, HostInfo, LoaderInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.device_clock import by_device
@@ -105,6 +105,10 @@ class RankWindow:
     def table(self, name: str) -> Columns:
         """Return the rank's rows of a table; a table without rows if there are none."""
         return self.tables.get(name) or empty_columns(name)
+
+    def loader(self, number: int | None) -> LoaderInfo | None:
+        """Return how a loader of the rank is configured; None where the number names none."""
+        return next((info for info in self.process.loaders if info.loader == number), None)
 
     def past(self, name: str) -> Columns:
         """Return the rows that tell what is usual, however long none has come since."""

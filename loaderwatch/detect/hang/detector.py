@@ -8,7 +8,6 @@ stack.
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import msgspec
 import numpy as np
@@ -19,6 +18,7 @@ from loaderwatch.detect.crash.killed import oom_kills
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.hang import collectives, outside_loops
+from loaderwatch.detect.hang.awaited import evaluates, missing, name_of, thing
 from loaderwatch.detect.hang.flight_recorder import recorded
 from loaderwatch.detect.hang.rank_positions import patience, place_evidence, places
 from loaderwatch.detect.hang.reasons import reason_of
@@ -37,10 +37,6 @@ from loaderwatch.detect.text import duration, listing, sample_name
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
-_MISSING: Final = {
-    "iter": "iter() of the loader has not returned",
-    "teardown": "the end of the epoch has not been reached",
-}
 VANISHED_NS = 3_000_000_000
 READING_FACTOR = 10.0  # a worker that still reads gets this many times the limit
 RETRYING_FACTOR = (
@@ -189,26 +185,28 @@ def _is_out(worker: SpanInfo) -> bool:
 def _title(
     item: Stuck, worker: SpanInfo | None, index: int | None, reason: Explanation, window: RunWindow
 ) -> str:
-    who = f"Rank {item.rank.rank} hangs" if len(window.ranks) > 1 else "Training hangs"
+    rank, span = item.rank, item.span
+    who = f"Rank {rank.rank} hangs" if len(window.ranks) > 1 else "Training hangs"
+    if evaluates(rank, span):
+        who += " in an evaluation"
+    loader = name_of(rank, span)
     at = f" in {sample_name(index, _is_stream(item))}" if index is not None else ""
     if worker is None and index is not None:
-        name = f"the training process (pid {item.rank.process.pid})"
-        return f"{who}: {name} has been stuck for {duration(item.age_s)}{at}, {reason.because}."
+        name = f"the training process (pid {rank.process.pid})"
+        return f"{who}: {name} has been stuck for {duration(item.age_s)}{at} of {loader}, {reason.because}."
     if worker is None:
-        what = _MISSING.get(item.span.phase, "no batch has come")
-        return f"{who}: {what} for {duration(item.age_s)}, {reason.because}."
+        return f"{who}: {missing(rank, span)} for {duration(item.age_s)}, {reason.because}."
     since_ns = worker.sample_since_ns or worker.since_ns
-    age_s = item.age_s if not worker.alive else (item.rank.made_ns - since_ns) / 1e9
+    age_s = item.age_s if not worker.alive else (rank.made_ns - since_ns) / 1e9
     name = f"worker {worker.worker} (pid {worker.pid})"
     if not worker.alive:
-        return f"{who}: no batch has come for {duration(age_s)}, {reason.because}: {name}."
-    return f"{who}: {name} has been stuck for {duration(age_s)}{at}, {reason.because}."
+        return f"{who}: {missing(rank, span)} for {duration(age_s)}, {reason.because}: {name}."
+    return f"{who}: {name} of {loader} has been stuck for {duration(age_s)}{at}, {reason.because}."
 
 
 def _is_stream(item: Stuck) -> bool:
-    return any(
-        loader.loader == item.span.loader and loader.iterable_dataset for loader in item.rank.process.loaders
-    )
+    loader = item.rank.loader(item.span.loader)
+    return loader is not None and bool(loader.iterable_dataset)
 
 
 def _cause(
@@ -220,11 +218,8 @@ def _cause(
     *,
     retries: bool,
 ) -> str:
-    waits = (
-        f"The training loop has waited {duration(item.age_s)} for batch {item.span.batch}"
-        if (item.span.batch is not None)
-        else f"The training loop has waited {duration(item.age_s)}"
-    )
+    loop = "evaluation" if evaluates(item.rank, item.span) else "training loop"
+    waits = f"The {loop} has waited {duration(item.age_s)} for {thing(item.rank, item.span)}"
     usual = f"; 99 % of its waits end within {duration(item.usual_s)}" if math.isfinite(item.usual_s) else ""
     text = f"{waits}{usual}. Nothing it waits for has moved since."
     if worker is not None and where is not None:
@@ -252,6 +247,7 @@ def _evidence(
         ("no progress for", item.age_s, "s"),
         ("limit learned for this phase", item.limit_s, "s"),
         ("phase", item.span.phase, "text"),
+        ("loader", name_of(item.rank, item.span), "text"),
         ("batch", item.span.batch, "index"),
         ("sample", index, "index"),
         ("blocked at", str(where) if where else None, "text"),

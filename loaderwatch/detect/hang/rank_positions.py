@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from loaderwatch.core.answers import Evidence, PlaceState
 from loaderwatch.core.facts import OPEN_SPAN, StackDump
+from loaderwatch.detect.hang.awaited import call_of
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, Limits
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
@@ -131,7 +132,7 @@ class Place:
 
     state: PlaceState
     collective: str | None
-    stands: str  # "backward", "train.py:31 in prepare", "next(loader)"
+    stands: str  # "backward", "train.py:31 in prepare", "next(train_loader)"
     at: str | None  # the line of the user's code, where that is not what ``stands`` says
     seats: tuple[Seat, ...]
 
@@ -193,8 +194,7 @@ def _key(seat: Seat) -> _Group:
     span = seat.rank.span
     if span is not None and span.phase in LOADER_PHASES:
         where = user_frame(main_frames(_worker_dump(seat)))
-        stands = "next(loader)" if span.phase == "wait" else f"{span.phase} of its loader"
-        return "stands", None, stands, f"worker at {where}" if where else None
+        return "stands", None, call_of(seat.rank, span), f"worker at {where}" if where else None
     where = user_frame(seat.frames) if seat.collective else None
     return "stands", seat.collective, seat.stands, str(where) if where else None
 

@@ -248,7 +248,7 @@ def test_a_rank_that_waits_for_its_worker_stands_where_the_worker_does() -> None
     late.open("wait", 40.0, awaited_worker=1).worker(1, "fetch", 40.0, sample_age=39.0, sample_index=7)
     late.stack(-1, 100, stacks.MAIN_WAITS).stack(1, late.workers[0].pid, stacks.WORKER)
     first, second = places(run(late, stuck(1, BACKWARD)), Limits())
-    assert (first.ranks, first.text) == ([0], "next(loader) (worker at data.py:42 in load_image)")
+    assert (first.ranks, first.text) == ([0], "next(train_loader) (worker at data.py:42 in load_image)")
     assert first.dump is not None
     assert (first.dump.worker, second.text) == (1, "backward (train.py:61 in train_epoch)")
 

@@ -1,0 +1,45 @@
+"""What a process waits for in a phase of a loader, in words that name the loader and say whether it trains or evaluates."""
+
+from __future__ import annotations
+
+from loaderwatch.core.facts import SpanInfo
+from loaderwatch.detect.window import RankWindow
+
+UNKNOWN = "the loader"
+
+
+def name_of(rank: RankWindow, span: SpanInfo) -> str:
+    """Return the name of the span's loader, as it was attached or found in the script; "the loader" where none is known."""
+    loader = rank.loader(span.loader)
+    return loader.name if loader is not None else UNKNOWN
+
+
+def evaluates(rank: RankWindow, span: SpanInfo) -> bool:
+    """Whether the span's loader feeds an evaluation: a validation or a test."""
+    loader = rank.loader(span.loader)
+    return loader is not None and loader.role == "eval"
+
+
+def call_of(rank: RankWindow, span: SpanInfo) -> str:
+    """Return the place in the loop where a process waits, as "next(val_loader)"."""
+    name = name_of(rank, span)
+    return {"iter": f"iter({name})", "teardown": f"the end of an epoch of {name}"}.get(
+        span.phase, f"next({name})"
+    )
+
+
+def missing(rank: RankWindow, span: SpanInfo) -> str:
+    """Return what has not come, as the beginning of a sentence that a duration ends."""
+    name = name_of(rank, span)
+    return {
+        "iter": f"iter({name}) has not returned",
+        "teardown": f"the end of the epoch of {name} has not been reached",
+    }.get(span.phase, f"no batch has come from {name}")
+
+
+def thing(rank: RankWindow, span: SpanInfo) -> str:
+    """Return what the loop waits for: "batch 12 of val_loader", "iter(val_loader)"."""
+    if span.phase == "wait":
+        number = "a batch" if span.batch is None else f"batch {span.batch}"
+        return f"{number} of {name_of(rank, span)}"
+    return call_of(rank, span)
