@@ -30,12 +30,11 @@ log = logging.getLogger(__name__)
 _THREAD: Final = re.compile(r"(?:Current t|T)hread (0x[0-9a-fA-F]+)")
 
 OLD_SPAN_NS: Final = 5 * SECOND_NS
-OLD_ELSEWHERE_NS: Final = 10 * SECOND_NS
 OLD_TIMES_USUAL: Final = 3.0
 AGAIN_AFTER: Final = (1, 2, 6, 12)
 """The ages of a span at which stacks are taken, in units of the first: 5, 10, 30, 60 s; then every 60 s."""
 ELSEWHERE: Final = frozenset({Phase.OUTSIDE, Phase.USER})
-"""Phases that may be long, between loops and in the user's own: stacks come at 10 and 20 s, 1 and 2 min, then every 2 min."""
+"""Phases that may be long, between loops and in the user's own: after the first minute stacks come at 2, 4, 6, … min."""
 LONG_NS: Final = SECOND_NS // 4
 LONG_TIMES_USUAL: Final = 4.0
 """A step is long from here on: the stack then shows what makes it so, if it is not the model."""
@@ -147,21 +146,19 @@ class StackCollector:
         span = main.ring.span()
         if span is None or span.phase not in WATCHED | ELSEWHERE or span.since_ns == UNKNOWN:
             return False
+        again: tuple[int, ...] = AGAIN_AFTER
+        first = float(OLD_SPAN_NS)
         if span.phase in ELSEWHERE:
-            first = float(OLD_ELSEWHERE_NS)
+            again = (*AGAIN_AFTER, 2 * AGAIN_AFTER[-1])
         else:
             wait_ns, step_ns = usual or (0.0, 0.0)
             usual_ns = wait_ns if span.phase is Phase.WAIT else step_ns
-            first = max(float(OLD_SPAN_NS), OLD_TIMES_USUAL * usual_ns)
+            first = max(first, OLD_TIMES_USUAL * usual_ns)
         level = self._levels.get(main.pid)
         if level is None or level.since_ns != span.since_ns:
             level = self._levels[main.pid] = _Level(span.since_ns)
-        steady = len(AGAIN_AFTER)
-        due = (
-            first * AGAIN_AFTER[level.taken]
-            if level.taken < steady
-            else first * AGAIN_AFTER[-1] * (level.taken - steady + 2)
-        )
+        steady = len(again)
+        due = first * (again[level.taken] if level.taken < steady else again[-1] * (level.taken - steady + 2))
         if now_ns - span.since_ns < due:
             return False
         level.taken += 1

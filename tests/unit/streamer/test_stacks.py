@@ -68,7 +68,7 @@ def test_being_elsewhere_grows_old_slowly(tmp_path: Path, phase: Phase) -> None:
     roster, ring = make(tmp_path)
     since = time.monotonic_ns()
     ring.set_span(phase, since)
-    assert taken_at(roster, since, 800) == [10, 20, 60, 120, 240, 360, 480, 600, 720]
+    assert taken_at(roster, since, 800) == [5, 10, 30, 60, 120, 240, 360, 480, 600, 720]
 
 
 def test_a_new_span_begins_anew(tmp_path: Path) -> None:
