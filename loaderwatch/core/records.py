@@ -304,6 +304,10 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "pin_cpu_ratio",  # of one core, the busiest thread that pins memory; NaN without one
         "written_chars",  # cumulative, any write()
         "lock_wait",  # 1 while its main thread waits for a lock (a futex or a file lock), else 0
+        # of a training process that has been in one span for long, outside its loaders; NaN else
+        "threads_switches_per_s",  # how often the one of its other threads was woken that was woken most
+        "children_switches_per_s",  # the same of its descendants without its workers, each by its main thread
+        "children_cpu_ratio",  # of one core, all of those together
     ),
 }
 """Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
@@ -356,6 +360,9 @@ LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
             "pin_cpu_ratio",
             "written_chars",
             "lock_wait",
+            "threads_switches_per_s",
+            "children_switches_per_s",
+            "children_cpu_ratio",
         }
     ),
 }

@@ -9,14 +9,15 @@ from typing import Final
 from loaderwatch.core.clock import SECOND_NS, monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.facts import GPU_IDLE, SpanInfo
-from loaderwatch.core.records import UNKNOWN, Phase, Row, pack_row
+from loaderwatch.core.records import Phase, Row, pack_row
 from loaderwatch.core.redact import Redaction, load_key
 from loaderwatch.core.system import boot_id
 from loaderwatch.core.wire import Envelope, encode, pack_table
-from loaderwatch.streamer.drain import LOOK_CLOSER_NS, Drain, build_span
+from loaderwatch.streamer.drain import Drain, build_span
 from loaderwatch.streamer.flight_recorder import FlightReader
 from loaderwatch.streamer.idle_gpu import IdleGpus
 from loaderwatch.streamer.job_stderr import JobStderr, write_stderr
+from loaderwatch.streamer.members import MemberSampler
 from loaderwatch.streamer.messages.run_files import RunFiles
 from loaderwatch.streamer.outbox.files import (
     StreamState,
@@ -29,7 +30,6 @@ from loaderwatch.streamer.rings import RingFolder
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.gpu import GpuSampler
 from loaderwatch.streamer.samplers.host import HostSampler
-from loaderwatch.streamer.samplers.process import ProcessSampler, Reading, state_code
 from loaderwatch.streamer.server_finder import ServerFinder
 from loaderwatch.streamer.stacks import StackCollector
 from loaderwatch.streamer.succession import Succession
@@ -86,7 +86,7 @@ class Streamer:
         self._rings = RingFolder(rings, self._outbox.cursors, settings.data_dir / "set-aside" / run_id)
         self._roster = Roster(self._rings)
         self._drain = Drain(self._state.wall_offset_ns)
-        self._processes = ProcessSampler()
+        self._members = MemberSampler()
         self._host = HostSampler()
         # the training process for whose groups the host was last sampled
         self._sampled_pid: int | None = None
@@ -97,8 +97,6 @@ class Streamer:
         self._finder = ServerFinder(settings, may_start=not adopting)
         self._uploader = Uploader(self._outbox, self._finder.find)
         self._files = RunFiles(settings, run_id, rings)
-        self._readings: dict[int, Reading] = {}  # by pid
-        self._process_rows: list[Row] = []
         self._host_rows: list[Row] = []
         self._next_sample_ns = self._next_envelope_ns = 0
         self._redaction: Redaction | None = None
@@ -201,35 +199,7 @@ class Streamer:
         )
 
     def _sample(self, now: int) -> None:
-        utc = now + self._state.wall_offset_ns
-        living: set[int] = set()
-        pids_by_rank: dict[int, set[int]] = {}
-        for member in self._roster.members():
-            rank = self._roster.rank_of(member)
-            if not member.alive or rank is None:
-                self._readings.pop(member.pid, None)
-                continue
-            info = member.info
-            pins = info is not None and any(loader.pin_memory for loader in info.loaders)
-            reading = self._processes.sample(member.files, now, training=member.worker < 0, pins=pins)
-            if reading is None:
-                continue
-            living.add(member.pid)
-            pids_by_rank.setdefault(rank, set()).add(member.pid)
-            self._readings[member.pid] = reading
-            identity = member.ring.identity
-            loader = UNKNOWN if member.worker < 0 else identity.loader
-            values = {
-                "rank": rank,
-                "loader": loader,
-                "worker": member.worker,
-                "pid": member.pid,
-                "t_ns": utc,
-                "state": state_code(reading.state),
-                **reading.values,
-            }
-            self._process_rows.append(pack_row("processes", values))
-        self._processes.forget_dead(living)
+        self._members.sample(self._roster, now, self._state.wall_offset_ns)
         mains = list(self._roster.newest_by_rank().values())
         self._gpus.follow({m.info.rank: (m.pid, m.info.gpu_uuid) for m in mains if m.info and m.alive})
         self._sample_host(next((m.pid for m in mains if m.alive), None), now)
@@ -239,21 +209,18 @@ class Streamer:
         pid = self._sampled_pid if training_pid is None else training_pid
         self._sampled_pid = training_pid
         if pid is not None:
-            mains = [self._readings.get(main.pid) for main in self._roster.newest_by_rank().values()]
+            mains = [self._members.last(main) for main in self._roster.newest_by_rank().values()]
             written = sum(float(one.values.get("written_chars") or 0) for one in mains if one)
             values = {"t_ns": now + self._state.wall_offset_ns, **self._host.sample(pid, now, written)}
             self._host_rows.append(pack_row("hosts", values))
 
     def _spans(self) -> tuple[list[SpanInfo], int]:
         spans = []
-        now = monotonic_ns()
         for member in self._roster.members():
             span = member.ring.span()
             if span is None:
                 continue
-            reading = self._readings.get(member.pid)
-            if member.alive and member.worker < 0 and now - span.since_ns > LOOK_CLOSER_NS:
-                reading = self._processes.look(member.files) or reading
+            reading = self._members.of_span(member, span.since_ns)
             info = build_span(member, self._roster, self._state.wall_offset_ns, reading)
             if info is not None:
                 spans.append(info)
@@ -265,13 +232,13 @@ class Streamer:
         spans, made_ns = self._spans()
         tables, losses = self._drain.take(made_ns)
         for name, rows in (
-            ("processes", self._process_rows),
+            ("processes", self._members.take_rows()),
             ("hosts", self._host_rows),
             ("gpus", self._gpus.take_rows(self._state.wall_offset_ns)),
         ):
             if rows:
                 tables[name] = pack_table(name, rows)
-        self._process_rows, self._host_rows = [], []
+        self._host_rows = []
         ended = [m for m in self._roster.members() if m.final_cursor is not None]
         envelope = Envelope(
             run_id=self._run_id,

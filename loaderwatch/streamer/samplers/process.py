@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +14,7 @@ import psutil
 
 from loaderwatch.core.records import UNKNOWN, Values
 from loaderwatch.core.system import PROC
+from loaderwatch.streamer.samplers.helpers import HelperSampler
 from loaderwatch.streamer.samplers.procfs import ProcessFiles
 from loaderwatch.streamer.samplers.threads import ThreadTimes
 
@@ -67,6 +69,7 @@ class _Past:
     age: int = 0
     pss_at_ns: int = 0
     threads: ThreadTimes | None = None
+    helpers: HelperSampler | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +96,18 @@ class ProcessSampler:
         ] = {}  # by pid: when it began, CPU seconds, when read
 
     def sample(
-        self, files: ProcessFiles, now_ns: int, *, training: bool = False, pins: bool = False
+        self,
+        files: ProcessFiles,
+        now_ns: int,
+        *,
+        training: bool = False,
+        pins: bool = False,
+        apart: Collection[int] | None = None,
     ) -> Reading | None:
         """Read a process; return None if it has ended.
 
-        ``training`` means that it is no worker, ``pins`` that it may have threads that pin memory.
+        ``training`` means that it is no worker, ``pins`` that it may have threads that pin memory. With ``apart`` its other threads
+        and its descendants are read as well, without those.
         """
         if not self._has_proc:
             return self._sample_elsewhere(files.pid, now_ns)
@@ -124,6 +134,7 @@ class ProcessSampler:
         past.age += 1
         if training and past.threads is None:
             past.threads = ThreadTimes(files.pid, self._proc_root)
+        helping = self._helpers(files.pid, past, apart, now_ns)
         main_ratio, pin_ratio = past.threads.look(now_ns, pins=pins) if past.threads else (None, None)
         tracer = status.tracer_pid if status else None
         wchan = files.wchan()
@@ -151,8 +162,17 @@ class ProcessSampler:
                 "pin_cpu_ratio": pin_ratio,
                 "written_chars": written_chars,
                 "lock_wait": None if wchan is None else float(any(mark in wchan for mark in LOCKS)),
+                **helping,
             },
         )
+
+    def _helpers(self, pid: int, past: _Past, apart: Collection[int] | None, now_ns: int) -> Values:
+        if apart is None:
+            past.helpers = None  # their rates are of one span
+            return {}
+        if past.helpers is None:
+            past.helpers = HelperSampler(pid, self._proc_root)
+        return past.helpers.look(now_ns, apart)
 
     def _pss(self, files: ProcessFiles, past: _Past, now_ns: int) -> int | None:
         """Return the PSS if it is this process's turn; the turn is that of the process not read for longest."""

@@ -1,0 +1,75 @@
+"""Reads every process of the roster once a second: rows of the table "processes", and the facts that open spans carry."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.core.records import UNKNOWN, Phase, Row, pack_row
+from loaderwatch.streamer.drain import LOOK_CLOSER_NS
+from loaderwatch.streamer.roster import Member, Roster
+from loaderwatch.streamer.samplers.process import ProcessSampler, Reading, state_code
+
+HELPERS_AFTER_NS: Final = 5_000_000_000
+"""From this age of a span on, a training process's other threads and its children are read, which costs more than itself."""
+IN_LOADER: Final = frozenset({Phase.ITER, Phase.WAIT, Phase.TEARDOWN})
+"""Phases in which its workers do the work."""
+
+
+class MemberSampler:
+    """Samples the processes of a run on this host."""
+
+    def __init__(self) -> None:
+        self._processes = ProcessSampler()
+        self._readings: dict[int, Reading] = {}  # by pid
+        self._rows: list[Row] = []
+
+    def sample(self, roster: Roster, now_ns: int, wall_offset_ns: int) -> None:
+        """Read all that live."""
+        living: set[int] = set()
+        for member in roster.members():
+            rank = roster.rank_of(member)
+            if not member.alive or rank is None:
+                self._readings.pop(member.pid, None)
+                continue
+            reading = self._read(member, roster, now_ns)
+            if reading is None:
+                continue
+            living.add(member.pid)
+            self._readings[member.pid] = reading
+            identity = member.ring.identity
+            values = {
+                "rank": rank,
+                "loader": UNKNOWN if member.worker < 0 else identity.loader,
+                "worker": member.worker,
+                "pid": member.pid,
+                "t_ns": now_ns + wall_offset_ns,
+                "state": state_code(reading.state),
+                **reading.values,
+            }
+            self._rows.append(pack_row("processes", values))
+        self._processes.forget_dead(living)
+
+    def take_rows(self) -> list[Row]:
+        """Return the rows since the last call."""
+        rows, self._rows = self._rows, []
+        return rows
+
+    def last(self, member: Member) -> Reading | None:
+        """Return the newest reading of a process; None if there is none."""
+        return self._readings.get(member.pid)
+
+    def of_span(self, member: Member, since_ns: int) -> Reading | None:
+        """Return the facts that an open span carries, fresh ones if it is that of a training process and no longer young."""
+        if member.alive and member.worker < 0 and monotonic_ns() - since_ns > LOOK_CLOSER_NS:
+            return self._processes.look(member.files) or self.last(member)
+        return self.last(member)
+
+    def _read(self, member: Member, roster: Roster, now_ns: int) -> Reading | None:
+        info, training = member.info, member.worker < 0
+        pins = info is not None and any(loader.pin_memory for loader in info.loaders)
+        span = member.ring.span() if training else None
+        apart = None
+        if span is not None and span.phase not in IN_LOADER and now_ns - span.since_ns > HELPERS_AFTER_NS:
+            apart = {one.pid for one in roster.workers if one.ring.identity.parent_pid == member.pid}
+        return self._processes.sample(member.files, now_ns, training=training, pins=pins, apart=apart)
