@@ -256,6 +256,12 @@ class Recorder:
         if self.open_phases:
             self._show(self.open_phases[-1])
 
+    def script_over(self, now: int) -> None:
+        """Note that the script has ended: what is outside of all loops from now on is the end of the process."""
+        words = self.ring.words
+        if words[_OUTSIDE] != UNKNOWN:
+            words[_OUTSIDE] = now
+
     def enter_phase(self, phase: OpenPhase) -> None:
         """Note that a phase of the user's began."""
         self.open_phases.append(phase)

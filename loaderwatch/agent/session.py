@@ -213,11 +213,16 @@ class Session:
         with suppress(OSError):
             self.folder.rmdir()
 
+    @staticmethod
+    def failure() -> BaseException | None:
+        """Return the error that the process ends with; None if it has none."""
+        return sys.exc_info()[1] or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+
     def finish(self) -> None:
         """Publish that the process ends, and how it ends if it was given an error."""
         if os.getpid() != self.pid or self._finished:
             return
-        failure = sys.exc_info()[1] or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        failure = self.failure()
         if isinstance(failure, SystemExit):
             failed = failure.code not in (None, 0)
             text = f"exit code {failure.code}"
@@ -348,12 +353,22 @@ def _register_exit() -> None:
         return
     _exit_registered = True
     atexit.register(_exit)
+    # What is registered with atexit runs only after Python has waited for its threads, and that may take for ever.
+    register_before = getattr(threading, "_register_atexit", None)
+    if register_before is not None:
+        with suppress(RuntimeError):  # Python is about to end
+            register_before(shield(_script_over))
     if multiprocessing.parent_process() is not None:
         from multiprocessing.util import Finalize  # a multiprocessing child leaves without atexit
 
         Finalize(None, _exit, exitpriority=-100)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=shield(close_session))
+
+
+def _script_over() -> None:
+    if _session is not None and _session.pid == os.getpid() and _session.failure() is None:
+        _session.recorder.script_over(monotonic_ns())
 
 
 def _exit() -> None:
