@@ -17,6 +17,9 @@ from loaderwatch.streamer.samplers.procfs import Stat, parse_stat, parse_status
 
 MOST_THREADS: Final = 512
 MOST_CHILDREN: Final = 256
+NOT_LOOKED: Final[Values] = dict.fromkeys(
+    ("threads_switches_per_s", "children_switches_per_s", "children_cpu_ratio")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class HelperSampler:
         self._at_ns: int | None = None
 
     def look(self, now_ns: int, apart: Collection[int]) -> Values:
-        """Return what has been done per second since the last call; nothing in the first one.
+        """Return what has been done per second since the last call; nothing is known in the first one.
 
         ``apart`` are descendants that are told of elsewhere: the workers of the loaders.
         """
@@ -54,9 +57,9 @@ class HelperSampler:
         before = (self._threads, self._children, self._at_ns)
         self._threads, self._children, self._at_ns = threads, children, now_ns
         if before[2] is None or now_ns <= before[2]:
-            return {}
+            return NOT_LOOKED
         elapsed_ns = now_ns - before[2]
-        values: Values = {"threads_switches_per_s": _most(threads, before[0]) * 1e9 / elapsed_ns}
+        values: Values = NOT_LOOKED | {"threads_switches_per_s": _most(threads, before[0]) * 1e9 / elapsed_ns}
         if children is not None and before[1] is not None:
             values["children_switches_per_s"] = _most(children, before[1]) * 1e9 / elapsed_ns
             values["children_cpu_ratio"] = _spent_ns(children, before[1]) / elapsed_ns

@@ -14,7 +14,7 @@ import psutil
 
 from loaderwatch.core.records import UNKNOWN, Values
 from loaderwatch.core.system import PROC
-from loaderwatch.streamer.samplers.helpers import HelperSampler
+from loaderwatch.streamer.samplers.helpers import NOT_LOOKED, HelperSampler
 from loaderwatch.streamer.samplers.procfs import ProcessFiles
 from loaderwatch.streamer.samplers.threads import ThreadTimes
 
@@ -169,7 +169,7 @@ class ProcessSampler:
     def _helpers(self, pid: int, past: _Past, apart: Collection[int] | None, now_ns: int) -> Values:
         if apart is None:
             past.helpers = None  # their rates are of one span
-            return {}
+            return NOT_LOOKED
         if past.helpers is None:
             past.helpers = HelperSampler(pid, self._proc_root)
         return past.helpers.look(now_ns, apart)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loaderwatch.streamer.samplers.helpers import HelperSampler
+from loaderwatch.streamer.samplers.helpers import NOT_LOOKED, HelperSampler
 from tests.waiting import wait_until
 
 SECOND = 10**9
@@ -44,7 +44,7 @@ def test_threads_and_descendants_without_the_workers(tmp_path: Path) -> None:
 
     sampler = HelperSampler(1, tmp_path)
     at(0)
-    assert sampler.look(0, {20}) == {}, "no rates yet"
+    assert sampler.look(0, {20}) == NOT_LOOKED, "no rates yet"
     at(2)
     values = sampler.look(2 * SECOND, {20})
     assert values == {
@@ -68,13 +68,13 @@ def test_a_kernel_that_lists_no_children(tmp_path: Path) -> None:
     write(tmp_path, "1", children=None)
     sampler = HelperSampler(1, tmp_path)
     sampler.look(0, ())
-    assert sampler.look(SECOND, ()) == {"threads_switches_per_s": 0.0}
+    assert sampler.look(SECOND, ())["children_cpu_ratio"] is None
 
 
 def test_a_process_that_has_ended(tmp_path: Path) -> None:
     sampler = HelperSampler(4711, tmp_path)
-    sampler.look(0, ())
-    assert sampler.look(SECOND, ()) == {"threads_switches_per_s": 0.0}
+    assert sampler.look(0, ()) == NOT_LOOKED
+    assert sampler.look(SECOND, ())["children_cpu_ratio"] is None
 
 
 @pytest.fixture
