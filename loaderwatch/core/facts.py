@@ -251,6 +251,8 @@ LONG_STEP: Final = "long step"
 """Why a stack was taken in a step that takes far longer than the usual one."""
 OPEN_SPAN: Final = "open span"
 """Why a stack was taken of a process that has been in one span for long."""
+AT_END: Final = "end of the process"
+"""What the evidence of a hang calls the phase of a process whose script is over."""
 
 
 class StackDump(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,6 +54,7 @@ def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Findin
         or _unequal(stuck, outside, same_epoch=False)
         or _crashed(stuck, seats)
         or _busy_elsewhere(stuck, outside)
+        or _ended(stuck, outside)
         or _desync(stuck + outside)
     )
     return [_with_limit(_with_gpu(finding, stuck), found)]
@@ -243,6 +244,30 @@ def _crashed(stuck: list[Seat], seats: list[Seat]) -> Finding | None:
         cause=f"Rank {dead[0].number} is gone; the others sit in a collective with it until that times out.",
         advice=f"Find out why rank {dead[0].number} on {dead[0].rank.host} died; its last steps are on its page. Stop the job:"
         " it cannot go on.",
+        evidence=[],
+    )
+
+
+def _ended(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
+    """Explain a wait in a collective for ranks that have ended without an error, or return None."""
+    gone = [seat for seat in outside if seat.place == "ended"]
+    if not gone or len(gone) < len(outside) or len({seat.stands for seat in stuck}) > 1:
+        return None
+    if not stuck[0].collective:
+        return None
+    one, has = len(stuck) == 1, "has" if len(gone) == 1 else "have"
+    left = names([seat.number for seat in gone])
+    return _finding(
+        scenario="S45",
+        confidence=0.85,
+        odd=stuck[0] if one else gone[0],
+        seats=[*gone, *stuck],
+        age_s=max(seat.age_s for seat in stuck),
+        title=f"{names([seat.number for seat in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].stands} for {left},"
+        f" which {has} ended.",
+        cause=f"{left.capitalize()} {has} ended without an error and will not come; the others sit in a collective until that times out.",
+        advice="Let all ranks take part in the same collectives up to the last, and let no rank leave before the others:"
+        " dist.barrier(), then dist.destroy_process_group(), on every rank.",
         evidence=[],
     )
 

@@ -27,6 +27,7 @@ from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
     WORKER_IDLE,
     Stuck,
+    at_end,
     cpu_ratio,
     frames_now,
     stack_of,
@@ -55,7 +56,9 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     outside: list[Stuck] = []
     inside: list[Stuck] = []
     for item in found:
-        left = item.span.phase == "outside" and not outside_loops.is_to_train_on(item)
+        left = at_end(item.rank, item.span) or (
+            item.span.phase == "outside" and not outside_loops.is_to_train_on(item)
+        )
         (outside if left else inside).append(item)
     if outside and outside_loops.wait_for_each_other(window, outside):
         inside, outside = [*inside, *outside], []

@@ -8,6 +8,7 @@ from typing import Final
 
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO
 from loaderwatch.detect.measures.gpu import spins_in_collective
+from loaderwatch.detect.measures.helpers import children_work
 from loaderwatch.detect.measures.progress import (
     Stuck,
     cpu_ratio,
@@ -97,10 +98,13 @@ def save_works(item: Stuck, frames: Sequence[Frame]) -> bool:
 def _compiles(window: RunWindow, item: Stuck) -> bool:
     """Whether the process computes, or somebody on its host does: a compiler's workers are processes of their own.
 
-    A pool of compilers that waits for itself uses no CPU anywhere.
+    A pool of compilers that waits for itself uses no CPU anywhere. Where the children are not known, all of the host counts.
     """
     if not _recent_cpu(item) < IDLE_CPU_RATIO:  # NaN where it is not known
         return True
+    works = children_work(item.rank, item.span.pid, item.span.since_ns + int(item.age_s * 5e8))
+    if works is not None:
+        return works
     host = window.hosts.get(item.rank.host)
     if host is None:
         return True

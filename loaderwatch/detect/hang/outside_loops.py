@@ -11,13 +11,17 @@ from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.hang import at_exit
 from loaderwatch.detect.hang.excuses import ALONE_FACTOR, is_excused, save_works, serves, silent_s
+from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.hang.reasons import blocked, producer_gone
 from loaderwatch.detect.limits import IDLE_CPU_RATIO
 from loaderwatch.detect.measures.gpu import spins_in_collective
+from loaderwatch.detect.measures.helpers import children_work
 from loaderwatch.detect.measures.progress import (
     QUIET_NS,
     Stuck,
+    at_end,
     cpu_ratio,
     dump_now,
     frames_now,
@@ -31,7 +35,6 @@ from loaderwatch.detect.measures.stacks import (
     Frame,
     collective,
     compiling,
-    ends_interpreter,
     main_frames,
     saving,
     user_frame,
@@ -73,11 +76,27 @@ def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
         return []
     # One that is in no collective comes first: the others may wait for it in theirs.
     apart = [item for item in stands if collective(frames_now(item.rank)) is None]
-    finding = alone(max(apart or stands, key=lambda item: item.age_s))
+    # And one whose script goes on before those whose scripts are over, which wait for it in what they take down.
+    odd = max(apart or stands, key=lambda item: (not at_end(item.rank, item.span), item.age_s))
+    finding = alone(odd)
     if len(apart) < len(stands) and finding.severity == "warning":
         # They wait for each other, which is told as one alert once no process has moved for a while.
         finding = msgspec.structs.replace(finding, severity="info")
-    return [finding]
+    over = [item for item in stands if item is not odd and at_end(item.rank, item.span)]
+    return [_with_others(finding, over) if over else finding]
+
+
+def _with_others(finding: Finding, over: Sequence[Stuck]) -> Finding:
+    """Return the finding about a rank with those whose scripts are over and that do not end either."""
+    severe = any(alone(item).severity == "critical" for item in over)
+    told = finding.severity == "warning" and severe
+    one, ranks = len(over) == 1, names([item.rank.rank for item in over])
+    scripts = f"The script of {ranks} is" if one else f"The scripts of {ranks} are"
+    return msgspec.structs.replace(
+        finding,
+        severity="critical" if told else finding.severity,
+        cause=f"{finding.cause} {scripts} over, and {'its process does' if one else 'their processes do'} not end either.",
+    )
 
 
 def is_to_train_on(item: Stuck) -> bool:
@@ -130,6 +149,8 @@ def alone(item: Stuck) -> Finding:
     """
     rank, span, dump = item.rank, item.span, dump_now(item.rank)
     frames = main_frames(dump)
+    if at_end(rank, span) and not saving(frames) and not waits_in_kernel(rank, span):
+        return at_exit.finding(item)
     saves, is_outside = saving(frames), span.phase == "outside"
     waits = waits_on_queue(frames) and any(loader.reader is not None for loader in rank.process.loaders)
     stands = _stands(item)
@@ -175,19 +196,20 @@ def _stands(item: Stuck) -> bool:
 
 
 def _severity(item: Stuck, frames: Sequence[Frame]) -> Severity:
-    span, late = item.span, item.age_s >= ALONE_FACTOR * item.limit_s
-    if waits_in_kernel(item.rank, span):
+    rank, span, late = item.rank, item.span, item.age_s >= ALONE_FACTOR * item.limit_s
+    if waits_in_kernel(rank, span):
         return "critical"
     if saving(frames) and _was_silent_when_seen(item) and not save_works(item, frames):
         return "critical"
     sleeps = "nanosleep" in (span.wchan or "")
-    stands = _stands(item) and not waits_for_child(frames)
+    in_vain = not waits_for_child(frames) or children_work(rank, span.pid, recent_ns(rank, span)) is False
+    stands = _stands(item) and in_vain
     if is_to_train_on(item):
         on_purpose = sleeps and span.phase != "outside"
         return "critical" if stands and not on_purpose else "warning" if late else "info"
     if not stands or sleeps or serves(item):
         return "info"
-    if _has_not_begun(item.rank):
+    if _has_not_begun(rank):
         return "critical" if _is_pointed(span) else "warning"
     return "warning" if _is_stuck_at_the_end(item, frames) else "info"
 
@@ -202,13 +224,10 @@ def _was_silent_when_seen(item: Stuck) -> bool:
 def _is_stuck_at_the_end(item: Stuck, frames: Sequence[Frame]) -> bool:
     """Whether a process that has trained stands where nobody stays on purpose.
 
-    That is a wait for one thing, the end of the interpreter, which waits for threads that do not end, or any place at all where
-    the other ranks stand still as well.
+    That is a wait for one thing, or any place at all where the other ranks stand still as well.
     """
     if item.span.phase != "outside":
         return False
-    if ends_interpreter(frames):
-        return True
     return user_frame(frames) is not None and (_is_pointed(item.span) or item.rank.process.world_size > 1)
 
 
@@ -218,17 +237,17 @@ def _is_pointed(span: SpanInfo) -> bool:
 
 def _title(item: Stuck, frames: Sequence[Frame], because: str, *, blames_loader: bool) -> str:
     where, span, age = user_frame(frames), item.span, duration(item.age_s)
+    world, rank = item.rank.process.world_size, f"rank {item.rank.rank}"
+    who = "Training" if world < 2 else rank.capitalize()
     phase = f'phase "{span.phase_name}"' if span.phase_name else span.phase
     at = f" at {where}" if where else f" in {_OUTSIDE if span.phase == 'outside' else f'its {phase}'}"
     because = f", {because}" if because else ""
     loader = "" if blames_loader else "; the data loader is not the cause"
     if saving(frames):
-        return f"A save hangs{at}: nothing has been written for {duration(silent_s(item))}{because}."
+        return f"A save{'' if world < 2 else f' of {rank}'} hangs{at}: nothing has been written for {duration(silent_s(item))}{because}."
     if _works(item):
-        return (
-            f"Training has not come further than{at} for {age}{because}, and computes or reads there{loader}."
-        )
-    return f"Training has stood still{at} for {age}{because}{loader}."
+        return f"{who} has not come further than{at} for {age}{because}, and computes or reads there{loader}."
+    return f"{who} has stood still{at} for {age}{because}{loader}."
 
 
 def _cause(item: Stuck, frames: Sequence[Frame], *, on_queue: bool) -> str:
@@ -243,7 +262,7 @@ def _cause(item: Stuck, frames: Sequence[Frame], *, on_queue: bool) -> str:
         text += (
             " It compiles."
             if _works(item)
-            else " It waits for its compilers, and no process of this host computes for it."
+            else " It waits for its compilers, and nobody compiles: none of its children or of this host computes."
         )
     if waits_in_kernel(rank, span) and not frames:
         text += " No stack of it can be taken: in such a wait it takes no signal."
@@ -276,6 +295,11 @@ def _outside_means(rank: RankWindow, goes_on: bool) -> str:
 
 
 def _advice(item: Stuck, reason: Explanation, *, saves: bool, known: bool) -> str:
+    if compiling(frames_now(item.rank)) and not _works(item):
+        return (
+            f"`ps --ppid {item.span.pid}` shows its compilers, and `py-spy dump --pid` where one stands. TORCHINDUCTOR_COMPILE_THREADS=1 has"
+            " inductor compile in the training process itself, without a pool."
+        )
     if saves:
         return f"`ls -l /proc/{item.span.pid}/fd` shows what it writes. {SAVE_ADVICE}"
     long = ' If it is meant to take long, put it in `with loaderwatch.phase("…")`.'

@@ -19,7 +19,14 @@ from loaderwatch.detect.measures.progress import (
     stuck,
     waits_in_kernel,
 )
-from loaderwatch.detect.measures.stacks import Frame, collective, main_frames, runs_program, user_frame
+from loaderwatch.detect.measures.stacks import (
+    Frame,
+    collective,
+    ends_interpreter,
+    main_frames,
+    runs_program,
+    user_frame,
+)
 from loaderwatch.detect.text import duration, listing
 from loaderwatch.detect.window import RankWindow, RunWindow
 
@@ -73,7 +80,11 @@ class Seat:
             return {"backward": "backward", "buffer sync": "the forward pass's buffer sync"}.get(
                 self.collective, self.collective
             )
+        if self.place == "ended":
+            return "its end"
         where = user_frame(self.frames)
+        if where is None and ends_interpreter(self.frames):
+            return "the end of Python, which waits for its threads and children"
         phase = self.rank.span.phase if self.rank.span else "?"
         return str(where) if where else {"outside": "code outside the loop"}.get(phase, f"its {phase}")
 

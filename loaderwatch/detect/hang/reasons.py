@@ -18,6 +18,9 @@ _STORAGE: Final = (
 )  # fmt: skip
 """Parts of the names of kernel functions in which a process waits for a file system or a disk."""
 
+_FILE_LOCKS: Final = ("locks_lock_inode", "flock", "fcntl_setlk")
+"""The same of those in which it waits for a lock on a file."""
+
 
 def reason_of(
     rank: RankWindow, span: SpanInfo, worker: SpanInfo | None, frames: Sequence[Frame]
@@ -77,8 +80,11 @@ def producer_gone(loaders: Sequence[LoaderInfo]) -> Explanation:
     )
 
 
-def blocked(process: SpanInfo, who: str) -> Explanation:
-    """Explain why a process does not get on, by its state and the kernel function that it waits in."""
+def blocked(process: SpanInfo, who: str, *, asked: bool = True) -> Explanation:
+    """Explain why a process does not get on, by its state and the kernel function that it waits in.
+
+    ``asked`` means, of a worker, that the loop waits for it.
+    """
     state, wchan = process.os_state, process.wchan or ""
     if state == "R":
         return Explanation(
@@ -108,6 +114,14 @@ def blocked(process: SpanInfo, who: str) -> Explanation:
             ' multiprocessing_context="forkserver", open files and clients inside the worker, and limit library threads'
             " (cv2.setNumThreads(0), OMP_NUM_THREADS=1).",
         )
+    if any(mark in wchan for mark in _FILE_LOCKS):
+        return Explanation(
+            "S36",
+            0.9,
+            f"waiting for a file lock that another process holds{_in(wchan)}",
+            advice="`lslocks` shows who holds the lock, which may be a process of another job or host. Take it with a limit (LOCK_NB and a deadline),"
+            " and hold it for as short as possible.",
+        )
     if "wait_for_partner" in wchan:  # fs/pipe.c of Linux: open() of a FIFO
         return Explanation(
             "S36",
@@ -136,7 +150,7 @@ def blocked(process: SpanInfo, who: str) -> Explanation:
         advice="Give every connection and read a timeout with bounded retries."
         + (
             " DataLoader(timeout=…) turns such a wait into an error; choose it longer than the slowest first batch."
-            if process.worker >= 0
+            if process.worker >= 0 and asked
             else ""
         ),
     )

@@ -14,6 +14,8 @@ from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.stacks import (
     Frame,
     collective,
+    compiling,
+    ends_interpreter,
     in_loop_of,
     main_frames,
     saving,
@@ -26,7 +28,8 @@ WORKER_IDLE = "idle"
 LOADER_PHASES = ("iter", "wait", "teardown")
 STEP_PHASES = ("step", "h2d", "forward", "backward", "optimizer")
 FIRST_FACTOR: Final = 3.0
-"""Times the floor: for one sample that a worker cannot finish in a first phase, and for a first gap between two passes."""
+"""Times the floor, without a history: for one sample that a worker cannot finish, a first gap between two passes, compiling, and the
+end of a process. Who works there for longer uses a CPU, or lets a thread or child do so."""
 QUIET_NS: Final = 20_000_000_000
 """How far back a process is looked at to tell whether it moves."""
 READING_NS: Final = 1_200_000_000  # processes are read once a second
@@ -92,8 +95,12 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
     The limit is the floor, or ten times that percentile, whichever is more; without a history, a multiple of
     the floor.
     """
-    history = history_s(rank, span)
     floor_s = limits.hang_floor_s
+    if at_end(rank, span):
+        return floor_s * FIRST_FACTOR, float(
+            "nan"
+        )  # a process ends once: nothing before tells how long that takes
+    history = history_s(rank, span)
     few = FEW if span.phase in STEP_PHASES else 1
     if history.size < few:
         factor = limits.first_factor
@@ -101,8 +108,10 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
             factor = FIRST_FACTOR
         elif span.phase not in LOADER_PHASES and _has_reason(rank):
             factor = 1.0
-        elif waits_in_kernel(rank, span) or (
-            span.phase == "outside" and (trains_on(rank, span) or collective(frames_now(rank)))
+        elif (
+            compiling(frames_now(rank))
+            or waits_in_kernel(rank, span)
+            or (span.phase == "outside" and (trains_on(rank, span) or collective(frames_now(rank))))
         ):
             factor = FIRST_FACTOR
         return floor_s * factor, high(history, 0.99)
@@ -123,6 +132,11 @@ def _has_reason(rank: RankWindow) -> bool:
     frames = frames_now(rank)
     orphaned = any(loader.reader_error is not None for loader in rank.process.loaders)
     return saving(frames) or (orphaned and waits_on_queue(frames))
+
+
+def at_end(rank: RankWindow, span: SpanInfo) -> bool:
+    """Whether the script is over and its process does not end, as far as its stack shows."""
+    return span.phase not in LOADER_PHASES and ends_interpreter(frames_now(rank))
 
 
 def trains_on(rank: RankWindow, span: SpanInfo) -> bool:

@@ -29,6 +29,12 @@ _NOTEBOOK: Final = ("/ipykernel/", "/IPython/", "/tornado/", "/jupyter")
 _LOADER: Final = "torch/utils/data/dataloader.py"
 _SAVING: Final = ("torch/serialization.py", "distributed/checkpoint", "safetensors")
 _CHILDREN: Final = ("subprocess.py", "popen_fork.py", "popen_spawn_posix.py", "popen_forkserver.py")
+_ENDS: Final = (("threading.py", "_shutdown"), ("util.py", "_exit_function"))
+"""Where Python waits for threads that are no daemons, and ``multiprocessing`` for children that do not end."""
+_BEGINS: Final = ("<module>", "_run_module_as_main", "_bootstrap")
+"""The outermost frames of a script, of ``python -m``, and of a thread."""
+MOST_FRAMES: Final = 100
+"""``faulthandler`` writes no more of a stack: its outermost frame is then not the first."""
 _COMPILE: Final = ("/torch/_dynamo/", "/torch/_inductor/", "/triton/")
 
 # The first that matches, from the innermost frame outwards, names the collective.
@@ -63,6 +69,10 @@ class Frame:
         return f"{PurePath(self.file).name}:{self.line} in {self.function}"
 
 
+NATIVE: Final = Frame("<frozen>", "???", "<no Python frame>")
+"""What stands for the stack of a thread without Python code: of the main one, when the interpreter has taken its modules down."""
+
+
 @lru_cache(maxsize=1024)
 def threads(text: str) -> tuple[tuple[Frame, ...], ...]:
     """Return the stack of every thread in a dump, innermost frame first.
@@ -78,11 +88,11 @@ def threads(text: str) -> tuple[tuple[Frame, ...], ...]:
             target = stack
             continue
         match = _FRAME.match(line)
-        if match:
+        if match or line.strip() == NATIVE.function:
             if not found and not current:
                 found.append([])
                 target = found[-1]
-            target.append(Frame(match["file"], match["line"], match["function"]))
+            target.append(Frame(match["file"], match["line"], match["function"]) if match else NATIVE)
     return tuple(tuple(stack) for stack in [*current, *found] if stack)
 
 
@@ -186,10 +196,26 @@ def waits_for_thread(frames: Sequence[Frame]) -> bool:
 
 
 def ends_interpreter(frames: Sequence[Frame]) -> bool:
-    """Whether the script is over, and the interpreter waits for threads that are not daemons before it ends."""
+    """Whether the script is over: the interpreter waits for threads and children, or runs what was registered with ``atexit``.
+
+    Such functions are called by Python itself: the outermost frame is theirs, and no module's.
+    """
+    if any((PurePath(frame.file).name, frame.function) in _ENDS for frame in frames):
+        return True
+    return 0 < len(frames) < MOST_FRAMES and frames[-1].function not in _BEGINS
+
+
+def ends_loader_workers(frames: Sequence[Frame]) -> bool:
+    """Whether Python waits at its end for child processes, as DataLoader workers are, by ``multiprocessing`` or PyTorch itself."""
     return any(
-        frame.function == "_shutdown" and PurePath(frame.file).name == "threading.py" for frame in frames
+        frame.function == "_exit_function" or _LOADER in frame.file.replace("\\", "/") for frame in frames
     )
+
+
+def thread_places(text: str) -> list[Frame]:
+    """Return the line of the user's code at which each thread stands that the user has started, each place once."""
+    found = [user_frame(stack) for stack in threads(text) if stack[-1].function == "_bootstrap"]
+    return list(dict.fromkeys(frame for frame in found if frame is not None))
 
 
 def in_loop_of(frames: Sequence[Frame], calls: Sequence[Call]) -> bool | None:

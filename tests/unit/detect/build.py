@@ -86,6 +86,7 @@ class RankBuilder:
         self.terminal = False
         self.calls: list[Call] = []
         self.written = 0.0  # bytes, by the training process
+        self.helpers: dict[str, float] = {}  # what is known of its other threads and its children
         self.exit: str | None = None
         self.has_model = False
         self.has_optimizer = False
@@ -228,6 +229,7 @@ class RankBuilder:
                 cpu=cpu,
                 voluntary_switches=woken,
                 written_chars=self.written,
+                **self.helpers,
             )
         return self
 

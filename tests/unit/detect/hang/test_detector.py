@@ -53,6 +53,7 @@ def blocked(age: float = 47.0, **worker: Any) -> RankBuilder:
         ("S", "sk_wait_data", "S36", "network"),
         ("S", "anon_pipe_read", "S36", "pipe"),
         ("S", "wait_for_partner", "S36", "named pipe"),
+        ("S", "locks_lock_inode_wait", "S36", "a file lock that another process holds"),
         ("S", "hrtimer_nanosleep", "S36", "asleep in its own code"),
         ("S", None, "S36", "never answers"),
         ("T", "do_signal_stop", "S36", "stopped by a signal"),
@@ -567,7 +568,23 @@ class TestNotHung:
         builder = trained().open("step", 10.0).stack(-1, 100, stacks.COMPILING)
         found = hangs(run(builder.half_a_minute(), busy=busy, host_rows=[{}] * 10))
         assert bool(found) is told
-        assert not found or "no process of this host computes for it" in found[0].cause
+        assert not found or "nobody compiles" in found[0].cause
+
+    @pytest.mark.parametrize(("children", "told"), [(0.0, True), (0.4, False)])
+    def test_a_compiler_of_ones_own_on_a_busy_host(self, children: float, told: bool) -> None:
+        """Who else computes on the host says nothing where the process's own children are known; also in the first step."""
+        builder = RankBuilder().step(0.5, 1.0).open("step", 65.0).stack(-1, 100, stacks.COMPILING)
+        builder.helpers = {"children_cpu_ratio": children, "children_switches_per_s": 0.0}
+        found = hangs(run(builder.half_a_minute(), busy=0.9, host_rows=[{}] * 10))
+        assert bool(found) is told
+        assert not found or found[0].severity == "critical"
+
+    @pytest.mark.parametrize(("woken", "severity"), [(0.0, "critical"), (20.0, "info")])
+    def test_a_child_that_does_nothing_either(self, woken: float, severity: str) -> None:
+        builder = between_passes(10.0, stacks.CHILD)
+        builder.helpers = {"children_cpu_ratio": 0.0, "children_switches_per_s": woken}
+        (finding,) = detect(run(builder.half_a_minute()))
+        assert finding.severity == severity
 
     def test_a_save_that_polls(self) -> None:
         """It waits for a lock file or a mount, and looks again and again: not a byte is written."""

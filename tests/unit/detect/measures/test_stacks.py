@@ -9,12 +9,15 @@ import pytest
 
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.measures.stacks import (
+    NATIVE,
     Frame,
     collective,
     compiling,
+    ends_interpreter,
     in_debugger,
     main_frames,
     saving,
+    thread_places,
     threads,
     user_frame,
     waits_on_queue,
@@ -96,3 +99,53 @@ def test_other_marks() -> None:
 def test_a_checkpoint_that_is_read_is_not_written(function: str, found: bool) -> None:
     frame = Frame("/opt/venv/lib/python3.11/site-packages/torch/serialization.py", "966", function)
     assert saving([frame]) is found
+
+
+@pytest.mark.parametrize(
+    ("frames", "over"),
+    [
+        ([Frame("/usr/lib/python3.11/threading.py", "1622", "_shutdown")], True),
+        (
+            [
+                Frame("/usr/lib/python3.11/multiprocessing/process.py", "149", "join"),
+                Frame("/usr/lib/python3.11/multiprocessing/util.py", "360", "_exit_function"),
+                Frame("/usr/lib/python3.11/multiprocessing/process.py", "317", "_bootstrap"),
+                Frame("<string>", "1", "<module>"),
+            ],
+            True,
+        ),
+        ([Frame("/home/me/train.py", "7", "upload")], True),
+        ([Frame("/home/me/train.py", "7", "upload"), Frame("/home/me/train.py", "99", "<module>")], False),
+        (
+            [Frame("/home/me/train.py", "7", "main"), Frame("<frozen runpy>", "198", "_run_module_as_main")],
+            False,
+        ),
+        ([Frame("/home/me/train.py", "7", "recurse")] * 100, False),
+        ([NATIVE], True),
+        ([], False),
+    ],
+)
+def test_the_end_of_a_script(frames: list[Frame], over: bool) -> None:
+    """The last frame but for a stack that was cut off is the script's, unless Python itself calls the function."""
+    assert ends_interpreter(frames) is over
+
+
+def test_a_main_thread_without_python_code() -> None:
+    """The interpreter has taken its modules down; where a script goes on, another thread without a frame says nothing."""
+    native = "Current thread 0x01 (most recent call first):\n  Garbage-collecting\n  <no Python frame>\n\n"
+    assert list(main_frames(dump(native))) == [NATIVE]
+    assert user_frame([NATIVE]) is None
+    assert str(user_frame(main_frames(dump(native + stacks.SAVE)))) == "train.py:61 in save"
+
+
+def test_where_the_threads_of_a_script_stand() -> None:
+    thread = (
+        'Thread 0x0{} (most recent call first):\n  File "/home/me/train.py", line {} in upload\n'
+        '  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap\n\n'
+    )
+    library = thread.replace("/home/me/train.py", "/opt/venv/lib/python3.11/site-packages/tqdm/_monitor.py")
+    text = thread.format(1, 7) + thread.format(2, 7) + thread.format(3, 9) + library.format(4, 69)
+    assert [str(place) for place in thread_places(text + stacks.SAVE)] == [
+        "train.py:7 in upload",
+        "train.py:9 in upload",
+    ]

@@ -1,0 +1,26 @@
+"""N33: the script is over; a child process of it still evaluates what was trained, and multiprocessing waits for it."""
+
+import multiprocessing
+import time
+
+from torch.utils.data import DataLoader
+
+import loaderwatch
+from tests.scenarios.training import SlowDataset, burn, sleep_read, vary
+
+
+def evaluate(seconds: float = 75.0) -> None:
+    """A tenth of a CPU."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        burn(0.01)
+        time.sleep(0.09)
+
+
+batch = vary(8, 5)
+loader = DataLoader(SlowDataset(batch * 40, sleep_read(0.002)), batch_size=batch, num_workers=vary(2, 1))
+loaderwatch.attach(loader)
+for _epoch in range(2):
+    for _batch in loader:
+        time.sleep(0.02)
+multiprocessing.Process(target=evaluate).start()
