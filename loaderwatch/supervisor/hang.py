@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from loaderwatch.core.answers import Finding
+from loaderwatch.core.facts import AT_END
 
 LONGEST_PAUSE_S: Final = 600.0
 
@@ -16,7 +17,7 @@ def lasting_hang(
     """Return the alert of a hang that has lasted ``after_s`` seconds, None if there is none.
 
     Only a critical one counts that fires: a person who acknowledged or silenced it is looking into it, and slow input is
-    no hang. One from before ``began_at``, when this attempt was started, is an earlier attempt's.
+    no hang. A job whose script is over has done its work, which a new start would do again. One from before ``began_at``, when this attempt was started, is an earlier attempt's.
     """
     return next(
         (
@@ -26,6 +27,7 @@ def lasting_hang(
             and (finding.severity, finding.state) == ("critical", "firing")
             and finding.began_at >= began_at
             and now - finding.began_at >= after_s
+            and not any(each.value == AT_END for each in finding.evidence)
         ),
         None,
     )

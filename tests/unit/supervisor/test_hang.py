@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from loaderwatch.core.answers import Finding
+from loaderwatch.core.answers import Evidence, Finding
+from loaderwatch.core.facts import AT_END
 from loaderwatch.supervisor.hang import lasting_hang, pause_s
 
 HANG = Finding(
@@ -54,6 +55,7 @@ def test_one_that_lasts_counts_from_where_nothing_moved() -> None:
         {"state": "acknowledged"},  # somebody looks at it
         {"state": "silenced"},
         {"state": "resolved"},
+        {"evidence": [Evidence(label="phase", value=AT_END, unit="text")]},  # its work is done
     ],
 )
 def test_what_else_is_found_ends_no_job(facts: dict[str, Any]) -> None:
