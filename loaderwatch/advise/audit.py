@@ -35,6 +35,9 @@ CHECKS: Final[tuple[Callable[[Facts], list[Advice]], ...]] = (
     options.flight_recorder,
 )
 
+SAYS_HOW_MANY: Final = frozenset({"S01", "S02", "S03", "S04", "S07", "S08", "S43", "S49", "S55"})
+"""Scenarios whose advice says how many workers to have, or that more of them are no cure; S43 and S55 hold one of the others."""
+
 
 def audit(facts: Facts) -> list[Advice]:
     """Return all advice on a configuration, the worst first; empty when there is none."""
@@ -49,12 +52,14 @@ def audit(facts: Facts) -> list[Advice]:
 
 
 def not_told(advice: list[Advice], findings: list[Finding]) -> list[Advice]:
-    """Leave out how many workers to have where an open finding of the same rank says so.
+    """Leave out how many workers to have where an open finding of the same rank says so, also one that people know of.
 
     The finding's number is measured, this one is reckoned from the configuration; a page that gives two gives none.
     """
     told = [
-        finding.rank for finding in findings if finding.state == "firing" and "num_workers" in finding.advice
+        finding.rank
+        for finding in findings
+        if finding.state != "resolved" and finding.scenario in SAYS_HOW_MANY
     ]
     return [
         one

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
 from typing import Any
 
 import pytest
 
-from loaderwatch.advise.audit import audit, not_told
+from loaderwatch.advise.audit import SAYS_HOW_MANY, audit, not_told
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts, facts_of, facts_of_script
 from loaderwatch.core.answers import Advice, AlertState, Finding
 from loaderwatch.core.facts import LoaderProbe, ProcessInfo, ScriptReport
+from loaderwatch.detect.input_bound.rules import RULES
 from tests.unit.detect.build import RankBuilder, loader, run
 from tests.unit.detect.epoch_boundary.test_detector import anew, epochs
 
@@ -419,25 +422,38 @@ def test_what_a_worker_opens_with_its_first_batch_is_no_tail() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "rank", "advice", "left"),
+    ("state", "rank", "scenario", "left"),
     [
-        ("firing", 0, "Set num_workers=1", ["timeout"]),
-        ("firing", None, "Set num_workers=1", ["timeout"]),  # of all ranks
-        ("firing", 1, "Set num_workers=1", ["timeout", "workers-none"]),
-        ("resolved", 0, "Set num_workers=1", ["timeout", "workers-none"]),
-        ("firing", 0, "Give the workers the full mask back.", ["timeout", "workers-none"]),
+        ("firing", 0, "S01", ["timeout"]),
+        ("acknowledged", 0, "S01", ["timeout"]),
+        ("silenced", 0, "S01", ["timeout"]),
+        ("firing", None, "S01", ["timeout"]),  # of all ranks
+        ("firing", 1, "S01", ["timeout", "workers-none"]),
+        ("resolved", 0, "S01", ["timeout", "workers-none"]),
+        ("firing", 0, "S07", ["timeout"]),  # "More workers on this machine will not help."
+        ("firing", 0, "S49", ["timeout"]),
+        ("firing", 0, "S05", ["timeout", "workers-none"]),  # what to do about the CPUs, whatever the workers
     ],
 )
 def test_one_page_gives_one_number_of_workers(
-    state: AlertState, rank: int | None, advice: str, left: list[str]
+    state: AlertState, rank: int | None, scenario: str, left: list[str]
 ) -> None:
     found = [
         Advice(check=check, severity="warning", what="", why="", change="num_workers=2", ranks=[0])
         for check in ("timeout", "workers-none")
     ]
     told = Finding(
-        id="run-1:1", key="input-bound:rank0", code="input-bound", scenario="S01", severity="critical", state=state, confidence=1.0,
+        id="run-1:1", key="input-bound:rank0", code="input-bound", scenario=scenario, severity="critical", state=state, confidence=1.0,
         rank=rank, host="box", worker=None, pid=None, sample_indices=[], began_at=0.0, ended_at=None, title="", cause="",
-        advice=advice, evidence=[], lost_s=None, gain_ceiling_ratio=None, stacks=[],
+        advice="", evidence=[], lost_s=None, gain_ceiling_ratio=None, stacks=[],
     )  # fmt: skip
     assert [one.check for one in not_told(found, [told])] == left
+
+
+def test_who_names_a_number_of_workers_is_known_to() -> None:
+    """By the source: a rule for a wait that advises ``num_workers=`` or an arrow explains one of these."""
+    for rule in {rule for row in RULES.values() for rule in row}:
+        source = inspect.getsource(rule)
+        if re.search(r"num_workers(=\{| \{)", source):
+            (scenario,) = re.findall(r'scenario="(S\d\d)"', source)
+            assert scenario in SAYS_HOW_MANY
