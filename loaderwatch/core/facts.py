@@ -253,6 +253,12 @@ OPEN_SPAN: Final = "open span"
 """Why a stack was taken of a process that has been in one span for long."""
 AT_END: Final = "end of the process"
 """What the evidence of a hang calls the phase of a process whose script is over."""
+LOCK_FUNCTIONS: Final = ("futex", "locks_lock_inode_wait", "fcntl_setlk", "flock")
+"""Parts of the names of the kernel functions in which a process waits for a lock."""
+TIMER_FUNCTIONS: Final = ("nanosleep", "nsleep")
+"""Parts of the names of those in which it sleeps for a set time, as it does between two tries to get a lock."""
+LOCK_WAIT: Final = "lock wait"
+"""Why a stack was taken of a worker that waited for a lock, or slept, while the loop waited for data."""
 
 
 class StackDump(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,7 +269,8 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     pid: Int
     taken_ns: Int  # UTC
     text: str
-    why: str = ""  # "open span", "long step", "requested", "GPU idle", or why there is none
+    why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", or why there is none
+    wchan: str | None = None  # the kernel function in which its main thread stood when it was asked
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):

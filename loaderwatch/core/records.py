@@ -308,6 +308,8 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "threads_switches_per_s",  # how often the one of its other threads was woken that was woken most
         "children_switches_per_s",  # the same of its descendants without its workers, each by its main thread
         "children_cpu_ratio",  # of one core, all of those together
+        "timer_wait",  # 1 while its main thread sleeps for a set time, else 0
+        "holds_file_lock",  # 1 while it holds a file lock that excludes others, else 0
     ),
 }
 """Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
@@ -363,6 +365,8 @@ LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
             "threads_switches_per_s",
             "children_switches_per_s",
             "children_cpu_ratio",
+            "timer_wait",
+            "holds_file_lock",
         }
     ),
 }

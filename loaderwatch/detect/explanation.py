@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from loaderwatch.core.answers import Evidence
+from loaderwatch.core.facts import StackDump
 
 
 @dataclass(frozen=True)
@@ -27,3 +28,4 @@ class Explanation:
     worker: int | None = None
     pid: int | None = None
     sample_indices: list[int] = field(default_factory=list)
+    stacks: list[StackDump] = field(default_factory=list)

@@ -98,6 +98,9 @@ class RankWindow:
     idle_stacks: list[StackDump] = field(
         default_factory=list
     )  # those taken in low phases of the GPU, oldest first
+    locked_stacks: list[StackDump] = field(
+        default_factory=list
+    )  # those of workers that waited for a lock or slept, oldest first
     last_workers: list[SpanInfo] = field(default_factory=list)  # as last reported; a crash leaves only these
     rebuilt: frozenset[tuple[int, int]] = frozenset()  # (loader, epoch) that a newly built loader began
     courses: Mapping[int, Course] = field(default_factory=dict)  # by training loader, rebuilt ones as one

@@ -8,14 +8,13 @@ from typing import Final
 
 from loaderwatch.core.clock import SECOND_NS, monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
-from loaderwatch.core.facts import GPU_IDLE, SpanInfo
+from loaderwatch.core.facts import GPU_IDLE, LOCK_WAIT, SpanInfo
 from loaderwatch.core.records import Phase, Row, pack_row
 from loaderwatch.core.redact import Redaction, load_key
 from loaderwatch.core.system import boot_id
 from loaderwatch.core.wire import Envelope, encode, pack_table
 from loaderwatch.streamer.drain import Drain, build_span
 from loaderwatch.streamer.flight_recorder import FlightReader
-from loaderwatch.streamer.idle_gpu import IdleGpus
 from loaderwatch.streamer.job_stderr import JobStderr, write_stderr
 from loaderwatch.streamer.members import MemberSampler
 from loaderwatch.streamer.messages.run_files import RunFiles
@@ -31,6 +30,8 @@ from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.gpu import GpuSampler
 from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.server_finder import ServerFinder
+from loaderwatch.streamer.stack_moments.idle_gpu import IdleGpus
+from loaderwatch.streamer.stack_moments.locked_workers import LockedWorkers
 from loaderwatch.streamer.stacks import StackCollector
 from loaderwatch.streamer.succession import Succession
 from loaderwatch.streamer.upload import Uploader
@@ -88,11 +89,13 @@ class Streamer:
         self._drain = Drain(self._state.wall_offset_ns)
         self._members = MemberSampler()
         self._host = HostSampler()
-        # the training process for whose groups the host was last sampled
-        self._sampled_pid: int | None = None
+        self._sampled_pid: int | None = (
+            None  # the training process for whose groups the host was last sampled
+        )
         self._gpus = GpuSampler()
         self._stacks = StackCollector()
         self._idle_gpus = IdleGpus()
+        self._locked_workers = LockedWorkers()
         self._flights = FlightReader()
         self._finder = ServerFinder(settings, may_start=not adopting)
         self._uploader = Uploader(self._outbox, self._finder.find)
@@ -200,6 +203,9 @@ class Streamer:
 
     def _sample(self, now: int) -> None:
         self._members.sample(self._roster, now, self._state.wall_offset_ns)
+        readings = self._members.readings
+        for rank, pids in self._locked_workers.due(self._roster, readings, self._drain.usual_ns, now):
+            self._stacks.request(rank, self._roster, monotonic_ns(), LOCK_WAIT, pids=pids)
         mains = list(self._roster.newest_by_rank().values())
         self._gpus.follow({m.info.rank: (m.pid, m.info.gpu_uuid) for m in mains if m.info and m.alive})
         self._sample_host(next((m.pid for m in mains if m.alive), None), now)

@@ -21,7 +21,7 @@ class MemberSampler:
 
     def __init__(self) -> None:
         self._processes = ProcessSampler()
-        self._readings: dict[int, Reading] = {}  # by pid
+        self.readings: dict[int, Reading] = {}  # the newest of each process, by pid
         self._rows: list[Row] = []
 
     def sample(self, roster: Roster, now_ns: int, wall_offset_ns: int) -> None:
@@ -30,13 +30,13 @@ class MemberSampler:
         for member in roster.members():
             rank = roster.rank_of(member)
             if not member.alive or rank is None:
-                self._readings.pop(member.pid, None)
+                self.readings.pop(member.pid, None)
                 continue
             reading = self._read(member, roster, now_ns)
             if reading is None:
                 continue
             living.add(member.pid)
-            self._readings[member.pid] = reading
+            self.readings[member.pid] = reading
             identity = member.ring.identity
             values = {
                 "rank": rank,
@@ -57,7 +57,7 @@ class MemberSampler:
 
     def last(self, member: Member) -> Reading | None:
         """Return the newest reading of a process; None if there is none."""
-        return self._readings.get(member.pid)
+        return self.readings.get(member.pid)
 
     def of_span(self, member: Member, since_ns: int) -> Reading | None:
         """Return the facts that an open span carries, fresh ones if it is that of a training process and no longer young."""

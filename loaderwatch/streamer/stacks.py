@@ -16,8 +16,11 @@ import os
 import re
 import signal
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.facts import LONG_STEP, OPEN_SPAN, StackDump
@@ -71,6 +74,7 @@ class _Pending:
     signalled: bool = False
     size_before: int = 0
     size: int = 0
+    wchan: str | None = None
 
 
 @dataclass(slots=True)
@@ -101,11 +105,19 @@ class StackCollector:
         return bool(self._pending)
 
     def request(
-        self, rank: int, roster: Roster, now_ns: int, why: str = "requested", *, workers: bool = True
+        self,
+        rank: int,
+        roster: Roster,
+        now_ns: int,
+        why: str = "requested",
+        *,
+        workers: bool = True,
+        pids: Collection[int] | None = None,
     ) -> None:
-        """Take the stacks of a rank's training process and, unless they are left out, of its workers."""
+        """Take the stacks of a rank's training process and, unless they are left out, of its workers; or only of ``pids``."""
         for member in roster.of_rank(rank):
-            if member.alive and (workers or member.worker < 0) and member.pid not in self._pending:
+            wanted = member.pid in pids if pids is not None else workers or member.worker < 0
+            if member.alive and wanted and member.pid not in self._pending:
                 self._pending[member.pid] = _Pending(member, rank, why, now_ns)
                 self._ask(self._pending[member.pid], now_ns)
 
@@ -130,16 +142,7 @@ class StackCollector:
         while self._done and size <= MAX_TEXT_PER_ENVELOPE:
             at_ns, dump = self._done.pop(0)
             size += len(dump.text)
-            taken.append(
-                StackDump(
-                    rank=dump.rank,
-                    worker=dump.worker,
-                    pid=dump.pid,
-                    taken_ns=at_ns + wall_offset_ns,
-                    text=dump.text,
-                    why=dump.why,
-                )
-            )
+            taken.append(msgspec.structs.replace(dump, taken_ns=at_ns + wall_offset_ns))
         return taken
 
     def _is_old(self, main: Member, usual: tuple[float, float] | None, now_ns: int) -> bool:
@@ -232,6 +235,7 @@ class StackCollector:
 
     def _signal(self, pending: _Pending, number: int, now_ns: int) -> None:
         member = pending.member
+        wchan = member.files.wchan()
         size = _size(member)
         if size > MAX_FILE_BYTES:
             try:
@@ -243,6 +247,7 @@ class StackCollector:
             del self._pending[member.pid]
             return
         pending.signalled, pending.asked_ns = True, now_ns
+        pending.wchan = wchan
         pending.size_before = pending.size = size
 
     def _read(self, pending: _Pending, now_ns: int) -> None:
@@ -264,7 +269,13 @@ class StackCollector:
         if member.worker >= 0:
             text = cut_at_worker_loop(text)
         dump = StackDump(
-            rank=pending.rank, worker=member.worker, pid=member.pid, taken_ns=0, text=text[:MAX_TEXT], why=why
+            rank=pending.rank,
+            worker=member.worker,
+            pid=member.pid,
+            taken_ns=0,
+            text=text[:MAX_TEXT],
+            why=why,
+            wchan=pending.wchan,
         )
         self._done.append((now_ns, dump))
 

@@ -73,6 +73,7 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
         sample_indices=cause.sample_indices,
         lost_s=worst.lost_s,
         gain_ceiling_ratio=cause.gain_ceiling_ratio,
+        stacks=cause.stacks,
     )
     if found is not None and len(ranks) == 1:
         return as_straggler(finding, worst, window, limits, found)

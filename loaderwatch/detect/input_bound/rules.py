@@ -17,6 +17,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound import (
     batch_causes,
     cpu_causes,
+    lock_causes,
     spike_causes,
     storage_causes,
     thread_causes,
@@ -60,7 +61,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         worker_causes.heavy_share,  # S23
         batch_causes.collate,  # S12
         storage_causes.amplification,  # S11
-        worker_causes.shared_lock,  # S49
+        lock_causes.shared_lock,  # S49
         cpu_causes.crowd,  # S03; workers without a CPU use little of it, as those that read from storage do
         storage_causes.thrashing_cache,  # S09
         worker_causes.no_cpu_for_more,  # S07

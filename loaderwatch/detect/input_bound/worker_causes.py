@@ -1,7 +1,7 @@
-"""Causes that lie in workers which are missing or too slow: S01, S02, S07, S08, S23 and S49.
+"""Causes that lie in workers which are missing or too slow: S01, S02, S07, S08 and S23.
 
 S01 is no workers at all, S02 too few of them, S07 no CPU for more, S08 slow storage, S23 one worker with a
-heavy share, S49 a lock that they share.
+heavy share.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ FREE_CPUS = 0.5  # with less of a CPU free, there is none for one more worker
 MANY_WORKERS = 4  # so many that wait for storage are no mistake of the loader
 MOST_NEEDED = 16  # workers: with more of them, the storage's latency is the trouble
 MAPPED_FAULTS_PER_S = 20.0  # of one worker; those for loading code and libraries are over in a second
-LOCKED_RATIO = 0.35  # of the time that a worker waits for a lock; of two that take turns it is half
-ONE_AT_WORK = (0.5, 1.5)  # workers that work at a time, where one holds what all need
 HEAVIER = 3.0  # times the lightest worker's usual batch
 LEAST_BATCHES = 4  # of each worker, before its usual batch is known
 
@@ -149,33 +147,6 @@ def heavy_share(s: Symptoms) -> Explanation | None:
             Evidence(label="usual fetch of the other workers, at most", value=light_s, unit="s"),
             Evidence(label="time between two batches of a worker", value=turn_s, unit="s"),
         ],
-    )
-
-
-def shared_lock(s: Symptoms) -> Explanation | None:
-    """Explain S49: the workers wait for a lock that they share, so that one works at a time; None otherwise.
-
-    A worker that waits for threads of its own stands in a futex too, but then all do, nearly always.
-    """
-    workers, waits = s.workers, s.machine.worker_lock_ratio
-    at_work = workers * (1 - waits)
-    if workers < 2 or not (waits >= LOCKED_RATIO and ONE_AT_WORK[0] <= at_work <= ONE_AT_WORK[1]):
-        return None
-    alone_s = s.fetch_s / workers
-    return Explanation(
-        scenario="S49",
-        confidence=0.8,
-        because=f"its {workers} workers wait for a lock that they share, and one works at a time",
-        cause=f"{_facts(s)}. {percent(waits)} of the time a worker stands in the kernel and waits for a lock: about {rate(at_work)} of"
-        f" {workers} work at any moment. A multiprocessing.Lock, a file lock, one database connection or HDF5's global lock does this.",
-        advice="Give each worker a handle or connection of its own (open it in worker_init_fn or at the first sample), hold the lock for"
-        " less, or open read-only. The stacks of the workers show the line. More workers only wait in the same queue.",
-        gain_ceiling_ratio=s.gain(max(s.step_s, alone_s / workers)),
-        evidence=known_evidence(
-            ("share of the time that a worker waits for a lock", waits, "ratio"),
-            ("workers at work at a time", at_work, "count"),
-            ("read from storage per second", s.machine.read_bytes_per_s, "bytes"),
-        ),
     )
 
 

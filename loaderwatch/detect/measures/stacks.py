@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ _BEGINS: Final = ("<module>", "_run_module_as_main", "_bootstrap")
 """The outermost frames of a script, of ``python -m``, and of a thread."""
 MOST_FRAMES: Final = 100
 """``faulthandler`` writes no more of a stack: its outermost frame is then not the first."""
+_TAKING: Final = ("acquire", "lock", "__enter__")
 _COMPILE: Final = ("/torch/_dynamo/", "/torch/_inductor/", "/triton/")
 
 # The first that matches, from the innermost frame outwards, names the collective.
@@ -166,6 +168,14 @@ def in_debugger(frames: Sequence[Frame]) -> bool:
 def waits_on_queue(frames: Sequence[Frame]) -> bool:
     """Whether the thread is in ``queue.Queue.get``: it waits for another thread of the same process."""
     return any(PurePath(frame.file).name == "queue.py" and frame.function == "get" for frame in frames[:4])
+
+
+def waits_for_lock(frames: Sequence[Frame]) -> bool:
+    """Whether the thread is in code of a library that takes a lock: ``filelock``, ``portalocker``, ``multiprocessing`` and the like."""
+    inner = itertools.takewhile(lambda frame: frame.library, frames)
+    return any(
+        frame.function in _TAKING and ("lock" in frame.file or "synchronize" in frame.file) for frame in inner
+    )
 
 
 def compiling(frames: Sequence[Frame]) -> bool:

@@ -1,11 +1,12 @@
-"""The stacks that are kept of a rank: the newest of each process, and those that were taken while its GPU idled."""
+"""The stacks that are kept of a rank: the newest of each process, and those that were taken of what is soon over."""
 
 from __future__ import annotations
 
-from loaderwatch.core.facts import GPU_IDLE, StackDump
+from loaderwatch.core.facts import GPU_IDLE, LOCK_WAIT, StackDump
 
 MOST_PROCESSES = 128
-MOST_IDLE = 6
+MOST_PASSING = 6
+"""Of each reason: low phases of the GPU, and waits of workers for a lock. They are few, and no other kind replaces them."""
 
 
 class KeptStacks:
@@ -13,7 +14,7 @@ class KeptStacks:
 
     def __init__(self) -> None:
         self._newest: dict[int, StackDump] = {}  # by pid, the one that came last at the end
-        self._idle: list[StackDump] = []  # oldest first
+        self._passing: dict[str, list[StackDump]] = {GPU_IDLE: [], LOCK_WAIT: []}  # oldest first
 
     @property
     def newest(self) -> list[StackDump]:
@@ -22,18 +23,26 @@ class KeptStacks:
 
     @property
     def idle(self) -> list[StackDump]:
-        """Return the newest stacks of low phases of the GPU, oldest first; they are few, and no other kind replaces them."""
-        return list(self._idle)
+        """Return the newest stacks of low phases of the GPU, oldest first."""
+        return list(self._passing[GPU_IDLE])
+
+    @property
+    def locked(self) -> list[StackDump]:
+        """Return the newest stacks of workers that waited for a lock or slept while the loop waited, oldest first."""
+        return list(self._passing[LOCK_WAIT])
 
     @property
     def held_bytes(self) -> int:
         """Return the memory that they take."""
-        return sum(len(stack.text) for stack in (*self._newest.values(), *self._idle))
+        return sum(len(stack.text) for stack in (*self._newest.values(), *self.idle, *self.locked))
 
     def take(self, stack: StackDump) -> None:
         """Keep a stack in place of older ones."""
-        if stack.why == GPU_IDLE and stack.text:
-            self._idle = sorted([*self._idle, stack], key=lambda each: each.taken_ns)[-MOST_IDLE:]
+        kept = self._passing.get(stack.why)
+        if kept is not None and stack.text:
+            kept.append(stack)
+            kept.sort(key=lambda each: each.taken_ns)
+            del kept[:-MOST_PASSING]
         known = self._newest.get(stack.pid)
         if known is not None and known.taken_ns > stack.taken_ns:
             return

@@ -348,6 +348,7 @@ class WindowBuilder:
                 },
                 stacks=rank.stacks.newest,
                 idle_stacks=rank.stacks.idle,
+                locked_stacks=rank.stacks.locked,
                 last_workers=list(rank.last_workers),
                 courses=self._courses.of(number),
             )

@@ -12,15 +12,15 @@ from typing import Final
 
 import psutil
 
+from loaderwatch.core.facts import LOCK_FUNCTIONS, TIMER_FUNCTIONS
 from loaderwatch.core.records import UNKNOWN, Values
 from loaderwatch.core.system import PROC
+from loaderwatch.streamer.samplers.file_locks import FileLocks
 from loaderwatch.streamer.samplers.helpers import NOT_LOOKED, HelperSampler
 from loaderwatch.streamer.samplers.procfs import ProcessFiles
 from loaderwatch.streamer.samplers.threads import ThreadTimes
 
 FDS_EVERY: Final = 5  # in samples: listing descriptors costs as much as everything else together
-LOCKS: Final = ("futex", "locks_lock_inode_wait", "fcntl_setlk", "flock")
-"""Parts of the names of the kernel functions in which a process waits for a lock."""
 LETTERS: Final = {"stopped": "T", "zombie": "Z"}
 """The states that psutil gives, as letters of /proc. "running" is missing, because macOS and Windows say it of sleepers, too."""
 PSS_EVERY_NS: Final = 10_000_000_000
@@ -90,6 +90,7 @@ class ProcessSampler:
         self._proc_root = proc_root
         self._has_proc = proc_root.is_dir()
         self._past: dict[tuple[int, int], _Past] = {}  # by pid and start
+        self._file_locks = FileLocks(proc_root)
         self._next_pss_ns = 0
         self._elsewhere: dict[
             int, tuple[float, float, int]
@@ -161,7 +162,9 @@ class ProcessSampler:
                 "main_cpu_ratio": main_ratio,
                 "pin_cpu_ratio": pin_ratio,
                 "written_chars": written_chars,
-                "lock_wait": None if wchan is None else float(any(mark in wchan for mark in LOCKS)),
+                "lock_wait": _stands_in(LOCK_FUNCTIONS, wchan),
+                "timer_wait": _stands_in(TIMER_FUNCTIONS, wchan),
+                "holds_file_lock": self._file_locks.held_by(files.pid, now_ns),
                 **helping,
             },
         )
@@ -225,6 +228,10 @@ class ProcessSampler:
         self._elsewhere[pid] = (began_s, cpu_s, now_ns)
         values: Values = {"cpu_ratio": cpu_ratio, "rss_bytes": rss_bytes, "threads": threads}
         return Reading(state, None, None, None, values)
+
+
+def _stands_in(marks: tuple[str, ...], wchan: str | None) -> float | None:
+    return None if wchan is None else float(any(mark in wchan for mark in marks))
 
 
 def affinity_count(pid: int) -> int | None:

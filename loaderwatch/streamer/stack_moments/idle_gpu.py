@@ -7,13 +7,10 @@ from typing import Final
 
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
+from loaderwatch.streamer.stack_moments.budget import StackBudget
 
 SWING_NS: Final = 10 * SECOND_NS
 """A GPU that was busy longer ago does not swing: it has nothing to do."""
-HOUR_NS: Final = 3600 * SECOND_NS
-APART_NS: Final = (0, 5 * SECOND_NS, 300 * SECOND_NS, 600 * SECOND_NS, 900 * SECOND_NS, 1200 * SECOND_NS)
-"""How long after the one before a stack is taken at the earliest, by how many there were within the hour. It is a handful, and
-spread, so that a swing that begins later gets one, too."""
 
 
 class IdleGpus:
@@ -22,7 +19,7 @@ class IdleGpus:
     def __init__(self) -> None:
         self._busy_ns: dict[int, int] = {}  # by rank: when its GPU was last busy
         self._idle: set[int] = set()
-        self._asked_ns: dict[int, list[int]] = {}  # by rank: when, within the last hour
+        self._budget = StackBudget()
 
     def due(self, used: Mapping[int, float], in_step: Callable[[int], bool], now_ns: int) -> list[int]:
         """Return the ranks of which a stack should be taken now, and count it as taken.
@@ -44,14 +41,7 @@ class IdleGpus:
                     self._busy_ns[rank] = now_ns
                 continue
             self._idle.add(rank)
-            if not was_idle and self._swings(rank, now_ns) and in_step(rank):
-                self._asked_ns[rank].append(now_ns)
+            swings = now_ns - self._busy_ns.get(rank, now_ns - 2 * SWING_NS) <= SWING_NS
+            if not was_idle and swings and in_step(rank) and self._budget.take(rank, now_ns):
                 ranks.append(rank)
         return ranks
-
-    def _swings(self, rank: int, now_ns: int) -> bool:
-        if now_ns - self._busy_ns.get(rank, now_ns - 2 * SWING_NS) > SWING_NS:
-            return False
-        asked = [at_ns for at_ns in self._asked_ns.get(rank, ()) if now_ns - at_ns < HOUR_NS]
-        self._asked_ns[rank] = asked
-        return not asked or (len(asked) < len(APART_NS) and now_ns - asked[-1] >= APART_NS[len(asked)])

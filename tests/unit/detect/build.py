@@ -10,6 +10,7 @@ import numpy as np
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.facts import (
     GPU_IDLE,
+    LOCK_WAIT,
     Call,
     GpuInfo,
     HostInfo,
@@ -264,6 +265,7 @@ class RankBuilder:
             tables={name: table(name, rows) for name, rows in self.rows.items()},
             stacks=self.stacks,
             idle_stacks=[dump for dump in self.stacks if dump.why == GPU_IDLE],
+            locked_stacks=[dump for dump in self.stacks if dump.why == LOCK_WAIT],
             last_workers=self.workers,
         )
 

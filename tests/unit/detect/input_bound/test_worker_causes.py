@@ -1,8 +1,7 @@
-"""S01 S02 S07 S08 S23 S49: workers that are missing or too slow."""
+"""S01 S02 S07 S08 S23: workers that are missing or too slow."""
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
@@ -16,7 +15,7 @@ from loaderwatch.core.facts import ProcessState
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.measures.machine import cpus_of
 from tests.unit.detect.build import RankBuilder, S, loader, run
-from tests.unit.detect.workers import only, starve, starved, watch
+from tests.unit.detect.workers import only, starve, starved
 
 
 @settings(max_examples=25, deadline=None)
@@ -94,31 +93,6 @@ def test_many_workers_that_only_wait_are_latency_bound() -> None:
     finding = only(run(builder, cpus=8))
     assert finding.scenario == "S08"
     assert "shards" in finding.advice
-
-
-@pytest.mark.parametrize(
-    ("workers", "lock", "scenario"),
-    [
-        (4, 0.75, "S49"),
-        (2, 0.5, "S49"),
-        (4, 0.97, "S08"),  # each waits for threads of its own
-        (4, 0.1, "S08"),
-        (4, math.nan, "S08"),  # nobody may look
-    ],
-)
-def test_workers_that_share_a_lock(workers: int, lock: float, scenario: str) -> None:
-    """One works at a time, and more of them do not help."""
-    builder = RankBuilder(loaders=[loader(num_workers=workers)])
-    starve(builder, fetch=0.8, step=0.02, workers=workers, cpu=0.05)
-    watch(builder, workers, cpu=0.05, threads=2, lock_wait=lock)
-    finding = only(run(builder, cpus=4, busy=0.1))
-    assert finding.scenario == scenario
-    if scenario == "S49":
-        assert (
-            f"its {workers} workers wait for a lock that they share, and one works at a time" in finding.title
-        )
-        assert "More workers only wait" in finding.advice
-        assert "num_workers" not in finding.advice
 
 
 def test_a_loop_that_reads_a_row_group_at_a_time() -> None:

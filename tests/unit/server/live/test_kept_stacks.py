@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from loaderwatch.core.facts import GPU_IDLE, LONG_STEP, StackDump
-from loaderwatch.server.live.kept_stacks import MOST_IDLE, MOST_PROCESSES, KeptStacks
+from loaderwatch.core.facts import GPU_IDLE, LOCK_WAIT, LONG_STEP, StackDump
+from loaderwatch.server.live.kept_stacks import MOST_PASSING, MOST_PROCESSES, KeptStacks
 
 
 def dump(taken_ns: int, why: str, pid: int = 1, text: str = "text") -> StackDump:
@@ -24,7 +24,16 @@ def test_they_are_few_and_have_a_text() -> None:
     for taken_ns in range(10):
         kept.take(dump(taken_ns, GPU_IDLE))
     kept.take(dump(99, GPU_IDLE, text=""))
-    assert [stack.taken_ns for stack in kept.idle] == list(range(10 - MOST_IDLE, 10))
+    assert [stack.taken_ns for stack in kept.idle] == list(range(10 - MOST_PASSING, 10))
     for pid in range(2 * MOST_PROCESSES):
         kept.take(dump(100, "requested", pid))
     assert len(kept.newest) == MOST_PROCESSES
+
+
+def test_waiting_workers_and_low_phases_do_not_take_each_others_place() -> None:
+    kept = KeptStacks()
+    for taken_ns in range(10):
+        kept.take(dump(taken_ns, LOCK_WAIT, pid=taken_ns))
+    kept.take(dump(20, GPU_IDLE))
+    assert [stack.taken_ns for stack in kept.locked] == list(range(10 - MOST_PASSING, 10))
+    assert [stack.taken_ns for stack in kept.idle] == [20]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from loaderwatch.core.clock import SECOND_NS
-from loaderwatch.streamer.idle_gpu import APART_NS, HOUR_NS, SWING_NS, IdleGpus
+from loaderwatch.streamer.stack_moments.budget import APART_NS, HOUR_NS
+from loaderwatch.streamer.stack_moments.idle_gpu import SWING_NS, IdleGpus
 
 
 def asked(ratios: list[float], *, every_ns: int = SECOND_NS // 10, in_step: bool = True) -> list[int]:

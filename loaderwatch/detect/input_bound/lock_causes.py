@@ -1,0 +1,162 @@
+"""Workers that take turns because of a lock: S49.
+
+A lock is waited for in the kernel, whose function says so; or by trying again and again with a sleep between (SQLite's busy handler,
+``filelock``, a loop around ``fcntl``). Sleeping alone is no waiting for a lock: a reader with retries sleeps, and so does one that
+keeps to a limit of requests. It is, where a file lock goes from one worker to another meanwhile, or where the stack is that of
+a lock's own code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from loaderwatch.core.answers import Evidence
+from loaderwatch.core.facts import LOCK_FUNCTIONS, TIMER_FUNCTIONS, StackDump
+from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.measures.stacks import main_frames, user_frame, waits_for_lock
+from loaderwatch.detect.measures.statistics import mean
+from loaderwatch.detect.text import duration, percent, rate
+
+LOCKED_RATIO = 0.35  # of the time that a worker waits for a lock; of two that take turns it is half
+ONE_AT_WORK = (0.5, 1.5)  # workers that work at a time, where one holds what all need
+TURNS_NS = 30_000_000_000  # the time that is looked at: a lock that is held for moments is rarely seen held
+FEW_LOOKS = 8
+HELD_RATIO = 0.15  # of the looks, which find one worker with a file lock; between two tries nobody has it
+SEVERAL_PART = (
+    0.2  # of those: so many may find two of them, each with one, before it is no lock that goes around
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What the workers of one loader were seen to do, once a second. Ratios are 0 to 1, NaN where not known."""
+
+    timer_ratio: float  # share of the looks at a worker that found it sleeping for a set time
+    looks: int  # seconds in which it is known who held a file lock
+    held_ratio: float  # share of these in which just one worker held one that excludes others
+    several_ratio: float  # ... in which several did, each its own
+    holders: int  # different workers that were seen to hold one
+
+    @property
+    def goes_around(self) -> bool:
+        """Whether a file lock goes from worker to worker."""
+        seen = self.looks >= FEW_LOOKS and self.holders >= 2
+        return seen and self.held_ratio >= HELD_RATIO and self.several_ratio <= SEVERAL_PART * self.held_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """How the workers wait for their lock, in words, with a stack of one that does where there is any."""
+
+    how: str
+    dump: StackDump | None
+    evidence: list[Evidence]
+
+
+def shared_lock(s: Symptoms) -> Explanation | None:
+    """Explain S49: the workers wait for a lock that they share, so that one works at a time; None otherwise."""
+    found = (_in_kernel(s) or _by_trying(s)) if s.workers > 1 else None
+    if found is None:
+        return None
+    frame = user_frame(main_frames(found.dump))
+    where = f" at {frame}" if frame else ""
+    line = (
+        f"Worker {found.dump.worker} was found waiting{where}, see its stack."
+        if found.dump
+        else "The stacks of the workers show the line."
+    )
+    return Explanation(
+        scenario="S49",
+        confidence=0.92,  # more than S02 has: what was seen of a lock comes seconds after the first shortage
+        because=f"its {s.workers} workers wait for a lock that they share{where}, and one works at a time",
+        cause=f"A worker needs {duration(s.fetch_s)} for a batch and the model {duration(s.step_s)} for a step. {found.how}",
+        advice="Give each worker a handle or connection of its own (open it in worker_init_fn or at the first sample), hold the lock for"
+        " less, or open read-only (SQLite: file:…?mode=ro), and write many rows in one transaction."
+        f" {line} More workers only wait in the same queue.",
+        gain_ceiling_ratio=s.gain(max(s.step_s, s.fetch_s / s.workers**2)),
+        evidence=[
+            *found.evidence,
+            *known_evidence(("read from storage per second", s.machine.read_bytes_per_s, "bytes")),
+        ],
+        stacks=[found.dump] if found.dump else [],
+    )
+
+
+def _in_kernel(s: Symptoms) -> _Wait | None:
+    """Return the wait for a lock that the kernel knows of, where about one works at a time; None otherwise.
+
+    A worker that waits for threads of its own stands in a futex too, but then all do, nearly always.
+    """
+    waits = s.machine.worker_lock_ratio
+    at_work = s.workers * (1 - waits)
+    if not (waits >= LOCKED_RATIO and ONE_AT_WORK[0] <= at_work <= ONE_AT_WORK[1]):
+        return None
+    return _Wait(
+        f"{percent(waits)} of the time a worker stands in the kernel and waits for a lock: about {rate(at_work)} of {s.workers} work"
+        " at any moment. A multiprocessing.Lock, a file lock, one database connection or HDF5's global lock does this.",
+        next((dump for dump in reversed(_dumps(s)) if _stands_in(dump, LOCK_FUNCTIONS)), None),
+        known_evidence(
+            ("share of the time that a worker waits for a lock", waits, "ratio"),
+            ("workers at work at a time", at_work, "count"),
+        ),
+    )
+
+
+def _by_trying(s: Symptoms) -> _Wait | None:
+    """Return the wait for a lock that workers try to get again and again, asleep between; None otherwise."""
+    turns = turns_of(s)
+    if not turns.timer_ratio >= LOCKED_RATIO:
+        return None
+    asleep = [dump for dump in _dumps(s) if _stands_in(dump, TIMER_FUNCTIONS)]
+    in_lock = [dump for dump in asleep if waits_for_lock(main_frames(dump))]
+    if not turns.goes_around and not 2 * len(in_lock) > len(asleep):
+        return None
+    seen = f", which {turns.holders} workers were seen to hold in turn" if turns.goes_around else ""
+    return _Wait(
+        f"{percent(turns.timer_ratio)} of the time a worker sleeps between two tries to get a lock{seen}. SQLite's busy handler,"
+        " filelock and loops around fcntl wait like this, and the lock lies free until one of them wakes up.",
+        next(reversed(in_lock or asleep), None),
+        known_evidence(
+            ("share of the time that a worker sleeps between tries", turns.timer_ratio, "ratio"),
+            ("share of the time that one worker holds a file lock", turns.held_ratio, "ratio"),
+        ),
+    )
+
+
+def turns_of(s: Symptoms) -> Turns:
+    """Return how the workers of the loader took turns lately."""
+    rank = s.pace.rank
+    rows = rank.table("processes")
+    mine = (rows["worker"] >= 0) & (rows["loader"] == s.loader.loader)
+    mine &= rows["t_ns"] >= rank.made_ns - TURNS_NS
+    held: Counter[int] = Counter()
+    holders: set[int] = set()
+    columns = (rows[name][mine].tolist() for name in ("t_ns", "pid", "holds_file_lock"))
+    for at, pid, holds in zip(*columns, strict=True):
+        if math.isfinite(holds):
+            held[at] += bool(holds)
+            holders |= {pid} if holds else set()
+    seen = len(held)
+    return Turns(
+        timer_ratio=mean(rows["timer_wait"][mine]),
+        looks=seen,
+        held_ratio=sum(count == 1 for count in held.values()) / seen if seen else math.nan,
+        several_ratio=sum(count > 1 for count in held.values()) / seen if seen else math.nan,
+        holders=len(holders),
+    )
+
+
+def _dumps(s: Symptoms) -> list[StackDump]:
+    """Return the stacks of this loader's waiting workers, oldest first."""
+    rank = s.pace.rank
+    rows = rank.table("processes")
+    pids = set(rows["pid"][(rows["worker"] >= 0) & (rows["loader"] == s.loader.loader)].tolist())
+    return [dump for dump in rank.locked_stacks if dump.pid in pids]
+
+
+def _stands_in(dump: StackDump, functions: tuple[str, ...]) -> bool:
+    return any(name in (dump.wchan or "") for name in functions)

@@ -1,0 +1,28 @@
+"""How often stacks are taken that nobody asked for: a handful an hour of each rank."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loaderwatch.core.clock import SECOND_NS
+
+HOUR_NS: Final = 3600 * SECOND_NS
+APART_NS: Final = (0, 5 * SECOND_NS, 300 * SECOND_NS, 600 * SECOND_NS, 900 * SECOND_NS, 1200 * SECOND_NS)
+"""How long after the one before a stack is taken at the earliest, by how many there were within the hour. It is a handful, and
+spread, so that what begins later gets one, too."""
+
+
+class StackBudget:
+    """Counts the stacks that were taken of each rank for one reason."""
+
+    def __init__(self) -> None:
+        self._taken_ns: dict[int, list[int]] = {}  # by rank: when, within the last hour
+
+    def take(self, rank: int, now_ns: int) -> bool:
+        """Return whether a stack may be taken now, and count it if so."""
+        taken = [at_ns for at_ns in self._taken_ns.get(rank, ()) if now_ns - at_ns < HOUR_NS]
+        self._taken_ns[rank] = taken
+        if taken and (len(taken) == len(APART_NS) or now_ns - taken[-1] < APART_NS[len(taken)]):
+            return False
+        taken.append(now_ns)
+        return True

@@ -1,0 +1,66 @@
+"""When stacks of waiting workers are worth their signals: while the loop waits for data, and most workers for a lock or a timer.
+
+A worker that waits for a disk or the network is never asked: its kernel function says what it waits for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from loaderwatch.streamer.roster import Roster
+from loaderwatch.streamer.samplers.process import Reading
+from loaderwatch.streamer.stack_moments.budget import StackBudget
+
+LOOKS: Final = 6
+"""The last looks, one a second, that tell what workers wait for."""
+WAITING_RATIO: Final = 0.35
+"""Share of these looks at a worker, on average, that found it waiting for a lock or a timer."""
+LOOP_WAITS_RATIO: Final = 0.2
+"""Share of its time that the loop waits for data."""
+MOST_ASKED: Final = 3
+"""Workers at a time; the others wait at the same line, as a rule."""
+
+
+class LockedWorkers:
+    """Follows what the workers of each rank wait for."""
+
+    def __init__(self) -> None:
+        self._waits: dict[int, deque[float]] = {}  # by rank: share of its workers that waited, by look
+        self._budget = StackBudget()
+
+    def due(
+        self,
+        roster: Roster,
+        readings: Mapping[int, Reading],
+        usual_ns: Mapping[int, tuple[float, float]],
+        now_ns: int,
+    ) -> list[tuple[int, frozenset[int]]]:
+        """Return of which ranks' workers, by pid, stacks should be taken now, and count them as taken.
+
+        Args:
+            roster: the processes of the run on this host.
+            readings: of this second, by pid.
+            usual_ns: the usual (wait, step) of each rank.
+            now_ns: monotonic.
+        """
+        found = []
+        for rank in roster.newest_by_rank():
+            workers = [m for m in roster.of_rank(rank) if m.worker >= 0 and m.alive and m.pid in readings]
+            if len(workers) < 2:
+                self._waits.pop(rank, None)
+                continue
+            pids = [member.pid for member in workers if _waits(readings[member.pid])]
+            looks = self._waits.setdefault(rank, deque(maxlen=LOOKS))
+            looks.append(len(pids) / len(workers))
+            wait_ns, step_ns = usual_ns.get(rank, (0.0, 0.0))
+            starved = wait_ns > LOOP_WAITS_RATIO * (wait_ns + step_ns)
+            locked = len(looks) == LOOKS and sum(looks) >= WAITING_RATIO * LOOKS
+            if pids and starved and locked and self._budget.take(rank, now_ns):
+                found.append((rank, frozenset(pids[:MOST_ASKED])))
+        return found
+
+
+def _waits(reading: Reading) -> bool:
+    return bool(reading.values.get("lock_wait") or reading.values.get("timer_wait"))

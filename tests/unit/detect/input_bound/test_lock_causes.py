@@ -1,0 +1,143 @@
+"""S49: workers that take turns because of a lock, in the kernel or by trying again and again."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import pytest
+
+from loaderwatch.core.facts import LOCK_WAIT, StackDump
+from loaderwatch.detect.finding import Finding
+from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect.workers import only, starve, watch
+
+READING: Final = """  File "/home/me/project/index.py", line 31 in lookup
+  File "/home/me/project/data.py", line 12 in __getitem__
+  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py", line 54 in fetch
+"""
+THREAD: Final = "Current thread 0x00007f2b28a4b740 (most recent call first):\n"
+LIBRARY: Final = '  File "/opt/venv/lib/python3.11/site-packages/filelock/_api.py", line 344 in acquire\n'
+
+
+def short_of_workers(workers: int) -> RankBuilder:
+    """Workers that hardly compute and cannot keep up."""
+    builder = RankBuilder(loaders=[loader(num_workers=workers)])
+    return starve(builder, fetch=0.8, step=0.02, workers=workers, cpu=0.05)
+
+
+def found(builder: RankBuilder) -> Finding:
+    return only(run(builder, cpus=4, busy=0.1))
+
+
+def stack(builder: RankBuilder, worker: int, wchan: str, inner: str = "") -> None:
+    """A stack that was taken of a worker while the loop waited."""
+    text = THREAD + inner + READING
+    builder.stacks.append(
+        StackDump(
+            rank=0,
+            worker=worker,
+            pid=200 + worker,
+            taken_ns=builder.now_ns - S,
+            text=text,
+            why=LOCK_WAIT,
+            wchan=wchan,
+        )
+    )
+
+
+def asleep(builder: RankBuilder, workers: int, holder: dict[int, int], looks: int = 12) -> RankBuilder:
+    """Workers that sleep three quarters of the time; ``holder``: who holds a file lock, by look."""
+    for look in range(looks):
+        at_ns = builder.now_ns - (looks - 1 - look) * S
+        for worker in range(workers):
+            builder.process(
+                worker=worker,
+                pid=200 + worker,
+                cpu=0.05,
+                t_ns=at_ns,
+                lock_wait=0.0,
+                timer_wait=float(worker != look % workers),
+                holds_file_lock=float(holder.get(look) in (worker, -1)),
+            )
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("workers", "lock", "scenario"),
+    [
+        (4, 0.75, "S49"),
+        (2, 0.5, "S49"),
+        (4, 0.97, "S08"),  # each waits for threads of its own
+        (4, 0.1, "S08"),
+        (4, math.nan, "S08"),  # nobody may look
+    ],
+)
+def test_workers_that_share_a_lock(workers: int, lock: float, scenario: str) -> None:
+    """One works at a time, and more of them do not help."""
+    finding = found(watch(short_of_workers(workers), workers, cpu=0.05, threads=2, lock_wait=lock))
+    assert finding.scenario == scenario
+    if scenario == "S49":
+        assert f"its {workers} workers wait for a lock that they share, and one works" in finding.title
+        assert "More workers only wait" in finding.advice
+        assert "num_workers" not in finding.advice
+
+
+def test_the_line_is_of_a_worker_that_waited() -> None:
+    builder = watch(short_of_workers(4), 4, cpu=0.05, lock_wait=0.75)
+    stack(builder, 2, "futex_wait_queue")
+    stack(builder, 3, "folio_wait_bit_common")  # that one had the lock when it was asked
+    finding = found(builder)
+    assert "wait for a lock that they share at index.py:31 in lookup" in finding.title
+    assert "Worker 2 was found waiting at index.py:31 in lookup" in finding.advice
+    assert [dump.worker for dump in finding.stacks] == [2]
+
+
+def test_a_file_lock_that_goes_around_while_the_others_sleep() -> None:
+    """SQLite's busy handler sleeps, and who has the lock is known."""
+    builder = asleep(short_of_workers(4), 4, {1: 0, 4: 2, 7: 3})
+    stack(builder, 1, "hrtimer_nanosleep")
+    finding = found(builder)
+    assert finding.scenario == "S49"
+    assert "sleeps between two tries" in finding.cause
+    assert "3 workers were seen to hold in turn" in finding.cause
+    assert "index.py:31" in finding.title
+
+
+def test_a_library_of_locks_tells_itself() -> None:
+    """A lock that is a file which exists or not is held by nobody, as the kernel sees it."""
+    builder = asleep(short_of_workers(4), 4, {})
+    stack(builder, 1, "hrtimer_nanosleep", LIBRARY)
+    finding = found(builder)
+    assert finding.scenario == "S49"
+    assert "index.py:31 in lookup" in finding.title  # the user's own line, not the library's
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        {},  # nobody: retries, a limit of requests
+        {1: 2, 4: 2, 7: 2},  # always the same: a file of its own
+        dict.fromkeys(range(12), -1),  # each has one: a database for each worker
+    ],
+)
+def test_who_sleeps_does_not_wait_for_a_lock_by_that_alone(holder: dict[int, int]) -> None:
+    builder = asleep(short_of_workers(4), 4, holder)
+    stack(builder, 1, "hrtimer_nanosleep")
+    assert found(builder).scenario == "S08"
+
+
+def test_who_waits_for_a_network_does_not_wait_for_a_lock_that_is_held_now_and_then() -> None:
+    builder = short_of_workers(4)
+    for look in range(12):
+        for worker in range(4):
+            builder.process(
+                worker=worker,
+                pid=200 + worker,
+                cpu=0.05,
+                t_ns=builder.now_ns - look * S,
+                lock_wait=0.0,
+                timer_wait=0.0,
+                holds_file_lock=float(look % 4 == worker),
+            )
+    assert found(builder).scenario == "S08"
