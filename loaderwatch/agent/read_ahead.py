@@ -2,11 +2,13 @@
 
 Such a thread hands its batches on through a queue, a future or an event of its own, so the loop does not wait in
 ``next(loader)`` but there. All of Python's ``threading``, ``queue`` and ``concurrent.futures`` wait in
-``threading.Condition.wait``, which is timed from the first batch on that a thread asks a watched loader for.
+``threading.Condition.wait``, and ``asyncio`` in its selector; both are timed from the first batch on that a thread asks a watched
+loader for. A loop that polls (``while not batches: time.sleep(0.001)``) sleeps again and again for the same short time, and
+no batch comes between two such sleeps: from the second on they are its wait.
 
 Not every such wait is for a batch. It is not while the thread itself waits, as for a place in a full queue; nor while the
-thread goes on to get one batch after the other, and the loop does not wake up. ``queue.SimpleQueue`` waits in C, where we
-cannot see it: then nothing is known of the loop's waits.
+thread goes on to get one batch after the other, and the loop does not wake up. ``queue.SimpleQueue`` and a bare lock wait in C,
+where we cannot see it: then nothing is known of the loop's waits.
 
 A thread that dies of an error of its own tells nobody but ``threading.excepthook``; the loop waits for it for ever.
 """
@@ -14,10 +16,12 @@ A thread that dies of an error of its own tells nobody but ``threading.excepthoo
 from __future__ import annotations
 
 import functools
+import selectors
 import threading
+import time
 from collections.abc import Callable
 from threading import get_ident
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from loaderwatch.agent.guard import shield
@@ -25,6 +29,13 @@ from loaderwatch.core.clock import monotonic_ns
 
 MOST_BATCHES: Final = 2
 """Batches that a thread may get while the loop waits for one of them: the awaited one, and the next that it asks for at once."""
+
+
+LONGEST_POLL_S: Final = 0.1
+POLLS_APART_NS: Final = 2_000_000
+"""Between two sleeps of a loop that polls; it only looks whether there is something."""
+SELECTORS: Final = tuple(getattr(selectors, name, None) for name in ("EpollSelector", "KqueueSelector"))
+"""The selectors that ``asyncio`` takes by itself. ``subprocess`` and ``multiprocessing`` take others."""
 
 
 class Reader(Protocol):
@@ -70,6 +81,10 @@ class ReadAhead:
         self._blocked: set[int] = set()  # those of the threads that wait themselves
         self._stands = False  # the loop is in a wait of whatever kind
         self._got = 0  # batches that the threads got in that wait
+        self._came = 0  # batches that they got in all
+        self._polls = False  # the loop's last sleep was one of several in a row
+        self._came_before_sleep = 0
+        self._slept = (0.0, 0, 0)  # the loop's last sleep: seconds, when it ended, and ``_came`` before it
 
     def waited_ns(self, now: int) -> int:
         """Return how long the loop has waited for batches so far."""
@@ -91,6 +106,7 @@ class ReadAhead:
     def gets(self) -> None:
         """Note that a thread got a batch."""
         self._got += 1
+        self._came += 1
         if self._got > MOST_BATCHES and self.since_ns:  # the loop waits for something else
             self.since_ns = 0
             if self.knows:
@@ -139,6 +155,25 @@ class ReadAhead:
         self._look()
         return True
 
+    def sleeps(self, seconds: float, now: int) -> bool:
+        """Note that the loop begins to sleep; return whether it polls for a batch, so that the end is to be told."""
+        (before_s, ended_ns, came), self._came_before_sleep = self._slept, self._came
+        again = seconds == before_s and came == self._came and now - ended_ns <= POLLS_APART_NS
+        if not again or not 0 < seconds <= LONGEST_POLL_S or not self.readers or self._in_next():
+            return False
+        self._stands = True
+        self._got *= self._polls  # those of all sleeps in a row are those of one wait
+        self._polls = True
+        self._look()
+        return True
+
+    def slept(self, seconds: float, *, polls: bool) -> None:
+        """Note that the loop sleeps no longer; ``polls`` is what ``sleeps`` told."""
+        if polls:
+            self.over(self.loop, woken=self._got > 0)
+        self._polls = polls
+        self._slept = (seconds, monotonic_ns(), self._came_before_sleep)
+
     def over(self, thread: int, *, woken: bool) -> None:
         """Note that a thread waits no longer; ``woken``: not because its patience ended."""
         if thread == self.loop:
@@ -174,11 +209,13 @@ class ReadAhead:
 _clock: ReadAhead | None = None
 _own: Callable[..., bool] | None = None  # Condition's own wait, while ours is in its place
 _own_hook: Callable[[threading.ExceptHookArgs], object] | None = None  # and threading's own excepthook
+_own_sleep: Callable[[float], None] | None = None
+_own_selects: dict[Any, Callable[..., Any]] = {}  # by class of selector
 
 
 def watch(clock: ReadAhead) -> None:
-    """Tell this clock of each wait on a condition from now on, and of threads that die."""
-    global _clock, _own, _own_hook
+    """Tell this clock of each wait on a condition or in a selector and each sleep from now on, and of threads that die."""
+    global _clock, _own, _own_hook, _own_sleep
     _clock = clock
     if _own_hook is None:
         _own_hook = threading.excepthook
@@ -186,11 +223,18 @@ def watch(clock: ReadAhead) -> None:
     if _own is None:
         _own = threading.Condition.wait
         threading.Condition.wait = _timed(_own)  # type: ignore[method-assign]
+    if _own_sleep is None:
+        _own_sleep = time.sleep
+        time.sleep = _timed_sleep(_own_sleep)
+    for selector in SELECTORS:
+        if selector is not None and selector not in _own_selects:
+            _own_selects[selector] = selector.select
+            selector.select = _timed(selector.select)
 
 
 def unwatch() -> None:
-    """Give ``threading`` its own wait and its own hook back, unless somebody else has replaced ours."""
-    global _clock, _own, _own_hook
+    """Give ``threading``, ``time`` and ``selectors`` back what is their own, unless somebody else has replaced ours."""
+    global _clock, _own, _own_hook, _own_sleep
     _clock = None
     if _own_hook is not None and getattr(threading.excepthook, "__wrapped__", None) is _own_hook:
         threading.excepthook = _own_hook  # type: ignore[assignment]
@@ -198,24 +242,47 @@ def unwatch() -> None:
     if _own is not None and getattr(threading.Condition.wait, "__wrapped__", None) is _own:
         threading.Condition.wait = _own  # type: ignore[method-assign, assignment]
         _own = None
+    if _own_sleep is not None and getattr(time.sleep, "__wrapped__", None) is _own_sleep:
+        time.sleep = _own_sleep
+        _own_sleep = None
+    for selector, select in list(_own_selects.items()):
+        if getattr(selector.select, "__wrapped__", None) is select:
+            selector.select = _own_selects.pop(selector)
 
 
-def _timed(own: Callable[..., bool]) -> Callable[..., bool]:
+def _timed(own: Callable[..., Any]) -> Callable[..., Any]:
     entered, over = shield(_entered), shield(_over)
 
     @functools.wraps(own)
-    def wait(self: threading.Condition, timeout: float | None = None) -> bool:
+    def wait(self: Any, timeout: float | None = None) -> Any:
         clock = _clock
         if clock is None or not entered(clock):
             return own(self, timeout)
-        woken = False
+        woken: Any = None
         try:
             woken = own(self, timeout)
         finally:
-            over(clock, woken)
+            over(clock, bool(woken))
         return woken
 
     return wait
+
+
+def _timed_sleep(own: Callable[[float], None]) -> Callable[[float], None]:
+    sleeps, slept = shield(_sleeps), shield(_slept)
+
+    @functools.wraps(own)
+    def sleep(seconds: float, /) -> None:
+        clock = _clock
+        if clock is None or get_ident() != clock.loop:
+            return own(seconds)
+        polls = bool(sleeps(clock, seconds))
+        try:
+            return own(seconds)
+        finally:
+            slept(clock, seconds, polls)
+
+    return sleep
 
 
 def _heard(own: Callable[[threading.ExceptHookArgs], object]) -> Callable[[threading.ExceptHookArgs], object]:
@@ -232,6 +299,14 @@ def _heard(own: Callable[[threading.ExceptHookArgs], object]) -> Callable[[threa
 
 def _dies(clock: ReadAhead, error: BaseException) -> None:
     clock.dies(error)
+
+
+def _sleeps(clock: ReadAhead, seconds: float) -> bool:
+    return clock.sleeps(seconds, monotonic_ns())
+
+
+def _slept(clock: ReadAhead, seconds: float, polls: bool) -> None:
+    clock.slept(seconds, polls=polls)
 
 
 def _entered(clock: ReadAhead) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import collections
+import contextlib
 import os
 import queue
+import selectors
 import sys
 import threading
 import time
@@ -114,7 +118,39 @@ def by_future(loader: Any, waits: Stopwatch) -> Iterator[Tensor]:
             yield batch
 
 
-WAYS = pytest.mark.parametrize("way", [by_queue, by_patient_queue, by_future])
+def by_polling(loader: Any, waits: Stopwatch) -> Iterator[Tensor]:
+    """The loop looks again and again whether a thread has put something into its list."""
+
+    class Polled(collections.deque[Any]):
+        put = collections.deque.append
+
+        def get(self) -> Any:
+            while not self:
+                time.sleep(0.004)
+            return self.popleft()
+
+    return by_queue(loader, waits, Polled())
+
+
+def by_asyncio(loader: Any, waits: Stopwatch) -> Iterator[Tensor]:
+    """A coroutine awaits a batch that a thread reads while the loop works on the one before."""
+    batches = iter(loader)
+    with ThreadPoolExecutor(1) as pool, contextlib.closing(asyncio.new_event_loop()) as events:
+
+        def ask() -> asyncio.Future[Any]:
+            return events.run_in_executor(pool, next, batches, None)
+
+        coming = ask()
+        while True:
+            with waits():
+                batch = events.run_until_complete(coming)
+            if batch is None:
+                return
+            coming = ask()
+            yield batch
+
+
+WAYS = pytest.mark.parametrize("way", [by_queue, by_patient_queue, by_future, by_polling, by_asyncio])
 Way = Callable[[Any, Stopwatch], Iterator[Tensor]]
 
 
@@ -180,6 +216,14 @@ def test_what_the_loop_waits_for_may_be_something_else(rings: RingFolder) -> Non
 
     threading.Thread(target=read, daemon=True).start()
     assert done.wait(PATIENCE_S)
+    assert {step["off_main_thread"] for step in steps_of(rings)} == {ReadBy.THREAD}
+
+
+def test_a_loop_that_sleeps_on_purpose_does_not_poll(rings: RingFolder) -> None:
+    """A throttle: one sleep for each batch, while the thread reads the next."""
+    loader = loaderwatch.attach(DataLoader(Samples(0.03)))
+    for _ in by_queue(loader, Stopwatch(), queue.SimpleQueue()):
+        time.sleep(0.05)
     assert {step["off_main_thread"] for step in steps_of(rings)} == {ReadBy.THREAD}
 
 
@@ -307,9 +351,11 @@ def test_the_death_of_another_thread_with_the_same_identifier_is_not_its_own(
 
 def test_conditions_are_given_back(rings: RingFolder) -> None:
     own = threading.Condition.wait
+    others = time.sleep, selectors.EpollSelector.select
     loader = loaderwatch.attach(DataLoader(Samples(0.0)))
     assert threading.Condition.wait is own
     list(by_queue(loader, Stopwatch()))
+    assert not {time.sleep, selectors.EpollSelector.select} & set(others)
     assert threading.Condition.wait is not own
     assert threading.Condition.wait.__name__ == "wait"
     child = os.fork()
@@ -318,6 +364,7 @@ def test_conditions_are_given_back(rings: RingFolder) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     loaderwatch.detach(None)
     assert threading.Condition.wait is own
+    assert (time.sleep, selectors.EpollSelector.select) == others
 
 
 def test_somebody_else_may_replace_it_too(rings: RingFolder, monkeypatch: pytest.MonkeyPatch) -> None:
