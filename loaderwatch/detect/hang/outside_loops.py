@@ -29,6 +29,7 @@ from loaderwatch.detect.measures.progress import (
     stands_still,
     still_stands_there,
     trains_on,
+    waits_for_lost_reader,
     waits_in_kernel,
 )
 from loaderwatch.detect.measures.stacks import (
@@ -133,7 +134,9 @@ def _does_nothing(rank: RankWindow) -> bool:
 
 def is_still(item: Stuck) -> bool:
     """Whether a process has not moved for as long as that can be told."""
-    return stands_still(item.rank, item.span.pid, recent_ns(item.rank, item.span))
+    return stands_still(item.rank, item.span.pid, recent_ns(item.rank, item.span)) or waits_for_lost_reader(
+        item.rank
+    )
 
 
 def _is_seen(item: Stuck) -> bool:
@@ -152,12 +155,14 @@ def alone(item: Stuck) -> Finding:
     if at_end(rank, span) and not saving(frames) and not waits_in_kernel(rank, span):
         return at_exit.finding(item)
     saves, is_outside = saving(frames), span.phase == "outside"
-    waits = waits_on_queue(frames) and any(loader.reader is not None for loader in rank.process.loaders)
+    orphaned = waits_for_lost_reader(rank)
+    read = any(loader.reader is not None for loader in rank.process.loaders)
+    waits = orphaned or (waits_on_queue(frames) and read)
     stands = _stands(item)
     if stands and span.os_state == "R":  # woken for a moment, as to write its stack
         span = msgspec.structs.replace(span, os_state=None, wchan=None)
     reason = blocked(span, "the training process")
-    if waits_on_queue(frames):
+    if orphaned or waits_on_queue(frames):
         reason = producer_gone(rank.process.loaders)
     severity = _severity(item, frames)
     known = severity != "info" and stands and (span.os_state, span.wchan) != (None, None)
@@ -169,7 +174,7 @@ def alone(item: Stuck) -> Finding:
         confidence=0.85 if severity == "critical" else 0.5,
         began_ns=span.since_ns,
         title=_title(item, frames, reason.because if known else "", blames_loader=waits),
-        cause=_cause(item, frames, on_queue=waits),
+        cause=_cause(item, frames, on_queue=waits_on_queue(frames)),
         advice=reason.advice if waits else _advice(item, reason, saves=saves, known=known),
         evidence=[
             Evidence(label="no progress for", value=item.age_s, unit="s"),
@@ -189,7 +194,7 @@ def alone(item: Stuck) -> Finding:
 
 def _stands(item: Stuck) -> bool:
     """Whether the process does not move at all, and stands where its stack says."""
-    if waits_in_kernel(item.rank, item.span):
+    if waits_in_kernel(item.rank, item.span) or waits_for_lost_reader(item.rank):
         return True
     since_ns = recent_ns(item.rank, item.span)
     return is_still(item) and still_stands_there(item.rank, dump_now(item.rank), since_ns)
@@ -205,7 +210,7 @@ def _severity(item: Stuck, frames: Sequence[Frame]) -> Severity:
     in_vain = not waits_for_child(frames) or children_work(rank, span.pid, recent_ns(rank, span)) is False
     stands = _stands(item) and in_vain
     if is_to_train_on(item):
-        on_purpose = sleeps and span.phase != "outside"
+        on_purpose = sleeps and span.phase != "outside" and not waits_for_lost_reader(item.rank)
         return "critical" if stands and not on_purpose else "warning" if late else "info"
     if not stands or sleeps or serves(item):
         return "info"

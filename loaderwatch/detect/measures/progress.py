@@ -10,7 +10,7 @@ import numpy as np
 
 from loaderwatch.core.facts import SpanInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
+from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.stacks import (
     Frame,
     collective,
@@ -21,7 +21,7 @@ from loaderwatch.detect.measures.stacks import (
     saving,
     waits_on_queue,
 )
-from loaderwatch.detect.measures.statistics import Floats, high, known
+from loaderwatch.detect.measures.statistics import Floats, high, known, mean
 from loaderwatch.detect.window import Columns, RankWindow, between_s, seconds
 
 WORKER_IDLE = "idle"
@@ -37,6 +37,8 @@ UNINTERRUPTIBLE: Final = ord("D")
 FROZEN: Final = ("refrigerator", "freezer")  # somebody has paused its control group
 FEW = 3  # steps before which a phase has no history worth the name
 STILL_SWITCHES_PER_S = 1.0
+POLLS_RATIO = 0.8  # of the looks, which find a process asleep that looks for something again and again
+POLLS_PER_S = 5.0
 HOLE_S = 4.0  # between two samples of processes that are taken every second
 MAIN_READ_CHARS = 65_536  # the training process reads a little all the time (progress bars, /proc)
 MAIN_WRITTEN_CHARS = 65_536  # and it writes a little: stacks that we ask for
@@ -127,11 +129,30 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
 
 
 def _has_reason(rank: RankWindow) -> bool:
-    """Whether the process is where no history is needed: it saves, which counts only from the last byte written, or it waits on
-    a queue while the thread that read a loader for it has ended with an error."""
-    frames = frames_now(rank)
-    orphaned = any(loader.reader_error is not None for loader in rank.process.loaders)
-    return saving(frames) or (orphaned and waits_on_queue(frames))
+    """Whether the process is where no history is needed: it saves, which counts only from the last byte written, or it waits for
+    a thread that has ended."""
+    return saving(frames_now(rank)) or waits_for_lost_reader(rank)
+
+
+def waits_for_lost_reader(rank: RankWindow) -> bool:
+    """Whether the loop waits, on a queue or by looking again and again, while an error has ended a thread that read for it."""
+    if not any(loader.reader_error is not None for loader in rank.process.loaders):
+        return False
+    return waits_on_queue(frames_now(rank)) or polls(rank)
+
+
+def polls(rank: RankWindow) -> bool:
+    """Whether the training process has looked for something again and again lately, asleep between, and used hardly any CPU."""
+    span = rank.span
+    if span is None:
+        return False
+    since_ns, rows = recent_ns(rank, span), rank.table("processes")
+    mine = (rows["pid"] == span.pid) & (rows["t_ns"] >= since_ns)
+    asleep, switches = rows["timer_wait"][mine], rows["voluntary_switches"][mine]
+    if asleep.size < FEW or not mean(asleep) >= POLLS_RATIO:
+        return False
+    polled = float(switches[-1] - switches[0]) / ((rank.made_ns - since_ns) / 1e9)
+    return polled >= POLLS_PER_S and cpu_ratio(rank, span.pid, since_ns) < BUSY_CPU_RATIO
 
 
 def at_end(rank: RankWindow, span: SpanInfo) -> bool:

@@ -217,7 +217,12 @@ class RankBuilder:
         return self
 
     def half_a_minute(
-        self, *, cpu: float = 0.0, switches_per_s: float = 0.0, written_per_s: float = 0.0
+        self,
+        *,
+        cpu: float = 0.0,
+        switches_per_s: float = 0.0,
+        written_per_s: float = 0.0,
+        timer_wait: float = 0.0,
     ) -> RankBuilder:
         """Time goes on; what the training process does of it, and how often it gives up its CPU."""
         for second in range(31):
@@ -231,6 +236,7 @@ class RankBuilder:
                 voluntary_switches=woken,
                 written_chars=self.written,
                 **self.helpers,
+                timer_wait=timer_wait,
             )
         return self
 

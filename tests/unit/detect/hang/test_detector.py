@@ -286,6 +286,20 @@ class TestStuckInItsOwnCode:
         assert "fill, which read train_loader, by OSError" in finding.title
         assert "not the cause" not in finding.title
 
+    @pytest.mark.parametrize(("error", "asleep"), [("OSError", 1.0), (None, 1.0), ("OSError", 0.3)])
+    def test_a_loop_that_polls_for_what_a_lost_thread_brought(self, error: str | None, asleep: float) -> None:
+        """The thread's end is known; without one, or where the process is awake as often, it may look for anything."""
+        builder = between_passes(10.0)
+        builder.calls = [Call(file="/home/me/project/train.py", function="<module>", line=98, loop=(90, 99))]
+        builder.loaders[0] = loader(reader="fill", reader_error=error)
+        found = hangs(run(builder.half_a_minute(cpu=0.01, switches_per_s=100.0, timer_wait=asleep)))
+        if error is None or asleep < 0.5:
+            assert not [finding for finding in found if finding.severity != "info"]
+            return
+        (finding,) = found
+        assert (finding.scenario, finding.severity) == ("S41", "critical")
+        assert "fill, which read train_loader, by OSError" in finding.title
+
     @pytest.mark.parametrize(
         ("wchan", "severity"),
         [
