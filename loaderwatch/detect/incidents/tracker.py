@@ -202,12 +202,12 @@ class Tracker:
             return None
         if now_ns - seen_ns < _hysteresis(self._open[key].finding).gap_s * 1e9:
             return None
-        return self._close(key, now_ns, seen_ns)
+        return self._close(key, now_ns, self._open[key].updated_ns)
 
     def _close(self, key: str, now_ns: int, ended_ns: int) -> Incident:
         incident = self._open.pop(key)
         self._seen_ns.pop(key, None)
-        finding = msgspec.structs.replace(incident.finding, ended_ns=incident.finding.ended_ns or ended_ns)
+        finding = _ended(incident.finding, incident.updated_ns, ended_ns)
         return msgspec.structs.replace(incident, finding=finding, updated_ns=now_ns, closed_ns=now_ns)
 
     def _merge(self, incident: Incident, new: Finding, now_ns: int) -> Incident:
@@ -240,6 +240,16 @@ def _strongest(findings: Sequence[Finding]) -> dict[str, Finding]:
         if known is None or finding.confidence > known.confidence:
             by_key[finding.key] = finding
     return by_key
+
+
+def _ended(finding: Finding, updated_ns: int, ended_ns: int) -> Finding:
+    """Return a finding that was last looked at a moment before it ended, with what it lost until then at the same rate."""
+    if finding.ended_ns is not None:
+        return finding
+    lost_s, lasted_s = finding.lost_s, (updated_ns - finding.began_ns) / 1e9
+    if lost_s is not None and lasted_s > 0:
+        lost_s += min(1.0, lost_s / lasted_s) * max(0, ended_ns - updated_ns) / 1e9
+    return msgspec.structs.replace(finding, ended_ns=ended_ns, lost_s=lost_s)
 
 
 def _lost(old: Finding, new: Finding, updated_ns: int, now_ns: int) -> float | None:

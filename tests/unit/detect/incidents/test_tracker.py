@@ -158,3 +158,23 @@ def test_the_end_of_the_run_closes_everything() -> None:
     (closed,) = tracker.close_all(at(9)).closed
     assert closed.closed_ns == at(9)
     assert not tracker.incidents
+
+
+def test_an_incident_that_ends_between_two_looks_has_lost_time_until_its_end() -> None:
+    """A hang loses all of the time, a stall the share that it lost before."""
+    tracker = Tracker("run")
+    tracker.update([finding("hung", lost_s=11.0)], at(11))
+    opened(tracker, 9, lost_s=5.5)  # last seen at 11, too
+    closed = {one.finding.code: one.finding for one in tracker.close_all(at(14)).closed}
+    assert {one.ended_ns for one in closed.values()} == {at(14)}
+    assert closed["hung"].lost_s == pytest.approx(14.0)
+    assert closed["input-bound"].lost_s == pytest.approx(7.0)
+
+
+def test_what_is_over_when_a_server_comes_back_ended_when_it_was_last_seen() -> None:
+    tracker, again = Tracker("run"), Tracker("run")
+    tracker.update([finding("hung", lost_s=11.0)], at(11))
+    again.restore(tracker.incidents)
+    again.update([], at(600))
+    (closed,) = again.update([], at(603)).closed
+    assert (closed.finding.ended_ns, closed.finding.lost_s) == (at(11), 11.0)
