@@ -17,7 +17,7 @@ from loaderwatch.detect.text import percent
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.http.coupling import coupling_of
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.live.window_builder import RunTotals
+from loaderwatch.server.live.totals import RunTotals
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 
 NO_TOTALS = RunTotals({}, {}, {}, {}, {}, {}, 0)

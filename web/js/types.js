@@ -79,8 +79,8 @@
  *   started_at: number, last_seen_at: number, now: number, world_size: number, hosts: Host[], steps: number|null,
  *   eval_batches: number, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,
  *   gpu_utilization_ratio: number|null, gpu_starved_ratio: number|null, compute_duty_ratio: number|null,
- *   goodput_ratio: number|null, lost_s: number|null, lost_records: number, simulated_gpu: boolean, epochs: number|null,
- *   progress: Progress|null, verdict: Verdict, loaders: Loader[], ranks: RankRow[]}} Summary
+ *   goodput_ratio: number|null, lost_s: number|null, lost_clock: Clock, lost_records: number, simulated_gpu: boolean,
+ *   epochs: number|null, progress: Progress|null, verdict: Verdict, loaders: Loader[], ranks: RankRow[]}} Summary
  * @typedef {{num_workers: number, prefetch_factor: number, in_order: boolean, steps_per_s: number, least_per_s: number,
  *   most_per_s: number, gain_ratio: number, memory_bytes: number|null}} LoaderSetting
  * @typedef {{rank: number, loader: number, name: string, measured_per_s: number, today: LoaderSetting,

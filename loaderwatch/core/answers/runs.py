@@ -113,12 +113,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     eval_batches: int = 0
     steps_per_s: float | None
     data_wait_ratio: float | None
-    clock: Clock = "loop"  # of data_wait_ratio, compute_duty_ratio, goodput_ratio and lost_s
+    clock: Clock = "loop"  # of data_wait_ratio, compute_duty_ratio and goodput_ratio
     gpu_utilization_ratio: float | None
     gpu_starved_ratio: float | None
     compute_duty_ratio: float | None
     goodput_ratio: float | None
     lost_s: float | None
+    lost_clock: Clock = "loop"
     lost_records: int
     simulated_gpu: bool
     epochs: int | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,7 +10,13 @@ import numpy as np
 
 from loaderwatch.core.answers import Clock, Share
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.coupling import Coupling, coupling
+from loaderwatch.detect.measures.coupling import (
+    EQUAL_RATIO,
+    MIRRORED_RATIO,
+    WAIT_RATIO,
+    Coupling,
+    coupling,
+)
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import STEP_PHASES
 from loaderwatch.detect.measures.shares import RECENT_S, Use, use_of, waits_for_training
@@ -30,6 +36,56 @@ class RunUse:
     starved_ratio: float | None  # the data wait over the ranks whose device's clock is known
     goodput_ratio: float | None
     steps_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RankSums:
+    """What a rank's loop did since the attempt began, by the clock that counts."""
+
+    batches: int
+    wait_s: float
+    step_s: float
+    boundary_s: float  # iter(loader) and teardown
+    open_s: float  # the wait or boundary that goes on
+
+
+@dataclass(frozen=True, slots=True)
+class PathSums:
+    """What ranks that go in step waited since the attempt began: in each iteration the longest wait of any rank."""
+
+    iterations: int  # different ones over all ranks
+    wait_s: float
+    boundary_s: float  # of each epoch the longest iter(loader) and the longest teardown of any rank
+
+
+def lost_s(ranks: Collection[RankSums], path: PathSums | None) -> float:
+    """Return the time that was lost since the attempt began, in seconds.
+
+    Of ranks that went in step it is what was lost along the critical path: in each iteration all wait for the rank that lacks
+    its batch longest, be it always the same or another one each time. Else it is the mean over ranks. Without a ``path`` it is
+    of ranks in step what the one lost that lost most.
+    """
+    own_s = [rank.wait_s + rank.boundary_s + rank.open_s for rank in ranks]
+    if not own_s:
+        return 0.0
+    went = [rank for rank in ranks if rank.batches > 0]
+    if len(went) < 2 or not _went_in_step(went):
+        return sum(own_s) / len(own_s)
+    most = max(rank.batches for rank in went)
+    if path is None or path.iterations > (1 + EQUAL_RATIO) * most:  # their iterations have nothing in common
+        return max(own_s)
+    return max(*own_s, path.wait_s + path.boundary_s + max(rank.open_s for rank in ranks))
+
+
+def _went_in_step(ranks: Sequence[RankSums]) -> bool:
+    """Whether iterations were equally long on all ranks, and what one waited longer, others sat longer in their steps."""
+    wait_s = np.array([rank.wait_s / rank.batches for rank in ranks])
+    iteration_s = wait_s + [rank.step_s / rank.batches for rank in ranks]
+    typical_s = float(np.median(iteration_s))
+    if np.abs(iteration_s - typical_s).max() > EQUAL_RATIO * typical_s:
+        return False
+    unlike_s = float(np.ptp(wait_s))
+    return unlike_s <= WAIT_RATIO * typical_s or float(np.ptp(iteration_s)) <= MIRRORED_RATIO * unlike_s
 
 
 def run_use(window: RunWindow) -> RunUse:

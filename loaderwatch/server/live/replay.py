@@ -101,7 +101,7 @@ def rebuild(store: Store, run_id: str, attempt: int | None = None) -> WindowBuil
     """
     recall = store.recall(run_id, int((WINDOW_S + 10) * 1e9), attempt)
     builder = WindowBuilder(run_id)
-    builder.seed(recall.run, recall.totals, recall.sequences)
+    builder.seed(recall.run, recall.totals, recall.sequences, recall.path)
     _add_events(builder, recall.events)
     for table, columns in recall.tables.items():
         _feed(builder, table, columns, count=False)

@@ -14,13 +14,12 @@ from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.crash.unexplained import ending
 from loaderwatch.detect.incidents.verdict import verdict_of
-from loaderwatch.detect.measures.coupling import coupling
-from loaderwatch.detect.measures.critical_path import OVER_RECENT, run_use
+from loaderwatch.detect.measures.critical_path import RankSums, lost_s, run_use
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.measures.shares import RECENT_S, Use, rows_since
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
-from loaderwatch.server.live.window_builder import RunTotals
+from loaderwatch.server.live.totals import RunTotals
 from loaderwatch.server.store.attempts import Attempt
 from loaderwatch.server.store.protocol import StoredRun
 
@@ -52,20 +51,15 @@ def summary_of(
 
     Without a ``verdict`` the summary has a plain sentence from the numbers.
     ``host_lost`` tells whether a host has fallen silent; without it, the hosts' own times of their newest envelopes decide.
-    Of ranks that go in step the data wait is that of the critical path: in each iteration all wait for the rank that lacks its
-    batch longest. ``costs_s`` is what each finding of the run has cost. ``lost_s`` in the answer is the largest of them, and at least
-    the time that ranks have lost to data wait and epoch boundaries so far: of ranks in step the one that lost most, else the mean. ``earlier`` are the run's
+    ``costs_s`` is what each finding of the run has cost. ``lost_s`` in the answer is the largest of them, and at least what
+    ``lost_s`` of ``critical_path`` finds for data wait and epoch boundaries so far. ``earlier`` are the run's
     earlier attempts; everything else is about the window's attempt.
     """
     use = run_use(window)
     host_lost = host_lost or _behind(window)
     lost = {host for host in window.ranks_by_host if state == "lost" or host_lost(host)}
     gpus = [gpu for host in window.hosts.values() for gpu in host.gpus]
-    waited = [totals.wait_s[r] + totals.boundary_s[r] + _open_s(window.ranks.get(r)) for r in totals.wait_s]
-    together = coupling(window, OVER_RECENT)
-    in_step = together is not None and together.in_step
-    waited_s = max(waited, default=0.0) if in_step else _mean(waited) or 0.0
-    lost_s = max([waited_s, *(cost_s for cost_s in costs_s if cost_s is not None)])
+    waited_s = lost_s(_sums_of(window, totals), totals.path)
     return answers.Summary(
         run_id=window.run_id,
         name=window.run_name,
@@ -107,7 +101,8 @@ def summary_of(
         gpu_starved_ratio=use.starved_ratio,
         compute_duty_ratio=None if use.wait_ratio is None else 1 - use.wait_ratio,
         goodput_ratio=use.goodput_ratio,
-        lost_s=lost_s,
+        lost_s=max([waited_s, *(cost_s for cost_s in costs_s if cost_s is not None)]),
+        lost_clock=totals.clock,
         lost_records=totals.lost_records,
         simulated_gpu=any(gpu.simulated for gpu in gpus),
         epochs=max(totals.epochs.values(), default=0),
@@ -210,6 +205,19 @@ def _open_s(rank: RankWindow | None) -> float:
     if rank.span.phase == "wait":
         return open_wait_s(rank)
     return max(0.0, (rank.made_ns - rank.span.since_ns) / 1e9)
+
+
+def _sums_of(window: RunWindow, totals: RunTotals) -> list[RankSums]:
+    return [
+        RankSums(
+            batches=totals.batches.get(number, 0),
+            wait_s=wait_s,
+            step_s=totals.step_s[number],
+            boundary_s=totals.boundary_s[number],
+            open_s=_open_s(window.ranks.get(number)),
+        )
+        for number, wait_s in totals.wait_s.items()
+    ]
 
 
 def _recent_ns(rank: RankWindow) -> int:

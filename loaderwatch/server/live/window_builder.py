@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loaderwatch.core.facts import GpuState, SpanInfo
-from loaderwatch.core.records import TIME_COLUMN, UNKNOWN, WHOLE_TABLES
+from loaderwatch.core.records import TIME_COLUMN, WHOLE_TABLES
 from loaderwatch.core.wire import Envelope
-from loaderwatch.detect.device_clock import KNOWN_RATIO
 from loaderwatch.detect.window import LEARNED_FROM, WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
 from loaderwatch.server.live.courses import Courses
 from loaderwatch.server.live.kept_stacks import KeptStacks
 from loaderwatch.server.live.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of, block_of_arrays
-from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
-from loaderwatch.server.store.protocol import RankTotals, StoredRun
+from loaderwatch.server.live.totals import RunTotals, Totals
+from loaderwatch.server.store.facts import RunFacts
+from loaderwatch.server.store.protocol import PathTotals, RankTotals, StoredRun
 from loaderwatch.server.store.sequence import SequenceSet
 
 _MANY_ROWS: Final = 1_000_000
@@ -31,49 +30,9 @@ _WINDOW_NS: Final = int(WINDOW_S * 1e9)
 _HOST_ROWS: Final = 2_000
 
 
-@dataclass(frozen=True)
-class RunTotals:
-    """Sums over the run, by rank.
-
-    ``steps`` are training steps, ``eval_batches`` what loops took from evaluation loaders; neither is part of the other.
-    ``wait_s`` is by the device's clock where that tells of most batches, and ``step_s`` has the rest of the time.
-    ``boundary_s`` is time in iter(loader) and teardown; first waits are in ``wait_s``.
-    """
-
-    steps: dict[int, int]
-    eval_batches: dict[int, int]
-    wait_s: dict[int, float]
-    step_s: dict[int, float]
-    epochs: dict[int, int]
-    boundary_s: dict[int, float]
-    lost_records: int
-
-
-@dataclass
-class _Sums:
-    steps: int = 0
-    eval_batches: int = 0
-    batches: int = 0
-    wait_ns: float = 0.0
-    step_ns: float = 0.0
-    epochs: int = 0
-    boundary_ns: float = 0.0
-    device_batches: int = 0
-    starved_ns: float = 0.0
-
-    @property
-    def hidden_ns(self) -> float:
-        """Part of the waits in which the device still had work, as far as its clock tells of most batches."""
-        if not self.device_batches or self.device_batches < KNOWN_RATIO * self.batches:
-            return 0.0
-        starved_ns = self.starved_ns * max(1.0, self.batches / self.device_batches)
-        return max(0.0, self.wait_ns - starved_ns)
-
-
 @dataclass
 class _Rank:
     buffers: dict[str, RowBuffer] = field(default_factory=dict)
-    sums: _Sums = field(default_factory=_Sums)
     stacks: KeptStacks = field(default_factory=KeptStacks)
     span: SpanInfo | None = None
     workers: list[SpanInfo] = field(default_factory=list)
@@ -98,6 +57,7 @@ class WindowBuilder:
         self._ranks: dict[int, _Rank] = {}
         self._hosts: dict[str, _Host] = {}
         self._courses = Courses()
+        self._totals = Totals()
         self._seen: dict[str, SequenceSet] = {}
         self._first_ns = 0
         self._lost_records = 0
@@ -117,11 +77,9 @@ class WindowBuilder:
             self._count_as_said(envelope.spans)
 
     def _count_as_said(self, spans: list[SpanInfo]) -> None:
-        """Lower the count of steps to the process's own if that is less: batches before its optimizer was found were no steps."""
         for span in spans:
             if span.worker < 0 and span.steps:
-                sums = self._rank(span.rank).sums
-                sums.steps = min(sums.steps, span.steps)
+                self._totals.count_as_said(span.rank, span.steps)
 
     def add_facts(self, envelope: Envelope, *, count: bool = True) -> None:
         """Take in everything of an envelope except its rows."""
@@ -163,8 +121,7 @@ class WindowBuilder:
                 return
         firsts = np.flatnonzero(np.concatenate(([True], ranks[1:] != ranks[:-1])))
         lasts = [*firsts[1:].tolist(), len(ranks)]
-        if count:
-            self._count(table, block, firsts)
+        self._totals.take(table, block, self.facts.uncounted_loaders(), count=count)
         for first, last in zip(firsts.tolist(), lasts, strict=True):
             buffers = self._rank(int(ranks[first])).buffers
             buffer = buffers.get(table)
@@ -178,6 +135,7 @@ class WindowBuilder:
         run: StoredRun,
         totals: Mapping[int, RankTotals],
         sequences: Mapping[str, Iterable[tuple[int, int]]],
+        path: PathTotals | None = None,
     ) -> None:
         """Begin with the facts and totals of a store; its rows are then added with ``count=False``."""
         self.facts = RunFacts(
@@ -192,18 +150,9 @@ class WindowBuilder:
         )
         self._first_ns = run.started_ns
         self._lost_records = run.lost_records
-        for rank, total in totals.items():
-            self._rank(rank).sums = _Sums(
-                steps=total.steps,
-                eval_batches=total.eval_batches,
-                batches=total.batches,
-                wait_ns=total.wait_s * 1e9,
-                step_ns=total.step_s * 1e9,
-                epochs=total.epochs,
-                boundary_ns=total.boundary_s * 1e9,
-                device_batches=total.device_batches,
-                starved_ns=total.starved_s * 1e9,
-            )
+        for rank in totals:
+            self._rank(rank)
+        self._totals.seed(totals, path)
         for stream, intervals in sequences.items():
             seen = self._seen.setdefault(stream, SequenceSet())
             for low, high in intervals:
@@ -213,6 +162,7 @@ class WindowBuilder:
         """Begin a new attempt: rows, spans and totals of the attempt before are dropped."""
         began_ns = self._first_ns = self.facts.attempt_ns
         earlier, self._ranks, self._courses = self._ranks, {}, Courses()
+        self._totals = Totals()
         self._lost_records = 0
         for host in self._hosts.values():
             host.ranks = set()
@@ -254,60 +204,9 @@ class WindowBuilder:
             rank = self._rank(number)
             rank.last_workers = rank.workers or rank.last_workers
 
-    # -- totals
-
-    def _count(self, table: str, block: Block, firsts: NDArray[np.int64]) -> None:
-        if table not in ("steps", "epoch_begins", "epoch_ends", "gpu_waits"):
-            return
-        at = LAYOUTS[table].index
-        counted = np.ones(block.shape[1], dtype=bool)
-        uncounted = self.facts.uncounted_loaders()
-        if len(uncounted):
-            counted &= ~np.isin(block[0] * LOADER_BASE + block[at["loader"]], uncounted)
-        if table == "steps":
-            on_main = block[at["off_main_thread"]] != 1
-            evaluated = np.add.reduceat(~counted & on_main, firsts, dtype=np.int64)
-            for first, batches in zip(firsts.tolist(), evaluated.tolist(), strict=True):
-                self._rank(int(block[0, first])).sums.eval_batches += batches
-            counted &= on_main
-            made = block[at["optimizer_steps"]]
-            ones = np.ones(block.shape[1], dtype=np.int64)
-            of = [np.where(made >= 0, made, 1), block[at["wait_ns"]], block[at["step_ns"]], ones]
-        elif table == "gpu_waits":
-            known = block[at["starved_ns"]] != UNKNOWN
-            of = [block[at["starved_ns"]], known.astype(np.int64)]
-        elif table == "epoch_begins":
-            of = [np.ones(block.shape[1], dtype=np.int64), block[at["iter_ns"]]]
-        else:
-            of = [block[at["teardown_ns"]]]
-        for first, found in zip(firsts.tolist(), _sums(of, counted, firsts).T.tolist(), strict=True):
-            sums = self._rank(int(block[0, first])).sums
-            if table == "steps":
-                sums.steps += int(found[0])
-                sums.wait_ns += found[1]
-                sums.step_ns += found[2]
-                sums.batches += int(found[3])
-                continue
-            if table == "gpu_waits":
-                sums.starved_ns += found[0]
-                sums.device_batches += int(found[1])
-                continue
-            sums.boundary_ns += found[-1]
-            if table == "epoch_begins":
-                sums.epochs += int(found[0])
-
     def totals(self) -> RunTotals:
         """Return sums since the run began, as far as this builder has seen it or ``seed`` gave them."""
-        sums = {rank: each.sums for rank, each in sorted(self._ranks.items())}
-        return RunTotals(
-            steps={rank: s.steps for rank, s in sums.items()},
-            eval_batches={rank: s.eval_batches for rank, s in sums.items()},
-            wait_s={rank: (s.wait_ns - s.hidden_ns) / 1e9 for rank, s in sums.items()},
-            step_s={rank: (s.step_ns + s.hidden_ns) / 1e9 for rank, s in sums.items()},
-            epochs={rank: s.epochs for rank, s in sums.items()},
-            boundary_s={rank: s.boundary_ns / 1e9 for rank, s in sums.items()},
-            lost_records=self._lost_records,
-        )
+        return self._totals.so_far(self._ranks, self._lost_records)
 
     # -- out
 
@@ -376,13 +275,3 @@ class WindowBuilder:
             attempt=self.facts.attempt,
             attempt_ns=began_ns,
         )
-
-
-def _sums(
-    values: Sequence[NDArray[np.int64]], counted: NDArray[np.bool_], firsts: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Sum values within groups of counted rows; return an array of shape (values, groups)."""
-    all_values = np.stack(values)
-    known = np.where(counted & (all_values != UNKNOWN), all_values, 0).astype(np.float64)
-    result: NDArray[np.float64] = np.add.reduceat(known, firsts, axis=1)
-    return result

@@ -272,9 +272,11 @@ class DuckDBStore:
                 newest_ns = row_queries.newest_row(snapshot, table, end_ns)
                 return max(begin_ns, min(since_ns, newest_ns - reach_ns))
 
+            totals = row_queries.totals(snapshot, bounds, None if whole else (begin_ns, end_ns))
             return Recall(
                 run=run,
-                totals=row_queries.totals(snapshot, bounds, None if whole else (begin_ns, end_ns)),
+                totals=totals,
+                path=row_queries.path_totals(snapshot, (begin_ns, end_ns)) if len(totals) > 1 else None,
                 sequences=sequences,
                 events=list(row_queries.events(snapshot, since_ns, end_ns)),
                 tables={

@@ -124,6 +124,17 @@ class RankTotals:
 
 
 @dataclass(frozen=True)
+class PathTotals:
+    """Sums over the iterations and epochs of a whole run of what the rank took that took longest, and their numbers.
+
+    The tables are ``steps`` (waits by the loop's clock), ``gpu_waits`` (what the device lacked data), ``epoch_begins`` (iter())
+    and ``epoch_ends`` (teardown).
+    """
+
+    by_table: dict[str, tuple[float, int]]  # seconds, and of how many iterations or epochs
+
+
+@dataclass(frozen=True)
 class StoredEvent:
     """The parts of an envelope that are no rows of a table: changed descriptions, spans, stacks, losses.
 
@@ -140,6 +151,7 @@ class Recall:
 
     run: StoredRun
     totals: dict[int, RankTotals]
+    path: PathTotals | None  # None where fewer than two ranks have rows
     sequences: dict[str, list[tuple[int, int]]]  # by stream: sequence numbers stored, as inclusive intervals
     events: list[StoredEvent]
     tables: dict[str, Columns]  # ``hosts`` with the extra column ``host``

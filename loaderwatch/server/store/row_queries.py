@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import numpy as np
@@ -15,7 +15,7 @@ from loaderwatch.detect.window import Columns
 from loaderwatch.server.store import charts, rollup
 from loaderwatch.server.store.facts import RunFacts, unpack_event
 from loaderwatch.server.store.metrics import LEVELS
-from loaderwatch.server.store.protocol import RankTotals, StoredEvent
+from loaderwatch.server.store.protocol import PathTotals, RankTotals, StoredEvent
 from loaderwatch.server.store.schema import SQL_TYPES, time_column
 from loaderwatch.server.store.sequence import SequenceSet
 
@@ -159,6 +159,29 @@ def totals(
             0, 0, evaluated.get(key, 0), 0.0, 0.0, epoch_count, spent / 1e9, bounds[0], bounds[0]
         )
     return result
+
+
+_PATH: Final = {
+    "steps": ("wait_ns", "loader, epoch, batch"),
+    "gpu_waits": ("starved_ns", "loader, epoch, batch"),
+    "epoch_begins": ("iter_ns", "loader, epoch"),
+    "epoch_ends": ("teardown_ns", "loader, epoch"),
+}
+"""What ranks that go in step wait for in each table, and what is one iteration or one epoch on all of them."""
+
+
+def path_totals(snapshot: duckdb.DuckDBPyConnection, span: tuple[int, int]) -> PathTotals:
+    """Return the sums over iterations and epochs within [begin, end) of what the slowest rank took, from rows alone."""
+    found = {}
+    for table, (duration, one) in _PATH.items():
+        known = " AND ".join(f"{column} >= 0" for column in one.split(", "))
+        row = snapshot.execute(
+            f"SELECT coalesce(sum(longest), 0)::DOUBLE, count(*) FROM (SELECT max({duration}) AS longest FROM {table} "
+            f"WHERE counted = 1 AND request_ns >= {span[0]} AND request_ns < {span[1]} AND {known} GROUP BY {one})"
+        ).fetchone()
+        longest_ns, number = row or (0.0, 0)
+        found[table] = float(longest_ns) / 1e9, int(number)
+    return PathTotals(found)
 
 
 def _starved(

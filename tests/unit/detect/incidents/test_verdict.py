@@ -12,7 +12,7 @@ from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.detect.text import percent
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.live.window_builder import RunTotals
+from loaderwatch.server.live.totals import RunTotals
 from tests.unit.detect import stacks
 from tests.unit.detect.build import T0, RankBuilder, S, run, verdict_now
 

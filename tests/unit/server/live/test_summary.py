@@ -9,7 +9,8 @@ import pytest
 from loaderwatch.core.facts import GpuInfo, ProcessState, Progress
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.live.summary import state_now, summary_of
-from loaderwatch.server.live.window_builder import RunTotals, WindowBuilder
+from loaderwatch.server.live.totals import RunTotals
+from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.store.protocol import StoredRun
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
 from tests.unit.detect.build import RankBuilder, run
@@ -207,7 +208,8 @@ def test_of_ranks_in_step_the_one_that_all_wait_for_counts() -> None:
     totals = RunTotals(
         steps={}, eval_batches={}, epochs={}, lost_records=0,
         wait_s={number: 20.0 if number == 3 else 0.2 for number in range(8)},
-        step_s=dict.fromkeys(range(8), 10.0), boundary_s=dict.fromkeys(range(8), 0.0),
+        step_s={number: 10.0 if number == 3 else 29.8 for number in range(8)},
+        boundary_s=dict.fromkeys(range(8), 0.0), batches=dict.fromkeys(range(8), 200),
     )  # fmt: skip
     found = summary_of(run(*ranks), totals, state="live")
     assert found.data_wait_ratio == pytest.approx(2 / 3, abs=0.01)

@@ -1,0 +1,264 @@
+"""Sums over a run, kept current as rows come in: by rank, and along the critical path of ranks that share their iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.answers import Clock
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.device_clock import KNOWN_RATIO
+from loaderwatch.detect.measures.critical_path import PathSums
+from loaderwatch.server.live.row_buffer import LAYOUTS, Block
+from loaderwatch.server.store.facts import LOADER_BASE
+from loaderwatch.server.store.protocol import PathTotals, RankTotals
+
+MOST_ITERATIONS: Final = 16_384
+"""Iterations, and as many epochs, for which late ranks are compared with the others: half an hour at ten a second."""
+_DURATIONS: Final = {
+    "steps": "wait_ns",
+    "gpu_waits": "starved_ns",
+    "epoch_begins": "iter_ns",
+    "epoch_ends": "teardown_ns",
+}
+"""What a row of a table has all ranks wait, if no other rank takes longer."""
+
+
+@dataclass(frozen=True)
+class RunTotals:
+    """Sums over the run, by rank.
+
+    ``steps`` are training steps, ``eval_batches`` what loops took from evaluation loaders; neither is part of the other.
+    ``wait_s`` is by the device's clock where that tells of most batches, and ``step_s`` has the rest of the time.
+    ``boundary_s`` is time in iter(loader) and teardown; first waits are in ``wait_s``. ``path`` is None where ranks differ in clock.
+    """
+
+    steps: dict[int, int]
+    eval_batches: dict[int, int]
+    wait_s: dict[int, float]
+    step_s: dict[int, float]
+    epochs: dict[int, int]
+    boundary_s: dict[int, float]
+    lost_records: int
+    batches: dict[int, int] = field(default_factory=dict)  # of training loaders
+    by_device: frozenset[int] = frozenset()  # the ranks whose waits are by the device's clock
+    path: PathSums | None = None
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock of the waits."""
+        if not self.by_device:
+            return "loop"
+        return "device" if self.by_device.issuperset(self.wait_s) else "mixed"
+
+
+@dataclass
+class _Sums:
+    steps: int = 0
+    eval_batches: int = 0
+    batches: int = 0
+    wait_ns: float = 0.0
+    step_ns: float = 0.0
+    epochs: int = 0
+    boundary_ns: float = 0.0
+    device_batches: int = 0
+    starved_ns: float = 0.0
+
+    @property
+    def by_device(self) -> bool:
+        """Whether the device's clock tells of most batches."""
+        return self.device_batches > 0 and self.device_batches >= KNOWN_RATIO * self.batches
+
+    @property
+    def hidden_ns(self) -> float:
+        """Part of the waits in which the device still had work, as far as its clock tells of most batches."""
+        if not self.by_device:
+            return 0.0
+        starved_ns = self.starved_ns * max(1.0, self.batches / self.device_batches)
+        return max(0.0, self.wait_ns - starved_ns)
+
+
+class Totals:
+    """The sums of one attempt of a run."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, _Sums] = {}
+        self._longest = {table: Longest() for table in _DURATIONS}
+
+    def take(self, table: str, block: Block, uncounted: NDArray[np.int64], *, count: bool = True) -> None:
+        """Take in rows of a table, grouped by rank. With ``count`` false they are in the sums already.
+
+        ``uncounted`` are the loaders that do not train, as numbers rank * LOADER_BASE + loader.
+        """
+        if table not in _DURATIONS:
+            return
+        at = LAYOUTS[table].index
+        counted = np.ones(block.shape[1], dtype=bool)
+        if len(uncounted):
+            counted &= ~np.isin(block[0] * LOADER_BASE + block[at["loader"]], uncounted)
+        firsts = np.flatnonzero(np.concatenate(([True], block[0, 1:] != block[0, :-1])))
+        if table == "steps":
+            on_main = block[at["off_main_thread"]] != 1
+            if count:
+                self._count_evaluation(block[0], ~counted & on_main, firsts)
+            counted &= on_main
+        self._follow(table, block[:, counted], count)
+        if count:
+            self._add(table, block, counted, firsts)
+
+    def seed(self, ranks: Mapping[int, RankTotals], path: PathTotals | None) -> None:
+        """Begin with the sums of a store. The newest rows that are in them follow with ``count=False``."""
+        for rank, total in ranks.items():
+            self._ranks[rank] = _Sums(
+                steps=total.steps,
+                eval_batches=total.eval_batches,
+                batches=total.batches,
+                wait_ns=total.wait_s * 1e9,
+                step_ns=total.step_s * 1e9,
+                epochs=total.epochs,
+                boundary_ns=total.boundary_s * 1e9,
+                device_batches=total.device_batches,
+                starved_ns=total.starved_s * 1e9,
+            )
+        for table, (longest_s, number) in (path.by_table if path is not None else {}).items():
+            self._longest[table].total_ns, self._longest[table].number = longest_s * 1e9, number
+
+    def count_as_said(self, rank: int, steps: int) -> None:
+        """Lower the count of steps to the process's own if that is less: batches before its optimizer was found were no steps."""
+        sums = self._of(rank)
+        sums.steps = min(sums.steps, steps)
+
+    def so_far(self, ranks: Iterable[int], lost_records: int) -> RunTotals:
+        """Return the sums, also of ranks without rows."""
+        sums = {rank: self._ranks.get(rank, _Sums()) for rank in sorted({*ranks, *self._ranks})}
+        return RunTotals(
+            steps={rank: s.steps for rank, s in sums.items()},
+            eval_batches={rank: s.eval_batches for rank, s in sums.items()},
+            wait_s={rank: (s.wait_ns - s.hidden_ns) / 1e9 for rank, s in sums.items()},
+            step_s={rank: (s.step_ns + s.hidden_ns) / 1e9 for rank, s in sums.items()},
+            epochs={rank: s.epochs for rank, s in sums.items()},
+            boundary_s={rank: s.boundary_ns / 1e9 for rank, s in sums.items()},
+            lost_records=lost_records,
+            batches={rank: s.batches for rank, s in sums.items()},
+            by_device=frozenset(rank for rank, s in sums.items() if s.by_device),
+            path=self._path([s for s in sums.values() if s.batches]),
+        )
+
+    def _path(self, sums: Sequence[_Sums]) -> PathSums | None:
+        by_device = {s.by_device for s in sums}
+        if len(by_device) != 1:
+            return None
+        wait_ns = self._longest["steps"].total_ns
+        if by_device == {True}:
+            told = sum(s.batches for s in sums) / sum(s.device_batches for s in sums)
+            wait_ns = min(wait_ns, self._longest["gpu_waits"].total_ns * max(1.0, told))
+        boundary_ns = self._longest["epoch_begins"].total_ns + self._longest["epoch_ends"].total_ns
+        return PathSums(
+            iterations=self._longest["steps"].number, wait_s=wait_ns / 1e9, boundary_s=boundary_ns / 1e9
+        )
+
+    def _of(self, rank: int) -> _Sums:
+        return self._ranks.setdefault(rank, _Sums())
+
+    def _count_evaluation(
+        self, ranks: NDArray[np.int64], evaluated: NDArray[np.bool_], firsts: NDArray[np.int64]
+    ) -> None:
+        for first, batches in zip(
+            firsts.tolist(), np.add.reduceat(evaluated, firsts, dtype=np.int64).tolist(), strict=True
+        ):
+            self._of(int(ranks[first])).eval_batches += batches
+
+    def _add(self, table: str, block: Block, counted: NDArray[np.bool_], firsts: NDArray[np.int64]) -> None:
+        at = LAYOUTS[table].index
+        ones = np.ones(block.shape[1], dtype=np.int64)
+        duration = block[at[_DURATIONS[table]]]
+        of = [duration, ones]
+        if table == "steps":
+            made = block[at["optimizer_steps"]]
+            of += [np.where(made >= 0, made, 1), block[at["step_ns"]]]
+        elif table == "gpu_waits":
+            of[1] = (duration != UNKNOWN).astype(np.int64)
+        for first, found in zip(firsts.tolist(), _sums(of, counted, firsts).T.tolist(), strict=True):
+            sums = self._of(int(block[0, first]))
+            if table == "steps":
+                sums.wait_ns += found[0]
+                sums.batches += int(found[1])
+                sums.steps += int(found[2])
+                sums.step_ns += found[3]
+            elif table == "gpu_waits":
+                sums.starved_ns += found[0]
+                sums.device_batches += int(found[1])
+            else:
+                sums.boundary_ns += found[0]
+                sums.epochs += int(found[1]) if table == "epoch_begins" else 0
+
+    def _follow(self, table: str, block: Block, count: bool) -> None:
+        at = LAYOUTS[table].index
+        loader, epoch = block[at["loader"]], block[at["epoch"]]
+        batch = block[at["batch"]] if "batch" in at else np.zeros_like(epoch)
+        told = (loader >= 0) & (epoch >= 0) & (batch >= 0)
+        keys = (loader << 56) | (epoch << 36) | batch
+        durations = np.maximum(0, block[at[_DURATIONS[table]]])  # UNKNOWN is negative
+        self._longest[table].take(keys[told], durations[told], block[LAYOUTS[table].time][told], count)
+
+
+class Longest:
+    """The sum over keys of the longest duration that any rank had, the same in whatever order they come."""
+
+    def __init__(self) -> None:
+        self.total_ns = 0.0
+        self.number = 0  # of different keys
+        self._forgotten_ns = -1  # rows of an unknown key that are as old may have been compared and forgotten
+        self._keys = self._longest = self._times = np.zeros(0, dtype=np.int64)
+
+    def take(
+        self,
+        keys: NDArray[np.int64],
+        durations: NDArray[np.int64],
+        times: NDArray[np.int64],
+        count: bool = True,
+    ) -> None:
+        """Take in durations of some keys, in ns, with their times in ns UTC. With ``count`` false they are in the sum already."""
+        if not keys.size:
+            return
+        order = np.argsort(keys, kind="stable")
+        keys, durations, times = keys[order], durations[order], times[order]
+        firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+        keys, times, longest = keys[firsts], times[firsts], np.maximum.reduceat(durations, firsts)
+        at = np.searchsorted(self._keys, keys)
+        known = np.zeros(keys.size, dtype=bool)
+        if self._keys.size:
+            known = self._keys[np.minimum(at, self._keys.size - 1)] == keys
+        more = np.maximum(0, longest[known] - self._longest[at[known]])
+        self._longest[at[known]] += more
+        fresh = ~known & (times > self._forgotten_ns)
+        if count:
+            self.total_ns += float(more.sum()) + float(longest[fresh].sum())
+            self.number += int(fresh.sum())
+        if fresh.any():
+            self._keys = np.insert(self._keys, at[fresh], keys[fresh])
+            self._longest = np.insert(self._longest, at[fresh], longest[fresh])
+            self._times = np.insert(self._times, at[fresh], times[fresh])
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drop the older half of too many keys."""
+        if self._keys.size <= MOST_ITERATIONS:
+            return
+        self._forgotten_ns = max(self._forgotten_ns, int(np.median(self._times)))
+        kept = self._times > self._forgotten_ns
+        self._keys, self._longest, self._times = self._keys[kept], self._longest[kept], self._times[kept]
+
+
+def _sums(
+    values: Sequence[NDArray[np.int64]], counted: NDArray[np.bool_], firsts: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Sum values within groups of counted rows; return an array of shape (values, groups)."""
+    all_values = np.stack(values)
+    known = np.where(counted & (all_values != UNKNOWN), all_values, 0).astype(np.float64)
+    result: NDArray[np.float64] = np.add.reduceat(known, firsts, axis=1)
+    return result
