@@ -126,6 +126,12 @@ def test_the_data_wait_of_a_rank_is_by_its_devices_clock_where_it_is_known(
         grid = store.grid("run-1", name, T0, end_ns, 50)
         assert grid.values[0, 1:-1] == pytest.approx(own)
         assert grid.values[1, 1:-1] == pytest.approx(other)
+    starved = [
+        store.series("run-1", "gpu_starved_ratio", rank, T0, end_ns, 50).mean[:-1] for rank in (0, 1, None)
+    ]
+    assert starved[0] == pytest.approx(0.1)
+    assert starved[2] == pytest.approx(0.1), "only the rank whose device's clock is known"
+    assert not np.isfinite(starved[1]).any()
     newest = store.series("run-1", "data_wait_ratio", 0, end_ns - 20 * SECOND, end_ns, 20)
     late = newest.mean[newest.t_ns >= end_ns - 8 * SECOND]
     assert late == pytest.approx(np.full(late.size, 0.1)), (

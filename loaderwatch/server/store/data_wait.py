@@ -92,7 +92,8 @@ def _share(
     value = f"1 - {value}" if metric.complement else value
     return (
         f"SELECT key, t, {value} AS low, {value} AS value, {value} AS high, {num} AS num, {metric.of} + {metric.rest} AS whole "
-        f"FROM ({_clocked(f'SELECT key, t, {spent} FROM ({_buckets(_OF_SPANS, asked, waits)}) GROUP BY key, t', 'told_in', known, asked)})"
+        f"FROM ({_clocked(f'SELECT key, t, {spent} FROM ({_buckets(_OF_SPANS, asked, waits)}) GROUP BY key, t', 'told_in', known, asked)}) "
+        f"WHERE {'by_device' if metric.device_only else 'true'}"
     )
 
 

@@ -43,6 +43,7 @@ class Metric:
     rest: str = ""
     scale: float = 1.0
     complement: bool = False  # 1 - share
+    device_only: bool = False  # only of ranks whose device's clock counts
 
 
 def _columns(*names: str) -> dict[str, str]:
@@ -163,7 +164,7 @@ METRICS: Final[dict[str, Metric]] = {
     "gpu_forward_s": _mean("gpu_waits", "gpu_forward_ns", _S),
     "gpu_backward_s": _mean("gpu_waits", "gpu_backward_ns", _S),
     "gpu_optimizer_s": _mean("gpu_waits", "gpu_optimizer_ns", _S),
-    "gpu_starved_ratio": Metric("gpu_waits", "share", "starved_ns", "gpu_step_ns"),
+    "gpu_starved_ratio": Metric("steps", "device_share", "wait_in", "step_in", device_only=True),
     "gpu_utilization_ratio": _mean("gpus", "utilization_ratio"),
     "gpu_power_w": _mean("gpus", "power_w"),
     "gpu_memory_ratio": _mean("gpus", "memory_ratio"),
