@@ -149,11 +149,13 @@ def test_only_what_is_seen_is_asked_for(server: PageServer, watched: Watched) ->
 def test_a_gpu_with_a_clock_has_its_headroom_and_counters(server: PageServer, watched: Watched) -> None:
     watched.page.set_viewport_size({"width": 1280, "height": 4000})
     watched.page.goto(f"{server.url}{DIGITS}/ranks/1")
-    for chart in ("headroom", "small-gpu_sm_clock_hz", "small-gpu_throttled_ratio"):
+    for chart in ("starvation", "headroom", "small-gpu_sm_clock_hz", "small-gpu_throttled_ratio"):
         drawn(watched.page, chart)
     expect(watched.page.locator("[data-card=headroom]")).to_contain_text("queued on the GPU")
+    expect(watched.page.locator("[data-card=starvation]")).to_contain_text("per step")
     expect(watched.page.locator("[data-card=steps]")).to_contain_text("by the GPU's clock")
     expect(watched.page.locator("[data-card=gpu_counters]")).to_contain_text("MHz")
     watched.page.goto(f"{server.url}{BIG}")
     drawn(watched.page, "steps")
-    expect(watched.page.locator("[data-card=headroom]")).to_have_count(0)  # the loop's clock
+    for card in ("headroom", "starvation"):
+        expect(watched.page.locator(f"[data-card={card}]")).to_have_count(0)  # the loop's clock

@@ -78,8 +78,9 @@ def summary(run: FakeRun, wall: float) -> Json:
                    "gpu_status": "No NVIDIA driver on this machine (libnvidia-ml.so.1 not found)" if run.gpu == "none" else ""}
                   for h in run.hosts],
         "steps": int((now - run.t0) * 9.7), "eval_batches": 0, "steps_per_s": ranks[0]["steps_per_s"], "data_wait_ratio": mean, "clock": "device" if run.device else "loop",
-        "gpu_utilization_ratio": gpu, "gpu_starved_ratio": None, "compute_duty_ratio": 1 - mean,
-        "goodput_ratio": 1 - mean * 0.9, "lost_s": sum(f["lost_s"] or 0 for f in run.findings), "lost_records": run.lost_records,
+        "gpu_utilization_ratio": gpu, "gpu_starved_ratio": mean if run.device else None, "compute_duty_ratio": 1 - mean,
+        "goodput_ratio": 1 - mean * 0.9, "lost_s": sum(f["lost_s"] or 0 for f in run.findings), "lost_clock": "device" if run.device else "loop",
+        "lost_records": run.lost_records,
         "simulated_gpu": run.gpu == "simulated", "epochs": int((now - run.t0) // run.epoch_s) + 1, "verdict": verdict,
         "loaders": [{"rank": 0, "loader": 0, "name": "train_loader", "role": "train", "class_name": "DataLoader",
                      "dataset_class": "ImageFolder", "dataset_length": 60000, "batches": 938, "batch_size": 64,

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { MARGIN, bandNames, bands, epochMarks, epochNames, fade, fromAxis, niceTop, sides, toAxis } from "../../web/js/charts/axis.js";
 import { bridged, gpuFigure } from "../../web/js/charts/gpu.js";
 import { headroomFigure } from "../../web/js/charts/headroom.js";
+import { starvationFigure } from "../../web/js/charts/starvation.js";
 import { heatmapFigure, heatmapHeight } from "../../web/js/charts/heatmap.js";
 import { laneWorkers, lanesFigure, slowOnes } from "../../web/js/charts/lanes.js";
 import { COUNTERS, counterFigure, latest, readyFigure } from "../../web/js/charts/small.js";
@@ -85,14 +86,23 @@ test("phases are drawn as the GPU spent them, and an iteration takes as long as 
   assert.deepEqual(totals(knownParts(short), short).map((v) => Math.round((v ?? 0) * 1000)), [60], "never more than an iteration");
 });
 
-test("headroom is what is queued and what lies ready; below zero is what was lacked", () => {
-  const data = { slack_s: series([0.1, 0.05]), cushion_s: series([0.2, 0]), gpu_starved_s: series([0, 0.04]) };
+test("headroom is what is queued and what lies ready", () => {
+  const data = { slack_s: series([0.1, 0.05]), cushion_s: series([0.2, 0]) };
   const figure = headroomFigure({ ...base, data }, palette);
-  assert.deepEqual(figure.data.map((d) => d.name), ["queued on the GPU", "batches ready", "lacked"]);
-  assert.deepEqual(figure.data[2].y, [-0, -0.04]);
-  assert.ok(figure.layout.yaxis.range[0] < 0 && figure.layout.yaxis.ticktext.includes("0"));
-  const well = headroomFigure({ ...base, data: { slack_s: series([0.1]), cushion_s: series([null]), gpu_starved_s: series([0]) } }, palette);
+  assert.deepEqual(figure.data.map((d) => d.name), ["queued on the GPU", "batches ready"]);
+  assert.ok(figure.layout.yaxis.range[0] === 0 && figure.layout.yaxis.ticktext.includes("0"));
+  const well = headroomFigure({ ...base, data: { slack_s: series([0.1]), cushion_s: series([null]) } }, palette);
   assert.deepEqual(well.data.map((d) => d.name), ["queued on the GPU"]);
+});
+
+test("GPU starvation is a chart of its own, in which one percent is seen and a calm GPU stays low", () => {
+  const data = { gpu_starved_ratio: series([0.01, null, 0.6]), gpu_starved_s: series([0.001, null, 0.06]) };
+  const [bars] = starvationFigure({ ...base, data }, palette).data;
+  assert.deepEqual(bars.y, [0.01, null, 0.6]);
+  assert.match(bars.text[2], /^60\u202f%, 60\u202fms per step$/);
+  const axis = (/** @type {any} */ ratio) => starvationFigure({ ...base, data: { gpu_starved_ratio: series([ratio]) } }, palette).layout.yaxis.range[1];
+  assert.ok(axis(0.001) < 0.25 && axis(0.001) > 0.1 && axis(0.95) <= 1.04);
+  assert.deepEqual(starvationFigure({ ...base, data: { gpu_starved_ratio: series([null]) } }, palette).data, []);
 });
 
 test("without model and optimizer the rest of a step is called step", () => {

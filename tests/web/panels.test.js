@@ -10,7 +10,7 @@ import { whatIfPanel } from "../../web/js/panels/whatif.js";
 import { runsPage } from "../../web/js/panels/runs.js";
 import { foldLibrary, ownFrame, parseStack, stackBody } from "../../web/js/panels/stacks.js";
 import { ranksTable } from "../../web/js/panels/tables.js";
-import { runHead, runTiles, verdictBanner } from "../../web/js/panels/verdict.js";
+import { rankTiles, runHead, runTiles, verdictBanner } from "../../web/js/panels/verdict.js";
 import { initialState, parseRoute } from "../../web/js/store.js";
 import { finding, rank, summary } from "./shapes.js";
 
@@ -112,10 +112,24 @@ test("lost records are shown only when there are some", () => {
 });
 
 test("tiles: a stand-in GPU says so; without one compute duty takes its place", () => {
-  assert.match(text(runTiles(summary({ simulated_gpu: true }), state())), /Simulated GPU/);
+  assert.match(text(runTiles(summary({ simulated_gpu: true }), state())), /GPU utilization\s*simulated/);
   const none = text(runTiles(summary({ gpu_utilization_ratio: null, hosts: [{ name: "h", cpus: 2, usable_cpus: 2, gpu_status: "no driver" }] }), state()));
   assert.match(none, /Compute duty 59 %.*no GPU readings/s);
   assert.doesNotMatch(none, /GPU utilization/);
+});
+
+test("tiles: each says its interval, and by whose clock it is; what comes from a simulated GPU says so", () => {
+  const plain = (/** @type {any} */ tree) => text(tree).replace(/\s+/g, " ");
+  const tiles = (/** @type {any} */ more) => plain(runTiles(summary(more), state()));
+  assert.match(tiles({}), /Data wait 41.% last 30 s, loop clock Speed 9\.70 steps\/s, last 30 s · 1,200 in the run/);
+  assert.match(tiles({}), /GPU utilization 55.% last 30 s, mean of ranks Goodput 59.% last 30 s, loop clock Time lost .* of the run, loop clock Epochs 3 begun in the run/);
+  const device = { clock: "device", lost_clock: "mixed", gpu_starved_ratio: 0.41, simulated_gpu: true };
+  assert.match(tiles(device), /Data wait simulated 41.% last 30 s, GPU clock/);
+  assert.match(tiles(device), /last 30 s, 41.% starved for data Goodput simulated .*Time lost simulated .*, GPU and loop clock/);
+  assert.doesNotMatch(tiles({ simulated_gpu: true }), /(Data wait|Goodput|Time lost) simulated/);
+  const own = (/** @type {any} */ more, /** @type {any} */ of) => plain(rankTiles({ ...rank(0, 0.2), ...more }, summary(of)));
+  assert.match(own({}, {}), /Data wait 20.% last 30 s, loop clock Speed 9 steps\/s, last 30 s · step 1 Step 50.ms last 30 s, loop clock, after 40.ms of wait/);
+  assert.match(own({ clock: "device" }, { simulated_gpu: true }), /Data wait simulated .*Step simulated .*GPU utilization simulated 50.% last 30 s, GPU 0 on gpu01/);
 });
 
 test("the configuration's audit: loading, folded, unfolded, nothing to change", () => {

@@ -3,6 +3,7 @@
 import { call, runPath, withQuery } from "./api.js";
 import { ASKED as HEADROOM_ASKED } from "./charts/headroom.js";
 import { COUNTERS, GPU_COUNTERS } from "./charts/small.js";
+import { ASKED as STARVATION_ASKED } from "./charts/starvation.js";
 import { ASKED, byDevice } from "./charts/steps.js";
 import { hangNow } from "./panels/alerts.js";
 import { shownRange, shownRank } from "./store.js";
@@ -61,6 +62,9 @@ const GPU = {
 
 /** @type {Source} */
 const HEADROOM = { id: "headroom", when: "seen", timed: true, asks: (state) => (hasDeviceClock(state) ? rankKey(state) : null), load: seriesOf(HEADROOM_ASKED) };
+
+/** @type {Source} */
+const STARVATION = { ...HEADROOM, id: "starvation", load: seriesOf(STARVATION_ASKED) };
 
 /** Whether CUDA events tell what the GPU does. @param {State} state */
 export function hasDeviceClock(state) {
@@ -181,10 +185,10 @@ function ofRank(id, path, more = {}) {
 
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
-  if (state.route.attempt !== null) return [EPOCHS, FINDINGS, STEPS, HEADROOM, GPU, HEATMAP];
-  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, COUPLING, STEPS, HEADROOM, GPU, HEATMAP, AUDIT, WHAT_IF, GPUS];
+  if (state.route.attempt !== null) return [EPOCHS, FINDINGS, STEPS, STARVATION, HEADROOM, GPU, HEATMAP];
+  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, COUPLING, STEPS, STARVATION, HEADROOM, GPU, HEATMAP, AUDIT, WHAT_IF, GPUS];
   if (state.route.page === "rank")
-    return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, HEADROOM, LANES, READY, GPU, GPU_SMALL, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
+    return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, STARVATION, HEADROOM, LANES, READY, GPU, GPU_SMALL, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
   return [];
 }
 

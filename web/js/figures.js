@@ -5,6 +5,7 @@ import { headroomFigure } from "./charts/headroom.js";
 import { heatmapFigure } from "./charts/heatmap.js";
 import { lanesFigure } from "./charts/lanes.js";
 import { COUNTERS, GPU_COUNTERS, counterFigure, readyFigure } from "./charts/small.js";
+import { starvationFigure } from "./charts/starvation.js";
 import { stepsFigure } from "./charts/steps.js";
 import { currentLoader } from "./store.js";
 
@@ -32,6 +33,8 @@ export function figureOf(state, id, palette, width) {
       return stepsFigure({ data, epochs, findings, range, width }, palette);
     case "gpu":
       return gpuFigure({ data, epochs, findings, range, width }, palette);
+    case "starvation":
+      return starvationFigure({ data, epochs, findings, range, width }, palette);
     case "headroom":
       return headroomFigure({ data, epochs, findings, range, width }, palette);
     case "heatmap":

@@ -1,16 +1,16 @@
-// How long the GPU would go on without another batch, and how long it lacked one.
+// How long the GPU would go on without another batch.
 
 import { duration } from "../format.js";
-import { fade, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { fade, marks, niceTop, timeLayout, valueAxis } from "./axis.js";
 import { bridged, line } from "./gpu.js";
 import { isEmpty } from "./steps.js";
 
 /** @typedef {import("../types.js").Series} Series */
 
-export const ASKED = ["slack_s", "cushion_s", "gpu_starved_s"];
+export const ASKED = ["slack_s", "cushion_s"];
 
 /**
- * Stacked: the work that is queued on the GPU, and the steps of the batches that lie ready. Below zero: what the GPU lacked for a batch.
+ * Stacked: the work that is queued on the GPU, and the steps of the batches that lie ready.
  * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], findings: import("../types.js").Finding[],
  *   range: import("../store.js").Range, width: number}} input
  * @param {import("../theme.js").Palette} palette
@@ -19,33 +19,19 @@ export const ASKED = ["slack_s", "cushion_s", "gpu_starved_s"];
 export function headroomFigure(input, palette) {
   const layout = timeLayout(palette, 150, input.range, input.width);
   layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width);
-  const { slack_s: slack, cushion_s: cushion, gpu_starved_s: starved } = input.data;
+  const { slack_s: slack, cushion_s: cushion } = input.data;
   /** @type {any[]} */
   const data = [];
   const highest = Math.max(...[slack, cushion].flatMap((series) => (series?.mean ?? []).map((v) => v ?? 0)), 0);
-  const lowest = Math.max(...(starved?.mean ?? []).map((v) => v ?? 0), 0);
   const top = niceTop(Math.max(2 * highest, 1e-3));
-  const bottom = lowest > 0.02 * top ? niceTop(lowest) : 0;
   layout.yaxis = valueAxis(palette, {
-    range: [-bottom * 1.1, top * 1.04],
+    range: [0, top * 1.04],
     tickmode: "array",
-    tickvals: [...(bottom > 0 ? [-bottom] : []), 0, top / 2, top],
-    ticktext: [...(bottom > 0 ? [`−${duration(bottom)}`] : []), "0", duration(top / 2), duration(top)],
+    tickvals: [0, top / 2, top],
+    ticktext: ["0", duration(top / 2), duration(top)],
   });
   if (slack !== undefined && !isEmpty(slack)) data.push(area(slack, "queued on the GPU", palette.gpu));
   if (cushion !== undefined && !isEmpty(cushion)) data.push(area(cushion, "batches ready", palette.h2d));
-  if (starved !== undefined && bottom > 0)
-    data.push({
-      type: "bar",
-      name: "lacked",
-      x: starved.t.map((t) => toAxis(t + starved.bucket_s / 2)),
-      y: starved.mean.map((v) => (v === null ? null : -v)),
-      width: starved.bucket_s * 1000,
-      text: starved.mean.map((v) => duration(v)),
-      textposition: "none",
-      marker: { color: palette.wait, line: { width: 0 } },
-      hovertemplate: "%{text}",
-    });
   return { data, layout };
 }
 

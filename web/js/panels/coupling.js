@@ -32,12 +32,12 @@ export function couplingCard(state, act) {
   return card(state, {
     id: "coupling",
     title: standing ? "Who stands where" : "Who waits for whom",
-    about: c === null || standing || c.iterations === 0 ? "" : `mean of the last ${count(c.iterations)} iterations that all ranks did${SOURCES[c.source ?? ""] ?? ""}`,
+    about: c === null || standing || c.iterations === 0 ? "" : `${reach(c)}, mean of ${plural(c.iterations, "iteration")} that all ranks did${SOURCES[c.source ?? ""] ?? ""}`,
     legend:
       bars.length === 0
         ? []
         : [
-            { name: "data wait", color: "c-wait" },
+            { name: "own data wait", color: "c-wait" },
             { name: "own work", color: "c-backward" },
             ...(c?.source ? [{ name: "waits for other ranks", color: "c-other", hatch: true }] : []),
           ],
@@ -45,6 +45,13 @@ export function couplingCard(state, act) {
     body: c === null ? null : h("div", { class: "coupling" }, standing ? standstill(c, state, act) : [verdict(c), bars.length > 0 && barRows(c, bars, state)]),
     empty: c !== null && !standing && c.state === "unknown" ? empty("Not known yet", `${capital(c.reason)}.`) : null,
   });
+}
+
+/** Over what the bars are. Of slow iterations some are compared that lie further back than the tiles look. @param {Coupling} c */
+function reach(c) {
+  const [first] = c.ranks;
+  const span_s = c.iterations * (first?.iteration_s ?? 0);
+  return `last ${duration(span_s > 33 ? Math.round(span_s) : 30)}`;
 }
 
 /** @type {Record<string, string>} */

@@ -17,6 +17,7 @@ import { couplingCard, isStanding } from "./coupling.js";
 import { blocked, card, plot, rangeBar } from "./frame.js";
 import { gpusCard } from "./gpus.js";
 import { button, empty, skeleton, stateBadge } from "./parts.js";
+import { starvationCard } from "./starvation.js";
 import { stackView } from "./stacks.js";
 import { FIRST_SAMPLES, ranksTable, samplesTable, workersTable } from "./tables.js";
 import { gpuStatus, rankTiles, runHead, runTiles, verdictBanner } from "./verdict.js";
@@ -47,6 +48,7 @@ export function runPage(state, act) {
     !standing && state.route.attempt === null && couplingCard(state, act),
     rangeBar(state, act),
     stepsCard(state),
+    starvationCard(state),
     headroomCard(state),
     gpuCard(state, s),
     heatmapCard(state, s),
@@ -86,6 +88,7 @@ export function rankPage(state, act) {
     rankTiles(row, s),
     rangeBar(state, act),
     stepsCard(state),
+    starvationCard(state),
     headroomCard(state),
     lanesCard(state),
     readyCard(state),
@@ -140,6 +143,7 @@ function stepsCard(state) {
   return card(state, {
     id: "steps",
     title: "Where a step's time goes",
+    badge: isByDevice(data) && state.summary?.simulated_gpu ? "simulated GPU" : undefined,
     about: `mean per step${state.route.page === "run" && (state.summary?.ranks.length ?? 0) > 1 ? ` of rank ${state.rank}` : ""}${isByDevice(data) ? ", by the GPU's clock" : ""}${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}${data !== null && parts.length > 0 && !split ? " · pass model= and optimizer= to attach() to see forward, backward and optimizer" : ""}`,
     legend: parts.map((p) => ({ name: p.name, color: `c-${p.color}`, value: duration(latest(data?.[p.metric])) })),
     height: "260px",
@@ -233,13 +237,13 @@ function headroomCard(state) {
   return card(state, {
     id: "headroom",
     title: "Headroom of the GPU",
-    about: "how long it goes on without another batch; below zero: how long it lacked one",
+    badge: state.summary?.simulated_gpu ? "simulated GPU" : undefined,
+    about: "how long it goes on without another batch",
     legend: none
       ? []
       : [
           { name: "queued on the GPU", color: "c-gpu", value: duration(latest(data?.slack_s)) },
           { name: "batches ready", color: "c-h2d", value: duration(latest(data?.cushion_s)) },
-          { name: "lacked", color: "c-wait", value: duration(latest(data?.gpu_starved_s)) },
         ],
     height: "150px",
     body: plot("headroom", "150px", "How long the GPU would go on without another batch, over time"),

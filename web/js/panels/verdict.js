@@ -11,7 +11,8 @@ import { meter, stateBadge, waitTone } from "./parts.js";
  * @typedef {import("../types.js").Summary} Summary
  * @typedef {import("../types.js").RankRow} RankRow
  * @typedef {import("../dom.js").Child} Child
- * @typedef {{label: string, value: string, sub: Child, meter?: number|null, tone?: string, title?: string}} Tile
+ * @typedef {{label: string, value: string, sub: Child, meter?: number|null, tone?: string, title?: string,
+ *   simulated?: boolean}} Tile
  */
 
 /** Name, state and the facts that do not change. @param {Summary} s @param {State} state */
@@ -110,36 +111,41 @@ export function gpuStatus(s) {
   return s.hosts.find((host) => host.gpu_status !== "")?.gpu_status ?? "";
 }
 
+/** @typedef {import("../types.js").Clock} Clock */
+
+/** By whose clock a number is. @type {Record<Clock, string>} */
+const CLOCKS = { device: "GPU clock", loop: "loop clock", mixed: "GPU and loop clock" };
+
+/** @param {Clock} clock */
+const lately = (clock) => `last 30 s, ${CLOCKS[clock]}`;
+
+/** Whether a number by this clock comes from a GPU that is none. @param {Summary} s @param {Clock} clock */
+const isSimulated = (s, clock) => s.simulated_gpu && clock !== "loop";
+
 /** @param {Summary} s @returns {Tile} */
 function gpuTile(s) {
   if (s.gpu_utilization_ratio !== null)
     return {
-      label: s.simulated_gpu ? "Simulated GPU" : "GPU utilization",
+      label: "GPU utilization",
       value: percent(s.gpu_utilization_ratio),
-      sub: s.gpu_starved_ratio !== null ? `${percent(s.gpu_starved_ratio)} starved for data` : s.simulated_gpu ? "utilization, stand-in device" : "mean of all ranks, 30 s",
+      sub: s.gpu_starved_ratio === null ? "last 30 s, mean of ranks" : `last 30 s, ${percent(s.gpu_starved_ratio)} starved for data`,
       meter: s.gpu_utilization_ratio,
       tone: "gpu",
+      simulated: s.simulated_gpu,
     };
   const status = gpuStatus(s);
-  return { label: "Compute duty", value: percent(s.compute_duty_ratio), sub: status === "" ? "share of time in the step" : "share of time in the step; no GPU readings", title: status, meter: s.compute_duty_ratio, tone: "gpu" };
+  return { label: "Compute duty", value: percent(s.compute_duty_ratio), sub: `${lately(s.clock)}${status === "" ? "" : "; no GPU readings"}`, title: status, meter: s.compute_duty_ratio, tone: "gpu" };
 }
-
-/** Whose waits the data wait counts. @type {Record<import("../types.js").Clock, string>} */
-const CLOCKS = {
-  device: "GPU's clock, last 30 s",
-  loop: "of step time, last 30 s",
-  mixed: "GPU's clock where known, 30 s",
-};
 
 /** @param {Summary} s @param {State} state */
 export function runTiles(s, state) {
   /** @type {Tile[]} */
   const tiles = [
-    { label: "Data wait", value: percent(s.data_wait_ratio), sub: CLOCKS[s.clock], meter: s.data_wait_ratio, tone: waitTone(s.data_wait_ratio) },
-    { label: "Speed", value: number(s.steps_per_s), sub: `steps/s · ${count(s.steps)} so far${s.eval_batches > 0 ? `, ${count(s.eval_batches)} eval batches` : ""}` },
+    { label: "Data wait", value: percent(s.data_wait_ratio), sub: lately(s.clock), meter: s.data_wait_ratio, tone: waitTone(s.data_wait_ratio), simulated: isSimulated(s, s.clock) },
+    { label: "Speed", value: number(s.steps_per_s), sub: `steps/s, last 30 s · ${count(s.steps)} in the run${s.eval_batches > 0 ? `, ${count(s.eval_batches)} eval batches` : ""}` },
     gpuTile(s),
-    { label: "Goodput", value: percent(s.goodput_ratio), sub: "of time spent on steps", meter: s.goodput_ratio, tone: "ok" },
-    { label: "Time lost", value: duration(s.lost_s), sub: lostShare(s) },
+    { label: "Goodput", value: percent(s.goodput_ratio), sub: lately(s.clock), meter: s.goodput_ratio, tone: "ok", simulated: isSimulated(s, s.clock) },
+    { label: "Time lost", value: duration(s.lost_s), sub: `${lostShare(s)}, ${CLOCKS[s.lost_clock]}`, simulated: isSimulated(s, s.lost_clock) },
     { label: "Epochs", value: count(s.epochs), sub: epochSub(state) },
   ];
   return tileRow(tiles);
@@ -148,30 +154,31 @@ export function runTiles(s, state) {
 /** @param {Summary} s */
 function lostShare(s) {
   const ran = s.last_seen_at - s.started_at;
-  return s.lost_s === null || ran <= 0 ? "to data, whole run" : `${percent(Math.min(1, s.lost_s / ran))} of the run`;
+  return s.lost_s === null || ran <= 0 ? "the run" : `${percent(Math.min(1, s.lost_s / ran))} of the run`;
 }
 
 /** @param {State} state */
 function epochSub(state) {
   const batches = currentLoader(state)?.batches ?? null;
-  return batches === null ? "started so far" : `${count(batches)} batches each`;
+  return batches === null ? "begun in the run" : `begun in the run, ${count(batches)} batches each`;
 }
 
 /** @param {RankRow} r @param {Summary} s */
 export function rankTiles(r, s) {
   /** @type {Tile[]} */
   const tiles = [
-    { label: "Data wait", value: percent(r.data_wait_ratio), sub: CLOCKS[r.clock], meter: r.data_wait_ratio, tone: waitTone(r.data_wait_ratio) },
-    { label: "Speed", value: number(r.steps_per_s), sub: r.step === null ? "steps/s" : `steps/s · step ${count(r.step)}` },
-    { label: "Step", value: duration(r.step_s), sub: `after waiting ${duration(r.wait_s)}` },
-    { label: "Ready batches", value: number(r.ready_batches), sub: "unread when the loop asks" },
+    { label: "Data wait", value: percent(r.data_wait_ratio), sub: lately(r.clock), meter: r.data_wait_ratio, tone: waitTone(r.data_wait_ratio), simulated: isSimulated(s, r.clock) },
+    { label: "Speed", value: number(r.steps_per_s), sub: `steps/s, last 30 s${r.step === null ? "" : ` · step ${count(r.step)}`}` },
+    { label: "Step", value: duration(r.step_s), sub: `${lately(r.clock)}, after ${duration(r.wait_s)} of wait`, simulated: isSimulated(s, r.clock) },
+    { label: "Ready batches", value: number(r.ready_batches), sub: "unread when the loop last asked" },
     { label: "Now in", value: r.phase ?? "–", sub: r.phase_age_s === null ? "" : `for ${duration(r.phase_age_s)}` },
     r.gpu === null && r.gpu_utilization_ratio === null
       ? { label: "Epoch", value: count(r.epoch), sub: r.batch === null ? "" : `at batch ${count(r.batch)}` }
       : {
-          label: s.simulated_gpu ? "Simulated GPU" : "GPU utilization",
+          label: "GPU utilization",
           value: percent(r.gpu_utilization_ratio),
-          sub: r.gpu === null ? r.host : `GPU ${r.gpu} on ${r.host}`,
+          sub: `last 30 s, ${r.gpu === null ? r.host : `GPU ${r.gpu} on ${r.host}`}`,
+          simulated: s.simulated_gpu,
           meter: r.gpu_utilization_ratio,
           tone: "gpu",
         },
@@ -188,7 +195,7 @@ function tileRow(tiles) {
       h(
         "div",
         { class: "tile", key: t.label, title: t.title },
-        h("p", { class: "tile-label" }, t.label),
+        h("p", { class: "tile-label" }, t.label, t.simulated && h("span", { class: "badge simulated" }, "simulated")),
         h("p", { class: "tile-value" }, t.value),
         t.meter !== undefined ? meter(t.meter, t.tone ?? "none") : h("span", { class: "meter-space" }),
         h("p", { class: "tile-sub" }, t.sub),

@@ -1,0 +1,52 @@
+// How much of the time the GPU had nothing to do because a batch was missing, over the steps.
+
+import { duration, percent } from "../format.js";
+import { fade, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { isEmpty } from "./steps.js";
+
+/** @typedef {import("../types.js").Series} Series */
+
+export const ASKED = ["gpu_starved_ratio", "gpu_starved_s"];
+
+/** From this share on the verdict speaks; the axis always reaches so far, and a line lies there. */
+export const SPEAKS_RATIO = 0.1;
+
+/**
+ * Bars of the share of each bucket in which the GPU starved, with what that is of a step to read on them.
+ * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], findings: import("../types.js").Finding[],
+ *   range: import("../store.js").Range, width: number}} input
+ * @param {import("../theme.js").Palette} palette
+ * @returns {import("./axis.js").Figure}
+ */
+export function starvationFigure(input, palette) {
+  const { gpu_starved_ratio: share, gpu_starved_s: each } = input.data;
+  const layout = timeLayout(palette, 130, input.range, input.width);
+  const top = Math.min(1, niceTop(Math.max(2 * SPEAKS_RATIO, ...(share?.mean ?? []).map((v) => v ?? 0))));
+  layout.yaxis = valueAxis(palette, { range: [0, top * 1.04], tickmode: "array", tickvals: [0, top / 2, top], ticktext: [0, top / 2, top].map((v) => percent(v)) });
+  layout.bargap = 0;
+  layout.shapes = [
+    ...marks(input.findings, input.epochs, input.range, palette, input.width),
+    { type: "line", xref: "paper", x0: 0, x1: 1, y0: SPEAKS_RATIO, y1: SPEAKS_RATIO, line: { color: fade(palette.text, 0.35), width: 1, dash: "dot" } },
+  ];
+  if (share === undefined || isEmpty(share)) return { data: [], layout };
+  const perStep = valuesAt(each, share);
+  const bars = {
+    type: "bar",
+    name: "starved",
+    x: share.t.map((t) => toAxis(t + share.bucket_s / 2)),
+    y: share.mean,
+    width: share.bucket_s * 1000,
+    text: share.mean.map((v, i) => `${percent(v)}${perStep[i] == null ? "" : `, ${duration(perStep[i])} per step`}`),
+    textposition: "none",
+    marker: { color: palette.wait, line: { width: 0 } },
+    hovertemplate: "%{text}",
+  };
+  return { data: [bars], layout };
+}
+
+/** The means of a series in the buckets of another; null where it has none of that time. @param {Series|undefined} series @param {Series} like @returns {(number|null)[]} */
+function valuesAt(series, like) {
+  if (series === undefined) return like.t.map(() => null);
+  const at = new Map(series.t.map((t, i) => [t, series.mean[i] ?? null]));
+  return like.t.map((t) => at.get(t) ?? null);
+}
