@@ -16,7 +16,7 @@ durations
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
@@ -122,22 +122,24 @@ class _Steps:
         )
 
 
-def coupling(window: RunWindow, limits: Limits) -> Coupling | None:
-    """Return who waits for whom now; None when the run has a single rank. It is measured once for a window."""
+def coupling(window: RunWindow, limits: Limits, also: Collection[int] = ()) -> Coupling | None:
+    """Return who waits for whom now; None when the run has a single rank. It is measured once for a window.
+
+    Compared are the ranks that live; when none does, all of them, as they were at the end. ``also``: ranks that have ended and
+    are compared with them nevertheless, over what all have done.
+    """
     if window.world_size < 2:
         return None
-    name = f"coupling over {limits.recent_s} s"
+    name = f"coupling over {limits.recent_s} s{' with those that ended' if also else ''}"
     found: Coupling | None = window.shared.get(name)
     if found is None:
-        found = window.shared[name] = _coupling(window, limits)
+        everyone = list(window.ranks.values())
+        going = [rank for rank in everyone if rank.process.state == "live" or rank.rank in also] or everyone
+        found = window.shared[name] = _coupling(going, limits)
     return found
 
 
-def _coupling(window: RunWindow, limits: Limits) -> Coupling:
-    everyone = list(window.ranks.values())
-    going = [
-        rank for rank in everyone if rank.process.state == "live"
-    ] or everyone  # the run is over: as it was at the end
+def _coupling(going: list[RankWindow], limits: Limits) -> Coupling:
     if len(going) < 2:
         return Coupling("unknown", "fewer than two ranks are running")
     found = [_steps(rank, limits) for rank in going]

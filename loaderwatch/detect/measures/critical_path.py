@@ -19,16 +19,23 @@ from loaderwatch.detect.measures.coupling import (
 )
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import STEP_PHASES
-from loaderwatch.detect.measures.shares import RECENT_S, Use, use_of, waits_for_training
+from loaderwatch.detect.measures.shares import RECENT_S, Use, last_ns, use_of, waits_for_training
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 OVER_RECENT: Final = replace(Limits(), recent_s=RECENT_S)
 """The ranks are compared over the same interval as each of them is measured."""
 
 
+COUNTS_S: Final = RECENT_S / 2
+"""For so long after its end a rank counts: as long as most of the interval is its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunUse:
-    """Where the time of all ranks went in the last ``RECENT_S``. Ratios are 0 to 1, None before there was anything."""
+    """Where the time of all ranks went in the last ``RECENT_S``. Ratios are 0 to 1, None before there was anything.
+
+    ``ranks`` are all of the run, the others are of those that count: they live, or ended less than ``COUNTS_S`` ago; all once none lives.
+    """
 
     ranks: Mapping[int, Use]
     clock: Clock
@@ -100,8 +107,34 @@ def run_use(window: RunWindow) -> RunUse:
     return found
 
 
+def recent_coupling(window: RunWindow) -> Coupling | None:
+    """Return who waits for whom in the last ``RECENT_S``; None when the run has a single rank.
+
+    Ranks that go in step do not all end in the same moment: while some have ended, it is still that of all who count.
+    """
+    ended = [number for number in counted(window) if window.ranks[number].process.state != "live"]
+    found = coupling(window, OVER_RECENT, ended)
+    if ended and (found is None or not found.in_step):
+        return coupling(window, OVER_RECENT)
+    return found
+
+
+def counted(window: RunWindow) -> list[int]:
+    """Return the ranks that count for what is said of the run in the last ``RECENT_S``."""
+    live = [number for number, rank in window.ranks.items() if rank.process.state == "live"]
+    if not live or len(live) == len(window.ranks):
+        return list(window.ranks)
+    since = {
+        number: max(rank.made_ns, window.now_ns) - int(COUNTS_S * 1e9)
+        for number, rank in window.ranks.items()
+    }
+    return [
+        number for number, rank in window.ranks.items() if number in live or last_ns(rank) >= since[number]
+    ]
+
+
 def _run_use(window: RunWindow) -> RunUse:
-    together = coupling(window, OVER_RECENT)
+    together = recent_coupling(window)
     in_step = together is not None and together.in_step
     away = sorted(((_away_s(rank), number) for number, rank in window.ranks.items()), reverse=True)[:2]
     ranks = {}
@@ -113,7 +146,7 @@ def _run_use(window: RunWindow) -> RunUse:
             blocked=together.blocked.get(number) if together is not None and in_step else None,
             blocked_now_s=others_s if in_step and _may_be_blocked(rank) else 0.0,
         )
-    uses = list(ranks.values())
+    uses = [ranks[number] for number in counted(window)]
     clocks = {use.clock for use in uses}
     return RunUse(
         ranks=ranks,

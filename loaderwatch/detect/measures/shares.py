@@ -235,7 +235,7 @@ def shares_of(rank: RankWindow) -> Shares | None:
         return None
     ended_ns = rank.made_ns
     if rank.process.state != "live":
-        ended_ns = max(_last_ns(rank, name) for name in ("steps", "epoch_begins", "epoch_ends"))
+        ended_ns = last_ns(rank)
     return Shares(
         elapsed_s=(ended_ns - min(requested)) / 1e9,
         wait_s=use_of(rank, min(requested)).wait_s,
@@ -243,8 +243,12 @@ def shares_of(rank: RankWindow) -> Shares | None:
     )
 
 
+def last_ns(rank: RankWindow) -> int:
+    """Return when the last thing that a rank told of its loops was over, ns UTC; 0 where it told nothing."""
+    return max(_last_ns(rank, name) for name in ("steps", "epoch_begins", "epoch_ends"))
+
+
 def _last_ns(rank: RankWindow, name: str) -> int:
-    """Return when the last thing that a table tells of was over, ns UTC; 0 for a table without rows."""
     table = rank.table(name)
     took = [table[column] for column in _TAKE if column in table]
     ends = table["request_ns"] + sum(np.maximum(values, 0) for values in took)  # UNKNOWN is negative

@@ -7,8 +7,8 @@ import msgspec
 from loaderwatch.core import answers
 from loaderwatch.detect.hang.rank_positions import Place, patience, places
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.coupling import Coupling, coupling
-from loaderwatch.detect.measures.critical_path import OVER_RECENT, with_open_iteration
+from loaderwatch.detect.measures.coupling import Coupling
+from loaderwatch.detect.measures.critical_path import recent_coupling, with_open_iteration
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import stack_of
 
@@ -18,7 +18,7 @@ def coupling_of(window: RunWindow, limits: Limits) -> answers.Coupling:
 
     The iterations are those of the last half minute, as on the tiles, with the one that goes on.
     """
-    found = coupling(window, OVER_RECENT) or Coupling("unknown", "the run has a single rank")
+    found = recent_coupling(window) or Coupling("unknown", "the run has a single rank")
     found = with_open_iteration(window, found)
     standing = places(window, limits)
     going = answers.Coupling(

@@ -7,6 +7,8 @@ import pytest
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.server.http.coupling import coupling_of
+from loaderwatch.server.live.summary import summary_of
+from loaderwatch.server.live.window_builder import RunTotals
 from tests.unit.detect.build import RankBuilder, S, run
 
 
@@ -108,3 +110,46 @@ def test_the_bars_of_who_waits_for_whom_hold_the_open_wait_as_the_tiles_do() -> 
         assert bar.data_s + bar.own_s + bar.others_s == pytest.approx(bar.iteration_s)
     assert bars[0].others_s / bars[0].iteration_s == pytest.approx(2 / 3, abs=0.02)
     assert bars[3].caused_s > 10 * bars[0].caused_s
+
+
+def late_and_early(steps: int, *, early_ended_s: float | None = None) -> list[RankBuilder]:
+    """Rank 0's batches come each 200 ms for a step of 90; rank 1 has read ahead, and waits for rank 0 in its steps."""
+    ranks = [RankBuilder(number, 2) for number in range(2)]
+    for _ in range(steps):
+        ranks[0].step(0.108, 0.092)
+        ranks[1].step(0.001, 0.199)
+    if early_ended_s is not None:
+        ranks[1].state = "finished"
+        for _ in range(int(early_ended_s / 0.2)):
+            ranks[0].step(0.108, 0.092)
+        ranks[1].now_ns = ranks[0].now_ns  # the host's newest envelope is of both
+    return ranks
+
+
+@pytest.mark.parametrize("ended_s", [None, 0.2, 2.0, 10.0, 20.0, 40.0])
+def test_ranks_in_step_that_end_one_after_the_other_keep_the_critical_path(ended_s: float | None) -> None:
+    window = run(*late_and_early(300, early_ended_s=ended_s))
+    assert run_use(window).wait_ratio == pytest.approx(0.54, abs=0.01)
+    summary = summary_of(window, RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
+    assert summary.data_wait_ratio == pytest.approx(0.54, abs=0.01)
+    assert summary.ranks[0].data_wait_ratio == pytest.approx(0.54, abs=0.01)
+
+
+def test_a_rank_that_ended_long_ago_does_not_count() -> None:
+    ranks = late_and_early(100)
+    ranks[0].state = "finished"
+    for _ in range(300):
+        ranks[1].step(0.001, 0.199)
+    ranks[0].now_ns = ranks[1].now_ns
+    use = run_use(run(*ranks))
+    assert use.wait_ratio == pytest.approx(0.005, abs=0.003)
+    assert use.goodput_ratio == pytest.approx(0.995, abs=0.003)
+    assert use.steps_per_s == pytest.approx(5.0, abs=0.1)
+
+
+def test_a_run_that_is_over_is_told_as_it_ended() -> None:
+    ranks = late_and_early(300)
+    for rank in ranks:
+        rank.state = "finished"
+        rank.now_ns += 3 * S  # the streamer stays until all is sent
+    assert run_use(run(*ranks)).wait_ratio == pytest.approx(0.54, abs=0.01)
