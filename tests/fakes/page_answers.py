@@ -73,7 +73,7 @@ def summary(run: FakeRun, wall: float) -> Json:
     return {
         "run_id": run.run_id, "name": run.name, "state": run.state, "attempt": len(run.earlier) + 1, "attempts": len(run.earlier) + 1,
         "earlier": run.earlier, "started_at": run.t0, "last_seen_at": wall if live else now,
-        "now": wall, "world_size": run.ranks,
+        "now": wall if live else now, "world_size": run.ranks,
         "hosts": [{"name": h, "cpus": 16, "usable_cpus": 8.0,
                    "gpu_status": "No NVIDIA driver on this machine (libnvidia-ml.so.1 not found)" if run.gpu == "none" else ""}
                   for h in run.hosts],

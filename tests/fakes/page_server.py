@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
@@ -31,7 +31,8 @@ from tests.fakes.page_answers import (
     summary,
     workers,
 )
-from tests.fakes.page_data import HANG_STACK, MAIN_STACK, FakeRun, Json, make_runs
+from tests.fakes.page_data import HANG_STACK, MAIN_STACK, FakeRun, make_runs
+from tests.fakes.page_events import Broadcast
 
 WEB = Path(__file__).parents[2] / "web"
 TYPES = {
@@ -53,17 +54,49 @@ class PageServer(ThreadingHTTPServer):
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
+        self.runs: list[FakeRun] = []
+        self.gone: set[str] = set()
+        self._broadcast = Broadcast(lambda: self.runs, lambda: self.gone)
         self.reset()
 
     def reset(self) -> None:
         """As new, for the next test."""
         self.runs = make_runs(time.time())
         self.unauthorized = False
-        self.down = False  # every request fails and open streams end
+        self.down = False
         self.delay_s = 0.0
-        self.gone: set[str] = set()
+        self.gone = set()
         self.posts: list[str] = []
         self.tick_s = 1.0
+
+    @property
+    def down(self) -> bool:
+        """Whether every request fails and open streams end."""
+        return self._down
+
+    @down.setter
+    def down(self, value: bool) -> None:
+        self._down = value
+        if value:
+            self._broadcast.cut()
+
+    @property
+    def tick_s(self) -> float:
+        """How often a run that reports has news."""
+        return self._broadcast.tick_s
+
+    @tick_s.setter
+    def tick_s(self, value: float) -> None:
+        self._broadcast.tick_s = value
+
+    def follow(self, run: FakeRun, last_event_id: str | None) -> Iterator[bytes]:
+        """The run's live events, by the true hub."""
+        return self._broadcast.follow(run, last_event_id)
+
+    def server_close(self) -> None:
+        """Close the socket, and end what publishes."""
+        super().server_close()
+        self._broadcast.stop()
 
     @property
     def url(self) -> str:
@@ -164,24 +197,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
-        kind, number, shown = "snapshot", 0, ""
-        while not self.server.down:
-            wall = time.time()
-            if run.run_id in self.server.gone:
-                self._send_event("gone", number, {})
-                return
-            bare = [f | {"stacks": [s | {"text": ""} for s in f["stacks"]]} for f in run.findings]
-            changed = json.dumps(bare) != shown
-            shown = json.dumps(bare)
-            data = {"summary": summary(run, wall), "findings": bare if changed else None, "findings_changed": changed,
-                    "newest_at": run.now(wall)}  # fmt: skip
-            self._send_event(kind, number, data)
-            kind, number = "tick", number + 1
-            time.sleep(self.server.tick_s)
-
-    def _send_event(self, kind: str, number: int, data: Json) -> None:
-        self.wfile.write(f"id: {number}\nevent: {kind}\ndata: {json.dumps(data)}\n\n".encode())
-        self.wfile.flush()
+        for event in self.server.follow(run, self.headers.get("Last-Event-ID")):
+            self.wfile.write(event)
+            self.wfile.flush()
 
     def _json(self, body: Any, status: int = 200) -> None:
         self._send(status, json.dumps(body).encode(), "application/json")
