@@ -156,7 +156,7 @@ def test_a_deleted_run_says_so(server: PageServer, watched: Watched) -> None:
     expect(page.locator(".link-pill")).to_have_text("Run deleted")
     expect(page.get_by_text("This run was deleted on the server")).to_be_visible()
     page.goto(server.url + "#/runs/never-was")
-    expect(page.get_by_text("This run is gone")).to_be_visible()
+    expect(page.get_by_text("There is no run never-was here")).to_be_visible()
     page.get_by_role("button", name="All runs").click()
     expect(page.locator(".run-link")).to_have_count(6)
 

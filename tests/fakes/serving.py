@@ -173,7 +173,7 @@ class EventReader:
 
     def __init__(self, access: Access, run_id: str, last_event_id: str | None = None) -> None:
         self.events: list[dict[str, Any]] = []
-        self.comments = 0
+        self.heartbeats = 0
         self.ended = threading.Event()
         self.status: int | None = None
         self._run_id = run_id
@@ -195,11 +195,12 @@ class EventReader:
             fields: dict[str, str] = {}
             for raw in answer:
                 line = raw.decode().rstrip("\n")
-                if line.startswith(":"):
-                    self.comments += 1
-                elif line:
+                if line:
                     name, _, value = line.partition(": ")
                     fields[name] = value
+                elif fields.get("event") == "still":
+                    self.heartbeats += 1
+                    fields = {}
                 elif "event" in fields:
                     data = json.loads(fields["data"])
                     self.events.append({"event": fields["event"], "id": fields.get("id"), **data})

@@ -280,7 +280,7 @@ def test_an_idle_stream_is_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with serving(tmp_path) as access:
         access.send(Feed().envelope())
         with EventReader(access, "run-1") as reader:
-            wait_until("heartbeats", lambda: reader.comments >= 3)
+            wait_until("heartbeats", lambda: reader.heartbeats >= 3)
             assert not reader.ended.is_set()
 
 

@@ -79,7 +79,7 @@ def test_it_stays_while_somebody_looks_or_a_run_reports(data_dir: Path) -> None:
         access = server.start()
         access.send(feed.envelope())
         with EventReader(access, "run-1") as page:
-            wait_until("two heartbeats, 5 s apart", lambda: page.comments >= 2, 60)
+            wait_until("two heartbeats, 5 s apart", lambda: page.heartbeats >= 2, 60)
             assert alive(server)
         gone(server)
 

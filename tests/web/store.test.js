@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  Store, active, aged, initialState, navigated, parentHash, parseRoute, refreshAfter, routeHash, serverNow, shownRange, shownRank, sorted,
+  STALE_AFTER_S, Store, active, aged, heard, initialState, isGoing, knownUntil, navigated, parentHash, parseRoute, refreshAfter, routeHash, serverNow, shownRange, shownRank, sorted, stateNow,
   streamed, worstRank, zoomed,
 } from "../../web/js/store.js";
 import { finding, rank, summary } from "./shapes.js";
@@ -60,12 +60,39 @@ test("paused: the picture stands still, alerts do not", () => {
 });
 
 test("silence makes it stale, a tick makes it live again", () => {
-  let s = aged(live(), 5004);
+  let s = aged(live(), 5000 + STALE_AFTER_S);
   assert.equal(s.link, "live");
-  s = aged(s, 5010);
+  s = aged(s, 5001 + STALE_AFTER_S);
   assert.equal(s.link, "stale");
   assert.equal(streamed(s, message({ findings: null }), 5011).link, "live");
   assert.equal(aged({ ...s, link: "gone" }, 6000).link, "gone");
+});
+
+test("an ended run has nothing new and does not become stale while the server says that it is there", () => {
+  let s = streamed(initialState(), message({ summary: summary({ state: "finished" }) }), 5000);
+  for (let t = 5001; t < 5100; t += 1) {
+    if (t % 5 === 0) s = heard(s, t);
+    s = aged(s, t);
+    assert.equal(s.link, "live");
+  }
+  const stale = aged(s, 5200);
+  assert.equal(heard(stale, 5201).link, "live");
+  assert.equal(heard({ ...s, link: "gone" }, 5201).link, "gone");
+});
+
+test("of a run that does not report nothing counts on", () => {
+  assert.equal(isGoing(summary({ state: "hung" })), true);
+  assert.equal(isGoing(null), false);
+  assert.equal(knownUntil({ ...live(), clock: 5060 }), 1660);
+  for (const state of /** @type {const} */ (["lost", "crashed", "finished"]))
+    assert.equal(knownUntil({ ...live(), clock: 5060, summary: summary({ state, last_seen_at: 1600 }) }), 1600);
+});
+
+test("a silence that ran out is over, also where nothing judges the run any more", () => {
+  const silenced = finding({ state: "silenced", silenced_until: 1700 });
+  assert.equal(stateNow(silenced, 1699), "silenced");
+  assert.equal(stateNow(silenced, 1701), "firing");
+  assert.equal(stateNow(finding({ state: "acknowledged", silenced_until: 1 }), 1701), "acknowledged");
 });
 
 test("a run that has ended is shown whole; one that goes on, its last minutes", () => {

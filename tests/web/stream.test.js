@@ -50,7 +50,7 @@ afterEach(() => {
 const follow = () => {
   /** @type {any[]} */
   const seen = [];
-  const stream = new Stream("a b", { message: (m) => seen.push(m), link: (l) => seen.push(l) });
+  const stream = new Stream("a b", { message: (m) => seen.push(m), still: () => seen.push("still"), link: (l) => seen.push(l) });
   return { stream, seen };
 };
 
@@ -71,6 +71,12 @@ test("messages arrive parsed, the run's name is escaped", () => {
   sources[0]?.on.snapshot?.({ data: '{"newest_at": 1}' });
   sources[0]?.on.tick?.({ data: '{"newest_at": 2}' });
   assert.deepEqual(seen, [{ newest_at: 1 }, { newest_at: 2 }]);
+});
+
+test("a server that has nothing new is heard all the same", () => {
+  const { seen } = follow();
+  sources[0]?.on.still?.({ data: "{}" });
+  assert.deepEqual(seen, ["still"]);
 });
 
 test("a lost server is called stale and tried again, one listener at a time", async () => {

@@ -9,7 +9,7 @@ import { rankPage, runPage } from "./panels/pages.js";
 import { runsPage } from "./panels/runs.js";
 import { draw as drawChart, load as loadPlotly, purge } from "./plotly.js";
 import { Refresher } from "./refresh.js";
-import { Store, active, aged, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
+import { Store, active, aged, heard, isGoing, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
 import { Stream, failure } from "./stream.js";
 import { applyTheme, readPalette, savedTheme } from "./theme.js";
 
@@ -72,8 +72,7 @@ const actions = {
     refresher.step();
   },
   resetZoom: () => {
-    const going = store.state.summary?.state === "live" || store.state.summary?.state === "hung";
-    actions.view(beforeZoom ?? (going ? { kind: "last", span_s: 300 } : { kind: "all" }));
+    actions.view(beforeZoom ?? (isGoing(store.state.summary) ? { kind: "last", span_s: 300 } : { kind: "all" }));
   },
   rank: (/** @type {number} */ rank) => store.set({ rank }),
   neighbour: (/** @type {number} */ by) => {
@@ -307,7 +306,7 @@ function navigate() {
   if (route.run === null) void loadRuns();
   else if (route.attempt !== null) void loadAttempt(route.run, route.attempt);
   else if (stream === null) {
-    stream = new Stream(route.run, { message: onMessage, link: (link) => store.set({ link }) });
+    stream = new Stream(route.run, { message: onMessage, still: () => store.set(heard(store.state, now())), link: onLink });
     loadCharts();
   }
   drawn_at = 0;
@@ -330,9 +329,15 @@ async function loadAttempt(run, attempt) {
     onMessage({ summary, findings, findings_changed: true, newest_at: summary.last_seen_at, may_change: false });
     store.set({ ticked_at: null });
   } catch (error) {
-    store.set({ link: failure(error) });
+    onLink(failure(error));
     actions.tell(error instanceof Error ? error.message : String(error));
   }
+}
+
+/** @param {State["link"]} link */
+function onLink(link) {
+  store.set({ link });
+  if (link === "gone" && store.state.summary === null) void loadRuns(); // for the names that come near
 }
 
 /** @param {any} message */
@@ -358,7 +363,7 @@ function showFinding(id) {
 async function loadRuns() {
   try {
     const runs = await call("/runs");
-    store.set({ runs, runs_error: null, clock: now(), link: "live" });
+    store.set({ runs, runs_error: null, clock: now(), ...(store.state.route.run === null ? { link: "live" } : {}) });
   } catch (error) {
     const link = failure(error);
     store.set({ runs_error: error instanceof Error ? error.message : String(error), link: link === "gone" ? "stale" : link });

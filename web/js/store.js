@@ -36,8 +36,8 @@
  * @property {string} note - last short message of an action, "" when none
  */
 
-/** Without a word from the server for this long, what is shown is called stale. */
-export const STALE_AFTER_S = 6;
+/** Without a word from the server for this long, what is shown is called stale: it sends one every 5 s, and one may be late. */
+export const STALE_AFTER_S = 12;
 
 /** @returns {State} */
 export function initialState() {
@@ -162,7 +162,7 @@ export function streamed(state, message, now) {
     return { ...state, link: "live", clock: now, ticked_at: now, findings };
   }
   const rank = state.rank ?? frozenRank(message.findings ?? []) ?? worstRank(summary);
-  const ended = summary.state !== "live" && summary.state !== "hung";
+  const ended = !isGoing(summary);
   return {
     ...state,
     link: "live",
@@ -180,6 +180,11 @@ export function streamed(state, message, now) {
   };
 }
 
+/** The server is there, and nothing is new. @param {State} state @param {number} now @returns {State} */
+export function heard(state, now) {
+  return { ...state, clock: now, ticked_at: now, link: state.link === "stale" ? "live" : state.link };
+}
+
 /** A second passed. @param {State} state @param {number} now @returns {State} */
 export function aged(state, now) {
   const quiet = state.ticked_at !== null && now - state.ticked_at > STALE_AFTER_S;
@@ -189,6 +194,21 @@ export function aged(state, now) {
 /** Server time now, as well as this browser knows it. @param {State} state */
 export function serverNow(state) {
   return state.clock + state.offset;
+}
+
+/** Whether the run reports: of one that is over or out of reach, nothing counts on. @param {Summary|null} summary */
+export function isGoing(summary) {
+  return summary?.state === "live" || summary?.state === "hung";
+}
+
+/** Until when anything is known of the run: now while it reports, else its last news. Server time. @param {State} state */
+export function knownUntil(state) {
+  return state.summary === null || isGoing(state.summary) ? serverNow(state) : state.summary.last_seen_at;
+}
+
+/** An alert's state now: a silence that ran out is over, whether or not anything judges the run any more. @param {Finding} f @param {number} now */
+export function stateNow(f, now) {
+  return f.state === "silenced" && f.silenced_until !== null && f.silenced_until <= now ? "firing" : f.state;
 }
 
 /** The training loader in use: of the shown rank, the newest. @param {State} state @returns {import("./types.js").Loader|null} */
@@ -222,7 +242,7 @@ export function shownRange(state) {
   if (state.view.kind === "fixed") return { start: state.view.start, end: state.view.end };
   if (state.summary === null) return null;
   const end = state.newest_at ?? state.summary.last_seen_at;
-  const running = state.summary.state === "live" || state.summary.state === "hung";
+  const running = isGoing(state.summary);
   // A run that is going on but silent (hung) keeps moving its axis: the growing empty stretch is the news.
   const edge = running ? Math.max(end, state.summary.now - 1) : end;
   if (state.view.kind === "last") {

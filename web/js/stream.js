@@ -21,6 +21,7 @@ export function failure(error) {
 /**
  * @typedef {object} Listener
  * @property {(message: any) => void} message
+ * @property {() => void} still - the server is there, and nothing is new
  * @property {(link: "connecting"|"stale"|"gone"|"unauthorized") => void} link
  */
 
@@ -48,6 +49,10 @@ export class Stream {
     };
     source.addEventListener("snapshot", receive);
     source.addEventListener("tick", receive);
+    source.addEventListener("still", () => {
+      this.attempt = 0;
+      this.listener.still();
+    });
     source.addEventListener("gone", () => {
       this.close();
       this.listener.link("gone");

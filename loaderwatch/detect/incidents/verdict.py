@@ -41,20 +41,60 @@ def verdict_of(
     ``state`` is "live", "lost", "finished" or "crashed". ``occurrences`` are the incidents or alerts of the
     attempt in question only. ``window`` is called only where the rows have to speak, because a stored run's
     must be read. ``silent_s`` is for how many seconds a lost run has not been heard of, None if it never said
-    how it ended. ``refused`` is why what the run sends cannot be stored, None if it can.
+    how it ended; what was said of it last stays. ``refused`` is why what the run sends cannot be stored, None if it can.
     """
     if refused is not None:
         return _not_stored(refused)
     if state == "lost":
-        return _ended_unheard() if silent_s is None else _no_news(silent_s)
+        return _ended_unheard() if silent_s is None else no_news(silent_s, last_said(window(), occurrences))
     if state == "crashed":
         return crash_verdict(window(), occurrences)
-    told = [each for each in occurrences if each.finding.severity != "info"]
     if state == "finished":
+        told = [each for each in occurrences if each.finding.severity != "info"]
         worst = max(told, key=lambda each: _gravity(each.finding), default=None)
         return _by_numbers(window(), []) if worst is None else _of(worst, "Finished. While it ran: ")
-    worst = max(
-        (each for each in told if each.finding.ended_ns is None),
+    worst = _most_urgent([each for each in occurrences if each.finding.ended_ns is None])
+    return _by_numbers(window(), occurrences) if worst is None else _of(worst)
+
+
+def last_said(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:
+    """Return the verdict as it was at the last news of a lost run: what was closed only because of the silence counts."""
+    open_then = [
+        each
+        for each in occurrences
+        if each.finding.ended_ns is None or each.finding.ended_ns >= window.now_ns
+    ]
+    worst = _most_urgent(open_then)
+    return _by_numbers(window, occurrences) if worst is None else _of(worst)
+
+
+def no_news(silent_s: float, last: Verdict | None) -> Verdict:
+    """Return the verdict when the streamer stopped sending, which says nothing about the training.
+
+    ``last`` is what was said before the silence, None where that is not known yet.
+    """
+    title = f"No news for {duration(silent_s)}: whether training goes on is not known."
+    if last is None:
+        return Verdict(severity="info", title=title, advice=_REACH)
+    grave = last.severity in ("warning", "critical")
+    return Verdict(
+        severity=last.severity if grave else "info",
+        title=f"{title} When last heard of: {last.title}",
+        advice=f"{last.advice} {_REACH}" if grave and last.advice else _REACH,
+        finding_id=last.finding_id,
+    )
+
+
+_REACH: Final = (
+    "Check that the host is up and can reach this server. What was recorded meanwhile waits on its disk and is shown when the"
+    " connection is back."
+)
+
+
+def _most_urgent(occurrences: Sequence[Occurrence]) -> Occurrence | None:
+    """Return the alert that speaks first; remarks never do."""
+    return max(
+        (each for each in occurrences if each.finding.severity != "info"),
         key=lambda each: (
             SEVERITIES[each.finding.severity],
             URGENCY.get(each.finding.code, 0),
@@ -62,7 +102,6 @@ def verdict_of(
         ),
         default=None,
     )
-    return _by_numbers(window(), occurrences) if worst is None else _of(worst)
 
 
 def _gravity(finding: Finding) -> tuple[int, float]:
@@ -76,16 +115,6 @@ def _of(occurrence: Occurrence, beginning: str = "") -> Verdict:
         title=f"{beginning}{finding.title}",
         advice=finding.advice,
         finding_id=occurrence.id,
-    )
-
-
-def _no_news(silent_s: float) -> Verdict:
-    """Return the verdict when the streamer stopped sending, which says nothing about the training."""
-    return Verdict(
-        severity="info",
-        title=f"No news for {duration(silent_s)}: the streamer or the network stopped; training may well go on.",
-        advice="Check that the host is up and can reach this server. What was recorded meanwhile waits on its disk and is shown"
-        " when the connection is back.",
     )
 
 

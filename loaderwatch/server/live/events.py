@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import Final
 
 HEARTBEAT_S: Final = 5.0
+"""Seconds without news after which a client is told that nothing is new. The page waits for two of them (web/js/store.js)."""
 MAX_CLIENTS: Final = 256
 MAX_CLIENTS_OF_ONE: Final = 64  # of one address
 MAX_UNFOLLOWED: Final = 64
 """How many states are kept for pages that may come back; the oldest is dropped first."""
 _RETRY: Final = b"retry: 1000\n\n"
-_HEARTBEAT: Final = b": still here\n\n"
+_HEARTBEAT: Final = b"event: still\ndata: {}\n\n"  # an event: a browser keeps comments to itself
 
 
 @dataclass(frozen=True, slots=True)

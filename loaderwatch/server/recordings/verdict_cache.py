@@ -13,7 +13,7 @@ import msgspec
 
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.files import write_atomically
-from loaderwatch.detect.incidents.verdict import verdict_of
+from loaderwatch.detect.incidents.verdict import last_said, no_news, verdict_of
 from loaderwatch.server.alerts.book import Alert, AlertBook
 from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.summary import state_now
@@ -35,14 +35,18 @@ class Verdicts:
         self._lock = threading.Lock()
         self._known: _Known = _read(path) if path is not None else {}
         self._changed = False
+        self._last: _Known = {}  # of lost runs: what was said last
 
     def of(self, run: StoredRun, now_ns: int, deadline: float) -> Verdict | None:
         """Return the verdict of a run that is not live.
 
         It is None, too, when the run's file would have to be opened and ``deadline`` (monotonic) has passed.
         """
-        if state_now(run, now_ns) not in _OVER:
-            return self._quietly(run, now_ns)
+        state = state_now(run, now_ns)
+        if state == "live":
+            return None
+        if state not in _OVER:
+            return no_news((now_ns - run.received_ns) / 1e9, self._last_said(run, deadline))
         known = self._known.get(run.run_id)
         if known is not None and known[0] == run.received_ns:
             return known[1]
@@ -66,6 +70,7 @@ class Verdicts:
             if runs is not None:
                 there = {run.run_id for run in runs}
                 self._known = {run_id: known for run_id, known in self._known.items() if run_id in there}
+                self._last = {run_id: known for run_id, known in self._last.items() if run_id in there}
             if not self._changed or self._path is None:
                 return
             self._changed = False
@@ -78,6 +83,23 @@ class Verdicts:
         with self._lock:
             self._known[run.run_id] = (run.received_ns, verdict)
             self._changed = True
+
+    def _last_said(self, run: StoredRun, deadline: float) -> Verdict | None:
+        """Return what was said of a lost run before the silence; None while its file would have to be opened, and cannot."""
+        known = self._last.get(run.run_id)
+        if known is None or known[0] != run.received_ns:
+            if time.monotonic() > deadline:
+                return None
+            try:
+                window = rebuild(self._store, run.run_id).window()
+                said = last_said(window, stored_alerts(run, self._store))
+            except (StoreError, UnknownRun) as error:
+                _log.warning("run %s: what was said last cannot be read: %s", run.run_id, error)
+                said = None
+            known = (run.received_ns, said)
+            with self._lock:
+                self._last[run.run_id] = known
+        return known[1]
 
     def _quietly(self, run: StoredRun, now_ns: int) -> Verdict | None:
         try:
@@ -107,8 +129,7 @@ def stored_verdict(run: StoredRun, store: Store, now_ns: int, attempt: int | Non
     state, silent_s = state_of(run, attempt, now_ns)
     if state == "live":
         return None
-    # A lost run's verdict needs nothing of the run's file.
-    alerts = [] if state == "lost" else stored_alerts(run, store, attempt)
+    alerts = stored_alerts(run, store, attempt)
     return verdict_of(state, lambda: rebuild(store, run.run_id, attempt).window(), alerts, silent_s=silent_s)
 
 

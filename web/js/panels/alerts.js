@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { ago, clock, duration, evidence, percent, scope } from "../format.js";
 import { icon, severityIcon } from "../icons.js";
-import { routeHash, serverNow } from "../store.js";
+import { isGoing, knownUntil, routeHash, serverNow, stateNow } from "../store.js";
 import { button, copyButton } from "./parts.js";
 import { ownFrame, stackView } from "./stacks.js";
 
@@ -17,13 +17,13 @@ import { ownFrame, stackView } from "./stacks.js";
 
 const WORDS = { firing: "Firing", acknowledged: "Acknowledged", silenced: "Silenced", resolved: "Resolved" };
 
-/** Findings with the stack texts that the stream leaves out. @param {State} state @returns {Finding[]} */
+/** Findings as they are now, with the stack texts that the stream leaves out. @param {State} state @returns {Finding[]} */
 export function withStacks(state) {
-  /** @type {Finding[]|undefined} */
-  const full = state.cards.findings?.data?.findings;
-  if (full === undefined) return state.findings;
+  /** @type {Finding[]} */
+  const full = state.cards.findings?.data?.findings ?? [];
   const stacks = new Map(full.map((f) => [f.id, f.stacks]));
-  return state.findings.map((f) => ({ ...f, stacks: stacks.get(f.id) ?? f.stacks }));
+  const now = serverNow(state);
+  return state.findings.map((f) => ({ ...f, state: stateNow(f, now), stacks: stacks.get(f.id) ?? f.stacks }));
 }
 
 /** @param {State} state @param {Actions} act */
@@ -70,11 +70,18 @@ function alertRow(f, state, act) {
       h("span", { class: "alert-title" }, f.title),
       h("span", { class: "alert-scope" }, scope(f).map((s) => h("span", { class: "chip" }, s))),
       h("span", { class: "alert-lost" }, f.lost_s === null ? "" : [h("b", {}, duration(f.lost_s)), " lost"]),
-      h("span", { class: "alert-when", title: clock(f.began_at, now) }, ended ? `lasted ${duration((f.ended_at ?? now) - f.began_at)}` : ago(now - f.began_at)),
+      h("span", { class: "alert-when", title: clock(f.began_at, now) }, whenOf(f, ended, state)),
       h("span", { class: `pill pill-${f.state}` }, WORDS[/** @type {"firing"} */ (f.state)] ?? f.state),
     ),
     open && alertBody(f, state, act),
   );
+}
+
+/** How long ago, or for how long: of a run that does not report nothing counts on. @param {Finding} f @param {boolean} ended @param {State} state */
+function whenOf(f, ended, state) {
+  if (ended) return `lasted ${duration((f.ended_at ?? f.began_at) - f.began_at)}`;
+  const known = knownUntil(state) - f.began_at;
+  return isGoing(state.summary) ? ago(known) : `open for ${duration(known)}`;
 }
 
 /** @param {Finding} f @param {State} state @param {Actions} act */
@@ -170,6 +177,7 @@ export function hangNow(state) {
 /** Which rank, which worker, which sample, which stack. @param {Finding} f @param {State} state @param {Actions} act */
 export function hangCard(f, state, act) {
   const now = serverNow(state);
+  const going = isGoing(state.summary);
   /** @type {Worker[]} */
   const workers = state.cards.hang_workers?.data?.workers ?? [];
   const worker = workers.find((w) => w.worker === (f.worker ?? -1));
@@ -188,8 +196,8 @@ export function hangCard(f, state, act) {
     h(
       "header",
       { class: "card-head" },
-      h("h2", {}, "Frozen"),
-      h("p", { class: "card-about" }, `no progress since ${clock(f.began_at, now)}, `, h("b", {}, duration(now - f.began_at))),
+      h("h2", {}, going ? "Frozen" : "Frozen when last heard of"),
+      h("p", { class: "card-about" }, going ? `no progress since ${clock(f.began_at, now)}, ` : `no progress from ${clock(f.began_at, now)} until ${clock(knownUntil(state), now)}, `, h("b", {}, duration(knownUntil(state) - f.began_at))),
       state.may_change && f.state === "firing" && button("Acknowledge", () => act.acknowledge(f.id)),
     ),
     h(

@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { count, duration, percent, plural } from "../format.js";
 import { icon } from "../icons.js";
-import { routeHash } from "../store.js";
+import { isGoing, routeHash } from "../store.js";
 import { card } from "./frame.js";
 import { empty } from "./parts.js";
 import { stackBody } from "./stacks.js";
@@ -172,25 +172,19 @@ function barRows(c, bars, state) {
 function standstill(c, state, act) {
   const waits = c.places.filter((p) => p.collective !== null);
   const others = c.places.filter((p) => p.collective === null);
-  const left = c.given_up_in_s;
+  const going = isGoing(state.summary);
   return [
     waits.length > 0 && others.length > 0
       ? flow(
           end(rankNames(c.waiting), `in ${[...new Set(waits.map((p) => p.stands))].join(", ")}`),
-          [h("b", {}, duration(c.wait_s)), " so far"],
+          [h("b", {}, duration(c.wait_s)), going ? " so far" : " when last heard of"],
           end(rankNames(c.waited_for), others.map(stand).join(", ")),
           `${capital(rankNames(c.waiting))} wait${c.waiting.length === 1 ? "s" : ""} for ${rankNames(c.waited_for)}`,
         )
       : waits.length > 1
         ? h("p", { class: "coupling-words" }, "Each waits for the others: they are in different collectives.")
         : null,
-    left !== null &&
-      h(
-        "p",
-        { class: "countdown" },
-        icon("bell"),
-        left > 0 ? h("span", {}, "The collective is given up in ", h("b", {}, duration(left)), ` (timeout ${duration(c.timeout_s)}); then the job dies.`) : h("span", {}, `The collective should have been given up by now (timeout ${duration(c.timeout_s)}).`),
-      ),
+    c.given_up_in_s !== null && h("p", { class: "countdown" }, icon("bell"), h("span", {}, countdown(c.given_up_in_s, c.timeout_s, going))),
     h(
       "ol",
       { class: "places" },
@@ -198,6 +192,14 @@ function standstill(c, state, act) {
       c.places.length > MOST_PLACES && h("li", { class: "place more", key: "more" }, `${plural(c.places.length - MOST_PLACES, "more group")}; the stack of each rank is on its page.`),
     ),
   ];
+}
+
+/** Until the collective is given up; of a run that does not report it stands where it stood. @param {number} left_s @param {number|null} timeout_s @param {boolean} going @returns {Child} */
+export function countdown(left_s, timeout_s, going) {
+  const limit = `timeout ${duration(timeout_s)}`;
+  if (!going) return left_s > 0 ? `When last heard of, the collective had ${duration(left_s)} left until it is given up (${limit}).` : `When last heard of, the collective should have been given up already (${limit}).`;
+  if (left_s <= 0) return `The collective should have been given up by now (${limit}).`;
+  return ["The collective is given up in ", h("b", {}, duration(left_s)), ` (${limit}); then the job dies.`];
 }
 
 /** @param {Place} p */

@@ -1,9 +1,10 @@
 // What is around the pages: top bar, range bar, chart cards with their states, keyboard help.
 
 import { h } from "../dom.js";
-import { clock, duration } from "../format.js";
+import { clock, duration, plural } from "../format.js";
 import { icon, logo } from "../icons.js";
-import { active, routeHash, serverNow } from "../store.js";
+import { nearest } from "../near.js";
+import { active, isGoing, routeHash, serverNow } from "../store.js";
 import { button, empty, skeleton } from "./parts.js";
 
 /**
@@ -42,9 +43,9 @@ export function topBar(state, act) {
 
 /** How fresh the page is, in a word. @param {State} state */
 export function freshness(state) {
-  const running = state.summary?.state === "live" || state.summary?.state === "hung";
+  const running = isGoing(state.summary);
   const age = state.ticked_at === null ? null : Math.max(0, state.clock - state.ticked_at);
-  if (state.link === "gone") return { tone: "gone", text: "Run deleted" };
+  if (state.link === "gone") return { tone: "gone", text: state.summary === null ? "Not found" : "Run deleted" };
   if (state.link === "unauthorized") return { tone: "gone", text: "Signed out" };
   if (state.link === "stale") return { tone: "stale", text: age === null ? "No connection" : `Stale, ${duration(Math.round(age))} old` };
   if (state.link === "connecting") return { tone: "connecting", text: "Connecting" };
@@ -84,7 +85,7 @@ export function rangeBar(state, act) {
   if (s === null) return null;
   const { view } = state;
   const now = serverNow(state);
-  const running = s.state === "live" || s.state === "hung";
+  const running = isGoing(s);
   const alerts = active(state.findings).filter((f) => state.route.rank === null || f.rank === null || f.rank === state.route.rank).length;
   return h(
     "div",
@@ -211,9 +212,28 @@ export function blocked(state, act) {
       "The server does not know this browser: its tokens may be new, or it is another server. Sign in with a token, or open the address that loaderwatch printed in the terminal.",
       h("a", { class: "button primary", href: "/", onclick: act.reload }, "Sign in"),
     );
+  return unknown(state, act);
+}
+
+/** An address that leads nowhere, and where it may have been meant to lead. @param {State} state @param {Actions} act */
+function unknown(state, act) {
+  const { run, attempt } = state.route;
+  const known = (state.runs ?? []).find((r) => r.run_id === run);
+  if (known !== undefined && attempt !== null)
+    return empty(`There is no attempt ${attempt} of ${run}`, `It has had ${plural(known.attempts, "attempt")}.`, h("a", { class: "button primary", href: routeHash({ run }) }, "To its newest"));
+  const near = nearest(run ?? "", state.runs ?? []);
   return empty(
-    "This run is gone",
-    "It was deleted or has outlived the retention of the server.",
-    button("All runs", () => act.go("#/"), { class: "button primary" }),
+    `There is no run ${run} here`,
+    "Its id is mistyped, or it was deleted, or it has outlived what this server keeps.",
+    [
+      near.length > 0 &&
+        h(
+          "div",
+          { class: "near" },
+          h("p", { id: "near" }, "Did you mean"),
+          h("ul", { "aria-labelledby": "near" }, near.map((r) => h("li", { key: r.run_id }, h("a", { href: routeHash({ run: r.run_id }), "data-nav": true }, r.run_id), h("small", {}, r.name)))),
+        ),
+      button("All runs", () => act.go("#/"), { class: "button primary" }),
+    ],
   );
 }

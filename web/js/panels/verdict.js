@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { clock, count, duration, listed, number, percent, plural, ago } from "../format.js";
 import { icon, severityIcon } from "../icons.js";
-import { currentLoader, routeHash, serverNow } from "../store.js";
+import { currentLoader, isGoing, routeHash, serverNow } from "../store.js";
 import { meter, stateBadge, waitTone } from "./parts.js";
 
 /**
@@ -18,14 +18,11 @@ import { meter, stateBadge, waitTone } from "./parts.js";
 /** Name, state and the facts that do not change. @param {Summary} s @param {State} state */
 export function runHead(s, state) {
   const now = serverNow(state);
-  const going = s.state === "live" || s.state === "hung";
   const loader = currentLoader(state);
   const unwatched = s.ranks.filter((r) => !r.watched && r.state === "live").length;
   const facts = [
     `${plural(s.world_size, "rank")} on ${listed(s.hosts.map((host) => host.name))}`,
-    going
-      ? `started ${clock(s.started_at, now)}, running for ${duration(now - s.started_at)}`
-      : `ran ${duration(s.last_seen_at - s.started_at)}, ended ${clock(s.last_seen_at, now)} (${ago(now - s.last_seen_at)})`,
+    lifetime(s, now),
     loader === null ? "" : loaderFacts(loader),
     s.progress ? progressFact(s.progress) : "",
     phasesFact(s),
@@ -51,6 +48,14 @@ export function runHead(s, state) {
       ),
     h("p", { class: "page-meta" }, facts.filter(Boolean).map((fact) => h("span", {}, fact))),
   );
+}
+
+/** Since when, and until when as far as that is known. @param {Summary} s @param {number} now */
+function lifetime(s, now) {
+  if (isGoing(s)) return `started ${clock(s.started_at, now)}, running for ${duration(now - s.started_at)}`;
+  const last = `${clock(s.last_seen_at, now)} (${ago(now - s.last_seen_at)})`;
+  if (s.state === "lost") return `started ${clock(s.started_at, now)}, last heard of ${last}`;
+  return `ran ${duration(s.last_seen_at - s.started_at)}, ended ${last}`;
 }
 
 /** How far the framework is, as it counts itself. @param {import("../types.js").Progress} p */

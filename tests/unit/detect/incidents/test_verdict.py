@@ -9,6 +9,9 @@ import pytest
 
 from loaderwatch.core.facts import Call, PhaseName, ProcessState
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.incidents.tracker import Incident
+from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.detect.text import percent
 from loaderwatch.server.live.summary import summary_of
@@ -223,6 +226,37 @@ def test_a_crash_and_an_end() -> None:
     assert said.severity == "critical"
     rank.state = "finished"
     assert verdict_now(run(rank), []).title.startswith("Finished")
+
+
+def test_a_lost_run_keeps_what_was_said_of_it_last() -> None:
+    rank = RankBuilder()
+    for _ in range(100):
+        rank.fetch(0, 0.2, cpu=0.1).fetch(1, 0.2, cpu=0.1).step(0.16, 0.02).step(0.0, 0.02)
+    window = run(rank)
+    (slow,) = detect(window)
+    for ended_ns in (None, window.now_ns):  # what the silence closed was open when it began
+        unheard = msgspec.structs.replace(slow, ended_ns=ended_ns)
+        said = verdict_of("lost", lambda: window, [incident(unheard)], silent_s=200.0)
+        assert said.title == (
+            f"No news for 3 min 20 s: whether training goes on is not known. When last heard of: {slow.title}"
+        )
+        assert (said.severity, said.finding_id) == (slow.severity, slow.key)
+        assert said.advice.startswith(slow.advice)
+        assert "can reach this server" in said.advice
+    over = msgspec.structs.replace(slow, ended_ns=window.now_ns - S)
+    said = verdict_of("lost", lambda: window, [incident(over)], silent_s=200.0)
+    assert said.finding_id is None
+    healthy = RankBuilder()
+    for number in range(300):
+        healthy.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
+    said = verdict_of("lost", lambda: run(healthy), [], silent_s=20.0)
+    assert said.severity == "info", "silence is no alert, and no clean bill of health"
+    assert "When last heard of: Healthy" in said.title
+    assert "ended" not in said.title
+
+
+def incident(finding: Finding) -> Incident:
+    return Incident(id=finding.key, key=finding.key, finding=finding, opened_ns=T0, updated_ns=T0)
 
 
 def test_who_is_not_watched_any_more_does_not_stand_outside_the_loop() -> None:

@@ -78,7 +78,7 @@ def test_live_then_lost_then_live(store: DuckDBStore) -> None:
     assert run.look()["state"] == "live"
     lost = run.look(after_s=LOST_AFTER_S + 5)
     assert lost["state"] == "lost"
-    assert "training may well go on" in lost["verdict"]["title"]
+    assert "whether training goes on is not known. When last heard of: " in lost["verdict"]["title"]
     assert lost["verdict"]["severity"] == "info", "silence of the streamer is no alert"
     run.send()
     assert run.look()["state"] == "live"
