@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from loaderwatch.detect.finding import Evidence, Finding
+from loaderwatch.core.answers import Evidence
+from loaderwatch.detect.finding import Finding
 from tests.fakes.feed import Feed
 
 

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ago, bytes, clock, count, duration, evidence, listed, number, percent, plural, scope } from "../../web/js/format.js";
+import { ago, bytes, clock, clockBare, count, duration, evidence, listed, number, percent, plural, scope } from "../../web/js/format.js";
+
+import { fromAxis, toAxis } from "../../web/js/charts/axis.js";
+import { useUtc } from "../../web/js/zone.js";
 
 /** Thin spaces are for the eye; tests read better without. @param {string} s */
 const plain = (s) => s.replace(/\u202f|\u00a0/g, " ");
@@ -48,8 +51,20 @@ test("ages are coarse", () => {
 
 test("clock names the day only when it is another", () => {
   const t = new Date(2026, 0, 15, 14, 3, 22).getTime() / 1000;
-  assert.equal(clock(t, t + 60), "14:03:22");
-  assert.match(clock(t, t + 3 * 86400), /15.*14:03$/);
+  assert.equal(clockBare(t, t + 60), "14:03:22");
+  assert.match(clockBare(t, t + 3 * 86400), /15.*14:03$/);
+  assert.equal(clockBare(null, 0), "–");
+});
+
+test("a time says its zone: the reader's own, or UTC", () => {
+  const t = Date.UTC(2026, 0, 15, 14, 3, 22) / 1000;
+  assert.match(plain(clock(t, t)), /^\d\d:\d\d:22 \S+/);
+  useUtc(true);
+  assert.equal(plain(clock(t, t + 60)), "14:03:22 UTC");
+  assert.match(plain(clock(t, t + 3 * 86400)), /15.*, 14:03 UTC$/);
+  assert.equal(toAxis(t), t * 1000);
+  assert.equal(fromAxis(toAxis(t)), t);
+  useUtc(false);
 });
 
 test("evidence in its unit", () => {

@@ -1,5 +1,7 @@
 // Numbers and times as a reader sees them. Pure; unknown is a dash, never a zero.
 
+import { shown, zoneName } from "./zone.js";
+
 export const UNKNOWN = "–";
 const THIN = "\u202f"; // between number and unit: keeps them on one line
 
@@ -74,13 +76,18 @@ export function bytes(v) {
   return `${n >= 99.5 || unit === 0 ? Math.round(n) : n.toFixed(1)}${THIN}${units[unit]}`;
 }
 
-/** Local wall time: "14:03:22", with the day when it is not today. @param {number|null|undefined} t @param {number} now */
+/** Wall time in the page's zone: "14:03:22 CET", with the day when it is not today. @param {number|null|undefined} t @param {number} now */
 export function clock(t, now) {
+  return known(t) ? `${clockBare(t, now)}\u00a0${zoneName(t)}` : UNKNOWN;
+}
+
+/** The same without the zone, where another time beside it names it. @param {number|null|undefined} t @param {number} now */
+export function clockBare(t, now) {
   if (!known(t)) return UNKNOWN;
-  const at = new Date(t * 1000);
-  const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map((v) => String(v).padStart(2, "0")).join(":");
-  if (at.toDateString() === new Date(now * 1000).toDateString()) return time;
-  return `${at.toLocaleDateString(undefined, { month: "short", day: "numeric" })}, ${time.slice(0, 5)}`;
+  const at = shown(t);
+  const time = at.toISOString().slice(11, 19);
+  if (at.toISOString().slice(0, 10) === shown(now).toISOString().slice(0, 10)) return time;
+  return `${at.toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" })}, ${time.slice(0, 5)}`;
 }
 
 /** A number of evidence in its unit. @param {import("./types.js").Evidence} e */

@@ -28,6 +28,12 @@ function press(key, state, act, target) {
     case "t":
       act.nextTheme();
       return true;
+    case "u":
+      act.toggleUtc();
+      return true;
+    case "n":
+      act.toggleAttention();
+      return true;
     case "j":
     case "ArrowDown":
       return move(1, key === "j" ? null : target);

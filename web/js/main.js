@@ -1,6 +1,7 @@
 // Knows everyone: routes, the live stream, the refresher, drawing. At most four drawings a second.
 
 import { acknowledge, call, runPath, silence, takeStacks, withQuery } from "./api.js";
+import { Attention, browser, savedAttention, turnOff, turnOn } from "./attention.js";
 import { h, render } from "./dom.js";
 import { cardOf, commonRange, figureOf } from "./figures.js";
 import { listenKeys } from "./keys.js";
@@ -12,6 +13,7 @@ import { Refresher } from "./refresh.js";
 import { Store, active, aged, heard, isGoing, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
 import { Stream, failure } from "./stream.js";
 import { applyTheme, readPalette, savedTheme } from "./theme.js";
+import { saveUtc, savedUtc, useUtc } from "./zone.js";
 
 /**
  * What a reader can do.
@@ -94,6 +96,18 @@ const actions = {
     applyTheme(theme);
     store.set({ theme });
     actions.tell(`Theme: ${theme === "auto" ? "as the system" : theme}`);
+  },
+  toggleUtc: () => {
+    const utc = !store.state.utc;
+    saveUtc(utc);
+    useUtc(utc);
+    store.set({ utc });
+    redraw();
+  },
+  toggleAttention: async () => {
+    const attention = !store.state.attention;
+    store.set({ attention });
+    actions.tell(attention ? await turnOn() : turnOff());
   },
   /** The server answers whoever has no cookie with a form to sign in. @param {Event} event */
   reload: (event) => {
@@ -211,7 +225,6 @@ function paint() {
     state.note !== "" && h("div", { class: "note", key: "note", role: "status" }, state.note),
   ]);
   if (state.help && document.activeElement?.closest(".dialog") === null) /** @type {HTMLElement|null} */ (app.querySelector(".dialog"))?.focus();
-  document.title = title(state);
   announce(state);
   watchCards();
   paintCharts();
@@ -265,14 +278,6 @@ function watchCards() {
       watched.add(element);
       watcher.observe(element);
     }
-}
-
-/** @param {State} state */
-function title(state) {
-  const name = state.summary?.name ?? state.route.run;
-  if (name === null || name === undefined) return "loaderwatch";
-  const open = active(state.findings).filter((f) => f.state === "firing").length;
-  return `${open > 0 ? `(${open}) ` : ""}${state.route.rank === null ? name : `rank ${state.route.rank} · ${name}`} · loaderwatch`;
 }
 
 /** Tell screen readers of a new alert, once. @param {State} state */
@@ -373,7 +378,10 @@ async function loadRuns() {
 let themeTurn = 0;
 
 function start() {
-  store.set({ theme: savedTheme(), clock: now() });
+  useUtc(savedUtc());
+  store.set({ theme: savedTheme(), utc: savedUtc(), attention: savedAttention(), clock: now() });
+  const attention = new Attention(browser);
+  store.subscribe((state) => attention.look(state));
   store.subscribe(schedule);
   window.addEventListener("hashchange", navigate);
   document.addEventListener("visibilitychange", () => refresher.step());

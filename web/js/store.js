@@ -32,6 +32,8 @@
  * @property {Record<string, CardData>} cards
  * @property {Record<string, boolean>} open - what the reader unfolded
  * @property {{by: string, down: boolean}} sort - of the ranks table
+ * @property {boolean} utc - times in UTC, not in the reader's zone
+ * @property {boolean} attention - notification and sound at an alert
  * @property {boolean} help
  * @property {string} note - last short message of an action, "" when none
  */
@@ -61,6 +63,8 @@ export function initialState() {
     cards: {},
     open: {},
     sort: { by: "rank", down: false },
+    utc: false,
+    attention: false,
     help: false,
     note: "",
   };

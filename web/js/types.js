@@ -32,7 +32,7 @@
  *   confidence: number, rank: number|null, host: string|null, worker: number|null, pid: number|null,
  *   sample_indices: number[], began_at: number, ended_at: number|null, title: string, cause: string, advice: string,
  *   evidence: Evidence[], lost_s: number|null, gain_ceiling_ratio: number|null, stacks: Stack[], folded: Folded[],
- *   silenced_until: number|null}} Finding
+ *   silenced_until: number|null, recovering: boolean}} Finding
  * @typedef {{key: string, code: string, scenario: string, severity: Severity, title: string, evidence: Evidence[],
  *   began_at: number, warned_s: number|null}} Folded
  * @typedef {{state: CouplingState, reason: string, source: "measured"|"durations"|null, iterations: number,

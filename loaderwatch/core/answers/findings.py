@@ -21,7 +21,10 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding and its alert, in ``GET /runs/{run}/findings``."""
+    """A finding and its alert, in ``GET /runs/{run}/findings``.
+
+    ``recovering``: the detectors' last pass did not find it any more, and the alert is about to be resolved.
+    """
 
     id: str
     key: str
@@ -46,3 +49,4 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     stacks: list[Stack]
     folded: list[Folded] = []
     silenced_until: float | None = None
+    recovering: bool = False

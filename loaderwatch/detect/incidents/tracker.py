@@ -54,11 +54,15 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The incidents that one update opened, updated and closed. An incident is in one list at most."""
+    """The incidents that one update opened, updated and closed. An incident is in one list at most.
+
+    ``absent`` are the ids of open incidents that the window did not show any more; they close if that lasts.
+    """
 
     opened: list[Incident]
     updated: list[Incident]
     closed: list[Incident]
+    absent: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -110,6 +114,7 @@ class Tracker:
             opened=[incident for incident in going_on if incident.opened_ns == now_ns],
             updated=[incident for incident in going_on if incident.opened_ns != now_ns],
             closed=closed,
+            absent=frozenset(incident.id for key, incident in self._open.items() if key not in by_key),
         )
 
     def close_all(self, now_ns: int) -> Changes:

@@ -42,6 +42,7 @@ class Alert:
     closed_ns: int | None = None
     silenced_until_ns: int | None = None
     told: str | None = None
+    recovering: bool = False  # the last pass did not find it any more
 
     @property
     def pages(self) -> bool:
@@ -127,9 +128,12 @@ class AlertBook:
             self._open_or_update(incident)
         told = []
         for incident in changes.closed:
-            alert = self._open.get(self._id(incident))
+            alert = self._open.get(self._id(incident.id))
             if alert is not None:
                 told.append(self._resolve(alert, incident.closed_ns or incident.updated_ns, now_ns))
+        absent = {self._id(incident_id) for incident_id in changes.absent}
+        for alert in self._open.values():
+            alert.recovering = alert.id in absent
         told += [self._announce(alert, now_ns) for alert in self._open.values()]
         return [announcement for announcement in told if announcement is not None]
 
@@ -184,9 +188,9 @@ class AlertBook:
 
     def _open_or_update(self, incident: Incident) -> None:
         finding = incident.finding
-        alert = self._open.get(self._id(incident))
+        alert = self._open.get(self._id(incident.id))
         if alert is None:
-            alert = Alert(self._id(incident), finding, "firing", incident.opened_ns, incident.updated_ns)
+            alert = Alert(self._id(incident.id), finding, "firing", incident.opened_ns, incident.updated_ns)
             self._alerts[alert.id] = self._open[alert.id] = alert
             self.urgent = True
         elif alert.finding == finding:
@@ -207,8 +211,8 @@ class AlertBook:
             if alert.state != "firing":
                 alert.state, alert.silenced_until_ns = "firing", None
 
-    def _id(self, incident: Incident) -> str:
-        return f"{self._run_id}{_ID_SEPARATOR}{incident.id}"
+    def _id(self, incident_id: str) -> str:
+        return f"{self._run_id}{_ID_SEPARATOR}{incident_id}"
 
     @staticmethod
     def _with_stacks(finding: Finding, alert: Alert) -> Finding:
@@ -220,6 +224,7 @@ class AlertBook:
     def _resolve(self, alert: Alert, closed_ns: int, now_ns: int) -> Announcement | None:
         silenced = self._is_silenced(alert.finding.key, now_ns)
         alert.state, alert.closed_ns, alert.updated_ns = "resolved", closed_ns, closed_ns
+        alert.recovering = False
         if alert.finding.ended_ns is None:
             alert.finding = msgspec.structs.replace(alert.finding, ended_ns=closed_ns)
         del self._open[alert.id]
@@ -314,6 +319,7 @@ def shape(alert: Alert, *, stack_texts: bool = True) -> answers.Finding:
             for folded in finding.folded
         ],
         silenced_until=None if alert.silenced_until_ns is None else alert.silenced_until_ns / 1e9,
+        recovering=alert.recovering,
     )
 
 

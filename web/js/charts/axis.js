@@ -1,5 +1,7 @@
 // What all charts on the time axis share: margins, range, bands of alerts, marks of epochs.
 
+import { aheadMs } from "../zone.js";
+
 /**
  * @typedef {import("../theme.js").Palette} Palette
  * @typedef {import("../store.js").Range} Range
@@ -23,15 +25,15 @@ const MOST_BANDS = 40;
 const MARK_PX = 8; // marks closer than this hide the data
 const NAME_PX = 64;
 
-/** UTC seconds → the axis. Plotly draws dates as UTC, the reader lives in local time. @param {number} t */
+/** UTC seconds → the axis. Plotly draws dates as UTC, the reader lives in the page's zone. @param {number} t */
 export function toAxis(t) {
-  return t * 1000 - new Date(t * 1000).getTimezoneOffset() * 60_000;
+  return t * 1000 + aheadMs(t * 1000);
 }
 
 /** What Plotly says about its axis ("2026-01-01 12:00:00.5" or milliseconds) → UTC seconds. @param {string|number} value */
 export function fromAxis(value) {
   const ms = typeof value === "number" ? value : Date.parse(`${value.replace(" ", "T")}Z`);
-  return (ms + new Date(ms).getTimezoneOffset() * 60_000) / 1000;
+  return (ms - aheadMs(ms)) / 1000;
 }
 
 /** @param {Palette} palette @param {number} height @param {Range} range @param {number} width @returns {any} */

@@ -6,6 +6,7 @@ import { icon, severityIcon } from "../icons.js";
 import { isGoing, knownUntil, routeHash, serverNow, stateNow } from "../store.js";
 import { button, copyButton } from "./parts.js";
 import { ownFrame, stackView } from "./stacks.js";
+import { isRecovering } from "./verdict.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -178,6 +179,7 @@ export function hangNow(state) {
 export function hangCard(f, state, act) {
   const now = serverNow(state);
   const going = isGoing(state.summary);
+  const recovering = isRecovering(f);
   /** @type {Worker[]} */
   const workers = state.cards.hang_workers?.data?.workers ?? [];
   const worker = workers.find((w) => w.worker === (f.worker ?? -1));
@@ -192,12 +194,12 @@ export function hangCard(f, state, act) {
   ];
   return h(
     "section",
-    { class: "card hang", key: "hang", "aria-label": "What is frozen" },
+    { class: `card hang${recovering ? " is-recovering" : ""}`, key: "hang", "aria-label": recovering ? "What was frozen" : "What is frozen" },
     h(
       "header",
       { class: "card-head" },
-      h("h2", {}, going ? "Frozen" : "Frozen when last heard of"),
-      h("p", { class: "card-about" }, going ? `no progress since ${clock(f.began_at, now)}, ` : `no progress from ${clock(f.began_at, now)} until ${clock(knownUntil(state), now)}, `, h("b", {}, duration(knownUntil(state) - f.began_at))),
+      h("h2", {}, recovering ? "Recovered, watching" : going ? "Frozen" : "Frozen when last heard of"),
+      h("p", { class: "card-about" }, since(f, state)),
       state.may_change && f.state === "firing" && button("Acknowledge", () => act.acknowledge(f.id)),
     ),
     h(
@@ -220,6 +222,16 @@ export function hangCard(f, state, act) {
     ),
     stack !== undefined && h("div", { class: "hang-stack" }, stackView(stack, state.open.hang ?? true, (on) => act.open("hang", on), now, true)),
   );
+}
+
+/** How long it has been frozen, as far as anything is known. @param {Finding} f @param {State} state @returns {import("../dom.js").Child} */
+function since(f, state) {
+  const now = serverNow(state);
+  const began = clock(f.began_at, now);
+  if (isRecovering(f)) return `it goes on; it stood still from ${began}. This stays for a moment, lest it freezes again`;
+  const until = knownUntil(state);
+  const lasted = h("b", {}, duration(until - f.began_at));
+  return isGoing(state.summary) ? [`no progress since ${began}, `, lasted] : [`no progress from ${began} until ${clock(until, now)}, `, lasted];
 }
 
 /** @param {string} label @param {string} value @param {string} sub @param {import("../dom.js").Child} more */

@@ -1,10 +1,11 @@
 // What is around the pages: top bar, range bar, chart cards with their states, keyboard help.
 
 import { h } from "../dom.js";
-import { clock, duration, plural } from "../format.js";
+import { clock, clockBare, duration, plural } from "../format.js";
 import { icon, logo } from "../icons.js";
 import { nearest } from "../near.js";
 import { active, isGoing, routeHash, serverNow } from "../store.js";
+import { zoneName } from "../zone.js";
 import { button, empty, skeleton } from "./parts.js";
 
 /**
@@ -32,6 +33,13 @@ export function topBar(state, act) {
           : [h("a", { href: routeHash({ run: route.run }) }, summary?.name ?? route.run), h("span", { class: "sep", "aria-hidden": "true" }, "/"), h("span", { class: "here" }, `rank ${route.rank}`)]),
     ),
     route.run !== null && linkPill(state, act),
+    h("button", { type: "button", class: "zone", title: `Times in ${state.utc ? "UTC; show your own zone" : "your zone; show UTC"} (u)`, "aria-pressed": String(state.utc), "aria-label": "Times in UTC", onclick: act.toggleUtc }, zoneName(serverNow(state))),
+    route.run !== null &&
+      h(
+        "button",
+        { type: "button", class: "icon-button", title: `${state.attention ? "Notification and sound at an alert are on" : "Tell me of alerts: notification and sound"} (n)`, "aria-pressed": String(state.attention), "aria-label": "Notification and sound at an alert", onclick: act.toggleAttention },
+        icon(state.attention ? "bell" : "silent"),
+      ),
     h(
       "button",
       { type: "button", class: "icon-button", title: `Theme: ${state.theme} (t)`, "aria-label": `Theme: ${state.theme}. Change`, onclick: act.nextTheme },
@@ -103,7 +111,7 @@ export function rangeBar(state, act) {
       h(
         "button",
         { type: "button", class: "chip zoom", onclick: act.resetZoom, title: "Back (double click a chart)" },
-        `${clock(view.start, now)} – ${clock(view.end, now)}`,
+        `${clockBare(view.start, now)} – ${clock(view.end, now)}`,
         icon("close"),
       ),
     state.route.page === "run" && s.ranks.length > 1 && rankSelect(state, act),
@@ -187,6 +195,8 @@ const KEYS = [
   ["Space", "pause, resume"],
   ["a", "to the alerts"],
   ["t", "theme: system, light, dark"],
+  ["u", "times in UTC, in your zone"],
+  ["n", "notification and sound at an alert: on, off"],
   ["?", "this list"],
 ];
 

@@ -20,7 +20,7 @@ import { button, empty, skeleton, stateBadge } from "./parts.js";
 import { starvationCard } from "./starvation.js";
 import { stackView } from "./stacks.js";
 import { FIRST_SAMPLES, ranksTable, samplesTable, workersTable } from "./tables.js";
-import { gpuStatus, rankTiles, runHead, runTiles, verdictBanner } from "./verdict.js";
+import { gpuStatus, rankTiles, runFacts, runHead, runTiles, verdictBanner } from "./verdict.js";
 import { whatIfPanel } from "./whatif.js";
 
 /**
@@ -39,10 +39,10 @@ export function runPage(state, act) {
     "div",
     { class: `page ${state.link === "stale" || state.link === "gone" ? `not-live` : ""}`, key: `run ${state.route.run}` },
     state.link === "gone" && h("p", { class: "notice warning", role: "status" }, "This run was deleted on the server. What you see is its last picture."),
-    runHead(s, state),
-    attemptBar(s, state, act),
-    verdictBanner(s),
-    hang !== null && hangCard(hang, state, act),
+    runHead(s, state, { facts: hang === null }),
+    hang === null && attemptBar(s, state, act),
+    verdictBanner(s, state.findings),
+    hang !== null && [hangCard(hang, state, act), runFacts(s, state), attemptBar(s, state, act)],
     standing && couplingCard(state, act),
     runTiles(s, state),
     !standing && state.route.attempt === null && couplingCard(state, act),

@@ -1,7 +1,7 @@
 // All runs, newest first, each with its verdict.
 
 import { h } from "../dom.js";
-import { ago, clock, listed, plural } from "../format.js";
+import { ago, clock, clockBare, listed, plural } from "../format.js";
 import { severityIcon } from "../icons.js";
 import { routeHash, serverNow } from "../store.js";
 import { copyButton, empty, skeleton, stateBadge } from "./parts.js";
@@ -68,7 +68,7 @@ function runTable(runs, now) {
             h("small", { title: run.hosts.join(", ") }, `${plural(run.world_size, "rank")} on ${listed(run.hosts)}${run.steps === null ? "" : ` · ${plural(run.steps, "step")}`}${run.attempts > 1 ? ` · attempt ${run.attempts}` : ""}`, h("code", {}, run.run_id)),
           ),
           h("span", { class: "run-verdict" }, run.severity && severityIcon(run.severity), h("span", {}, run.verdict)),
-          h("span", { class: "run-started", title: clock(run.started_at, now) }, clock(run.started_at, now)),
+          h("span", { class: "run-started", title: clock(run.started_at, now) }, clockBare(run.started_at, now)),
           h("span", { class: "run-seen", title: clock(run.last_seen_at, now) }, ago(now - run.last_seen_at)),
         ),
       ),

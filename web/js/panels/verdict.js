@@ -15,18 +15,9 @@ import { meter, stateBadge, waitTone } from "./parts.js";
  *   simulated?: boolean}} Tile
  */
 
-/** Name, state and the facts that do not change. @param {Summary} s @param {State} state */
-export function runHead(s, state) {
-  const now = serverNow(state);
-  const loader = currentLoader(state);
+/** Name, state and the facts that do not change. @param {Summary} s @param {State} state @param {{facts: boolean}} [shown] - without them, where something comes first */
+export function runHead(s, state, shown = { facts: true }) {
   const unwatched = s.ranks.filter((r) => !r.watched && r.state === "live").length;
-  const facts = [
-    `${plural(s.world_size, "rank")} on ${listed(s.hosts.map((host) => host.name))}`,
-    lifetime(s, now),
-    loader === null ? "" : loaderFacts(loader),
-    s.progress ? progressFact(s.progress) : "",
-    phasesFact(s),
-  ];
   return h(
     "div",
     { class: "page-head" },
@@ -46,8 +37,21 @@ export function runHead(s, state) {
         icon("gap"),
         s.ranks.length === 1 ? "not watched any more" : `${plural(unwatched, "rank")} not watched any more`,
       ),
-    h("p", { class: "page-meta" }, facts.filter(Boolean).map((fact) => h("span", {}, fact))),
+    shown.facts && runFacts(s, state),
   );
+}
+
+/** @param {Summary} s @param {State} state */
+export function runFacts(s, state) {
+  const loader = currentLoader(state);
+  const facts = [
+    `${plural(s.world_size, "rank")} on ${listed(s.hosts.map((host) => host.name))}`,
+    lifetime(s, serverNow(state)),
+    loader === null ? "" : loaderFacts(loader),
+    s.progress ? progressFact(s.progress) : "",
+    phasesFact(s),
+  ];
+  return h("p", { class: "page-meta", key: "facts" }, facts.filter(Boolean).map((fact) => h("span", {}, fact)));
 }
 
 /** Since when, and until when as far as that is known. @param {Summary} s @param {number} now */
@@ -92,9 +96,11 @@ function loaderFacts(l) {
   return parts.length > 0 ? `${l.name}: ${parts.join(", ")}` : l.name;
 }
 
-/** @param {Summary} s */
-export function verdictBanner(s) {
-  const { severity, title, advice, finding_id } = s.verdict;
+/** @param {Summary} s @param {import("../types.js").Finding[]} [findings] */
+export function verdictBanner(s, findings = []) {
+  const { severity, title: said, advice, finding_id } = s.verdict;
+  const recovering = findings.some((f) => f.id === finding_id && isRecovering(f));
+  const title = recovering ? `Recovered, watching whether it lasts. Before: ${said}` : said;
   const known = ["critical", "warning", "info"].includes(severity) ? severity : "ok";
   return h(
     "section",
@@ -109,6 +115,11 @@ export function verdictBanner(s) {
     finding_id !== null &&
       h("a", { class: "button verdict-link", href: routeHash({ run: s.run_id, finding: finding_id }) }, h("span", {}, "See the evidence"), icon("right")),
   );
+}
+
+/** Whether a hang is over as far as the last pass of the detectors saw. @param {import("../types.js").Finding} f */
+export function isRecovering(f) {
+  return f.recovering === true && f.state !== "resolved" && f.code.startsWith("hung");
 }
 
 /** Why there is no GPU chart, in the host's words. @param {Summary} s */

@@ -68,6 +68,17 @@ def test_it_stays_open_through_a_short_gap_and_closes_after_a_long_one() -> None
     assert not tracker.incidents
 
 
+def test_what_the_last_window_did_not_show_is_absent_until_it_is_back_or_over() -> None:
+    tracker = Tracker("run")
+    incident = opened(tracker)
+    assert tracker.update([finding()], at(3)).absent == frozenset()
+    assert tracker.update([], at(4)).absent == {incident.id}
+    assert tracker.update([finding()], at(5)).absent == frozenset()
+    assert tracker.update([], at(6)).absent == {incident.id}
+    last = tracker.update([], at(20))
+    assert (len(last.closed), last.absent) == (1, frozenset())
+
+
 def test_the_same_trouble_later_is_another_incident() -> None:
     tracker = Tracker("run")
     first = opened(tracker)

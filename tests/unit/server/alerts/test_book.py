@@ -70,6 +70,19 @@ def test_one_announcement_when_it_fires_and_one_when_it_resolves() -> None:
     assert run.told[2:] == [("hung:0", False)]
 
 
+def test_an_alert_that_is_not_found_any_more_is_recovering_until_it_is_resolved() -> None:
+    run = Run()
+    run.see(finding(), seconds=2)
+    (alert,) = run.book.newest_first()
+    assert not shape(alert).recovering
+    run.see()
+    assert (shape(alert).state, shape(alert).recovering) == ("firing", True)
+    run.see(finding())
+    assert not shape(alert).recovering, "it stands still again"
+    run.see(seconds=10)
+    assert (shape(alert).state, shape(alert).recovering) == ("resolved", False)
+
+
 def test_a_remark_is_listed_and_never_announced() -> None:
     run = Run()
     run.see(finding(severity="info"), seconds=5)
@@ -260,7 +273,7 @@ def test_the_shape_is_the_apis() -> None:
     shaped = msgspec.json.decode(encode_json(shape(alert)))
     fields = (
         "id key code scenario severity state confidence rank host worker pid sample_indices began_at ended_at title "
-        "cause advice evidence lost_s gain_ceiling_ratio stacks folded silenced_until"
+        "cause advice evidence lost_s gain_ceiling_ratio stacks folded silenced_until recovering"
     )
     assert set(shaped) == set(fields.split(" "))
     assert shaped["evidence"] == [{"label": "age", "value": None, "unit": "s"}]
