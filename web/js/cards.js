@@ -6,6 +6,7 @@ import { COUNTERS, GPU_COUNTERS } from "./charts/small.js";
 import { ASKED as STARVATION_ASKED } from "./charts/starvation.js";
 import { ASKED, byDevice } from "./charts/steps.js";
 import { hangNow } from "./panels/alerts.js";
+import { unfolded } from "./panels/culprit.js";
 import { shownRange, shownRank } from "./store.js";
 
 /**
@@ -144,6 +145,22 @@ const HANG_WORKERS = {
   }),
 };
 
+/** What unfolded workers read last, by worker: of the rank of this page, or of the one that hangs. @type {Source} */
+const FETCHED = {
+  id: "fetched",
+  when: "always",
+  every_s: 2,
+  asks: (state) => (unfolded(state).length === 0 || culpritRank(state) === null ? null : `${culpritRank(state)} ${unfolded(state).join()}`),
+  load: async (state, _range, _points, signal) => {
+    const asked = unfolded(state);
+    const found = await Promise.all(asked.map((worker) => call(withQuery(`${base(state)}/fetches`, { rank: culpritRank(state), worker, limit: 8 }), { signal })));
+    return Object.fromEntries(asked.map((worker, i) => [worker, found[i]]));
+  },
+};
+
+/** @param {State} state */
+const culpritRank = (state) => (state.route.page === "rank" ? state.route.rank : (hangNow(state)?.rank ?? null));
+
 /** @type {Source} */
 const LANES = {
   id: "lanes",
@@ -186,9 +203,9 @@ function ofRank(id, path, more = {}) {
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
   if (state.route.attempt !== null) return [EPOCHS, FINDINGS, STEPS, STARVATION, HEADROOM, GPU, HEATMAP];
-  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, COUPLING, STEPS, STARVATION, HEADROOM, GPU, HEATMAP, AUDIT, WHAT_IF, GPUS];
+  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, FETCHED, COUPLING, STEPS, STARVATION, HEADROOM, GPU, HEATMAP, AUDIT, WHAT_IF, GPUS];
   if (state.route.page === "rank")
-    return [EPOCHS, FINDINGS, HANG_WORKERS, STEPS, STARVATION, HEADROOM, LANES, READY, GPU, GPU_SMALL, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
+    return [EPOCHS, FINDINGS, HANG_WORKERS, FETCHED, STEPS, STARVATION, HEADROOM, LANES, READY, GPU, GPU_SMALL, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
   return [];
 }
 

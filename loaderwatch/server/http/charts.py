@@ -139,11 +139,12 @@ def fetches(
     start: float | None = None,
     end: float | None = None,
     limit: int = 2000,
+    worker: int | None = None,
 ) -> answers.Fetches:
     """Answer ``GET /runs/{run}/fetches``."""
     _check_count("limit", limit, 1, MAX_LIMIT)
     start_ns, end_ns = _range(store, run_id, start, end)
-    rows = store.fetches(run_id, rank, start_ns, end_ns, limit)
+    rows = store.fetches(run_id, rank, start_ns, end_ns, limit, worker)
     return answers.Fetches(
         loader=_or_none(rows["loader"]),
         worker=_or_none(rows["worker"]),

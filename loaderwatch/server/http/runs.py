@@ -92,11 +92,12 @@ def fetches(
     start: Time = None,
     end: Time = None,
     limit: Annotated[int, Query(ge=1, le=20_000)] = 2000,
+    worker: Annotated[int | None, Query(ge=-1)] = None,
 ) -> Response:
-    """Return the fetches of a rank's workers."""
+    """Return the fetches of a rank's workers, or of one."""
     if rank is None:
         raise ParameterError("rank", "say which rank's workers, e.g. ?rank=0")
-    return json_answer(charts.fetches(_parts(request).store, run, rank, start, end, limit))
+    return json_answer(charts.fetches(_parts(request).store, run, rank, start, end, limit, worker))
 
 
 @router.get("/{run}/slow-samples")

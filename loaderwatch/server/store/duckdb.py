@@ -219,9 +219,11 @@ class DuckDBStore:
         """Return the epochs, oldest first."""
         return self._read(run_id, lambda s, _: row_queries.epochs(s, rank))
 
-    def fetches(self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int) -> Columns:
-        """Return the newest ``limit`` fetches that overlap [start, end), ordered by time."""
-        return self._read(run_id, lambda s, _: row_queries.fetches(s, rank, start_ns, end_ns, limit))
+    def fetches(
+        self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int, worker: int | None = None
+    ) -> Columns:
+        """Return the newest ``limit`` fetches of all workers, or of one, that overlap [start, end), ordered by time."""
+        return self._read(run_id, lambda s, _: row_queries.fetches(s, rank, start_ns, end_ns, limit, worker))
 
     def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
         """Return the slowest sample of each index, slowest first."""

@@ -215,8 +215,10 @@ class Store(Protocol):
     def epochs(self, run_id: str, rank: int | None) -> list[dict[str, Any]]:
         """Return epochs, oldest first: columns of epoch_begins and of the matching epoch_ends, ``None`` where unknown."""
 
-    def fetches(self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int) -> Columns:
-        """Return the newest ``limit`` fetches that overlap [start, end), ordered by time."""
+    def fetches(
+        self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int, worker: int | None = None
+    ) -> Columns:
+        """Return the newest ``limit`` fetches of all workers, or of one, that overlap [start, end), ordered by time."""
 
     def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
         """Return the slowest sample of each index, slowest first."""

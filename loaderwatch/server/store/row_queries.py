@@ -48,9 +48,14 @@ def epochs(snapshot: duckdb.DuckDBPyConnection, rank: int | None) -> list[dict[s
 
 
 def fetches(
-    snapshot: duckdb.DuckDBPyConnection, rank: int, start_ns: int, end_ns: int, limit: int
+    snapshot: duckdb.DuckDBPyConnection,
+    rank: int,
+    start_ns: int,
+    end_ns: int,
+    limit: int,
+    worker: int | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Return the newest fetches that overlap [start, end), ordered by time."""
+    """Return the newest fetches of all workers, or of one, that overlap [start, end), ordered by time."""
     names = ", ".join(c.name for c in TABLES["fetches"])
     # A fetch may have begun long before the range; for a chart of workers, an hour is enough.
     got = snapshot.execute(
@@ -58,7 +63,7 @@ def fetches(
         SELECT {names} FROM (
           SELECT {names} FROM fetches
           WHERE rank = {int(rank)} AND request_ns < {end_ns} AND request_ns >= {start_ns - 3600 * 10**9}
-            AND request_ns + coalesce(fetch_ns, 0) >= {start_ns}
+            AND request_ns + coalesce(fetch_ns, 0) >= {start_ns}{"" if worker is None else f" AND worker = {int(worker)}"}
           ORDER BY request_ns DESC LIMIT {int(limit)}
         ) ORDER BY request_ns
         """

@@ -4,7 +4,8 @@ import { h } from "../dom.js";
 import { ago, clock, duration, evidence, percent, scope } from "../format.js";
 import { icon, severityIcon } from "../icons.js";
 import { isGoing, knownUntil, routeHash, serverNow, stateNow } from "../store.js";
-import { button, copyButton } from "./parts.js";
+import { fetchesButton, issueButton, lastFetches, loadAloneView, scriptFor } from "./culprit.js";
+import { button, copyAction, copyButton } from "./parts.js";
 import { ownFrame, stackView } from "./stacks.js";
 import { isRecovering } from "./verdict.js";
 
@@ -119,6 +120,7 @@ function alertBody(f, state, act) {
       ),
     ),
     f.evidence.length > 0 && evidenceTable(f.evidence, "Evidence"),
+    loadAloneView(f, state, act),
     f.folded.length > 0 && alsoSeen(f, state, act),
     f.stacks.length > 0 && h("div", { class: "alert-stacks" }, h("h3", {}, "Stacks"), stackList(f, state, act)),
   );
@@ -166,7 +168,7 @@ function stackList(f, state, act) {
   return f.stacks.map((s, i) => {
     const id = `${f.id}/${s.rank}/${s.worker}`;
     const open = state.open[id] ?? i === 0;
-    return stackView(s, open, (on) => act.open(id, on), serverNow(state));
+    return stackView(s, open, (on) => act.open(id, on), serverNow(state), false, issueButton(s, state, act, f));
   });
 }
 
@@ -186,6 +188,7 @@ export function hangCard(f, state, act) {
   const stack = f.stacks.find((s) => s.worker === (f.worker ?? -1) && s.rank === (f.rank ?? s.rank)) ?? f.stacks[0];
   const loader = state.summary?.loaders.find((l) => l.rank === f.rank && l.loader === (worker?.loader ?? l.loader));
   const sample = f.sample_indices[0];
+  const script = scriptFor(state, sample, { rank: f.rank, worker: f.worker, loader: worker?.loader ?? null });
   const own = stack === undefined ? null : ownFrame(stack.text);
   const process = [
     worker?.os_state ? `state ${worker.os_state}` : "",
@@ -220,7 +223,14 @@ export function hangCard(f, state, act) {
       ),
       fact("Stuck at", own === null ? "–" : `${own.file.split("/").pop()}:${own.line}`, own === null ? "no stack yet" : `in ${own.name}`, null),
     ),
-    stack !== undefined && h("div", { class: "hang-stack" }, stackView(stack, state.open.hang ?? true, (on) => act.open("hang", on), now, true)),
+    h(
+      "div",
+      { class: "actions" },
+      script !== null && copyAction("Copy a script that loads it alone", script, `a script that loads dataset[${sample}] alone`, act.tell),
+      f.worker !== null && f.worker >= 0 && f.rank !== null && fetchesButton(f.worker, state, act, `Last fetches of worker ${f.worker}`),
+    ),
+    f.worker !== null && f.rank !== null && lastFetches(f.worker, state),
+    stack !== undefined && h("div", { class: "hang-stack" }, stackView(stack, state.open.hang ?? true, (on) => act.open("hang", on), now, true, issueButton(stack, state, act, f))),
   );
 }
 

@@ -14,6 +14,7 @@ import { alertsPanel, hangCard, hangNow } from "./alerts.js";
 import { attemptBar } from "./attempts.js";
 import { auditPanel } from "./audit.js";
 import { couplingCard, isStanding } from "./coupling.js";
+import { issueButton } from "./culprit.js";
 import { blocked, card, plot, rangeBar } from "./frame.js";
 import { gpusCard } from "./gpus.js";
 import { button, empty, skeleton, stateBadge } from "./parts.js";
@@ -96,7 +97,7 @@ export function rankPage(state, act) {
     alertsPanel(state, act),
     card(state, {
       id: "workers", title: "Processes now", about: "the training process and its DataLoader workers", height: "160px", flush: true,
-      body: workersTable(state.cards.workers?.data ?? null),
+      body: workersTable(state.cards.workers?.data ?? null, state, act),
       empty: state.cards.workers?.data?.length === 0 ? empty("No process is known", "The streamer has not reported this rank's processes yet.") : null,
     }),
     card(state, {
@@ -281,7 +282,7 @@ function stacksCard(state, act) {
     extra: state.may_change && button("Take stacks now", act.takeStacks, { class: "button primary" }, icon("camera")),
     height: "120px",
     flush: true,
-    body: h("div", { class: "stack-list" }, (stacks ?? []).map((s) => stackView(s, state.open[`stack/${s.worker}`] ?? s.worker < 0, (on) => act.open(`stack/${s.worker}`, on), now))),
+    body: h("div", { class: "stack-list" }, (stacks ?? []).map((s) => stackView(s, state.open[`stack/${s.worker}`] ?? s.worker < 0, (on) => act.open(`stack/${s.worker}`, on), now, false, issueButton(s, state, act)))),
     empty: stacks?.length === 0 ? empty("No stacks taken yet", "They are taken by themselves when something is stuck, or a GPU swings within steps; or take them now, training does not stop.") : null,
   });
 }

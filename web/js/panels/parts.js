@@ -39,20 +39,20 @@ export function button(label, onclick, props = {}, lead = null) {
 
 /** Copies text, falling back to a selection where the clipboard is not allowed (plain http). @param {string} text @param {(note: string) => void} tell */
 export function copyButton(text, tell) {
-  return h(
-    "button",
-    {
-      type: "button",
-      class: "icon-button",
-      title: `Copy ${text}`,
-      "aria-label": `Copy ${text}`,
-      onclick: async (/** @type {MouseEvent} */ event) => {
-        event.stopPropagation();
-        tell((await copy(text)) ? `Copied ${text}` : `Could not copy; select it by hand: ${text}`);
-      },
-    },
-    icon("copy"),
-  );
+  return h("button", { type: "button", class: "icon-button", title: `Copy ${text}`, "aria-label": `Copy ${text}`, onclick: copying(text, text, tell) }, icon("copy"));
+}
+
+/** The same for a text that is too long to be its own name. @param {string} label @param {string} text @param {string} what @param {(note: string) => void} tell */
+export function copyAction(label, text, what, tell) {
+  return h("button", { type: "button", class: "button", onclick: copying(text, what, tell) }, icon("copy"), h("span", {}, label));
+}
+
+/** @param {string} text @param {string} what @param {(note: string) => void} tell */
+function copying(text, what, tell) {
+  return async (/** @type {MouseEvent} */ event) => {
+    event.stopPropagation();
+    tell((await copy(text)) ? `Copied ${what}` : `Could not copy; select it by hand: ${text}`);
+  };
 }
 
 /** @param {string} text */

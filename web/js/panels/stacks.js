@@ -68,8 +68,8 @@ export function stackBody(stack, brief = false) {
   );
 }
 
-/** @param {Stack} stack @param {boolean} open @param {(open: boolean) => void} toggle @param {number} now @param {boolean} [brief] - only the thread that matters */
-export function stackView(stack, open, toggle, now, brief = false) {
+/** @param {Stack} stack @param {boolean} open @param {(open: boolean) => void} toggle @param {number} now @param {boolean} [brief] - only the thread that matters @param {import("../dom.js").Child} [tools] - under the open stack */
+export function stackView(stack, open, toggle, now, brief = false, tools = null) {
   const own = ownFrame(stack.text);
   const at = own === null ? "" : `${own.file.split("/").pop()}:${own.line} in ${own.name}`;
   return h(
@@ -84,6 +84,7 @@ export function stackView(stack, open, toggle, now, brief = false) {
       h("span", { class: "stack-when" }, clock(stack.taken_at, now), stack.why === "" ? "" : ` · ${stack.why}`),
     ),
     open && stackBody(stack, brief),
+    open && tools !== null && h("div", { class: "actions stack-tools" }, tools),
   );
 }
 

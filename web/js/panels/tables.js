@@ -3,7 +3,8 @@
 import { h } from "../dom.js";
 import { ago, bytes, clock, count, duration, number, percent, plural } from "../format.js";
 import { routeHash, serverNow, sorted } from "../store.js";
-import { button, copyButton, meter, stateBadge, waitTone } from "./parts.js";
+import { fetchesButton, lastFetches, scriptFor } from "./culprit.js";
+import { button, copyAction, copyButton, meter, stateBadge, waitTone } from "./parts.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -100,8 +101,8 @@ function rankRow(r, columns, state, act) {
 
 const OS_STATES = { R: "running", S: "sleeping", D: "in uninterruptible I/O", T: "stopped", t: "traced", Z: "zombie", I: "idle" };
 
-/** @param {Worker[]|null} workers */
-export function workersTable(workers) {
+/** @param {Worker[]|null} workers @param {State} state @param {Actions} act */
+export function workersTable(workers, state, act) {
   if (workers === null) return null;
   return h(
     "div",
@@ -115,7 +116,7 @@ export function workersTable(workers) {
         {},
         [...workers]
           .sort((a, b) => a.worker - b.worker)
-          .map((w) =>
+          .flatMap((w) => [
             h(
               "tr",
               { key: `${w.loader}/${w.worker}`, class: w.alive ? "" : "gone" },
@@ -126,9 +127,10 @@ export function workersTable(workers) {
               cell("CPU", percent(w.cpu_ratio), true),
               cell("Memory", bytes(w.rss_bytes), true),
               cell("Threads", count(w.threads), true),
-              cell("Batches", count(w.batches), true),
+              cell("Batches", [count(w.batches), w.worker >= 0 && fetchesButton(w.worker, state, act)], true),
             ),
-          ),
+            state.open[`fetches/${w.worker}`] && h("tr", { key: `${w.loader}/${w.worker}/fetches` }, h("td", { colspan: 8, class: "unfolded" }, lastFetches(w.worker, state))),
+          ]),
       ),
     ),
   );
@@ -158,12 +160,18 @@ export function samplesTable(samples, state, act) {
             cell("Of its fetch", s.fetch_s ? percent(Math.min(1, s.slow_s / s.fetch_s)) : "–", true),
             cell("Worker", s.worker < 0 ? "training process" : `worker ${s.worker}`),
             cell("When", h("span", { title: clock(s.at, now) }, ago(now - s.at))),
-            cell("Load it alone", h("span", { class: "copyable" }, h("code", {}, `dataset[${s.index}]`), copyButton(`dataset[${s.index}]`, act.tell))),
+            cell("Load it alone", h("span", { class: "copyable" }, h("code", {}, `dataset[${s.index}]`), copyButton(`dataset[${s.index}]`, act.tell), scriptButton(s, state, act))),
           ),
         ),
       ),
     ),
   );
+}
+
+/** @param {SlowSample} s @param {State} state @param {Actions} act */
+function scriptButton(s, state, act) {
+  const script = scriptFor(state, s.index, s);
+  return script === null ? null : copyAction("Script", script, `a script that loads dataset[${s.index}] alone`, act.tell);
 }
 
 /** @param {string} label @param {Child} content @param {boolean} [num] */

@@ -149,6 +149,8 @@ def test_fetches_are_the_newest_that_touch_the_range(store: Store) -> None:
     assert charts.fetches(store, "run-1", 0, limit=2).worker == [0, 1]
     assert charts.fetches(store, "run-1", 0, START + 6, START + 8).slow_index == [8]  # still going on then
     assert charts.fetches(store, "run-1", 1).worker == []
+    assert charts.fetches(store, "run-1", 0, worker=1).worker == [1, 1]
+    assert charts.fetches(store, "run-1", 0, worker=7).worker == []
 
 
 def test_slow_samples_name_each_index_once(store: Store) -> None:

@@ -1,0 +1,103 @@
+// What to do with a culprit: load the named sample alone, take its stack along, look at what its worker read last.
+
+import { h } from "../dom.js";
+import { ago, clock, count, duration } from "../format.js";
+import { icon } from "../icons.js";
+import { forAnIssue, loadAlone } from "../snippets.js";
+import { serverNow } from "../store.js";
+import { button, copyAction } from "./parts.js";
+
+/**
+ * @typedef {import("../store.js").State} State
+ * @typedef {import("../types.js").Fetches} Fetches
+ * @typedef {import("../types.js").Finding} Finding
+ * @typedef {import("../types.js").Loader} Loader
+ * @typedef {import("../types.js").Stack} Stack
+ * @typedef {import("../main.js").Actions} Actions
+ */
+
+/** Of an alert with more samples the first is the one that explains it. */
+const NO_INDEX = "its samples have no index";
+
+/** The training loader of a rank. @param {State} state @param {number|null} rank @param {number|null} [loader] @returns {Loader|null} */
+export function loaderOf(state, rank, loader = null) {
+  const all = state.summary?.loaders.filter((l) => (rank === null || l.rank === rank) && (loader === null ? l.role !== "eval" : l.loader === loader)) ?? [];
+  return all[all.length - 1] ?? null;
+}
+
+/** The script for a sample, or null where none has an index. @param {State} state @param {number|undefined} index @param {{rank: number|null, worker: number|null, loader?: number|null}} of */
+export function scriptFor(state, index, of) {
+  const loader = loaderOf(state, of.rank, of.loader ?? null);
+  if (index === undefined || loader?.iterable_dataset) return null;
+  return loadAlone({ index, worker: of.worker, rank: of.rank }, loader, state.summary?.name ?? "the script");
+}
+
+/** The script of an alert's sample, to read and to copy. @param {Finding} f @param {State} state @param {Actions} act */
+export function loadAloneView(f, state, act) {
+  const [index] = f.sample_indices;
+  const script = scriptFor(state, index, f);
+  if (script === null) return index === undefined ? null : h("p", { class: "muted" }, `It cannot be loaded alone: ${NO_INDEX}.`);
+  return h(
+    "div",
+    { class: "load-alone" },
+    h("h3", {}, "Load it alone"),
+    h("div", { class: "code" }, h("pre", { tabindex: "0", role: "region", "aria-label": `A script that loads dataset[${index}] alone` }, script)),
+    h("div", { class: "actions" }, copyAction("Copy the script", script, `a script that loads dataset[${index}] alone`, act.tell)),
+  );
+}
+
+/** @param {Stack} stack @param {State} state @param {Actions} act @param {Finding|null} [alert] */
+export function issueButton(stack, state, act, alert = null) {
+  if (state.summary === null || stack.text === "") return null;
+  return copyAction("Copy for an issue", forAnIssue(stack, state.summary, alert), "the stack as Markdown, with run and loader", act.tell);
+}
+
+/** Which workers' last fetches are unfolded. @param {State} state @returns {number[]} */
+export function unfolded(state) {
+  return Object.entries(state.open)
+    .filter(([id, on]) => on && id.startsWith("fetches/"))
+    .map(([id]) => Number(id.slice("fetches/".length)))
+    .sort((a, b) => a - b);
+}
+
+/** @param {number} worker @param {State} state @param {Actions} act @param {string} [label] */
+export function fetchesButton(worker, state, act, label = "Last fetches") {
+  const id = `fetches/${worker}`;
+  const open = state.open[id] ?? false;
+  return button(label, () => act.open(id, !open), { class: "button unfold", "aria-expanded": String(open), "aria-label": `Last fetches of worker ${worker}` }, icon("right", "chevron"));
+}
+
+/** What a worker read last, newest first; nothing while it is folded. @param {number} worker @param {State} state */
+export function lastFetches(worker, state) {
+  if (!(state.open[`fetches/${worker}`] ?? false)) return null;
+  /** @type {Fetches|undefined} */
+  const f = state.cards.fetched?.data?.[worker];
+  if (f === undefined) return h("p", { class: "muted" }, state.cards.fetched?.error ?? "Loading…");
+  if (f.worker.length === 0) return h("p", { class: "muted" }, "No fetch of this worker has ended yet.");
+  const now = serverNow(state);
+  return h(
+    "table",
+    { class: "evidence fetched" },
+    h("caption", {}, `Last fetches of worker ${worker} that ended`),
+    h("thead", {}, h("tr", {}, ["Began", "Took", "of it collate", "on a CPU", "Samples", "Slowest sample"].map((t) => h("th", { scope: "col" }, t)))),
+    h(
+      "tbody",
+      {},
+      f.worker
+        .map((_, i) => {
+          const slow = f.slow_index[i];
+          return h(
+            "tr",
+            { key: f.began_at[i] },
+            h("td", { title: clock(f.began_at[i], now) }, ago(now - (f.began_at[i] ?? now))),
+            h("td", {}, duration(f.fetch_s[i])),
+            h("td", {}, duration(f.collate_s[i])),
+            h("td", {}, duration(f.cpu_s[i])),
+            h("td", {}, count(f.samples[i])),
+            h("td", {}, slow === null || slow === undefined ? "–" : `dataset[${slow}], ${duration(f.slow_s[i])}`),
+          );
+        })
+        .reverse(),
+    ),
+  );
+}

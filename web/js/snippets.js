@@ -1,0 +1,83 @@
+// Texts to take along: a script that loads one sample alone, and a stack as people put it into an issue. Names come from
+// training jobs: what is no name is left out of code, and a comment stays one line.
+
+/**
+ * @typedef {import("./types.js").Loader} Loader
+ * @typedef {import("./types.js").Stack} Stack
+ * @typedef {import("./types.js").Summary} Summary
+ * @typedef {{index: number, worker: number|null, rank: number|null}} Culprit
+ */
+
+/** After so long without an answer the script says where it stands. */
+const SAYS_AFTER_S = 30;
+
+const NAME = /^[\p{L}_][\p{L}\p{N}_.]*$/u;
+
+/** @param {string} text */
+function oneLine(text) {
+  return text.replace(/[\p{C}\p{Zl}\p{Zp}]+/gu, " ").slice(0, 200);
+}
+
+/** @param {number|null} rank @param {number|null} worker */
+function reader(rank, worker) {
+  const process = worker === null || worker < 0 ? "the training process" : `worker ${worker}`;
+  return rank === null ? process : `${process} of rank ${rank}`;
+}
+
+/**
+ * Python that reads a sample of the run's own dataset in the process where it is pasted.
+ * @param {Culprit} culprit @param {Loader|null} loader @param {string} script
+ */
+export function loadAlone(culprit, loader, script) {
+  const named = loader !== null && NAME.test(loader.name);
+  const variable = named ? loader.name : "loader";
+  const which = named || loader === null ? variable : `the loader that the page calls ${oneLine(loader.name)}, here "loader"`;
+  const index = String(Math.trunc(culprit.index));
+  const dataset = loader?.dataset_class ?? "";
+  return [
+    `# Loads sample ${index} alone, which ${reader(culprit.rank, culprit.worker)} read in ${oneLine(script)}.`,
+    `# Paste it below the line that makes ${which}.`,
+    "import faulthandler, time",
+    `dataset = ${variable}.dataset`,
+    ...(NAME.test(dataset) ? [`assert type(dataset).__name__ == "${dataset}", f"another dataset: {type(dataset)}"`] : []),
+    `faulthandler.dump_traceback_later(${SAYS_AFTER_S}, repeat=True)  # as long as it does not return: where it stands`,
+    "began = time.perf_counter()",
+    `sample = dataset[${index}]`,
+    "faulthandler.cancel_dump_traceback_later()",
+    `print(f"dataset[${index}]: {type(sample).__name__} after {time.perf_counter() - began:.3f} s")`,
+    "",
+  ].join("\n");
+}
+
+/** A fence that nothing in the text ends. @param {string} text */
+function fenced(text) {
+  const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([run]) => run.length));
+  const fence = "`".repeat(longest + 1);
+  return `${fence}text\n${text.trimEnd()}\n${fence}\n`;
+}
+
+/** @param {Loader} l */
+function setting(l) {
+  const known = /** @type {const} */ (["batch_size", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "start_method", "timeout_s"]);
+  const parts = known.filter((key) => l[key] !== null && l[key] !== undefined).map((key) => `${key}=${l[key]}`);
+  return `${l.class_name} ${oneLine(l.name)} of ${oneLine(l.dataset_class ?? "an unknown dataset")}: ${parts.join(", ")}`;
+}
+
+/**
+ * Markdown of a stack with what somebody else needs to make sense of it.
+ * @param {Stack} stack @param {Summary} s @param {{title: string, cause: string}|null} alert
+ */
+export function forAnIssue(stack, s, alert) {
+  const row = s.ranks.find((r) => r.rank === stack.rank);
+  const loader = s.loaders.find((l) => l.rank === stack.rank && l.role !== "eval") ?? null;
+  const when = `${new Date(stack.taken_at * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  const facts = [
+    ...(alert === null ? [] : [oneLine(alert.title), oneLine(alert.cause), ""]),
+    `run:    ${oneLine(s.name)}, ${s.world_size} rank${s.world_size === 1 ? "" : "s"}`,
+    `stack:  ${reader(stack.rank, stack.worker)}, pid ${stack.pid}${row === undefined ? "" : ` on ${oneLine(row.host)}`}, taken ${when}${stack.why === "" ? "" : ` (${oneLine(stack.why)})`}`,
+    ...(loader === null ? [] : [`loader: ${setting(loader)}`]),
+    "",
+    stack.text,
+  ];
+  return fenced(facts.join("\n"));
+}
