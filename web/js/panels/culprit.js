@@ -41,7 +41,7 @@ export function loadAloneView(f, state, act) {
     "div",
     { class: "load-alone" },
     h("h3", {}, "Load it alone"),
-    h("div", { class: "code" }, h("pre", { tabindex: "0", role: "region", "aria-label": `A script that loads dataset[${index}] alone` }, script)),
+    h("div", { class: "code" }, h("pre", { tabindex: "0", role: "group", "aria-label": `A script that loads dataset[${index}] alone` }, script)),
     h("div", { class: "actions" }, copyAction("Copy the script", script, `a script that loads dataset[${index}] alone`, act.tell)),
   );
 }

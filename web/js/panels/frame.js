@@ -33,7 +33,7 @@ export function topBar(state, act) {
           : [h("a", { href: routeHash({ run: route.run }) }, summary?.name ?? route.run), h("span", { class: "sep", "aria-hidden": "true" }, "/"), h("span", { class: "here" }, `rank ${route.rank}`)]),
     ),
     route.run !== null && linkPill(state, act),
-    h("button", { type: "button", class: "zone", title: `Times in ${state.utc ? "UTC; show your own zone" : "your zone; show UTC"} (u)`, "aria-pressed": String(state.utc), "aria-label": "Times in UTC", onclick: act.toggleUtc }, zoneName(serverNow(state))),
+    h("button", { type: "button", class: "zone", title: `Times in ${state.utc ? "UTC; show your own zone" : "your zone; show UTC"} (u)`, "aria-pressed": String(state.utc), "aria-label": `Times in UTC, now ${zoneName(serverNow(state))}`, onclick: act.toggleUtc }, zoneName(serverNow(state))),
     route.run !== null &&
       h(
         "button",

@@ -58,7 +58,7 @@ export function stackBody(stack, brief = false) {
   const own = innermostOwn(threads);
   return h(
     "div",
-    { class: "stack-body", tabindex: "0", role: "region", "aria-label": `Stack of ${stackName(stack)}` },
+    { class: "stack-body", tabindex: "0", role: "group", "aria-label": `Stack of ${stackName(stack)}` },
     stack.text === "" && h("p", { class: "muted" }, stack.why === "" ? "No stack came back." : stack.why),
     other.map((line) => h("p", { class: "stack-other" }, line)),
     shown.map((thread) => [
