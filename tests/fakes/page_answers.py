@@ -155,6 +155,43 @@ def epochs(run: FakeRun, wall: float) -> list[Json]:
     return out
 
 
+def boundaries(run: FakeRun, wall: float) -> list[Json]:
+    """The epochs so far by their parts."""
+    newest = [
+        {"epoch": one["epoch"], "began_at": one["began_at"], "start_s": 0.4 if one["epoch"] else 0.9, "sampler_s": 0.01,
+         "first_batch_s": 0.98, "steady_s": run.epoch_s - 2.4, "teardown_s": 0.1, "gap_s": 0.2, "cost_s": 1.5, "ended_at": one["ended_at"],
+         "ended_by": "exhausted", "batches": 938, "iter_kind": "started", "workers": run.workers, "drained": 0}
+        for one in epochs(run, wall)
+    ]  # fmt: skip
+    newest[-1] |= dict.fromkeys(("steady_s", "teardown_s", "gap_s", "ended_at", "ended_by", "batches"))
+    return [
+        {"rank": 0, "loader": 0, "name": "train_loader", "role": "train", "epochs": len(newest), "cost_s": 1.5 * len(newest),
+         "usual_wait_s": 0.001, "newest": newest}
+    ]  # fmt: skip
+
+
+def marks(run: FakeRun, wall: float) -> list[Json]:
+    """A checkpoint in each epoch, an evaluation after it, and other settings once."""
+    mark: Json = {"ranks": [0], "finding_id": None}
+    found = []
+    for one in epochs(run, wall)[:-1]:
+        at = one["ended_at"]
+        found.append(
+            mark | {"kind": "checkpoint", "began_at": at - 3, "ended_at": at - 2, "text": "checkpoint"}
+        )
+        found.append(mark | {"kind": "evaluation", "began_at": at - 2, "ended_at": at, "text": "val_loader"})
+    found.append(
+        mark
+        | {
+            "kind": "config",
+            "began_at": run.t0 + 250,
+            "ended_at": None,
+            "text": "train_loader: num_workers 4 → 2",
+        }
+    )
+    return sorted(found, key=lambda each: float(each["began_at"]))
+
+
 def fetches(run: FakeRun, q: dict[str, str], wall: float) -> Json:
     """Back-to-back fetches of each worker within the range."""
     end = min(float(q.get("end", wall)), run.now(wall))

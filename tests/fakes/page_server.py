@@ -21,11 +21,13 @@ from loaderwatch.server.access.csp import headers
 from tests.fakes.page_answers import (
     ADVICE,
     WHAT_IF,
+    boundaries,
     coupling,
     epochs,
     fetches,
     gpus,
     heatmap,
+    marks,
     row,
     series,
     summary,
@@ -176,6 +178,8 @@ class _Handler(BaseHTTPRequestHandler):
             "heatmap": lambda: heatmap(run, q, wall),
             "findings": lambda: run.findings,
             "epochs": lambda: epochs(run, wall),
+            "boundaries": lambda: boundaries(run, wall),
+            "marks": lambda: marks(run, wall),
             "fetches": lambda: fetches(run, q, wall),
             "slow-samples": lambda: [
                 {"rank": rank, "loader": 0, "worker": n % run.workers, "index": 1204 + n * 311, "slow_s": 1.9 / (n + 1),

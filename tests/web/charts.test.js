@@ -16,7 +16,7 @@ import { finding, palette, series, summary } from "./shapes.js";
 const range = { start: 1400, end: 1700 };
 const base = { epochs: [], findings: [], range, width: 1000 };
 /** @param {number} n @returns {any} */
-const epoch = (n, began_at = 1400 + n) => ({ epoch: n, loader: 0, began_at });
+const epoch = (n, began_at = 1400 + n) => ({ began_at, name: `epoch ${n}` });
 
 test("axis and back, in local time and across its change to summer", () => {
   for (const t of [1500, 1_767_225_600.25, Date.UTC(2026, 6, 1) / 1000]) {

@@ -84,8 +84,10 @@ const EPOCHS = {
   when: "always",
   asks: (state) => (state.summary === null ? null : `${rankKey(state)} ${state.summary.epochs}`),
   settled: true,
-  load: async (state, _range, _points, signal) => call(withQuery(`${base(state)}/epochs`, { rank: shownRank(state), attempt: state.route.attempt }), { signal }),
+  load: async (state, _range, _points, signal) => call(withQuery(`${base(state)}/boundaries`, { rank: shownRank(state), limit: MOST_EPOCHS, attempt: state.route.attempt }), { signal }),
 };
+/** Epochs of a loader that are listed, and marked on the charts. */
+const MOST_EPOCHS = 300;
 
 /** @type {Source} */
 const HEATMAP = {

@@ -59,12 +59,14 @@ export function commonRange(state) {
   return newest;
 }
 
-/** The marks follow the training loader; an evaluation pass is not an epoch to the reader. @param {State} state @returns {import("./types.js").Epoch[]} */
+/** The marks follow the training loaders, named where there are several; an evaluation pass is not an epoch to the reader. @param {State} state @returns {import("./charts/axis.js").EpochMark[]} */
 export function epochsOf(state) {
-  /** @type {import("./types.js").Epoch[]} */
-  const all = state.cards.epochs?.data ?? [];
-  const train = state.summary?.loaders.filter((l) => l.role !== "eval").map((l) => l.loader);
-  return train === undefined || train.length === 0 ? all : all.filter((e) => train.includes(e.loader));
+  /** @type {import("./types.js").LoaderEpochs[]} */
+  const loaders = state.cards.epochs?.data ?? [];
+  const train = loaders.filter((one) => one.role !== "eval");
+  return train
+    .flatMap((one) => one.newest.map((e) => ({ began_at: e.began_at, name: train.length > 1 ? `${one.name} · ${e.epoch}` : `epoch ${e.epoch}` })))
+    .sort((a, b) => a.began_at - b.began_at);
 }
 
 /** Most batches that can be ready: num_workers × prefetch_factor. @param {State} state */

@@ -86,5 +86,14 @@
  * @typedef {{rank: number, loader: number, name: string, measured_per_s: number, today: LoaderSetting,
  *   workers: LoaderSetting[], knee: number, others: LoaderSetting[], fetches: number, fetch_s: number, step_s: number,
  *   cpus: number|null, fetch_cpus: number}} WhatIf
+ * @typedef {{epoch: number, began_at: number, start_s: number|null, sampler_s: number|null, first_batch_s: number|null,
+ *   steady_s: number|null, teardown_s: number|null, gap_s: number|null, cost_s: number, ended_at: number|null,
+ *   ended_by: string|null, batches: number|null, iter_kind: string|null, workers: number|null,
+ *   drained: number|null}} EpochParts
+ * @typedef {{rank: number, loader: number, name: string, role: "train"|"eval", epochs: number, cost_s: number,
+ *   usual_wait_s: number, newest: EpochParts[]}} LoaderEpochs
+ * @typedef {{kind: MarkKind, began_at: number, ended_at: number|null, ranks: number[], text: string,
+ *   finding_id: string|null}} Mark
+ * @typedef {"config"|"checkpoint"|"evaluation"|"attempt"|"alert"} MarkKind
  */
 export {};

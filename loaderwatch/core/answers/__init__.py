@@ -37,6 +37,7 @@ from loaderwatch.core.answers.runs import (
     Summary,
 )
 from loaderwatch.core.answers.settings import LoaderSetting, WhatIf
+from loaderwatch.core.answers.timeline import EpochParts, LoaderEpochs, Mark, MarkKind
 
 __all__ = [
     "Advice",
@@ -47,6 +48,7 @@ __all__ = [
     "CouplingState",
     "Earlier",
     "Epoch",
+    "EpochParts",
     "Evidence",
     "Fetches",
     "Finding",
@@ -56,7 +58,10 @@ __all__ = [
     "Heatmap",
     "Host",
     "Loader",
+    "LoaderEpochs",
     "LoaderSetting",
+    "Mark",
+    "MarkKind",
     "Place",
     "PlaceState",
     "Progress",

@@ -54,7 +54,7 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
     begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
     rows = np.flatnonzero(begins["loader"] == loader.loader)[-NEWEST_EPOCHS:]
     ended = {int(ends["epoch"][row]): row for row in np.flatnonzero(ends["loader"] == loader.loader)}
-    usual_s = _usual_wait_s(rank, loader)
+    usual_s = usual_wait_s(rank, loader)
     fetches = rank.table("fetches")
     own = fetches["loader"] == loader.loader
     began_ns, fetch_s = fetches["request_ns"][own], seconds(fetches["fetch_ns"][own])
@@ -87,7 +87,8 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
     return found
 
 
-def _usual_wait_s(rank: RankWindow, loader: LoaderInfo) -> float:
+def usual_wait_s(rank: RankWindow, loader: LoaderInfo) -> float:
+    """Return the median wait for a batch after an epoch's first, in seconds; 0 where none is known."""
     steps = rank.table("steps")
     own = (steps["loader"] == loader.loader) & (steps["batch"] > 0)
     value = median(seconds(steps["wait_ns"][own]))

@@ -18,6 +18,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
 from loaderwatch.server.encoding import encode_json
+from loaderwatch.server.http.boundaries import boundaries_of
 from loaderwatch.server.http.charts import stored_summary
 from loaderwatch.server.http.coupling import coupling_of
 from loaderwatch.server.http.gpus import gpus_of
@@ -135,6 +136,15 @@ def what_if_now(parts: Parts, run_id: str, rank: int | None) -> list[answers.Wha
 def coupling_now(parts: Parts, run_id: str) -> answers.Coupling:
     """Answer ``GET /runs/{run}/coupling``."""
     return coupling_of(_window(parts, run_id), limits_of(parts.options.hang_after_s))
+
+
+def boundaries(
+    parts: Parts, run_id: str, rank: int | None, limit: int, attempt: int | None
+) -> list[answers.LoaderEpochs]:
+    """Answer ``GET /runs/{run}/boundaries``."""
+    if attempt in (None, parts.store.run(run_id).attempt):
+        return boundaries_of(_window(parts, run_id), rank, limit)
+    return boundaries_of(rebuild(parts.store, run_id, attempt).window(), rank, limit)
 
 
 def workers(parts: Parts, run_id: str, rank: int | None) -> list[answers.Worker]:

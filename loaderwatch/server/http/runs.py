@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from loaderwatch.server.encoding import json_answer
 from loaderwatch.server.http import charts, live_answers
+from loaderwatch.server.http.boundaries import MOST_EPOCHS
 from loaderwatch.server.http.parameters import ParameterError
 from loaderwatch.server.parts import Parts
 
@@ -82,6 +83,18 @@ def heatmap(
 def epochs(request: Request, run: str, rank: Rank = None, attempt: Attempt = None) -> Response:
     """Return the epochs and what their boundaries cost."""
     return json_answer(charts.epochs(_parts(request).store, run, rank, attempt))
+
+
+@router.get("/{run}/boundaries")
+def boundaries(
+    request: Request,
+    run: str,
+    rank: Rank = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_EPOCHS)] = 100,
+    attempt: Attempt = None,
+) -> Response:
+    """Return each loader's epochs by their parts, and what their boundaries cost."""
+    return json_answer(live_answers.boundaries(_parts(request), run, rank, limit, attempt))
 
 
 @router.get("/{run}/fetches")

@@ -229,6 +229,12 @@ class DuckDBStore:
         """Return the slowest sample of each index, slowest first."""
         return self._read(run_id, lambda s, _: row_queries.slow_samples(s, rank, limit))
 
+    def phases(
+        self, run_id: str, rank: int | None, names: Sequence[int], start_ns: int, end_ns: int, limit: int
+    ) -> list[dict[str, Any]]:
+        """Return the newest phases of these names that overlap [start, end), oldest first."""
+        return self._read(run_id, lambda s, _: row_queries.phases(s, rank, names, start_ns, end_ns, limit))
+
     def totals(self, run_id: str) -> dict[int, RankTotals]:
         """Return sums over the whole run, by rank."""
         return self._read(run_id, lambda s, file: row_queries.totals(s, (file.first_ns, file.newest_ns)))
@@ -248,6 +254,11 @@ class DuckDBStore:
         """Yield what envelopes carried besides rows, ordered by time."""
         with self._files.open(run_id) as file, file.snapshot() as snapshot:
             yield from row_queries.events(snapshot, start_ns, end_ns)
+
+    def facts(self, run_id: str) -> Iterator[StoredEvent]:
+        """Yield what envelopes carried when a fact changed, in the order in which they were stored."""
+        with self._files.open(run_id) as file, file.snapshot() as snapshot:
+            yield from row_queries.facts(snapshot)
 
     def recall(self, run_id: str, reach_ns: int, attempt: int | None = None) -> Recall:
         """Return the last ``reach_ns`` of an attempt (None: the newest) and all its epochs, for a server that continues it.

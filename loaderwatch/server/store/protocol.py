@@ -220,6 +220,11 @@ class Store(Protocol):
     ) -> Columns:
         """Return the newest ``limit`` fetches of all workers, or of one, that overlap [start, end), ordered by time."""
 
+    def phases(
+        self, run_id: str, rank: int | None, names: Sequence[int], start_ns: int, end_ns: int, limit: int
+    ) -> list[dict[str, Any]]:
+        """Return the newest ``limit`` phases that overlap [start, end), oldest first; ``names`` index ProcessInfo.phase_names."""
+
     def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
         """Return the slowest sample of each index, slowest first."""
 
@@ -243,3 +248,6 @@ class Store(Protocol):
 
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
         """Yield what envelopes carried besides rows, ordered by time."""
+
+    def facts(self, run_id: str) -> Iterator[StoredEvent]:
+        """Yield what envelopes carried when a fact changed, in the order in which they were stored."""

@@ -209,6 +209,31 @@ def _starved(
     return {key: (int(count or 0), float(spent or 0.0) / 1e9) for key, count, spent in rows}
 
 
+def phases(
+    snapshot: duckdb.DuckDBPyConnection,
+    rank: int | None,
+    names: Sequence[int],
+    start_ns: int,
+    end_ns: int,
+    limit: int,
+) -> list[dict[str, Any]]:
+    """Return the newest phases with these indices into the names of phases that overlap [start, end), oldest first."""
+    if not names:
+        return []
+    listed = ", ".join(str(int(name)) for name in names)
+    return _rows(
+        snapshot,
+        f"""
+        SELECT * FROM (
+          SELECT rank, name, request_ns, coalesce(duration_ns, 0) AS duration_ns FROM phases
+          WHERE name IN ({listed}) AND request_ns < {end_ns} AND rank IS NOT NULL{_of_rank(rank)}
+            AND request_ns + coalesce(duration_ns, 0) >= {start_ns}
+          ORDER BY request_ns DESC LIMIT {int(limit)}
+        ) ORDER BY request_ns
+        """,
+    )
+
+
 def newest_event(snapshot: duckdb.DuckDBPyConnection, end_ns: int) -> int | None:
     """Return the time of the last event before ``end_ns``."""
     (newest,) = snapshot.execute(f"SELECT max(t_ns) FROM events WHERE t_ns < {end_ns}").fetchall()[0]
@@ -223,6 +248,14 @@ def facts_before(snapshot: duckdb.DuckDBPyConnection, attempt: int) -> RunFacts:
         if facts.attempt >= attempt:
             break
     return facts
+
+
+def facts(snapshot: duckdb.DuckDBPyConnection) -> Iterator[StoredEvent]:
+    """Yield the events that changed a fact, in the order in which they were stored."""
+    result = snapshot.execute("SELECT t_ns, body FROM events WHERE facts ORDER BY ordinal")
+    while rows := result.fetchmany(200):
+        for t_ns, body in rows:
+            yield StoredEvent(t_ns, unpack_event(body))
 
 
 def sequences(snapshot: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[int, int]]]:

@@ -6,7 +6,7 @@ import { aheadMs } from "../zone.js";
  * @typedef {import("../theme.js").Palette} Palette
  * @typedef {import("../store.js").Range} Range
  * @typedef {import("../types.js").Finding} Finding
- * @typedef {import("../types.js").Epoch} Epoch
+ * @typedef {{began_at: number, name: string}} EpochMark - the beginning of an epoch, and what it is called
  * @typedef {{data: any[], layout: any}} Figure
  */
 
@@ -24,6 +24,7 @@ export function sides(width) {
 const MOST_BANDS = 40;
 const MARK_PX = 8; // marks closer than this hide the data
 const NAME_PX = 64;
+const LETTER_PX = 6;
 
 /** UTC seconds → the axis. Plotly draws dates as UTC, the reader lives in the page's zone. @param {number} t */
 export function toAxis(t) {
@@ -106,7 +107,7 @@ export function fade(color, alpha) {
   return `rgba(${n >> 16},${(n >> 8) & 255},${n & 255},${alpha})`;
 }
 
-/** Alerts as bands and epochs as marks behind the data. @param {Finding[]} findings @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
+/** Alerts as bands and epochs as marks behind the data. @param {Finding[]} findings @param {EpochMark[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
 export function marks(findings, epochs, range, palette, width) {
   return [...bands(findings, range, palette), ...epochMarks(epochs, range, palette, width)];
 }
@@ -138,7 +139,7 @@ export function bandNames(findings, range, palette, width) {
     .flatMap((f) => {
       const from = Math.max(f.began_at, range.start);
       const room = (Math.min(f.ended_at ?? range.end, range.end) - Math.max(from, free)) * perSecond;
-      const needs = f.code.length * 6 + 16;
+      const needs = f.code.length * LETTER_PX + 16;
       if (room < needs || from < free) return [];
       free = from + needs / perSecond;
       const color = f.severity === "critical" ? palette.critical : palette.warning;
@@ -158,7 +159,7 @@ function label(text, x, color) {
   return { x, xref: "x", y: 1, yref: "paper", xanchor: "left", text, showarrow: false, font: { size: 10, color } };
 }
 
-/** @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
+/** @param {EpochMark[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
 export function epochMarks(epochs, range, palette, width) {
   return apart(epochs, range, width, MARK_PX).map((e) => ({
     type: "line",
@@ -173,7 +174,7 @@ export function epochMarks(epochs, range, palette, width) {
   }));
 }
 
-/** The epochs that begin within the range, each at least `px` after the one before. @param {Epoch[]} epochs @param {Range} range @param {number} width @param {number} px @returns {Epoch[]} */
+/** The epochs that begin within the range, each at least `px` after the one before. @param {EpochMark[]} epochs @param {Range} range @param {number} width @param {number} px @returns {EpochMark[]} */
 function apart(epochs, range, width, px) {
   const { l, r } = sides(width);
   const gap_s = (px * (range.end - range.start)) / Math.max(1, width - l - r);
@@ -185,10 +186,11 @@ function apart(epochs, range, width, px) {
   });
 }
 
-/** Names of the epochs above the plot, as many as fit. @param {Epoch[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
+/** Names of the epochs above the plot, as many as fit. @param {EpochMark[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
 export function epochNames(epochs, range, palette, width) {
-  return apart(epochs, range, width, NAME_PX).map((e) => ({
-    ...label(`epoch ${e.epoch}`, toAxis(e.began_at), palette.muted),
+  const longest = Math.max(0, ...epochs.map((e) => e.name.length));
+  return apart(epochs, range, width, Math.max(NAME_PX, longest * LETTER_PX + 10)).map((e) => ({
+    ...label(e.name, toAxis(e.began_at), palette.muted),
     yanchor: "bottom",
     yshift: 3,
     xshift: -2,

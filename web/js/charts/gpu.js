@@ -6,7 +6,7 @@ import { isEmpty } from "./steps.js";
 /** @typedef {import("../types.js").Series} Series */
 
 /**
- * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], findings: import("../types.js").Finding[],
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
  *   range: import("../store.js").Range, width: number}} input
  * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}

@@ -11,7 +11,7 @@ export const ASKED = ["slack_s", "cushion_s"];
 
 /**
  * Stacked: the work that is queued on the GPU, and the steps of the batches that lie ready.
- * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], findings: import("../types.js").Finding[],
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
  *   range: import("../store.js").Range, width: number}} input
  * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}

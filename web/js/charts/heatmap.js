@@ -9,7 +9,7 @@ export function heatmapHeight(ranks) {
 }
 
 /**
- * @param {{data: import("../types.js").Heatmap, epochs: import("../types.js").Epoch[],
+ * @param {{data: import("../types.js").Heatmap, epochs: import("./axis.js").EpochMark[],
  *   findings: import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
  * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}

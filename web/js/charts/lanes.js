@@ -34,7 +34,7 @@ export function laneWorkers(f, workers) {
 }
 
 /**
- * @param {{fetches: Fetches, workers: Worker[], epochs: import("../types.js").Epoch[], range: import("../store.js").Range,
+ * @param {{fetches: Fetches, workers: Worker[], epochs: import("./axis.js").EpochMark[], range: import("../store.js").Range,
  *   now: number, width: number}} input
  * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}

@@ -109,7 +109,7 @@ function band(series, color) {
 
 /**
  * Batches ready and unread when the loop asked: the band is what they moved within.
- * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], range: import("../store.js").Range, capacity: number|null,
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], range: import("../store.js").Range, capacity: number|null,
  *   width: number}} input
  * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}

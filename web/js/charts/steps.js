@@ -119,7 +119,7 @@ export function knownParts(data) {
 }
 
 /**
- * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], findings: import("../types.js").Finding[],
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
  *   range: import("../store.js").Range, width: number}} input
  * @param {Palette} palette
  * @returns {import("./axis.js").Figure}

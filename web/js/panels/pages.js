@@ -13,6 +13,7 @@ import { routeHash, serverNow } from "../store.js";
 import { alertsPanel, hangCard, hangNow } from "./alerts.js";
 import { attemptBar } from "./attempts.js";
 import { auditPanel } from "./audit.js";
+import { boundariesCard } from "./boundaries.js";
 import { couplingCard, isStanding } from "./coupling.js";
 import { issueButton } from "./culprit.js";
 import { blocked, card, plot, rangeBar } from "./frame.js";
@@ -53,6 +54,7 @@ export function runPage(state, act) {
     headroomCard(state),
     gpuCard(state, s),
     heatmapCard(state, s),
+    boundariesCard(state, act),
     alertsPanel(state, act),
     state.route.attempt === null && auditPanel(state, act),
     state.route.attempt === null && whatIfPanel(state, act),
@@ -93,6 +95,7 @@ export function rankPage(state, act) {
     headroomCard(state),
     lanesCard(state),
     readyCard(state),
+    boundariesCard(state, act),
     hasGpu(state) ? gpuCard(state, s) : null,
     alertsPanel(state, act),
     card(state, {
