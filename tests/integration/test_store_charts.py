@@ -288,6 +288,37 @@ def test_only_training_is_drawn(store: DuckDBStore) -> None:
     assert store.series("run-1", "fetch_s", None, T0, T0 + 60 * SECOND, 10).high.tolist() == [1.0]
 
 
+def test_a_speed_is_zero_while_the_process_lives_and_unknown_after_it_died(
+    store: DuckDBStore, level: str
+) -> None:
+    """Sixty steps, one a second; then the process lives on and does nothing; then nobody tells of it."""
+    alive_s, width_s = 1200, 60
+    times = T0 + np.arange(alive_s // 2) * SECOND
+    fetches = table("fetches", rank=0, loader=0, worker=0, request_ns=times, fetch_ns=SECOND, samples=32)
+    seen = table("processes", rank=0, worker=-1, t_ns=T0 + np.arange(alive_s) * SECOND, cpu_ratio=0.0)
+    stood = {"steps": steps(0, times, 0, SECOND // 2), "fetches": fetches, "processes": seen}
+    store.append([envelope(alive_s, tables=stood), envelope(2 * alive_s, tables={})])
+    later = steps(0, [T0 + 2 * alive_s * SECOND], [0], [SECOND])
+    store.append([envelope(2 * alive_s + 60, tables={"steps": later})])
+    for rolled in (False, True):
+        if rolled:
+            _roll_everything(store)
+        for metric, each in (("steps_per_s", 1.0), ("samples_per_s", 32.0)):
+            found = store.series("run-1", metric, 0, T0, T0 + 2 * alive_s * SECOND, 2 * alive_s // width_s)
+            at = (found.t_ns - T0) // SECOND
+            went = at + found.bucket_ns // SECOND <= alive_s // 2
+            stood_still = (at >= alive_s // 2) & (at + found.bucket_ns // SECOND <= alive_s)
+            assert set(found.mean[went].tolist()) == {each}
+            assert stood_still.sum() >= alive_s // 2 * SECOND // found.bucket_ns - 1
+            assert set(found.mean[stood_still].tolist()) <= {0.0}
+            silent = (at >= alive_s) & (at + found.bucket_ns // SECOND <= 2 * alive_s)
+            assert not silent.any()  # unknown is a gap
+        grid = store.grid("run-1", "steps_per_s", T0, T0 + 2 * alive_s * SECOND, 2 * alive_s // width_s)
+        assert (
+            grid.values == 0
+        ).any() or level == "600 s"  # a bucket of ten minutes also has what went before
+
+
 def test_workers_and_trainers_are_two_metrics(store: DuckDBStore) -> None:
     rows = table(
         "processes", rank=0, worker=[-1, 0, 1], t_ns=T0, cpu_ratio=[0.9, 0.1, 0.3], rss_bytes=[9, 1, 3]

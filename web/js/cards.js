@@ -4,6 +4,7 @@ import { call, runPath, withQuery } from "./api.js";
 import { ASKED as HEADROOM_ASKED } from "./charts/headroom.js";
 import { COUNTERS, GPU_COUNTERS } from "./charts/small.js";
 import { ASKED as STARVATION_ASKED } from "./charts/starvation.js";
+import { ASKED as SPEED_ASKED } from "./charts/speed.js";
 import { ASKED, byDevice } from "./charts/steps.js";
 import { hangNow } from "./panels/alerts.js";
 import { unfolded } from "./panels/culprit.js";
@@ -50,6 +51,19 @@ const rankKey = (state) => {
 
 /** @type {Source} */
 const STEPS = { id: "steps", when: "seen", timed: true, asks: rankKey, load: async (...asked) => byDevice(await seriesOf(ASKED)(...asked)) };
+
+/** @type {Source} */
+const SPEED = { id: "speed", when: "seen", timed: true, asks: rankKey, load: seriesOf(SPEED_ASKED, 1) };
+
+/** Settings, checkpoints, evaluation and alerts beside the charts; they come seldom. @type {Source} */
+const MARKS = {
+  id: "marks",
+  when: "always",
+  timed: true,
+  every_s: 10,
+  asks: (state) => (rankKey(state) === null ? null : `${rankKey(state)} ${state.summary?.loaders.length} ${state.findings_version}`),
+  load: (state, range, _points, signal) => call(withQuery(`${base(state)}/marks`, { rank: shownRank(state), start: range.start, end: range.end, attempt: state.route.attempt }), { signal }),
+};
 
 /** @type {Source} */
 const GPU = {
@@ -204,10 +218,10 @@ function ofRank(id, path, more = {}) {
 
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
-  if (state.route.attempt !== null) return [EPOCHS, FINDINGS, STEPS, STARVATION, HEADROOM, GPU, HEATMAP];
-  if (state.route.page === "run") return [EPOCHS, FINDINGS, HANG_WORKERS, FETCHED, COUPLING, STEPS, STARVATION, HEADROOM, GPU, HEATMAP, AUDIT, WHAT_IF, GPUS];
+  if (state.route.attempt !== null) return [EPOCHS, MARKS, FINDINGS, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP];
+  if (state.route.page === "run") return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, COUPLING, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP, AUDIT, WHAT_IF, GPUS];
   if (state.route.page === "rank")
-    return [EPOCHS, FINDINGS, HANG_WORKERS, FETCHED, STEPS, STARVATION, HEADROOM, LANES, READY, GPU, GPU_SMALL, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
+    return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, SPEED, STEPS, STARVATION, HEADROOM, LANES, READY, GPU, GPU_SMALL, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
   return [];
 }
 

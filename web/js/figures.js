@@ -6,6 +6,7 @@ import { heatmapFigure } from "./charts/heatmap.js";
 import { lanesFigure } from "./charts/lanes.js";
 import { COUNTERS, GPU_COUNTERS, counterFigure, readyFigure } from "./charts/small.js";
 import { starvationFigure } from "./charts/starvation.js";
+import { speedFigure } from "./charts/speed.js";
 import { stepsFigure } from "./charts/steps.js";
 import { currentLoader } from "./store.js";
 
@@ -31,6 +32,8 @@ export function figureOf(state, id, palette, width) {
   switch (id) {
     case "steps":
       return stepsFigure({ data, epochs, findings, range, width }, palette);
+    case "speed":
+      return speedFigure({ data, events: state.cards.marks?.data ?? [], epochs, findings, range, width }, palette);
     case "gpu":
       return gpuFigure({ data, epochs, findings, range, width }, palette);
     case "starvation":

@@ -168,6 +168,9 @@ const reactions = {
     actions.view(view);
   },
   reset: () => actions.resetZoom(),
+  point: (/** @type {number|null} */ pointed_at) => {
+    if (pointed_at !== store.state.pointed_at) store.set({ pointed_at });
+  },
   click: (/** @type {string} */ id, /** @type {number} */ y) => {
     if (id !== "plot-heatmap") return;
     const rank = store.state.cards.heatmap?.data?.ranks[Math.round(y)];
@@ -244,7 +247,7 @@ function paintCharts() {
     const card = cardOf(id);
     if (!seen.has(card)) continue;
     const data = [state.cards[card]?.data, range?.end];
-    const marks = [state.findings_version, state.cards.epochs?.data];
+    const marks = [state.findings_version, state.cards.epochs?.data, state.cards.marks?.data];
     const other = [element, state.view, state.theme, element.clientWidth, themeTurn];
     const before = inputs.get(id);
     if (before !== undefined && same(before.other, other)) {

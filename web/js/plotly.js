@@ -7,6 +7,7 @@ import { fromAxis } from "./charts/axis.js";
  * @typedef {object} Reactions
  * @property {(start: number, end: number) => void} zoom - the reader drew a range, UTC seconds
  * @property {() => void} reset - double click
+ * @property {(t: number|null) => void} point - the moment under the pointer, UTC seconds; null: it left
  * @property {(id: string, y: number) => void} click - on a row of a chart
  */
 
@@ -42,15 +43,17 @@ const wired = new Set();
 /**
  * The moment under the pointer, marked on every chart (`.plot::after` draws the line).
  * @param {any} plot @param {number|null} client_x - null: the pointer left
+ * @returns {number|null} that moment in UTC seconds; null beside the data
  */
 function point(plot, client_x) {
   const axis = plot._fullLayout?.xaxis;
-  if (axis === undefined) return;
+  if (axis === undefined) return null;
   const at = client_x === null ? -1 : (client_x - plot.getBoundingClientRect().left - axis._offset) / axis._length;
   for (const element of wired) {
     element.classList.toggle("is-pointed", at >= 0 && at <= 1);
     element.style.setProperty("--at", at.toFixed(4));
   }
+  return at >= 0 && at <= 1 ? fromAxis(axis.p2d(at * axis._length)) : null;
 }
 
 /** @param {HTMLElement} element @param {Figure} figure @param {Reactions} reactions */
@@ -67,8 +70,8 @@ export async function draw(element, figure, reactions) {
     const to = change["xaxis.range[1]"];
     if (from !== undefined && to !== undefined) reactions.zoom(fromAxis(from), fromAxis(to));
   });
-  element.addEventListener("pointermove", (event) => point(plot, event.clientX));
-  element.addEventListener("pointerleave", () => point(plot, null));
+  element.addEventListener("pointermove", (event) => reactions.point(point(plot, event.clientX)));
+  element.addEventListener("pointerleave", () => reactions.point(point(plot, null)));
   plot.on("plotly_doubleclick", () => reactions.reset());
   plot.on("plotly_click", (/** @type {any} */ event) => {
     const point = event.points?.[0];

@@ -34,6 +34,7 @@
  * @property {{by: string, down: boolean}} sort - of the ranks table
  * @property {boolean} utc - times in UTC, not in the reader's zone
  * @property {boolean} attention - notification and sound at an alert
+ * @property {number|null} pointed_at - the moment under the pointer on the charts, UTC seconds
  * @property {boolean} help
  * @property {string} note - last short message of an action, "" when none
  */
@@ -65,6 +66,7 @@ export function initialState() {
     sort: { by: "rank", down: false },
     utc: false,
     attention: false,
+    pointed_at: null,
     help: false,
     note: "",
   };

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from loaderwatch.server.encoding import json_answer
 from loaderwatch.server.http import charts, live_answers
 from loaderwatch.server.http.boundaries import MOST_EPOCHS
+from loaderwatch.server.http.marks import marks_of
 from loaderwatch.server.http.parameters import ParameterError
 from loaderwatch.server.parts import Parts
 
@@ -21,6 +22,7 @@ router = APIRouter(prefix="/api/v1/runs")
 
 Rank = Annotated[int | None, Query(ge=0)]
 Time = Annotated[float | None, Query(allow_inf_nan=False)]
+Moment = Annotated[float | None, Query(ge=0, le=charts.MAX_SECONDS, allow_inf_nan=False)]
 Attempt = Annotated[int | None, Query(ge=1)]
 Points = Annotated[int, Query(ge=2, le=2000)]
 
@@ -95,6 +97,22 @@ def boundaries(
 ) -> Response:
     """Return each loader's epochs by their parts, and what their boundaries cost."""
     return json_answer(live_answers.boundaries(_parts(request), run, rank, limit, attempt))
+
+
+@router.get("/{run}/marks")
+def marks(
+    request: Request,
+    run: str,
+    rank: Rank = None,
+    start: Moment = None,
+    end: Moment = None,
+    attempt: Attempt = None,
+    limit: Annotated[int, Query(ge=1, le=2000)] = 500,
+) -> Response:
+    """Return the events beside charts: changed settings, checkpoints, evaluation, attempts and alerts."""
+    parts = _parts(request)
+    found = live_answers.findings(parts, run, attempt)
+    return json_answer(marks_of(parts.store, run, found, rank, start, end, attempt, limit))
 
 
 @router.get("/{run}/fetches")

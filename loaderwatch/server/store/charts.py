@@ -102,6 +102,36 @@ def _partials(
     return " UNION ALL ".join(parts)
 
 
+def _keyed_partials(
+    snapshot: duckdb.DuckDBPyConnection,
+    metric: Metric,
+    found: list[rollup.Piece],
+    width_ns: int,
+    level: int,
+    bounds: tuple[int, int],
+    keys: list[Any] | None,
+) -> str:
+    """Return the SQL of partial sums of one metric; a rate has a zero for each full bucket in which the rank's process lived."""
+    partials = _partials([metric], found, width_ns, keys)
+    if metric.kind != "rate":
+        return partials
+    begin, end = found[0].start_ns, min(found[-1].end_ns, bounds[1] // width_ns * width_ns)
+    alive = SOURCES["trainers"]
+    zeros = []
+    for piece in rollup.pieces(begin, end, level, "trainers", rollup.load_dirty(snapshot)):
+        within = f"{{}} >= {piece.start_ns} AND {{}} < {piece.end_ns}"
+        table, key, time, where = (
+            (alive.table, alive.key, alive.time, f"({alive.where})")
+            if piece.level is None
+            else (piece.level.table("trainers"), "key", "t_ns", "true")
+        )
+        zeros.append(
+            f"SELECT DISTINCT {key} AS key, {time} // {width_ns} * {width_ns} AS t, 0 AS num, 0 AS rest FROM {table} "
+            f"WHERE {where} AND {within.format(time, time)}{_only(keys, key)}"
+        )
+    return " UNION ALL ".join([partials, *zeros])
+
+
 def _from_level(metrics: Sequence[Metric]) -> str:
     first = metrics[0]
     if first.kind == "mean":
@@ -244,7 +274,8 @@ def series(
         if metric.kind in ("device_mean", "device_share"):
             per_key = _per_rank(snapshot, metric, begin, end, width, level, bounds, keys, open_waits)
         else:
-            per_key = _per_key(metric, _partials(metrics, found, width, keys), width, bounds)
+            partials = _keyed_partials(snapshot, metric, found, width, level, bounds, keys)
+            per_key = _per_key(metric, partials, width, bounds)
         sql = (
             f"SELECT t, min(low) AS low0, {mean} AS mean0, max(high) AS high0 "
             f"FROM ({per_key}) WHERE value IS NOT NULL GROUP BY t ORDER BY t"
@@ -290,7 +321,8 @@ def grid(
             if metric.kind in ("device_mean", "device_share"):
                 per_key = _per_rank(snapshot, metric, begin, end, width, level, bounds, None, open_waits)
             else:
-                per_key = _per_key(metric, _partials([metric], found, width, None), width, bounds)
+                partials = _keyed_partials(snapshot, metric, found, width, level, bounds, None)
+                per_key = _per_key(metric, partials, width, bounds)
             sql = f"SELECT key, t, value FROM ({per_key}) WHERE value IS NOT NULL"
         got = snapshot.execute(sql).fetchnumpy()
         column = (np.asarray(got["t"], dtype=np.int64) - begin) // width

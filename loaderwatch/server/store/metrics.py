@@ -33,7 +33,7 @@ class Metric:
 
     ``mean``: mean, least and greatest of a measure over the rows of a bucket.
     ``share``: sum(of) / sum(of and rest) in a bucket, least and greatest over the keys.
-    ``rate``: sum(of) per second of a bucket, mean, least and greatest over the keys.
+    ``rate``: sum(of) per second of a bucket, mean, least and greatest over the keys; 0 while the process lives and does nothing of it.
     ``device_mean``, ``device_share``: likewise, where the device's clock counts for a rank that has one: ``data_wait.py``.
     """
 
@@ -74,7 +74,7 @@ SOURCES: Final[dict[str, Source]] = {
             "advance": "advance",
         },
     ),
-    "fetches": Source(table="fetches", where="counted = 1", measures=_columns("fetch_ns")),
+    "fetches": Source(table="fetches", where="counted = 1", measures=_columns("fetch_ns", "samples")),
     "gpu_waits": Source(
         table="gpu_waits",
         where="counted = 1",
@@ -157,6 +157,7 @@ METRICS: Final[dict[str, Metric]] = {
     "data_wait_ratio": Metric("steps", "device_share", "wait_in", "step_in"),
     "compute_duty_ratio": Metric("steps", "device_share", "wait_in", "step_in", complement=True),
     "steps_per_s": Metric("steps", "rate", "advance"),
+    "samples_per_s": Metric("fetches", "rate", "samples"),
     "fetch_s": _mean("fetches", "fetch_ns", _S),
     "gpu_starved_s": _mean("gpu_waits", "starved_ns", _S),
     "slack_s": _mean("gpu_waits", "slack_ns", _S),

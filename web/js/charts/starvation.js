@@ -13,7 +13,7 @@ export const SPEAKS_RATIO = 0.1;
 
 /**
  * Bars of the share of each bucket in which the GPU starved, with what that is of a step to read on them.
- * @param {{data: Record<string, Series>, epochs: import("../types.js").Epoch[], findings: import("../types.js").Finding[],
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
  *   range: import("../store.js").Range, width: number}} input
  * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}

@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { clock, clockBare, duration, plural } from "../format.js";
 import { icon, logo } from "../icons.js";
 import { nearest } from "../near.js";
+import { readingOf } from "../reading.js";
 import { active, isGoing, routeHash, serverNow } from "../store.js";
 import { zoneName } from "../zone.js";
 import { button, empty, skeleton } from "./parts.js";
@@ -138,7 +139,7 @@ function rankSelect(state, act) {
  * A card around a chart or table: what it is, and which of its states it is in.
  * @param {State} state
  * @param {{id: string, title: string, about: Child, legend?: LegendItem[], body: Child, height: string, empty?: Child|null,
- *   extra?: Child, flush?: boolean, badge?: string}} card
+ *   extra?: Child, flush?: boolean, badge?: string, reads?: boolean}} card - reads: the values of its legend are readings of series
  */
 export function card(state, card) {
   const held = state.cards[card.id];
@@ -159,7 +160,7 @@ export function card(state, card) {
       mode === "gone" && h("span", { class: "card-state" }, "gone"),
       card.extra,
     ),
-    card.legend && card.legend.length > 0 && !waiting && !failed && legend(card.legend),
+    card.legend && card.legend.length > 0 && !waiting && !failed && legend(card.legend, card.reads ? readingOf(state) : ""),
     failed ? empty("Could not be loaded", `${held?.error}. Trying again.`) : waiting ? skeleton(card.height) : card.empty ? card.empty : card.body,
   );
 }
@@ -170,14 +171,15 @@ function staleText(state, held) {
   return `stale, ${duration(Math.max(1, Math.round(state.clock - held.loaded_at)))}`;
 }
 
-/** @param {LegendItem[]} items */
-function legend(items) {
+/** @param {LegendItem[]} items @param {string} of - what its values are of */
+function legend(items, of) {
   return h(
     "ul",
     { class: "legend" },
     items.map((item) =>
       h("li", { key: item.name }, h("i", { class: item.dash ? "dash" : item.hatch ? "hatch" : "", style: { "--swatch": `var(--${item.color})` }, "aria-hidden": "true" }), item.name, item.value !== undefined && h("b", {}, item.value)),
     ),
+    of !== "" && h("li", { key: "of", class: "legend-of" }, of),
   );
 }
 

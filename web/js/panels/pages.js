@@ -3,12 +3,13 @@
 import { LANES_LIMIT, hasDeviceClock, hasGpu } from "../cards.js";
 import { heatmapHeight } from "../charts/heatmap.js";
 import { laneWorkers, slowOnes } from "../charts/lanes.js";
-import { COUNTERS, GPU_COUNTERS, inUnit, latest } from "../charts/small.js";
+import { COUNTERS, GPU_COUNTERS, inUnit } from "../charts/small.js";
 import { isByDevice, isEmpty, knownParts } from "../charts/steps.js";
 import { h } from "../dom.js";
 import { clock, duration, number, percent, plural } from "../format.js";
 import { capacityOf } from "../figures.js";
 import { icon } from "../icons.js";
+import { reading, readingOf } from "../reading.js";
 import { routeHash, serverNow } from "../store.js";
 import { alertsPanel, hangCard, hangNow } from "./alerts.js";
 import { attemptBar } from "./attempts.js";
@@ -20,6 +21,7 @@ import { blocked, card, plot, rangeBar } from "./frame.js";
 import { gpusCard } from "./gpus.js";
 import { button, empty, skeleton, stateBadge } from "./parts.js";
 import { starvationCard } from "./starvation.js";
+import { speedCard } from "./speed.js";
 import { stackView } from "./stacks.js";
 import { FIRST_SAMPLES, ranksTable, samplesTable, workersTable } from "./tables.js";
 import { gpuStatus, rankTiles, runFacts, runHead, runTiles, verdictBanner } from "./verdict.js";
@@ -49,6 +51,7 @@ export function runPage(state, act) {
     runTiles(s, state),
     !standing && state.route.attempt === null && couplingCard(state, act),
     rangeBar(state, act),
+    speedCard(state),
     stepsCard(state),
     starvationCard(state),
     headroomCard(state),
@@ -90,6 +93,7 @@ export function rankPage(state, act) {
     hang !== null && (hang.rank === null || hang.rank === row.rank) && hangCard(hang, state, act),
     rankTiles(row, s),
     rangeBar(state, act),
+    speedCard(state),
     stepsCard(state),
     starvationCard(state),
     headroomCard(state),
@@ -149,7 +153,8 @@ function stepsCard(state) {
     title: "Where a step's time goes",
     badge: isByDevice(data) && state.summary?.simulated_gpu ? "simulated GPU" : undefined,
     about: `mean per step${state.route.page === "run" && (state.summary?.ranks.length ?? 0) > 1 ? ` of rank ${state.rank}` : ""}${isByDevice(data) ? ", by the GPU's clock" : ""}${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}${data !== null && parts.length > 0 && !split ? " · pass model= and optimizer= to attach() to see forward, backward and optimizer" : ""}`,
-    legend: parts.map((p) => ({ name: p.name, color: `c-${p.color}`, value: duration(latest(data?.[p.metric])) })),
+    legend: parts.map((p) => ({ name: p.name, color: `c-${p.color}`, value: duration(reading(state, data?.[p.metric])) })),
+    reads: true,
     height: "260px",
     body: plot("steps", "260px", "Stacked bars over time: data wait, H2D copy, forward, backward, optimizer, other"),
     empty: data !== null && parts.length === 0 ? empty("No steps in this range", "Choose a longer range, or All.") : null,
@@ -162,15 +167,16 @@ function gpuCard(state, s) {
   const data = state.cards.gpu?.data ?? null;
   const gpu = hasGpu(state);
   const legend = [];
-  if (data !== null && !isEmpty(data.gpu_utilization_ratio)) legend.push({ name: "utilization", color: "c-gpu", value: percent(latest(data.gpu_utilization_ratio)) });
-  if (data !== null && !isEmpty(data.compute_duty_ratio)) legend.push({ name: "compute duty", color: "c-gpu", value: percent(latest(data.compute_duty_ratio)) });
-  if (data !== null && !isEmpty(data.gpu_power_w)) legend.push({ name: "power", color: "c-power", value: `${number(latest(data.gpu_power_w))}\u202fW`, dash: true });
+  if (data !== null && !isEmpty(data.gpu_utilization_ratio)) legend.push({ name: "utilization", color: "c-gpu", value: percent(reading(state, data.gpu_utilization_ratio)) });
+  if (data !== null && !isEmpty(data.compute_duty_ratio)) legend.push({ name: "compute duty", color: "c-gpu", value: percent(reading(state, data.compute_duty_ratio)) });
+  if (data !== null && !isEmpty(data.gpu_power_w)) legend.push({ name: "power", color: "c-power", value: `${number(reading(state, data.gpu_power_w))}\u202fW`, dash: true });
   return card(state, {
     id: "gpu",
     title: gpu ? "GPU utilization" : "Compute duty",
     badge: gpu && s.simulated_gpu ? "simulated GPU" : undefined,
     about: gpu ? (s.simulated_gpu ? "follows the training process; not a real device" : "share of time a kernel ran, and power") : gpuStatus(s) || "share of time spent in the step, not waiting",
     legend,
+    reads: true,
     height: "170px",
     body: plot("gpu", "170px", gpu ? "GPU utilization and power over time" : "Compute duty over time"),
     empty: data !== null && legend.length === 0 ? empty("No readings in this range", gpuStatus(s) || "Gaps in the readings stay gaps.") : null,
@@ -225,7 +231,8 @@ function readyCard(state) {
     id: "ready",
     title: "Ready batches",
     about: `waiting unread when the loop asks for one${capacity === null ? "" : `; the dotted line is the most there can be (${capacity})`}`,
-    legend: none ? [] : [{ name: "ready", color: "c-gpu", value: number(latest(data?.ready_batches)) }, { name: "out of order", color: "c-h2d", value: number(latest(data?.cached_batches)), dash: true }],
+    legend: none ? [] : [{ name: "ready", color: "c-gpu", value: number(reading(state, data?.ready_batches)) }, { name: "out of order", color: "c-h2d", value: number(reading(state, data?.cached_batches)), dash: true }],
+    reads: true,
     height: "150px",
     body: plot("ready", "150px", "Ready batches over time"),
     empty: none ? empty("Not known for this loader", "Loaders without worker processes have no queue to look into.") : null,
@@ -246,9 +253,10 @@ function headroomCard(state) {
     legend: none
       ? []
       : [
-          { name: "queued on the GPU", color: "c-gpu", value: duration(latest(data?.slack_s)) },
-          { name: "batches ready", color: "c-h2d", value: duration(latest(data?.cushion_s)) },
+          { name: "queued on the GPU", color: "c-gpu", value: duration(reading(state, data?.slack_s)) },
+          { name: "batches ready", color: "c-h2d", value: duration(reading(state, data?.cushion_s)) },
         ],
+    reads: true,
     height: "150px",
     body: plot("headroom", "150px", "How long the GPU would go on without another batch, over time"),
     empty: none ? empty("Not known in this range", "CUDA events tell it some steps later.") : null,
@@ -257,7 +265,7 @@ function headroomCard(state) {
 
 /** @param {State} state @param {string} id @param {string} title @param {import("../charts/small.js").Counter[]} list */
 function counters(state, id, title, list) {
-  return h("section", { key: id, class: "smalls", "data-card": id, "aria-label": title }, h("h2", { class: "section-title" }, title), h("div", { class: "small-grid" }, list.map((c) => smallCard(state, id, c))));
+  return h("section", { key: id, class: "smalls", "data-card": id, "aria-label": title }, h("h2", { class: "section-title" }, title, h("small", {}, readingOf(state))), h("div", { class: "small-grid" }, list.map((c) => smallCard(state, id, c))));
 }
 
 /** @param {State} state @param {string} id @param {import("../charts/small.js").Counter} c */
@@ -267,7 +275,7 @@ function smallCard(state, id, c) {
   return h(
     "div",
     { class: `small${held === undefined ? " is-loading" : ""}`, key: c.metric },
-    h("p", { class: "small-head", title: c.about }, h("span", {}, c.name), h("b", {}, inUnit(latest(series), c.unit))),
+    h("p", { class: "small-head", title: c.about }, h("span", {}, c.name), h("b", {}, inUnit(reading(state, series), c.unit))),
     held === undefined ? skeleton("92px") : held.data === null ? h("p", { class: "small-none" }, "Could not be loaded") : isEmpty(series) ? h("p", { class: "small-none" }, "Not offered by this system") : plot(`small-${c.metric}`, "92px", c.name),
     h("p", { class: "small-about" }, c.about),
   );

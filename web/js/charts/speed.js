@@ -1,0 +1,113 @@
+// Steps and samples per second over time, and below them what happened: settings, checkpoints, evaluation, alerts.
+
+import { MARGIN, NARROW, bandNames, epochNames, fade, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { number } from "../format.js";
+import { ground, line } from "./gpu.js";
+import { isEmpty } from "./steps.js";
+
+/**
+ * @typedef {import("../types.js").Series} Series
+ * @typedef {import("../types.js").Mark} Mark
+ * @typedef {import("../theme.js").Palette} Palette
+ * @typedef {{kind: Mark["kind"], name: string, short: string, symbol: string, color: keyof Palette}} Lane
+ */
+
+export const ASKED = ["steps_per_s", "samples_per_s"];
+
+/** A lane and a shape per kind of event, so that none needs its colour. @type {Lane[]} */
+export const LANES = [
+  { kind: "alert", name: "alert", short: "alert", symbol: "triangle-down", color: "critical" },
+  { kind: "attempt", name: "attempt", short: "start", symbol: "star", color: "text" },
+  { kind: "config", name: "settings", short: "set", symbol: "triangle-up", color: "accent" },
+  { kind: "checkpoint", name: "checkpoint", short: "save", symbol: "diamond", color: "h2d" },
+  { kind: "evaluation", name: "evaluation", short: "eval", symbol: "square", color: "optimizer" },
+];
+
+const CURVES_PX = 130;
+const LANE_PX = 18;
+const TOP_PX = 22;
+/** Samples lie below the steps, of which they are a multiple as a rule. */
+const SAMPLES_ROOM = 1.6;
+
+/** The lanes that have an event in view. @param {Mark[]} events @param {import("../store.js").Range} range */
+export function lanesOf(events, range) {
+  return LANES.filter((lane) => inView(events, range).some((e) => e.kind === lane.kind));
+}
+
+/** @param {Mark[]} events @param {import("../store.js").Range} range */
+function inView(events, range) {
+  return events.filter((e) => e.began_at < range.end && (e.ended_at ?? e.began_at) >= range.start);
+}
+
+/** @param {number} lanes */
+export function speedHeight(lanes) {
+  return TOP_PX + CURVES_PX + lanes * LANE_PX + MARGIN.b;
+}
+
+/**
+ * @param {{data: Record<string, Series>, events: Mark[], epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
+ *   range: import("../store.js").Range, width: number}} input
+ * @param {Palette} palette
+ * @returns {import("./axis.js").Figure}
+ */
+export function speedFigure(input, palette) {
+  const lanes = lanesOf(input.events, input.range);
+  const layout = timeLayout(palette, speedHeight(lanes.length), input.range, input.width);
+  layout.margin.t = TOP_PX;
+  const low = (lanes.length * LANE_PX) / (CURVES_PX + lanes.length * LANE_PX);
+  layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width);
+  layout.annotations = [...epochNames(input.epochs, input.range, palette, input.width), ...bandNames(input.findings, input.range, palette, input.width)];
+  const { steps_per_s: steps, samples_per_s: samples } = input.data;
+  /** @type {any[]} */
+  const data = [];
+  const top = niceTop(highest(steps));
+  layout.yaxis = valueAxis(palette, { range: [0, top * 1.04], domain: [low, 1], tickmode: "array", tickvals: [0, top / 2, top], ticktext: [0, top / 2, top].map(number) });
+  if (steps !== undefined && !isEmpty(steps)) {
+    data.push(ground(steps, 1, fade(palette.line, 0.12)));
+    data.push({ ...line(steps, 1), name: "steps/s", line: { color: palette.line, width: 1.5, shape: "hvh" }, hovertemplate: "%{y:.3~g} steps/s" });
+  }
+  if (samples !== undefined && !isEmpty(samples)) {
+    const most = niceTop(SAMPLES_ROOM * highest(samples));
+    layout.yaxis2 = valueAxis(palette, {
+      overlaying: "y", side: "right", showgrid: false, range: [0, most * 1.04], tickmode: "array", tickvals: [0, most / 2, most], ticktext: [0, most / 2, most].map(number),
+    });
+    data.push({ ...line(samples, 1), name: "samples/s", yaxis: "y2", line: { color: palette.power, width: 1.5, dash: "4px,2px", shape: "hvh" }, hovertemplate: "%{y:.4~g} samples/s" });
+  }
+  if (lanes.length > 0) {
+    layout.yaxis3 = valueAxis(palette, {
+      range: [lanes.length - 0.5, -0.5], domain: [0, low], showgrid: false, tickmode: "array", tickvals: lanes.map((_, i) => i), ticktext: lanes.map((l) => (input.width < NARROW ? l.short : l.name)), rangemode: "normal",
+    });
+    layout.xaxis.anchor = "y3";
+    lanes.forEach((lane, i) => data.push(...events(inView(input.events, input.range).filter((e) => e.kind === lane.kind), lane, i, input, palette)));
+  }
+  return { data, layout };
+}
+
+/** @param {Series|undefined} series */
+function highest(series) {
+  return Math.max(0, ...(series?.max ?? []).map((v) => v ?? 0));
+}
+
+/** The events of a lane: a shape where each begins, and a bar for as long as it took. @param {Mark[]} list @param {Lane} lane @param {number} y @param {{range: import("../store.js").Range}} input @param {Palette} palette @returns {any[]} */
+function events(list, lane, y, input, palette) {
+  const color = /** @type {string} */ (palette[lane.color]);
+  const text = list.map((e) => `${lane.name}: ${short(e.text)}${e.ranks.length > 0 ? ` (${e.ranks.length === 1 ? `rank ${e.ranks[0]}` : `${e.ranks.length} ranks`})` : ""}`);
+  const open = (/** @type {Mark} */ e) => (e.kind === "alert" || e.kind === "evaluation" ? input.range.end : e.began_at);
+  const base = { type: "scatter", yaxis: "y3", cliponaxis: true };
+  return [
+    {
+      ...base, mode: "lines", name: "", hoverinfo: "skip", connectgaps: false, line: { color: fade(color, 0.45), width: 5, simplify: false },
+      x: list.flatMap((e) => [toAxis(e.began_at), toAxis(Math.min(e.ended_at ?? open(e), input.range.end)), null]), y: list.flatMap(() => [y, y, null]),
+    },
+    {
+      ...base, mode: "markers", name: lane.name, marker: { symbol: lane.symbol, size: 8, color, line: { width: 0 } },
+      x: list.map((e) => toAxis(e.began_at)), y: list.map(() => y), text, hovertemplate: "%{text}<extra></extra>",
+    },
+  ];
+}
+
+/** Plotly reads tags and entities in a label: what a person or a script named is shown as it is. @param {string} text */
+function short(text) {
+  const plain = text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  return text.length > 80 ? `${plain.slice(0, 79)}…` : plain;
+}

@@ -1,0 +1,27 @@
+// Which value a legend tells of a series: that under the pointer, else the mean of the time in view.
+
+import { clockBare } from "./format.js";
+import { serverNow } from "./store.js";
+
+/**
+ * @typedef {import("./store.js").State} State
+ * @typedef {import("./types.js").Series} Series
+ */
+
+/** @param {State} state @param {Series|undefined} series @returns {number|null} */
+export function reading(state, series) {
+  if (series === undefined) return null;
+  if (state.pointed_at !== null) return series.mean[bucketAt(series, state.pointed_at)] ?? null;
+  const known = /** @type {number[]} */ (series.mean.filter((v) => v !== null));
+  return known.length === 0 ? null : known.reduce((sum, v) => sum + v, 0) / known.length;
+}
+
+/** @param {Series} series @param {number} t */
+function bucketAt(series, t) {
+  return Math.floor((t - (series.t[0] ?? 0)) / series.bucket_s + 1e-6);
+}
+
+/** What the values of a legend are of. @param {State} state */
+export function readingOf(state) {
+  return state.pointed_at === null ? "means of the time in view" : `at ${clockBare(state.pointed_at, serverNow(state))}`;
+}
