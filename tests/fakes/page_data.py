@@ -129,6 +129,8 @@ class FakeRun:
             "data_wait_ratio": share,
             "compute_duty_ratio": 1 - share,
             "steps_per_s": 1 / iteration,
+            "samples_per_s": 64 / iteration,
+            "others_wait_s": 0.5 * parts["backward_s"] if self.slow_rank not in (None, rank) else None,
             "ready_batches": ready,
             "cushion_s": ready * (iteration - lost),
             "slack_s": (0.004 if share > 0.3 else 0.11 + 0.03 * noise) if self.device else None,

@@ -2,6 +2,7 @@
 
 import { call, runPath, withQuery } from "./api.js";
 import { ASKED as HEADROOM_ASKED } from "./charts/headroom.js";
+import { withoutOthers } from "./charts/others.js";
 import { COUNTERS, GPU_COUNTERS } from "./charts/small.js";
 import { ASKED as STARVATION_ASKED } from "./charts/starvation.js";
 import { ASKED as SPEED_ASKED } from "./charts/speed.js";
@@ -50,7 +51,7 @@ const rankKey = (state) => {
 };
 
 /** @type {Source} */
-const STEPS = { id: "steps", when: "seen", timed: true, asks: rankKey, load: async (...asked) => byDevice(await seriesOf(ASKED)(...asked)) };
+const STEPS = { id: "steps", when: "seen", timed: true, asks: rankKey, load: async (...asked) => withoutOthers(byDevice(await seriesOf(ASKED)(...asked))) };
 
 /** @type {Source} */
 const SPEED = { id: "speed", when: "seen", timed: true, asks: rankKey, load: seriesOf(SPEED_ASKED, 1) };

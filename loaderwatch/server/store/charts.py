@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.clock import SECOND_NS
-from loaderwatch.server.store import data_wait, rollup
+from loaderwatch.server.store import data_wait, others_wait, rollup
 from loaderwatch.server.store.metrics import LEVELS, METRICS, SOURCES, Metric, bucket_width_ns
 from loaderwatch.server.store.protocol import Grid, Series
 
@@ -22,6 +22,9 @@ ONE_KEY_FACTOR: Final = 8
 """How many times more rows may lie in the range when only one rank is wanted, because the others are filtered, not summed."""
 
 CELLS_LIMIT: Final = 400_000
+
+OWN_RULES: Final = ("device_mean", "device_share", "others")
+"""Kinds of metrics that are more than sums of a rank's rows."""
 
 
 def count_rows(snapshot: duckdb.DuckDBPyConnection, table: str) -> int:
@@ -215,8 +218,11 @@ def _per_rank(
     bounds: tuple[int, int],
     ranks: Sequence[int] | None,
     open_waits: Sequence[rollup.OpenWait],
+    attempts_ns: Sequence[int],
 ) -> str:
-    """Return the SQL of (key, t, low, value, high, num, whole) of a metric by the clock that counts for each rank."""
+    """Return the SQL of (key, t, low, value, high, num, whole) of a metric that has rules of its own for each rank."""
+    if metric.kind == "others":
+        return others_wait.per_rank(snapshot, others_wait.Asked(begin, end, width_ns, ranks, attempts_ns))
     asked = data_wait.Range(
         _pieces(snapshot, metric, begin, end, level, ()), width_ns, ranks, newest_ns=bounds[1]
     )
@@ -234,6 +240,7 @@ def series(
     points: int,
     keys_known: int,
     open_waits: Sequence[rollup.OpenWait] = (),
+    attempts_ns: Sequence[int] = (),
 ) -> list[Series]:
     """Return metrics of one source over time, for some keys (None: all ``keys_known`` of them).
 
@@ -266,13 +273,15 @@ def series(
     else:
         if metric.kind == "rate":
             mean = "avg(value)"
-        elif metric.kind == "device_mean":
+        elif metric.kind in ("device_mean", "others"):
             mean = "sum(num) / sum(whole)"
         else:
             mean = _share("sum(num)", "sum(whole)")
             mean = f"1 - ({mean})" if metric.complement else mean
-        if metric.kind in ("device_mean", "device_share"):
-            per_key = _per_rank(snapshot, metric, begin, end, width, level, bounds, keys, open_waits)
+        if metric.kind in OWN_RULES:
+            per_key = _per_rank(
+                snapshot, metric, begin, end, width, level, bounds, keys, open_waits, attempts_ns
+            )
         else:
             partials = _keyed_partials(snapshot, metric, found, width, level, bounds, keys)
             per_key = _per_key(metric, partials, width, bounds)
@@ -303,6 +312,7 @@ def grid(
     bounds: tuple[int, int],
     points: int,
     open_waits: Sequence[rollup.OpenWait] = (),
+    attempts_ns: Sequence[int] = (),
 ) -> Grid:
     """Return one metric over time, a row per rank; ``rank_keys`` maps ranks to keys of the metric's source."""
     metric = METRICS[metric_name]
@@ -318,8 +328,10 @@ def grid(
             partials = _partials([metric], found, width, None)
             sql = f"SELECT key, t, sum(total0) / sum(n0) AS value FROM ({partials}) GROUP BY key, t HAVING sum(n0) > 0"
         else:
-            if metric.kind in ("device_mean", "device_share"):
-                per_key = _per_rank(snapshot, metric, begin, end, width, level, bounds, None, open_waits)
+            if metric.kind in OWN_RULES:
+                per_key = _per_rank(
+                    snapshot, metric, begin, end, width, level, bounds, None, open_waits, attempts_ns
+                )
             else:
                 partials = _keyed_partials(snapshot, metric, found, width, level, bounds, None)
                 per_key = _per_key(metric, partials, width, bounds)

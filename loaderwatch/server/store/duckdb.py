@@ -195,8 +195,9 @@ class DuckDBStore:
                 if rank is not None and SOURCES[METRICS[names[0]].source].key == "host":
                     host = file.rank_hosts.get(rank)
                     keys = [] if host is None else [host]
+                waits, begun = file.open_waits(), file.facts.begun_ns()
                 read = charts.series(
-                    snapshot, names, keys, start_ns, end_ns, bounds, points, known, file.open_waits()
+                    snapshot, names, keys, start_ns, end_ns, bounds, points, known, waits, begun
                 )
                 found.update(zip(names, read, strict=True))
             return [found[name] for name in metrics]
@@ -211,7 +212,8 @@ class DuckDBStore:
             by_host = SOURCES[METRICS[metric].source].key == "host"
             keys: dict[int, Any] = {r: host if by_host else r for r, host in rank_hosts.items()}
             bounds = (file.first_ns, file.newest_ns)
-            return charts.grid(snapshot, metric, keys, start_ns, end_ns, bounds, points, file.open_waits())
+            waits, begun = file.open_waits(), file.facts.begun_ns()
+            return charts.grid(snapshot, metric, keys, start_ns, end_ns, bounds, points, waits, begun)
 
         return self._read(run_id, question)
 

@@ -138,6 +138,11 @@ class RunFacts:
         """When the oldest known process was started."""
         return min((p.started_ns for p in self.processes.values() if p.started_ns > 0), default=None)
 
+    def begun_ns(self) -> list[int]:
+        """Return when each known attempt after the first began, oldest first."""
+        begun = [one.began_ns for one in self.earlier if one.number > 1]
+        return [*begun, self.attempt_ns] if self.attempt_ns else begun
+
     def uncounted_loaders(self) -> NDArray[np.int64]:
         """Return the loaders that do not feed training, each as rank * LOADER_BASE + loader."""
         if self._uncounted is None:

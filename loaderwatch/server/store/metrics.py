@@ -34,11 +34,12 @@ class Metric:
     ``mean``: mean, least and greatest of a measure over the rows of a bucket.
     ``share``: sum(of) / sum(of and rest) in a bucket, least and greatest over the keys.
     ``rate``: sum(of) per second of a bucket, mean, least and greatest over the keys; 0 while the process lives and does nothing of it.
+    ``others``: mean per iteration of what a rank waits for others: ``others_wait.py``.
     ``device_mean``, ``device_share``: likewise, where the device's clock counts for a rank that has one: ``data_wait.py``.
     """
 
     source: str
-    kind: Literal["mean", "share", "rate", "device_mean", "device_share"]
+    kind: Literal["mean", "share", "rate", "others", "device_mean", "device_share"]
     of: str
     rest: str = ""
     scale: float = 1.0
@@ -150,6 +151,7 @@ METRICS: Final[dict[str, Metric]] = {
     "optimizer_s": _mean("steps", "optimizer_ns", _S),
     "other_s": _mean("steps", "other_ns", _S),
     "iteration_s": _mean("steps", "iteration_ns", _S),
+    "others_wait_s": Metric("steps", "others", "others_wait", scale=_S),
     "data_wait_s": Metric("steps", "device_mean", "data_wait", scale=_S),
     "ready_batches": _mean("steps", "ready"),
     "cushion_s": Metric("steps", "device_mean", "cushion", scale=_S),

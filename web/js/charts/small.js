@@ -47,11 +47,20 @@ export function inUnit(v, unit) {
   return unit === "bytes_per_s" ? `${bytes(v)}/s` : number(v);
 }
 
+/** Height of a small chart. */
+export const SMALL_PX = 108;
+
 /** The newest known value. @param {Series|undefined} series */
 export function latest(series) {
   if (series === undefined) return null;
   for (let i = series.mean.length - 1; i >= 0; i -= 1) if (series.mean[i] !== null) return series.mean[i] ?? null;
   return null;
+}
+
+/** Round as it is written: 400 MiB, not 381. @param {number} highest @param {Counter["unit"]} unit */
+function roundTop(highest, unit) {
+  const one = unit === "bytes" || unit === "bytes_per_s" ? 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, highest)) / Math.log(1024))) : 1;
+  return niceTop(highest / one) * one;
 }
 
 /**
@@ -62,12 +71,13 @@ export function latest(series) {
 export function counterFigure(input, palette) {
   const { series, counter } = input;
   const highest = Math.max(0, ...series.max.map((v) => v ?? 0));
-  const top = counter.unit === "ratio" ? Math.max(1, niceTop(highest)) : niceTop(highest);
-  const layout = timeLayout(palette, 92, input.range, 0);
-  layout.margin = { l: 8, r: 8, t: 6, b: 6 };
-  layout.xaxis.showticklabels = false;
+  const top = counter.unit === "ratio" ? Math.max(1, niceTop(highest)) : roundTop(highest, counter.unit);
+  const layout = timeLayout(palette, SMALL_PX, input.range, 0);
+  layout.margin = { l: 52, r: 8, t: 6, b: 18 }; // charts.css has the sides, too
+  layout.font.size = 10;
+  layout.xaxis.nticks = 3;
   layout.xaxis.showgrid = false;
-  layout.yaxis = valueAxis(palette, { range: [0, top * 1.05], tickmode: "array", tickvals: [0, top], showticklabels: false });
+  layout.yaxis = valueAxis(palette, { range: [0, top * 1.05], tickmode: "array", tickvals: [0, top], ticktext: [inUnit(0, counter.unit), inUnit(top, counter.unit)], ticklen: 4 });
   layout.hovermode = "x";
   const text = bridged(series).map((i) => inUnit(series.mean[i], counter.unit));
   return {

@@ -6,7 +6,7 @@ import { bandNames, epochNames, marks, niceTop, timeLayout, toAxis, valueAxis } 
 /**
  * @typedef {import("../types.js").Series} Series
  * @typedef {import("../theme.js").Palette} Palette
- * @typedef {{metric: string, name: string, color: keyof Palette}} Part
+ * @typedef {{metric: string, name: string, color: keyof Palette, hatch?: boolean}} Part
  */
 
 /** In the order of a step, bottom up. @type {Part[]} */
@@ -18,6 +18,7 @@ export const PARTS = [
   { metric: "backward_s", name: "backward", color: "backward" },
   { metric: "optimizer_s", name: "optimizer", color: "optimizer" },
   { metric: "other_s", name: "other", color: "other" },
+  { metric: "others_wait_s", name: "waiting for other ranks", color: "other", hatch: true },
 ];
 
 const PHASES = ["h2d_s", "forward_s", "backward_s", "optimizer_s"];
@@ -69,7 +70,7 @@ export function isOnDevice(data) {
  */
 function phasesByDevice(data) {
   const wait = /** @type {Series} */ (data.data_wait_s);
-  const mean = totals(PARTS.filter((p) => data[p.metric] !== undefined), data);
+  const mean = totals(PARTS.filter((p) => data[p.metric] !== undefined && p.metric !== "others_wait_s"), data);
   /** @type {Record<string, (number|null)[]>} */
   const timed = Object.fromEntries(PHASES.map((metric) => [metric, held(data[`gpu_${metric}`], wait)]));
   /** @type {Record<string, (number|null)[]>} */
@@ -93,7 +94,7 @@ function phasesByDevice(data) {
 }
 
 /** A series in the buckets of another; a bucket without a value has the one before it. @param {Series|undefined} series @param {Series} like @returns {(number|null)[]} */
-function held(series, like) {
+export function held(series, like) {
   if (series === undefined) return like.t.map(() => null);
   const began = series.t[0] ?? 0;
   /** @type {number|null} */
@@ -114,7 +115,7 @@ export function isEmpty(series) {
 /** The parts this run knows. Without model and optimizer all of a step is one part, and is called so. @param {Record<string, Series>} data @returns {Part[]} */
 export function knownParts(data) {
   const parts = PARTS.filter((p) => !isEmpty(data[p.metric]));
-  const split = parts.some((p) => !["data_wait_s", "hidden_s", "other_s"].includes(p.metric));
+  const split = parts.some((p) => !["data_wait_s", "hidden_s", "other_s", "others_wait_s"].includes(p.metric));
   return split ? parts : parts.map((p) => (p.metric === "other_s" ? { ...p, name: "step" } : p));
 }
 
@@ -148,7 +149,7 @@ export function stepsFigure(input, palette) {
       x: series.t.map((t, i) => toAxis(t + (widths[i] ?? series.bucket_s) / 2)),
       y: series.mean.map((v) => (v === null ? null : v * 1000)),
       width: widths.map((s) => s * 1000),
-      marker: { color: palette[part.color], line: { width: 0 } },
+      marker: part.hatch ? hatched(/** @type {string} */ (palette[part.color])) : { color: palette[part.color], line: { width: 0 } },
       hovertemplate: "%{y:.1f} ms",
     };
   });
@@ -158,6 +159,11 @@ export function stepsFigure(input, palette) {
     layout.annotations.push(...clipped(first, widths, total, longest, top, input, palette));
   }
   return { data, layout };
+}
+
+/** Lines of a colour on nothing: what a rank does not do itself. @param {string} color */
+function hatched(color) {
+  return { color: "rgba(0,0,0,0)", pattern: { shape: "/", fgcolor: color, bgcolor: "rgba(0,0,0,0)", size: 6, solidity: 0.3 }, line: { width: 0 } };
 }
 
 /** Seconds of a whole step per bucket, on average; null where there was none. @param {Part[]} parts @param {Record<string, Series>} data @returns {(number|null)[]} */

@@ -3,7 +3,7 @@
 import { LANES_LIMIT, hasDeviceClock, hasGpu } from "../cards.js";
 import { heatmapHeight } from "../charts/heatmap.js";
 import { laneWorkers, slowOnes } from "../charts/lanes.js";
-import { COUNTERS, GPU_COUNTERS, inUnit } from "../charts/small.js";
+import { COUNTERS, GPU_COUNTERS, SMALL_PX, inUnit } from "../charts/small.js";
 import { isByDevice, isEmpty, knownParts } from "../charts/steps.js";
 import { h } from "../dom.js";
 import { clock, duration, number, percent, plural } from "../format.js";
@@ -147,16 +147,16 @@ function stepsCard(state) {
   const data = state.cards.steps?.data ?? null;
   const parts = data === null ? [] : knownParts(data);
   const bucket = data?.data_wait_s?.bucket_s;
-  const split = parts.length > 2;
+  const split = parts.some((p) => ["forward", "backward", "optimizer"].includes(p.name));
   return card(state, {
     id: "steps",
     title: "Where a step's time goes",
     badge: isByDevice(data) && state.summary?.simulated_gpu ? "simulated GPU" : undefined,
     about: `mean per step${state.route.page === "run" && (state.summary?.ranks.length ?? 0) > 1 ? ` of rank ${state.rank}` : ""}${isByDevice(data) ? ", by the GPU's clock" : ""}${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}${data !== null && parts.length > 0 && !split ? " · pass model= and optimizer= to attach() to see forward, backward and optimizer" : ""}`,
-    legend: parts.map((p) => ({ name: p.name, color: `c-${p.color}`, value: duration(reading(state, data?.[p.metric])) })),
+    legend: parts.map((p) => ({ name: p.name, color: `c-${p.color}`, hatch: p.hatch, value: duration(reading(state, data?.[p.metric])) })),
     reads: true,
     height: "260px",
-    body: plot("steps", "260px", "Stacked bars over time: data wait, H2D copy, forward, backward, optimizer, other"),
+    body: plot("steps", "260px", "Stacked bars over time: data wait, H2D copy, forward, backward, optimizer, other, waiting for other ranks"),
     empty: data !== null && parts.length === 0 ? empty("No steps in this range", "Choose a longer range, or All.") : null,
   });
 }
@@ -276,7 +276,7 @@ function smallCard(state, id, c) {
     "div",
     { class: `small${held === undefined ? " is-loading" : ""}`, key: c.metric },
     h("p", { class: "small-head", title: c.about }, h("span", {}, c.name), h("b", {}, inUnit(reading(state, series), c.unit))),
-    held === undefined ? skeleton("92px") : held.data === null ? h("p", { class: "small-none" }, "Could not be loaded") : isEmpty(series) ? h("p", { class: "small-none" }, "Not offered by this system") : plot(`small-${c.metric}`, "92px", c.name),
+    held === undefined ? skeleton(`${SMALL_PX}px`) : held.data === null ? h("p", { class: "small-none" }, "Could not be loaded") : isEmpty(series) ? h("p", { class: "small-none" }, "Not offered by this system") : plot(`small-${c.metric}`, `${SMALL_PX}px`, c.name),
     h("p", { class: "small-about" }, c.about),
   );
 }

@@ -1,0 +1,140 @@
+"""What a rank waits for others, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.server.store import others_wait
+from loaderwatch.server.store.duckdb import DuckDBStore
+from tests.fakes.runs import SECOND, T0, envelope, joined, process, steps, table
+
+MS = 10**6
+ITERATIONS = 200
+LATE_MS, QUICK_MS, WORK_MS = 80, 5, 100
+BUCKET = 20 * (LATE_MS + WORK_MS) * MS  # about twenty iterations
+Values = NDArray[np.int64]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[DuckDBStore]:
+    opened = DuckDBStore(tmp_path)
+    yield opened
+    opened.close()
+
+
+def _send(
+    store: DuckDBStore,
+    data_ms: list[Values],
+    work_ms: list[Values],
+    collective_ms: list[Values] | None = None,
+    begin_ns: int = T0,
+    seq: int = 1,
+    **more: int,
+) -> int:
+    """Iterations of ranks: waits for data, the rest of each step, and of that the time in collectives. Returns its end."""
+    parts = []
+    ends = begin_ns
+    for rank, (data, work) in enumerate(zip(data_ms, work_ms, strict=True)):
+        took = (data + work) * MS
+        began = begin_ns + np.concatenate([[0], np.cumsum(took)[:-1]])
+        ends = max(ends, int(began[-1] + took[-1]))
+        collective = UNKNOWN if collective_ms is None else collective_ms[rank] * MS
+        parts.append(
+            steps(
+                rank, began, data * MS, work * MS, batch=np.arange(1, len(data) + 1), collective_ns=collective
+            )
+        )
+    ranks = [process(rank, len(data_ms), **more) for rank in range(len(data_ms))]
+    made = {"made_ns": ends, "processes": ranks}
+    store.append([envelope(seq, stream=f"s{seq}", tables={"steps": joined(parts)}, **made)])  # type: ignore[arg-type]
+    return ends
+
+
+def _wait_ms(
+    store: DuckDBStore, rank: int | None, start: int = T0, end: int = T0 + 60 * SECOND
+) -> list[float]:
+    found = store.series("run-1", "others_wait_s", rank, start, end, 20)
+    return [round(value * 1000, 3) for value in found.mean.tolist()]
+
+
+def _flat(ms: int) -> Values:
+    return np.full(ITERATIONS, ms)
+
+
+LATE = [_flat(LATE_MS), _flat(QUICK_MS), _flat(QUICK_MS)]
+WORK = [_flat(WORK_MS), _flat(WORK_MS + LATE_MS - QUICK_MS), _flat(WORK_MS + LATE_MS - QUICK_MS)]
+
+
+def test_all_wait_for_the_rank_whose_data_is_late(store: DuckDBStore) -> None:
+    _send(store, LATE, WORK)
+    assert set(_wait_ms(store, 0)) == {0.0}
+    assert set(_wait_ms(store, 1)) == {LATE_MS - QUICK_MS}
+    both = _wait_ms(store, None)
+    assert both == pytest.approx([2 * (LATE_MS - QUICK_MS) / 3] * len(both))
+    grid = store.grid("run-1", "others_wait_s", T0, T0 + 30 * SECOND, 20)
+    assert np.nanmax(grid.values, axis=1).round(6).tolist() == [0.0, 0.075, 0.075]
+
+
+def test_ranks_that_are_late_by_turns_are_told_iteration_by_iteration(store: DuckDBStore) -> None:
+    """Their means are alike: only within an iteration one waits for the other."""
+    turn = np.arange(ITERATIONS) % 2
+    data = [QUICK_MS + 60 * turn, QUICK_MS + 60 * (1 - turn)]
+    _send(store, data, [165 - each for each in data])
+    assert _wait_ms(store, 0) == pytest.approx([30] * len(_wait_ms(store, 0)), rel=0.1)
+
+
+def test_collectives_tell_more_than_durations(store: DuckDBStore) -> None:
+    """Rank 1 computes longer: nobody waits for data, and rank 0 waits in the exchange, which takes 3 ms by itself."""
+    _send(store, [_flat(5), _flat(5)], [_flat(100), _flat(100)], [_flat(43), _flat(3)])
+    assert set(_wait_ms(store, 0)) == {40.0}
+    assert set(_wait_ms(store, 1)) == {0.0}
+
+
+def test_where_ranks_do_not_go_in_step_nothing_is_known(store: DuckDBStore) -> None:
+    _send(store, [_flat(50), _flat(5)], [_flat(100), _flat(40)])
+    assert _wait_ms(store, 0) == _wait_ms(store, 1) == []
+
+
+def test_ranks_that_are_as_quick_by_chance_do_not_wait_for_each_other(store: DuckDBStore) -> None:
+    """Each reads and works by itself, in iterations of its own length."""
+    random = np.random.default_rng(3)
+    data = [random.integers(1, 80, ITERATIONS) for _ in range(2)]
+    _send(store, data, [_flat(100), _flat(100)])
+    assert _wait_ms(store, 0) == []
+
+
+def test_a_wait_in_which_the_gpu_worked_holds_nobody_up(store: DuckDBStore) -> None:
+    ends = _send(store, LATE, WORK)
+    times = T0 + np.arange(ITERATIONS) * (LATE_MS + WORK_MS) * MS
+    waits = table("gpu_waits", rank=0, loader=0, epoch=0, request_ns=times, starved_ns=QUICK_MS * MS)
+    more = {"made_ns": ends, "processes": [process(rank, 3) for rank in range(3)]}
+    store.append([envelope(2, stream="gpu", tables={"gpu_waits": waits}, **more)])  # type: ignore[arg-type]
+    assert set(_wait_ms(store, 1)) <= {0.0}
+
+
+def test_a_single_rank_waits_for_nobody(store: DuckDBStore) -> None:
+    _send(store, LATE[:1], WORK[:1])
+    assert _wait_ms(store, 0) == []
+
+
+def test_an_attempt_that_counts_anew_is_compared_with_itself(store: DuckDBStore) -> None:
+    ends = _send(store, LATE, WORK)
+    again = ends + 10 * SECOND
+    swapped = [LATE[1], LATE[0], LATE[2]], [WORK[1], WORK[0], WORK[2]]
+    last = _send(store, *swapped, begin_ns=again, seq=2, pid=2000, started_ns=ends + 5 * SECOND)
+    waits = _wait_ms(store, 0, T0, last)
+    assert set(waits) == {0.0, LATE_MS - QUICK_MS}
+
+
+def test_of_many_rows_some_iterations_are_looked_at(
+    store: DuckDBStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(others_wait, "MOST_ROWS", 3 * ITERATIONS // 4)
+    _send(store, LATE, WORK)
+    assert set(_wait_ms(store, 1)) == {LATE_MS - QUICK_MS}

@@ -1,0 +1,44 @@
+// What of a step is waiting for other ranks, taken out of the phases in which they wait.
+
+import { held } from "./steps.js";
+
+/** @typedef {import("../types.js").Series} Series */
+
+/** Where ranks meet: first the exchange of gradients, last what is not told apart. */
+const PHASES = ["backward_s", "forward_s", "optimizer_s", "other_s"];
+
+/** A wait below this share of an iteration, on average, is what any exchange costs. */
+const LEAST_RATIO = 0.02;
+
+/**
+ * The parts of a step with the wait for other ranks as one of its own: each bucket stays as high as it was.
+ * @param {Record<string, Series>} data @returns {Record<string, Series>}
+ */
+export function withoutOthers(data) {
+  const { others_wait_s: others, iteration_s: iteration, ...rest } = data;
+  if (others === undefined) return data;
+  const whole = sum(iteration);
+  const plain = iteration === undefined ? rest : { ...rest, iteration_s: iteration };
+  if (whole === 0 || sum(others) < LEAST_RATIO * whole) return plain;
+  const kept = Object.fromEntries(PHASES.flatMap((metric) => (data[metric] === undefined ? [] : [[metric, [...data[metric].mean]]])));
+  // Of very many iterations the server looks at some: a bucket without one has what the one before it had.
+  const waited = held(others, others).map((wait, i) => {
+    if (wait === null || (iteration?.mean[i] ?? null) === null) return null;
+    let left = wait;
+    for (const metric of PHASES) {
+      const part = kept[metric]?.[i] ?? null;
+      if (part === null) continue;
+      const taken = Math.min(part, left);
+      /** @type {(number|null)[]} */ (kept[metric])[i] = part - taken;
+      left -= taken;
+    }
+    return wait - left;
+  });
+  const phases = Object.fromEntries(Object.entries(kept).map(([metric, mean]) => [metric, { .../** @type {Series} */ (data[metric]), min: mean, mean, max: mean }]));
+  return { ...plain, ...phases, others_wait_s: { ...others, min: waited, mean: waited, max: waited } };
+}
+
+/** @param {Series|undefined} series */
+function sum(series) {
+  return (series?.mean ?? []).reduce((/** @type {number} */ total, v) => total + (v ?? 0), 0);
+}
