@@ -34,8 +34,8 @@ from loaderwatch.detect.measures.progress import (
 )
 from loaderwatch.detect.measures.stacks import (
     Frame,
+    builds_kernels,
     collective,
-    compiling,
     main_frames,
     saving,
     user_frame,
@@ -263,7 +263,7 @@ def _cause(item: Stuck, frames: Sequence[Frame], *, on_queue: bool) -> str:
         text = f"The training process waits {'on a queue' if on_queue else 'for something'} in its own code and uses no CPU."
     else:
         text = "The training process waits in its own code: it sleeps, or looks again and again."
-    if compiling(frames):
+    if builds_kernels(frames):
         text += (
             " It compiles."
             if _works(item)
@@ -300,7 +300,7 @@ def _outside_means(rank: RankWindow, goes_on: bool) -> str:
 
 
 def _advice(item: Stuck, reason: Explanation, *, saves: bool, known: bool) -> str:
-    if compiling(frames_now(item.rank)) and not _works(item):
+    if builds_kernels(frames_now(item.rank)) and not _works(item):
         return (
             f"`ps --ppid {item.span.pid}` shows its compilers, and `py-spy dump --pid` where one stands. TORCHINDUCTOR_COMPILE_THREADS=1 has"
             " inductor compile in the training process itself, without a pool."

@@ -13,8 +13,8 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.stacks import (
     Frame,
+    builds_kernels,
     collective,
-    compiling,
     ends_interpreter,
     in_loop_of,
     main_frames,
@@ -111,7 +111,7 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
         elif span.phase not in LOADER_PHASES and _has_reason(rank):
             factor = 1.0
         elif (
-            compiling(frames_now(rank))
+            builds_kernels(frames_now(rank))
             or waits_in_kernel(rank, span)
             or (span.phase == "outside" and (trains_on(rank, span) or collective(frames_now(rank))))
         ):

@@ -37,6 +37,13 @@ _BEGINS: Final = ("<module>", "_run_module_as_main", "_bootstrap")
 MOST_FRAMES: Final = 100
 """``faulthandler`` writes no more of a stack: its outermost frame is then not the first."""
 _TAKING: Final = ("acquire", "lock", "__enter__")
+_BUILDS: Final = (
+    "/torch/_dynamo/convert_frame.py",
+    "/torch/_inductor/compile_fx.py",
+    "/torch/_inductor/codecache.py",
+    "/torch/_inductor/async_compile.py",
+    "/triton/compiler/",
+)
 _COMPILE: Final = ("/torch/_dynamo/", "/torch/_inductor/", "/triton/")
 
 # The first that matches, from the innermost frame outwards, names the collective.
@@ -179,8 +186,13 @@ def waits_for_lock(frames: Sequence[Frame]) -> bool:
 
 
 def compiling(frames: Sequence[Frame]) -> bool:
-    """Whether the thread compiles a graph or a kernel, which is slow but not stuck."""
+    """Whether the thread may compile a graph or a kernel, which is slow but not stuck; a compiled model that runs looks so as well."""
     return any(mark in frame.file for frame in frames for mark in _COMPILE)
+
+
+def builds_kernels(frames: Sequence[Frame]) -> bool:
+    """Whether the thread compiles for certain, and does not just run what was compiled."""
+    return any(mark in frame.file for frame in frames for mark in _BUILDS)
 
 
 def saving(frames: Sequence[Frame]) -> bool:

@@ -593,6 +593,15 @@ class TestNotHung:
         assert bool(found) is told
         assert not found or found[0].severity == "critical"
 
+    def test_a_compiled_model_that_runs_is_not_called_compiling(self) -> None:
+        text = stacks.main_in("_fn", user="forward").replace(
+            "torch/nn/parallel/distributed", "torch/_dynamo/eval_frame"
+        )
+        builder = trained().open("step", 10.0).stack(-1, 100, text).half_a_minute()
+        (finding,) = hangs(run(builder, busy=0.01, host_rows=[{}] * 10))
+        assert "compile" not in finding.cause
+        assert "compile" not in finding.advice
+
     @pytest.mark.parametrize(("woken", "severity"), [(0.0, "critical"), (20.0, "info")])
     def test_a_child_that_does_nothing_either(self, woken: float, severity: str) -> None:
         builder = between_passes(10.0, stacks.CHILD)
