@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -79,7 +80,8 @@ def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
     apart = [item for item in stands if collective(frames_now(item.rank)) is None]
     # And one whose script goes on before those whose scripts are over, which wait for it in what they take down.
     odd = max(apart or stands, key=lambda item: (not at_end(item.rank, item.span), item.age_s))
-    finding = alone(odd)
+    # It is told once each rank has passed its own limit: the last one's is the one that held.
+    finding = alone(replace(odd, limit_s=max(item.limit_s for item in stands)))
     if len(apart) < len(stands) and finding.severity == "warning":
         # They wait for each other, which is told as one alert once no process has moved for a while.
         finding = msgspec.structs.replace(finding, severity="info")

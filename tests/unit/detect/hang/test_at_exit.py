@@ -160,6 +160,7 @@ def test_a_rank_whose_script_goes_on_is_what_the_others_wait_for(over: bool, sev
         assert finding.title.startswith(
             "Rank 1 has stood still at train.py:61 in write_results for 90 s, waiting for a file"
         )
+        assert {one.label: one.value for one in finding.evidence}["limit learned for this phase"] == 90.0
         assert "The script of rank 0 is over, and its process does not end either." in finding.cause
 
 
