@@ -16,10 +16,10 @@ SIDE_BY_SIDE := -n 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat compat-own frameworks gpu scenarios faults security silence soak check-python check-web pytest chromium format lint types screenshots bench clean
+.PHONY: help demo test compat compat-own frameworks gpu scenarios faults security silence soak check-python check-web pytest chromium format lint types plotly screenshots bench clean
 
 help:
-	@echo "make demo | test | compat | frameworks | gpu | scenarios | faults | security | silence | soak | format | lint | screenshots | bench | clean"
+	@echo "make demo | test | compat | frameworks | gpu | scenarios | faults | security | silence | soak | format | lint | plotly | screenshots | bench | clean"
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/loaderwatch demo $(DEMO_ARGS)
@@ -174,6 +174,10 @@ lint: check-python check-web
 types: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.web.answer_types
 
+# web/vendor/plotly.min.js anew, after a change of vendor/plotly/: its version, or a trace that a chart needs.
+plotly:
+	cd vendor/plotly && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && node bundle.mjs ../../web/vendor
+
 screenshots: $(VENV)/dev.stamp chromium
 	$(BIN)/python -m tests.browser.demo_pictures docs/images
 
@@ -190,5 +194,5 @@ bench: $(VENV)/dev.stamp
 	done; [ -z "$$missed" ] || { echo "over budget or failed: $${missed#; }"; exit 1; }
 
 clean:
-	rm -rf $(VENV) .venv-peers .venv-torch-* node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers .venv-torch-* node_modules vendor/plotly/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

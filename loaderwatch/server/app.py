@@ -17,7 +17,6 @@ from starlette.responses import Response
 from loaderwatch import __version__
 from loaderwatch.core.clock import SteadyClock
 from loaderwatch.core.errors import LoaderwatchError, WireError
-from loaderwatch.server.access.csp import headers
 from loaderwatch.server.access.quotas import Admission
 from loaderwatch.server.access.rate_limits import TooMany
 from loaderwatch.server.access.request_gate import Gate, too_many
@@ -33,7 +32,7 @@ from loaderwatch.server.live.judge import detector
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.options import ServeOptions
-from loaderwatch.server.page import StaticFiles, find_plotly, find_web
+from loaderwatch.server.page import StaticFiles, find_web
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.recovery import recover_runs
@@ -84,7 +83,7 @@ def create_app(
         run_addresses=options.notify_dir,
         source="--notify" if options.notify else str(options.config_path),
     )
-    static = StaticFiles(find_web(), find_plotly())
+    static = StaticFiles(find_web())
     opened = DuckDBStore(options.runs_dir) if store is None else store
     verdicts = Verdicts(opened, options.data_dir / "verdicts.json")
     hub = Hub()
@@ -130,7 +129,6 @@ def create_app(
         port=port,
         open_to_all=open_to_all or tokens is None,
         public_url=options.public_url,
-        headers=headers(static.plotly()),
         seen=parts.stay.seen,
     )
     _add_error_answers(app)

@@ -1,13 +1,19 @@
-"""The page's files, and plotly.min.js from the installed plotly package."""
+"""The page's files, in memory and compressed.
+
+What belongs to the page lies under ``/v/HASH/``, where the hash is of all of its files: a browser keeps those for good and
+never asks for them again, and after an upgrade the addresses are others. Modules and style sheets import each other by
+relative addresses, so that only ``index.html``, which is asked for at each visit, has to name the hash.
+"""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import importlib.util
 import logging
 import mimetypes
+import os
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -19,22 +25,24 @@ from loaderwatch.core.errors import LoaderwatchError
 
 _log = logging.getLogger(__name__)
 
-PLOTLY_PATH: Final = "plotly.min.js"
+_PAGE: Final = "index.html"
+_VERSIONED: Final = "v/"
 _SUFFIXES: Final = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
     ".json": "application/json",
+    ".txt": "text/plain; charset=utf-8",
     ".webmanifest": "application/manifest+json",
 }
-_COMPRESSIBLE: Final = frozenset({".html", ".js", ".css", ".svg", ".json"})
+_COMPRESSIBLE: Final = frozenset({".html", ".js", ".css", ".svg", ".json", ".txt"})
 _LONGEST_NAME: Final = 200
 _IMMUTABLE: Final = "private, max-age=31536000, immutable"
 
 
 class StaticError(LoaderwatchError):
-    """The page's files or Plotly cannot be found."""
+    """The page's files cannot be found."""
 
 
 @dataclass(slots=True)
@@ -43,7 +51,7 @@ class _File:
     body: bytes
     etag: str
     media_type: str
-    packed: bytes | None  # gzip, when it is ready and worth it
+    packed: bytes | None  # gzip, where it is worth it
 
 
 def find_web() -> Path:
@@ -61,65 +69,43 @@ def find_web() -> Path:
     )
 
 
-def find_plotly() -> Path:
-    """Return the path of plotly.min.js in the installed plotly package, without importing the package.
-
-    Raises:
-        StaticError: the package is not installed or has no such file.
-    """
-    spec = importlib.util.find_spec("plotly")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        candidate = Path(folder) / "package_data" / PLOTLY_PATH
-        if candidate.is_file():
-            return candidate
-    raise StaticError("plotly.min.js was not found; pip install 'plotly>=6.0'")
-
-
 class StaticFiles:
-    """The page's files in memory with their ETag and gzip; a file is read again when it changes on disk."""
+    """The page's files with their ETag and gzip; a file is read again when it changes on disk."""
 
-    def __init__(self, web: Path, plotly: Path) -> None:
+    def __init__(self, web: Path) -> None:
         self._web = web.resolve()
-        self._plotly = plotly
-        self._files: dict[str, _File] = {}
-
-    def plotly(self) -> bytes:
-        """Return the text of plotly.min.js.
-
-        Raises:
-            StaticError: it cannot be read.
-        """
-        try:
-            return self._plotly.read_bytes()
-        except OSError as error:
-            raise StaticError(f"cannot read {self._plotly}: {error.strerror}") from error
+        self._files: dict[Path, _File] = {}
+        self._seen: tuple[tuple[str, int, int], ...] = ()
+        self._version = ""
+        self._page: tuple[str, _File] | None = None  # and the version that it names
 
     def warm(self) -> None:
-        """Pack plotly.min.js in the background: 5 MB take a quarter of a second that the first page need not wait."""
+        """Pack every file in the background, so that the first page need not wait for it."""
         threading.Thread(target=self._warm, name="loaderwatch-warm", daemon=True).start()
 
     def _warm(self) -> None:
         try:
-            file = self._read(PLOTLY_PATH, self._plotly)
+            for path, _, _ in self._listing():
+                self._read(self._web / path)
         except OSError as error:
-            _log.warning("cannot read %s: %s", self._plotly, error)
-            return
-        file.packed = gzip.compress(file.body, 6)
+            _log.warning("cannot read the page: %s", error)
 
     def response(self, name: str, request: Request) -> Response | None:
         """Answer with the file at this URL path (no leading slash; "" is the page); None if there is none."""
-        name = name or "index.html"
-        path = self._path(name)
-        if path is None:
+        asked, name = _parted(name)
+        path = self._path(name or _PAGE)
+        is_page = path == self._web / _PAGE
+        if path is None or (is_page and asked is not None):
             return None
         try:
-            file = self._read(name, path)
+            version = self._current()
+            file = self._versioned(version) if is_page else self._read(path)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
-        version = request.query_params.get("v")
         headers = {
             "etag": file.etag,
-            "cache-control": _IMMUTABLE if version and version == file.etag.strip('"') else "no-cache",
+            # Who asks with another hash has a page of before an upgrade: it gets what there is, and keeps none of it.
+            "cache-control": _IMMUTABLE if asked == version else "no-cache",
             "vary": "accept-encoding",
         }
         if file.etag in request.headers.get("if-none-match", ""):
@@ -131,8 +117,6 @@ class StaticFiles:
         return Response(body, headers=headers, media_type=file.media_type)
 
     def _path(self, name: str) -> Path | None:
-        if name == PLOTLY_PATH:
-            return self._plotly
         parts = PurePosixPath(name).parts
         if (
             len(name) > _LONGEST_NAME
@@ -144,26 +128,64 @@ class StaticFiles:
         path = (self._web / name).resolve()
         return path if path.is_relative_to(self._web) else None
 
-    def _read(self, name: str, path: Path) -> _File:
+    def _read(self, path: Path) -> _File:
         mtime_ns = path.stat().st_mtime_ns
-        known = self._files.get(name)
+        known = self._files.get(path)
         if known is not None and known.mtime_ns == mtime_ns:
             return known
-        body = path.read_bytes()
-        if name == "index.html":
-            body = self._with_version(body)
-        suffix = path.suffix.lower()
-        file = _File(
-            mtime_ns,
-            body,
-            f'"{hashlib.sha256(body).hexdigest()[:20]}"',
-            _SUFFIXES.get(suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream",
-            gzip.compress(body, 6) if suffix in _COMPRESSIBLE and len(body) < 2**20 else None,
-        )
-        self._files[name] = file
+        file = _file(path, path.read_bytes(), mtime_ns)
+        self._files[path] = file
         return file
 
-    def _with_version(self, page: bytes) -> bytes:
-        """Put the hash of plotly.min.js into its address, so that a browser may keep it for good and still gets an upgrade."""
-        version = self._read(PLOTLY_PATH, self._plotly).etag.strip('"').encode()
-        return page.replace(b'"/plotly.min.js"', b'"/plotly.min.js?v=' + version + b'"')
+    def _versioned(self, version: str) -> _File:
+        """The page, whose addresses of other files have the version in them."""
+        if self._page is None or self._page[0] != version:
+            path = self._web / _PAGE
+            body = path.read_bytes().replace(b'="/', f'="/{_VERSIONED}{version}/'.encode())
+            self._page = version, _file(path, body, path.stat().st_mtime_ns)
+        return self._page[1]
+
+    def _current(self) -> str:
+        """The hash of all files, made again only when one of them has changed."""
+        seen = tuple(sorted(self._listing()))
+        if seen != self._seen:
+            digest = hashlib.sha256()
+            for name, _, _ in seen:
+                digest.update(
+                    hashlib.sha256(name.encode() + b"\0" + (self._web / name).read_bytes()).digest()
+                )
+            self._version, self._seen = digest.hexdigest()[:16], seen
+        return self._version
+
+    def _listing(self) -> Iterator[tuple[str, int, int]]:
+        """Name, time of change and size of each file; names begin in the page's folder."""
+        folders = [self._web]
+        while folders:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.name.startswith("."):
+                        continue
+                    if entry.is_dir():
+                        folders.append(Path(entry.path))
+                    else:
+                        about = entry.stat()
+                        yield os.path.relpath(entry.path, self._web), about.st_mtime_ns, about.st_size
+
+
+def _parted(name: str) -> tuple[str | None, str]:
+    """Part a URL path into the version that it asks for, if any, and the file's name."""
+    if not name.startswith(_VERSIONED):
+        return None, name
+    version, _, rest = name.removeprefix(_VERSIONED).partition("/")
+    return version, rest
+
+
+def _file(path: Path, body: bytes, mtime_ns: int) -> _File:
+    suffix = path.suffix.lower()
+    return _File(
+        mtime_ns,
+        body,
+        f'"{hashlib.sha256(body).hexdigest()[:20]}"',
+        _SUFFIXES.get(suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream",
+        gzip.compress(body, 9) if suffix in _COMPRESSIBLE else None,
+    )

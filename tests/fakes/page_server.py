@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -43,8 +42,7 @@ TYPES = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
-PLOTLY = (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes()
-HEADERS = headers(PLOTLY)  # the real server's: what its policy forbids fails here
+HEADERS = headers()  # the real server's: what its policy forbids fails here
 
 
 class PageServer(ThreadingHTTPServer):
@@ -209,8 +207,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, json.dumps(body).encode(), "application/json")
 
     def _file(self, path: str) -> None:
-        if path == "/plotly.min.js":
-            return self._send(200, PLOTLY, "text/javascript")
         file = (WEB / ("index.html" if path == "/" else path.lstrip("/"))).resolve()
         if not file.is_relative_to(WEB.resolve()) or not file.is_file():
             return self._send(404, b"not found", "text/plain")

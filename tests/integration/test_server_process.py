@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import stat
@@ -187,12 +188,13 @@ def test_the_browser_flow(server: ServeProcess) -> None:
         page = browser.get("/", headers=html)
         assert page.status_code == 200
         assert page.headers["content-type"].startswith("text/html")
-        plotly = browser.get("/plotly.min.js", headers={"accept-encoding": "gzip"})
-        assert len(plotly.content) > 1_000_000
-        assert (
-            browser.get("/plotly.min.js", headers={"if-none-match": plotly.headers["etag"]}).status_code
-            == 304
-        )
+        (main,) = re.findall(r'type="module" src="([^"]+)"', page.text)
+        assert "immutable" in browser.get(main).headers["cache-control"]
+        plotly = browser.get(main.replace("/js/main.js", "/vendor/plotly.min.js"))
+        assert (plotly.headers["content-encoding"], len(plotly.content) > 1_000_000) == ("gzip", True)
+        assert "immutable" in plotly.headers["cache-control"]
+        again = browser.get("/", headers={**html, "if-none-match": page.headers["etag"]})
+        assert (again.status_code, page.headers["cache-control"]) == (304, "no-cache")
         assert browser.get("/api/v1/runs").json() == []
         assert browser.get("/nothing.js").status_code == 404
         assert browser.get("/api/v1/nothing").status_code == 404

@@ -41,7 +41,6 @@ HEAVY: dict[str, set[str]] = {
     "duckdb": {"server"},
     "clickhouse_connect": {"server"},
     "apprise": {"server"},
-    "plotly": {"server", "report"},
     "sklearn": {"demo"},
     "PIL": {"demo"},
     "lightning": {"frameworks"},

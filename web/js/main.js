@@ -322,7 +322,7 @@ function navigate() {
   if (route.finding !== null) showFinding(route.finding);
 }
 
-/** Let the first paint happen before the browser parses 4.8 MB of charts. */
+/** Let the first paint happen before the browser parses 1.2 MB of charts. */
 function loadCharts() {
   requestAnimationFrame(() => setTimeout(() => loadPlotly().catch((error) => actions.tell(error.message)), 0));
 }

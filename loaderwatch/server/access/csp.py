@@ -2,37 +2,37 @@
 
 Scripts come only from our own files, never from text (``eval``, handlers in markup, ``javascript:`` links), and with
 Trusted Types not even our own scripts can turn text into markup. Style attributes in markup have no effect, except for one
-known text; scripts may set styles one by one. A style sheet is a file of ours or one of three known texts.
+known text; scripts may set styles one by one. A style sheet is a file of ours or one of two known texts.
 """
 
 from __future__ import annotations
 
-import ast
 import base64
 import hashlib
-import re
 from typing import Final
 
 from loaderwatch.server.access.sign_in import STYLE
 
-_SHEET: Final = re.compile(
-    rb"""createElement\("style"\);\w+\.id="[0-9a-f]{64}",\w+\.textContent=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_FILLED_LATER: Final = ""
+"""The style sheet that Plotly makes empty, and fills rule by rule."""
+
+SHARP: Final = "".join(
+    f"image-rendering: {value}; "
+    for value in (
+        *("optimizeSpeed", "-moz-crisp-edges", "-o-crisp-edges", "-webkit-optimize-contrast"),
+        *("optimize-contrast", "crisp-edges", "pixelated"),
+    )
 )
-"""Matches the style sheets that Plotly makes when it is loaded, for maps that we do not draw."""
-
-_SHARP: Final = re.compile(rb"""CSS_DECLARATIONS=(\[(?:\["[a-z-]+","[A-Za-z-]+"\],?)+\])""")
-"""Matches the style that Plotly sets as a text on heat maps with more cells than pixels, whose image must not be blurred."""
+"""The style that Plotly sets as a text on heat maps with more cells than pixels, whose image must not be blurred."""
 
 
-def headers(plotly: bytes = b"") -> tuple[tuple[str, str], ...]:
-    """Return the headers; ``plotly`` is the text of plotly.min.js, whose style sheets are allowed by their hashes."""
-    # Plotly makes an empty style sheet, too, and fills it rule by rule.
-    sheets = ["", STYLE, *(ast.literal_eval(found.decode()) for found in _SHEET.findall(plotly))]
+def headers() -> tuple[tuple[str, str], ...]:
+    """Return the headers, as names and values."""
     policy = (
         "default-src 'none'",
         "script-src 'self'",
-        f"style-src 'self' {' '.join(_hash(sheet) for sheet in sheets)}",
-        f"style-src-attr {_attributes(plotly)}",
+        f"style-src 'self' {_hash(_FILLED_LATER)} {_hash(STYLE)}",
+        f"style-src-attr 'unsafe-hashes' {_hash(SHARP)}",
         "img-src 'self' data:",
         "font-src 'self'",
         "connect-src 'self'",
@@ -53,15 +53,6 @@ def headers(plotly: bytes = b"") -> tuple[tuple[str, str], ...]:
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),
     )
-
-
-def _attributes(plotly: bytes) -> str:
-    texts = (
-        "".join(f"{name}: {value}; " for name, value in ast.literal_eval(found.decode()))
-        for found in _SHARP.findall(plotly)
-    )
-    hashes = " ".join(map(_hash, texts))
-    return f"'unsafe-hashes' {hashes}" if hashes else "'none'"
 
 
 def _hash(text: str) -> str:

@@ -47,18 +47,17 @@ class Gate:
         port: int,
         open_to_all: bool = False,
         public_url: str | None = None,
-        headers: tuple[tuple[str, str], ...] | None = None,
         seen: Callable[[], None] = lambda: None,
     ) -> None:
         """Put the gate in front of an application.
 
-        ``headers`` go with every answer, and ``seen`` is called for every request of somebody who has access.
+        ``seen`` is called for every request of somebody who has access.
         ``open_to_all`` asks for no token; Host and Origin are checked all the same.
         """
         self._app = app
         self._keys = keys
         self._open_to_all = open_to_all
-        self._headers = page_headers() if headers is None else headers
+        self._headers = page_headers()
         self._hosts = hosts
         # A browser sends the cookies of every port of a host; the port in the name keeps two servers apart.
         self._cookie_name = f"loaderwatch_{port}"

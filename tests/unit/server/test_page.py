@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gzip
-import time
+import json
+import re
+import threading
 from pathlib import Path
 
 import pytest
 from starlette.requests import Request
 
-from loaderwatch.server.page import StaticFiles, find_plotly, find_web
-from tests.waiting import PATIENCE_S
+from loaderwatch.server.page import StaticFiles, find_web
+from tests.waiting import wait_until
 
 
 def request(query: str = "", **headers: str) -> Request:
@@ -21,21 +23,33 @@ def request(query: str = "", **headers: str) -> Request:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> StaticFiles:
+def web(tmp_path: Path) -> Path:
     web = tmp_path / "web"
     (web / "js").mkdir(parents=True)
-    (web / "index.html").write_text('<script src="/plotly.min.js"></script>')
+    (web / "index.html").write_text(
+        '<link href="data:x"><a href="#x"></a><script src="/js/main.js"></script>'
+    )
     (web / "js" / "main.js").write_text("export {};\n" * 50)
     (web / ".hidden").write_text("no")
     (tmp_path / "secret.txt").write_text("no")
-    plotly = tmp_path / "plotly.min.js"
-    plotly.write_text("var Plotly = {};" * 100)
-    return StaticFiles(web, plotly)
+    return web
 
 
-def test_the_page_and_plotly_are_found_here() -> None:
+@pytest.fixture
+def files(web: Path) -> StaticFiles:
+    return StaticFiles(web)
+
+
+def address(files: StaticFiles) -> str:
+    """Where the page says that its script is."""
+    page = files.response("", request())
+    assert page is not None
+    assert page.headers["cache-control"] == "no-cache"
+    return bytes(page.body).decode().split('src="/')[1].partition('"')[0]
+
+
+def test_the_page_is_found_here() -> None:
     assert (find_web() / "index.html").is_file()
-    assert find_plotly().stat().st_size > 1_000_000
 
 
 def test_files_have_types_and_etags(files: StaticFiles) -> None:
@@ -58,31 +72,92 @@ def test_gzip_where_it_is_understood(files: StaticFiles) -> None:
     assert gzip.decompress(bytes(packed.body)) == plain.body
 
 
-def test_plotly_is_kept_for_good_under_its_hash(files: StaticFiles) -> None:
+def test_what_the_page_names_is_kept_for_good(files: StaticFiles) -> None:
+    where = address(files)
+    assert where.startswith("v/")
+    assert where.endswith("/js/main.js")
+    answer = files.response(where, request())
+    assert answer is not None
+    assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
+    assert bytes(answer.body).startswith(b"export")
+    page = files.response("index.html", request())
+    assert page is not None
+    assert b'href="data:x"' in bytes(page.body)
+    assert b'href="#x"' in bytes(page.body)
+
+
+def test_the_real_page_names_nothing_that_is_not_kept() -> None:
+    """Every address in it, and none in a module or style sheet that would leave the hash behind."""
+    files = StaticFiles(find_web())
     page = files.response("", request())
     assert page is not None
-    source = bytes(page.body).decode().split('"')[1]
-    name, _, query = source.lstrip("/").partition("?")
-    assert name == "plotly.min.js"
-    answer = files.response(name, request(query))
-    assert answer is not None
-    assert "immutable" in answer.headers["cache-control"]
-    other = files.response(name, request("v=old"))
-    assert other is not None
-    assert other.headers["cache-control"] == "no-cache"
+    named = re.findall(r'(?:src|href)="(/[^"]+)"', bytes(page.body).decode())
+    assert len(named) > 5
+    for name in named:
+        answer = files.response(name[1:], request())
+        assert answer is not None, name
+        assert "immutable" in answer.headers["cache-control"], name
+    for path in (*find_web().rglob("js/**/*.js"), *find_web().rglob("*.css")):
+        assert not re.findall(r"""(?:from|import\(|url\()\s*["']?/""", path.read_text()), path
 
 
-def test_plotly_is_packed_in_the_background(files: StaticFiles) -> None:
+def test_a_change_of_any_file_is_another_address(files: StaticFiles, web: Path) -> None:
+    before = address(files)
+    (web / "js" / "other.js").write_text("export {};")
+    after = address(files)
+    assert before != after
+    outdated = files.response(before, request())
+    assert outdated is not None
+    assert outdated.headers["cache-control"] == "no-cache"
+
+
+def test_the_page_itself_has_no_address_that_is_kept(files: StaticFiles) -> None:
+    version = address(files).split("/")[1]
+    assert files.response(f"v/{version}/", request()) is None
+    assert files.response(f"v/{version}/index.html", request()) is None
+    assert files.response(f"v/{version}/../secret.txt", request()) is None
+
+
+def test_every_file_is_packed_before_it_is_asked_for(
+    files: StaticFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files.warm()
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        answer = files.response("plotly.min.js", request(accept_encoding="gzip"))
-        assert answer is not None
-        if "content-encoding" in answer.headers:
-            break
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    assert gzip.decompress(bytes(answer.body)).startswith(b"var Plotly")
+    wait_until(
+        "the files are packed", lambda: "loaderwatch-warm" not in {t.name for t in threading.enumerate()}
+    )
+    monkeypatch.setattr(gzip, "compress", lambda *_: pytest.fail("packed only now"))
+    answer = files.response("js/main.js", request(accept_encoding="gzip"))
+    assert answer is not None
+    assert gzip.decompress(bytes(answer.body)).startswith(b"export")
+
+
+def test_plotly_is_the_bundle_that_its_recipe_makes() -> None:
+    """``make plotly`` after a change of the version or of the traces."""
+    root = find_web().parent
+    wanted = json.loads((root / "vendor" / "plotly" / "package.json").read_text())["devDependencies"][
+        "plotly.js"
+    ]
+    (traces,) = re.findall(
+        r"const TRACES = (\[.*\]);", (root / "vendor" / "plotly" / "bundle.mjs").read_text()
+    )
+    banner = (find_web() / "vendor" / "plotly.min.js").read_text().partition("\n")[0]
+    assert f"plotly.js {wanted} with scatter, {', '.join(json.loads(traces))};" in banner
+    drawn = {
+        kind
+        for path in (find_web() / "js" / "charts").glob("*.js")
+        for kind in re.findall(r'^ +type: "(\w+)",$', path.read_text(), re.MULTILINE)
+    }
+    assert drawn - {"date", "line", "rect"} <= {"scatter", *json.loads(traces)}
+    licences = (find_web() / "vendor" / "plotly.LICENSE.txt").read_text()
+    assert f"plotly.js {wanted} (MIT)" in licences
+
+
+def test_a_first_visit_is_light() -> None:
+    """All files together, as they are sent."""
+    sent = sum(
+        len(gzip.compress(path.read_bytes(), 9)) for path in find_web().rglob("*.[jch]*") if path.is_file()
+    )
+    assert sent <= 560_000  # and 40 KB for what the charts show
 
 
 @pytest.mark.parametrize(
