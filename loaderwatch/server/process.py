@@ -24,6 +24,7 @@ from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.server_file import ServerFile, read_server_file
 from loaderwatch.core.system import pid_in_use
 from loaderwatch.server.access.connection import uvicorn_options
+from loaderwatch.server.access.log_limit import limit_log_lines
 from loaderwatch.server.access.tokens import Tokens, load_tokens
 from loaderwatch.server.app import create_app
 from loaderwatch.server.config_file import is_open_to_others
@@ -101,6 +102,7 @@ class _Server(uvicorn.Server):
                 **uvicorn_options(),
             )
         )
+        limit_log_lines()  # after the options, which set up uvicorn's loggers
         self._parts = parts
         self._local_url = local_url
         self._certificate = certificate

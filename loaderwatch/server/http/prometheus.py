@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from loaderwatch.core.answers import RankRow
+from loaderwatch.core.printable import printable
 from loaderwatch.server.parts import Parts
 
 _Rows = list[tuple[Mapping[str, str], float | None]]
@@ -112,4 +113,5 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _escape(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    """Escape a label's value, and leave out control characters: a job that any trainer may name could end a line with them."""
+    return printable(value).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,49 @@
+"""A limit of log lines about connections: whoever reaches the port can cause one with each, without a token."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from loaderwatch.server.access.rate_limits import Allowance
+
+BURST: Final = 10
+PER_S: Final = 1 / 60
+LIMITED: Final = ("uvicorn.error", "loaderwatch.server.access.connection")
+"""The loggers that tell of malformed requests and of clients that are too slow."""
+
+
+class LogLimit(logging.Filter):
+    """Lets ``BURST`` lines of each kind through, then one a minute, which says how many were left out before it.
+
+    A kind is a message without its arguments, so that a caller cannot make new kinds. Errors and lines with a
+    traceback always pass: they are faults of ours.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._allowance = Allowance(BURST, PER_S, clock)
+        self._left_out: Counter[str] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is written."""
+        if record.levelno >= logging.ERROR or record.exc_info:
+            return True
+        kind = f"{record.name} {record.msg}"
+        if self._allowance.wait_s(kind) > 0:
+            self._left_out[kind] += 1
+            return False
+        self._allowance.take(kind)
+        left_out = self._left_out.pop(kind, 0)
+        if left_out:
+            record.msg = f"{record.msg} (and {left_out} more such lines since the last one)"
+        return True
+
+
+def limit_log_lines() -> None:
+    """Put a limit before the loggers of connections."""
+    for name in LIMITED:
+        logging.getLogger(name).addFilter(LogLimit())
