@@ -20,6 +20,7 @@ from typing import Any, Final
 from benchmarks.client import Quantiles, quantiles
 from benchmarks.envelopes import INTERVAL_S, RUN, SECOND, streamers
 from loaderwatch.server.http import charts as queries
+from loaderwatch.server.http.heatmap import heatmap
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store
 
@@ -85,9 +86,9 @@ def _charts(store: Store, end: float) -> dict[str, Quantiles]:
         "series, all ranks": lambda: queries.series(store, RUN, "data_wait_ratio"),
         "series, one rank": lambda: queries.series(store, RUN, "wait_s", 3),
         "series, GPUs": lambda: queries.series(store, RUN, "gpu_utilization_ratio"),
-        "heat map": lambda: queries.heatmap(store, RUN, "data_wait_ratio", points=120),
+        "heat map": lambda: heatmap(store, RUN, "data_wait_ratio", points=120),
         "series, last minute": lambda: queries.series(store, RUN, "data_wait_ratio", None, recent),
-        "heat map, last minute": lambda: queries.heatmap(store, RUN, "data_wait_ratio", recent, points=120),
+        "heat map, last minute": lambda: heatmap(store, RUN, "data_wait_ratio", recent, points=120),
         "slow samples": lambda: queries.slow_samples(store, RUN),
         "summary": lambda: queries.stored_summary(store, RUN),
     }

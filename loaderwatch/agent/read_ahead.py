@@ -225,7 +225,7 @@ def watch(clock: ReadAhead) -> None:
         threading.Condition.wait = _timed(_own)  # type: ignore[method-assign]
     if _own_sleep is None:
         _own_sleep = time.sleep
-        time.sleep = _timed_sleep(_own_sleep)
+        time.sleep = _timed_sleep(_own_sleep)  # type: ignore[assignment]
     for selector in SELECTORS:
         if selector is not None and selector not in _own_selects:
             _own_selects[selector] = selector.select

@@ -23,6 +23,7 @@ from loaderwatch.server.access.request_gate import Gate, too_many
 from loaderwatch.server.access.tokens import AllowedHosts, Keys, Tokens, allowed_hosts
 from loaderwatch.server.alerts.book import UnknownAlert
 from loaderwatch.server.alerts.notify import Notifier
+from loaderwatch.server.compression import Compression
 from loaderwatch.server.config_file import ConfigFile
 from loaderwatch.server.encoding import error_answer, json_answer
 from loaderwatch.server.http import alerts, identity, ingest, recording, runs, server
@@ -122,6 +123,7 @@ def create_app(
     app.include_router(recording.router)
     app.include_router(alerts.router)
     app.include_router(server.router)
+    app.add_middleware(Compression)
     app.add_middleware(
         Gate,
         keys=keys,

@@ -6,12 +6,24 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 from starlette.responses import Response
 
 
 def encode_json(value: Any) -> bytes:
     """Encode any of our structures as JSON. NaN and infinity become null."""
     return _encoder.encode(value)
+
+
+def significant(values: NDArray[np.float64], digits: int | None) -> NDArray[np.float64]:
+    """Round to so many significant digits (None: not at all), as a chart can show and a short answer holds."""
+    if digits is None:
+        return values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places = digits - 1 - np.floor(np.log10(np.abs(values)))
+    factors = np.power(10.0, np.where(np.isfinite(places), np.clip(places, -300, 300), 0.0))
+    rounded: NDArray[np.float64] = np.round(values * factors) / factors
+    return rounded
 
 
 def json_answer(value: Any, status: int = 200) -> Response:

@@ -175,7 +175,6 @@ TESTED_BY: dict[str, str] = {
     "server/encoding.py": "unit/server/test_app.py",
     "server/http/identity.py": "integration/test_server_identity.py",
     "server/http/ingest.py": "unit/server/test_app.py",
-    "server/http/prometheus.py": "integration/test_server_runs.py",
     "server/http/recording.py": "unit/server/recordings/test_export.py",
     "server/http/server.py": "integration/test_server_stay.py",
     "server/live/replay.py": "integration/test_replay.py",

@@ -23,7 +23,8 @@
  * @typedef {{loader: number[], worker: number[], began_at: number[], fetch_s: (number|null)[],
  *   collate_s: (number|null)[], cpu_s: (number|null)[], samples: (number|null)[], slow_index: (number|null)[],
  *   slow_s: (number|null)[], bytes: (number|null)[]}} Fetches
- * @typedef {{metric: string, bucket_s: number, ranks: number[], t: number[], values: (number|null)[][]}} Heatmap
+ * @typedef {{metric: string, bucket_s: number, ranks: number[], t: number[], values: (number|null)[][],
+ *   hosts: string[], of: number}} Heatmap
  * @typedef {{metric: string, rank: number|null, bucket_s: number, t: number[], min: (number|null)[],
  *   mean: (number|null)[], max: (number|null)[]}} Series
  * @typedef {{rank: number, loader: number, worker: number, index: number, slow_s: number, fetch_s: number|null,
@@ -65,6 +66,7 @@
  *   reader_error: string|null, rank: number}} Loader
  * @typedef {{framework: string, version: string, stage: string|null, epoch: number|null, max_epochs: number|null,
  *   global_step: number|null}} Progress
+ * @typedef {{total: number, rows: RankRow[]}} RankPage
  * @typedef {{rank: number, host: string, pid: number, state: RankStatus, exit: string|null, watched: boolean,
  *   phases_missing: string|null, step: number|null, eval_batches: number, epoch: number|null, batch: number|null,
  *   phase: string|null, phase_age_s: number|null, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,

@@ -18,13 +18,19 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heatmap(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric over time, a row of ``values`` per rank, shape (ranks, t)."""
+    """A metric over time, a row of ``values`` per rank or host, shape (ranks, t).
+
+    A row of a host has in each bucket the worst value of its ranks, and in ``ranks`` the one that is worst on average.
+    ``hosts`` are the rows' hosts; ``of`` is how many rows there are of those that were asked for.
+    """
 
     metric: str
     bucket_s: float
     ranks: list[int]
     t: list[float]
     values: list[list[float | None]]
+    hosts: list[str] = []
+    of: int = 0
 
 
 class Epoch(msgspec.Struct, frozen=True, kw_only=True):

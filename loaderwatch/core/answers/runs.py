@@ -95,6 +95,13 @@ class RankRow(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: float | None
 
 
+class RankPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some ranks of a run: ``GET /runs/{run}/ranks``. ``total``: how many there are of those that were asked for."""
+
+    total: int
+    rows: list[RankRow]
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """``GET /runs/{run}/summary``."""
 

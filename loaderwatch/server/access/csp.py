@@ -55,5 +55,11 @@ def headers() -> tuple[tuple[str, str], ...]:
     )
 
 
+def answer_headers() -> tuple[tuple[str, str], ...]:
+    """Return the headers of answers that are no page: a browser that shows one as a page may load nothing for it."""
+    (name, _), *rest = headers()
+    return (name, "default-src 'none'; frame-ancestors 'none'"), *rest
+
+
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

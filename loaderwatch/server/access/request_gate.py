@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from loaderwatch.core.trust import IDENTITY_PATH
+from loaderwatch.server.access.csp import answer_headers
 from loaderwatch.server.access.csp import headers as page_headers
 from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, caller_of
 from loaderwatch.server.access.sign_in import sign_in_page
@@ -57,7 +58,8 @@ class Gate:
         self._app = app
         self._keys = keys
         self._open_to_all = open_to_all
-        self._headers = page_headers()
+        self._page_headers = page_headers()
+        self._answer_headers = answer_headers()  # short: a page gets ten answers a second
         self._hosts = hosts
         # A browser sends the cookies of every port of a host; the port in the name keeps two servers apart.
         self._cookie_name = f"loaderwatch_{port}"
@@ -80,7 +82,7 @@ class Gate:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in self._headers:
+                for name, value in self._answer_headers if api else self._page_headers:
                     headers[name] = value
                 if api:
                     headers["cache-control"] = "no-store"

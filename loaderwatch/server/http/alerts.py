@@ -50,8 +50,8 @@ async def silence(request: Request, id: str) -> Response:
 
 
 @router.get("/api/v1/runs/{run}/events")
-async def events(request: Request, run: str) -> Response:
-    """Stream a run's server-sent events: a snapshot, then changes."""
+async def events(request: Request, run: str, changes: bool = False) -> Response:
+    """Stream a run's server-sent events: a snapshot, then whole summaries, or with ``changes`` what is new in them."""
     parts: Parts = request.app.state.parts
     caller = caller_of(request.client.host if request.client else None)
     if parts.hub.is_full(caller):
@@ -59,7 +59,9 @@ async def events(request: Request, run: str) -> Response:
     parts.hub.publish(run, await live_answers.run_state(parts, run))
     may_change = Access.CHANGE in request.scope[ACCESS_KEY]
     return StreamingResponse(
-        parts.hub.stream(run, request.headers.get("last-event-id"), caller=caller, may_change=may_change),
+        parts.hub.stream(
+            run, request.headers.get("last-event-id"), caller=caller, may_change=may_change, changes=changes
+        ),
         media_type="text/event-stream",
         headers={"x-accel-buffering": "no"},
     )

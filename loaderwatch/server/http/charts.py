@@ -17,6 +17,7 @@ from loaderwatch.core import answers
 from loaderwatch.core.answers import Verdict
 from loaderwatch.core.clock import SECOND_NS, wall_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
+from loaderwatch.server.encoding import significant
 from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.summary import state_now, summary_of
 from loaderwatch.server.store.metrics import METRICS
@@ -51,21 +52,24 @@ def several_series(
     end: float | None = None,
     points: int = DEFAULT_POINTS,
     attempt: int | None = None,
+    digits: int | None = None,
 ) -> list[answers.Series]:
-    """Answer ``GET /runs/{run}/series`` for several metrics, in their order."""
-    _check_count("metric", len(metrics), 1, MAX_METRICS)
+    """Answer ``GET /runs/{run}/series`` for several metrics, in their order; values have so many significant ``digits``."""
+    check_count("metric", len(metrics), 1, MAX_METRICS)
     for metric in metrics:
-        _check_metric(metric)
-    _check_count("points", points, 2, MAX_POINTS)
-    start_ns, end_ns = _range(store, run_id, start, end, attempt)
+        check_metric(metric)
+    check_count("points", points, 2, MAX_POINTS)
+    start_ns, end_ns = time_range(store, run_id, start, end, attempt)
     found = store.several_series(run_id, metrics, rank, start_ns, end_ns, points)
     return [
-        _series_shape(metric, rank, each, start_ns, end_ns)
+        _series_shape(metric, rank, each, start_ns, end_ns, digits)
         for metric, each in zip(metrics, found, strict=True)
     ]
 
 
-def _series_shape(metric: str, rank: int | None, found: Series, start_ns: int, end_ns: int) -> answers.Series:
+def _series_shape(
+    metric: str, rank: int | None, found: Series, start_ns: int, end_ns: int, digits: int | None
+) -> answers.Series:
     width = found.bucket_ns
     begin = start_ns // width * width
     times = np.arange(begin, -(-end_ns // width) * width, width, dtype=np.int64)
@@ -75,32 +79,9 @@ def _series_shape(metric: str, rank: int | None, found: Series, start_ns: int, e
         rank=rank,
         bucket_s=width / SECOND_NS,
         t=(times / SECOND_NS).tolist(),
-        min=_spread(len(times), at, found.low),
-        mean=_spread(len(times), at, found.mean),
-        max=_spread(len(times), at, found.high),
-    )
-
-
-def heatmap(
-    store: Store,
-    run_id: str,
-    metric: str,
-    start: float | None = None,
-    end: float | None = None,
-    points: int = DEFAULT_POINTS,
-    attempt: int | None = None,
-) -> answers.Heatmap:
-    """Answer ``GET /runs/{run}/heatmap``; with very many ranks there are fewer buckets than asked for."""
-    _check_metric(metric)
-    _check_count("points", points, 2, MAX_POINTS)
-    start_ns, end_ns = _range(store, run_id, start, end, attempt)
-    grid = store.grid(run_id, metric, start_ns, end_ns, points)
-    return answers.Heatmap(
-        metric=metric,
-        bucket_s=grid.bucket_ns / SECOND_NS,
-        ranks=grid.ranks.tolist(),
-        t=(grid.t_ns / SECOND_NS).tolist(),
-        values=_or_none(grid.values),
+        min=_spread(len(times), at, significant(found.low, digits)),
+        mean=_spread(len(times), at, significant(found.mean, digits)),
+        max=_spread(len(times), at, significant(found.high, digits)),
     )
 
 
@@ -142,20 +123,20 @@ def fetches(
     worker: int | None = None,
 ) -> answers.Fetches:
     """Answer ``GET /runs/{run}/fetches``."""
-    _check_count("limit", limit, 1, MAX_LIMIT)
-    start_ns, end_ns = _range(store, run_id, start, end)
+    check_count("limit", limit, 1, MAX_LIMIT)
+    start_ns, end_ns = time_range(store, run_id, start, end)
     rows = store.fetches(run_id, rank, start_ns, end_ns, limit, worker)
     return answers.Fetches(
-        loader=_or_none(rows["loader"]),
-        worker=_or_none(rows["worker"]),
+        loader=or_none(rows["loader"]),
+        worker=or_none(rows["worker"]),
         began_at=(rows["request_ns"] / 1e9).tolist(),
         fetch_s=_seconds_column(rows["fetch_ns"]),
         collate_s=_seconds_column(rows["collate_ns"]),
         cpu_s=_seconds_column(rows["cpu_ns"]),
-        samples=_or_none(rows["samples"]),
-        slow_index=_or_none(rows["slow_index"]),
+        samples=or_none(rows["samples"]),
+        slow_index=or_none(rows["slow_index"]),
         slow_s=_seconds_column(rows["slow_ns"]),
-        bytes=_or_none(rows["bytes"]),
+        bytes=or_none(rows["bytes"]),
     )
 
 
@@ -163,7 +144,7 @@ def slow_samples(
     store: Store, run_id: str, rank: int | None = None, limit: int = 20
 ) -> list[answers.SlowSample]:
     """Answer ``GET /runs/{run}/slow-samples``."""
-    _check_count("limit", limit, 1, MAX_LIMIT)
+    check_count("limit", limit, 1, MAX_LIMIT)
     return [
         answers.SlowSample(
             rank=row["rank"],
@@ -204,17 +185,19 @@ def stored_summary(
 # -- checks
 
 
-def _check_metric(metric: str) -> None:
+def check_metric(metric: str) -> None:
+    """Raise a ValueError unless there is such a metric."""
     if metric not in METRICS:
         raise ValueError(f"metric is {metric[:80]!r}; use one of {', '.join(sorted(METRICS))}")
 
 
-def _check_count(name: str, value: int, least: int, most: int) -> None:
+def check_count(name: str, value: int, least: int, most: int) -> None:
+    """Raise a ValueError unless ``least <= value <= most``."""
     if not least <= value <= most:
         raise ValueError(f"{name} is {value}; use {least} to {most}")
 
 
-def _range(
+def time_range(
     store: Store, run_id: str, start: float | None, end: float | None, attempt: int | None = None
 ) -> tuple[int, int]:
     """Return the range asked for; a bound that is missing is the attempt's begin or end."""
@@ -238,11 +221,12 @@ def _spread(length: int, at: NDArray[np.int64], values: NDArray[np.float64]) -> 
     row = np.full(length, np.nan)
     fits = (at >= 0) & (at < length)
     row[at[fits]] = values[fits]
-    result: list[float | None] = _or_none(row)
+    result: list[float | None] = or_none(row)
     return result
 
 
-def _or_none(values: NDArray[Any]) -> list[Any]:
+def or_none(values: NDArray[Any]) -> list[Any]:
+    """Return an array as lists, with None for what is not known."""
     missing = values == UNKNOWN if values.dtype.kind == "i" else ~np.isfinite(values)
     if not missing.any():
         plain: list[Any] = values.tolist()
@@ -254,7 +238,7 @@ def _or_none(values: NDArray[Any]) -> list[Any]:
 
 
 def _seconds_column(values: NDArray[np.int64]) -> list[float | None]:
-    return _or_none(np.where(values == UNKNOWN, np.nan, values / 1e9))
+    return or_none(np.where(values == UNKNOWN, np.nan, values / 1e9))
 
 
 def _seconds(value: int | None) -> float | None:

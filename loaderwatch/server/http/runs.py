@@ -14,8 +14,11 @@ from starlette.responses import Response
 from loaderwatch.server.encoding import json_answer
 from loaderwatch.server.http import charts, live_answers
 from loaderwatch.server.http.boundaries import MOST_EPOCHS
+from loaderwatch.server.http.heatmap import By, Order, Rows
+from loaderwatch.server.http.heatmap import heatmap as heatmap_of
 from loaderwatch.server.http.marks import marks_of
 from loaderwatch.server.http.parameters import ParameterError
+from loaderwatch.server.live.ranks import page_of
 from loaderwatch.server.parts import Parts
 
 router = APIRouter(prefix="/api/v1/runs")
@@ -25,6 +28,8 @@ Time = Annotated[float | None, Query(allow_inf_nan=False)]
 Moment = Annotated[float | None, Query(ge=0, le=charts.MAX_SECONDS, allow_inf_nan=False)]
 Attempt = Annotated[int | None, Query(ge=1)]
 Points = Annotated[int, Query(ge=2, le=2000)]
+Digits = Annotated[int | None, Query(ge=1, le=17)]
+Find = Annotated[str, Query(max_length=200)]
 
 
 def _parts(request: Request) -> Parts:
@@ -45,6 +50,25 @@ async def summary(request: Request, run: str, attempt: Attempt = None) -> Respon
     return Response(state.summary, media_type="application/json")
 
 
+@router.get("/{run}/ranks")
+async def ranks(
+    request: Request,
+    run: str,
+    rank: Rank = None,
+    sort: str = "rank",
+    down: bool = False,
+    offset: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=1, le=4096)] = 64,
+    find: Find = "",
+    attempt: Attempt = None,
+) -> Response:
+    """Return some of a run's ranks as the summary has them: a page of them, or one."""
+    state = await live_answers.run_state(_parts(request), run, attempt)
+    rows = [] if state.facts is None else state.facts.ranks
+    wanted = [row for row in rows if rank is None or row.rank == rank]
+    return json_answer(page_of(wanted, sort=sort, down=down, offset=offset, limit=limit, find=find))
+
+
 @router.get("/{run}/findings")
 def findings(request: Request, run: str, attempt: Attempt = None) -> Response:
     """Return the detectors' findings, with stacks."""
@@ -61,9 +85,12 @@ def series(
     end: Time = None,
     points: Points = 300,
     attempt: Attempt = None,
+    digits: Digits = None,
 ) -> Response:
     """Return a metric over time; a list of them when ``metric`` repeats."""
-    found = charts.several_series(_parts(request).store, run, metric, rank, start, end, points, attempt)
+    found = charts.several_series(
+        _parts(request).store, run, metric, rank, start, end, points, attempt, digits
+    )
     return json_answer(found if len(metric) > 1 else found[0])
 
 
@@ -76,9 +103,16 @@ def heatmap(
     end: Time = None,
     points: Points = 300,
     attempt: Attempt = None,
+    by: By = "rank",
+    order: Order = "rank",
+    find: Find = "",
+    limit: Annotated[int | None, Query(ge=1, le=4096)] = None,
+    digits: Digits = None,
 ) -> Response:
-    """Return a metric over time, a row per rank."""
-    return json_answer(charts.heatmap(_parts(request).store, run, metric, start, end, points, attempt))
+    """Return a metric over time, a row per rank or host."""
+    rows = Rows(by=by, order=order, find=find, limit=limit)
+    found = heatmap_of(_parts(request).store, run, metric, start, end, points, attempt, rows, digits)
+    return json_answer(found)
 
 
 @router.get("/{run}/epochs")

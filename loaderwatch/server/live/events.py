@@ -12,8 +12,11 @@ import itertools
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+from loaderwatch.core.answers import Summary
+from loaderwatch.server.live.changes import Changes
 
 HEARTBEAT_S: Final = 5.0
 """Seconds without news after which a client is told that nothing is new. The page waits for two of them (web/js/store.js)."""
@@ -32,6 +35,7 @@ class RunState:
     summary: bytes
     findings: bytes
     newest_at: float | None
+    facts: Summary | None = field(default=None, compare=False)  # what the summary's text says
 
 
 @dataclass(slots=True)
@@ -39,6 +43,7 @@ class _Latest:
     state: RunState
     number: int
     findings_number: int
+    changes: Changes = field(default_factory=Changes)
 
 
 class Hub:
@@ -110,9 +115,18 @@ class Hub:
         return self.clients >= MAX_CLIENTS or self._followers[caller] >= MAX_CLIENTS_OF_ONE
 
     async def stream(
-        self, run_id: str, last_event_id: str | None, *, caller: str = "", may_change: bool = True
+        self,
+        run_id: str,
+        last_event_id: str | None,
+        *,
+        caller: str = "",
+        may_change: bool = True,
+        changes: bool = False,
     ) -> AsyncIterator[bytes]:
-        """Stream the run's events to one client. A state of the run must have been published before."""
+        """Stream the run's events to one client; with ``changes``, of the summary only what is new to it.
+
+        A state of the run must have been published before.
+        """
         changed = asyncio.Event()
         generation = self._generation
         self._waiting[run_id].add(changed)
@@ -127,7 +141,11 @@ class Hub:
                     return
                 latest = self._latest.get(run_id)
                 if latest is not None and latest.number != seen:
-                    event = self._event(name, latest, findings_seen, may_change)
+                    summary, more = latest.state.summary, b""
+                    if changes:
+                        latest.changes.note(latest.state.facts, latest.number)
+                        summary, more = latest.changes.since(seen) or (summary, more)
+                    event = self._event(name, latest, summary, findings_seen, may_change, more)
                     # Set before the yield, which lasts as long as the client is slow, while `latest` may change.
                     seen, findings_seen, name = latest.number, latest.findings_number, "tick"
                     yield event
@@ -154,13 +172,15 @@ class Hub:
             return 0, 0
         return latest.number, latest.findings_number
 
-    def _event(self, name: str, latest: _Latest, findings_seen: int, may_change: bool) -> bytes:
+    def _event(
+        self, name: str, latest: _Latest, summary: bytes, findings_seen: int, may_change: bool, more: bytes
+    ) -> bytes:
         changed = latest.findings_number != findings_seen
         return b"".join(
             (
                 f"id: {self._boot}-{latest.number}\nevent: {name}\ndata: ".encode(),
                 b'{"summary":',
-                latest.state.summary,
+                summary,
                 b',"findings":',
                 latest.state.findings if changed else b"null",
                 b',"findings_changed":',
@@ -169,6 +189,7 @@ class Hub:
                 b"null" if latest.state.newest_at is None else repr(latest.state.newest_at).encode(),
                 b',"may_change":',
                 b"true" if may_change else b"false",
+                more,
                 b"}\n\n",
             )
         )

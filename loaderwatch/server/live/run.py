@@ -215,7 +215,7 @@ class LiveRun:
         began_ns = window.started_ns if window.attempt == 1 else window.attempt_ns
         self.took_s = max(0.0, (window.now_ns - began_ns) / 1e9)
         self.closing = closing_of(summary, findings, self.took_s, self._base_url)
-        self.latest = RunState(encode_json(summary), encode_json(findings), window.now_ns / 1e9)
+        self.latest = RunState(encode_json(summary), encode_json(findings), window.now_ns / 1e9, summary)
         return self.latest
 
     def detect(self, now_ns: int) -> list[Announcement]:

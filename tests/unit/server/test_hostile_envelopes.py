@@ -16,6 +16,7 @@ from loaderwatch.core.errors import WireError
 from loaderwatch.core.facts import MAX_RANKS
 from loaderwatch.core.wire import decode
 from loaderwatch.server.http import charts
+from loaderwatch.server.http.heatmap import heatmap
 from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.store.duckdb import DuckDBStore
@@ -99,7 +100,7 @@ def use(store: DuckDBStore, payload: bytes) -> bool:
     run = envelope.run_id
     for metric in METRICS:
         charts.several_series(store, run, [metric], None, None, None, 50)
-    charts.heatmap(store, run, "data_wait_ratio", None, None, 50)
+    heatmap(store, run, "data_wait_ratio", None, None, 50)
     charts.epochs(store, run, None)
     charts.fetches(store, run, 0, None, None, 100)
     charts.slow_samples(store, run, None, 10)

@@ -8,7 +8,7 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.server.http.coupling import coupling_of
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.live.window_builder import RunTotals
+from loaderwatch.server.live.totals import RunTotals
 from tests.unit.detect.build import RankBuilder, S, run
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.server.http import charts
+from loaderwatch.server.http.heatmap import heatmap
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, UnknownRun
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
@@ -109,7 +110,7 @@ def test_several_series_are_those_of_each_metric_in_order(store: Store) -> None:
 
 
 def test_heatmap_has_a_row_per_rank(store: Store) -> None:
-    found = charts.heatmap(store, "run-1", "data_wait_ratio", START, START + 60, 6)
+    found = heatmap(store, "run-1", "data_wait_ratio", START, START + 60, 6)
     assert found.ranks == [0, 1]
     assert found.values == [[0.5] * 6, [None] * 6] or found.bucket_s != 10
     assert [len(row) for row in found.values] == [len(found.t)] * 2
@@ -166,7 +167,7 @@ def test_slow_samples_name_each_index_once(store: Store) -> None:
     ("call", "message"),
     [
         (lambda s: charts.series(s, "run-1", "speed"), r"metric is 'speed'; use one of .*wait_s"),
-        (lambda s: charts.heatmap(s, "run-1", "speed"), "metric is 'speed'"),
+        (lambda s: heatmap(s, "run-1", "speed"), "metric is 'speed'"),
         (lambda s: charts.series(s, "run-1", "wait_s", points=1), "points is 1; use 2 to 2000"),
         (lambda s: charts.series(s, "run-1", "wait_s", start=5.0, end=4.0), "end is 4.0"),
         (lambda s: charts.series(s, "run-1", "wait_s", start=float("nan")), "start is nan"),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from loaderwatch.server.live.events import Hub, RunState
+from tests.fakes.summaries import rank_row, summary_with
 
 RUN = "run-1"
 
@@ -146,5 +148,27 @@ def test_closing_ends_every_stream_at_once() -> None:
         for stream in streams:
             assert [raw async for raw in stream] == []
         assert hub.clients == 0
+
+    run(scenario)
+
+
+def test_a_page_that_asks_for_changes_gets_them() -> None:
+    def step(number: int) -> RunState:
+        facts = summary_with([rank_row(0), rank_row(1)], steps=number)
+        return RunState(b'{"whole": true}', b"[]", float(number), facts)
+
+    async def scenario(hub: Hub) -> None:
+        hub.publish(RUN, step(1))
+        lean, whole = hub.stream(RUN, None, changes=True), hub.stream(RUN, None)
+        first = await next_event(lean)
+        assert (first["event"], first["summary"]["steps"], first["worst_rank"]) == ("snapshot", 1, 1)
+        assert (await next_event(whole))["summary"] == {"whole": True}
+        hub.publish(RUN, replace(step(2), summary=b'{"whole": 2}'))
+        second = await next_event(lean)
+        assert (second["event"], second["summary"], second["partial"]) == ("tick", {"steps": 2}, True)
+        assert (await next_event(whole))["summary"] == {"whole": 2}
+        back = hub.stream(RUN, first["id"], changes=True)  # it has missed the second
+        again = await next_event(back)
+        assert (again["event"], again["summary"]["steps"], "partial" in again) == ("snapshot", 2, False)
 
     run(scenario)
