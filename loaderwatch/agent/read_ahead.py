@@ -243,7 +243,7 @@ def unwatch() -> None:
         threading.Condition.wait = _own  # type: ignore[method-assign, assignment]
         _own = None
     if _own_sleep is not None and getattr(time.sleep, "__wrapped__", None) is _own_sleep:
-        time.sleep = _own_sleep
+        time.sleep = _own_sleep  # type: ignore[assignment]
         _own_sleep = None
     for selector, select in list(_own_selects.items()):
         if getattr(selector.select, "__wrapped__", None) is select:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from loaderwatch.core.facts import HostInfo, LoaderInfo, ProcessInfo, SpanInfo
-from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.records import UNKNOWN, pack_row
 from loaderwatch.core.wire import Envelope, pack_table
 
 SECOND = 10**9
@@ -41,6 +42,36 @@ class Feed:
             "loaders": [loader],
         }
         return ProcessInfo(**(facts | more))
+
+    def of_ranks(self, ranks: Iterable[int], slow: Collection[int] = ()) -> Envelope:
+        """One with five steps of 0.1 s of each of this host's ranks; those in ``slow`` wait for 65 % of it, others for 2 %."""
+        self.seq += 1
+        now_ns = time.time_ns()
+        rows = [
+            pack_row(
+                "steps",
+                {
+                    "rank": rank, "loader": 0, "epoch": 0, "batch": self.steps + n, "step": self.steps + n,
+                    "request_ns": now_ns - (5 - n) * SECOND // 10, "wait_ns": wait_ns, "wait_cpu_ns": 10**6, "ready": 0, "cached": 0,
+                    "awaited_worker": 0, "step_ns": SECOND // 10 - wait_ns, "nested_ns": 0, "off_main_thread": 0, "optimizer_steps": 1,
+                },
+            )
+            for rank in ranks
+            for wait_ns in [SECOND // 10 * (65 if rank in slow else 2) // 100]
+            for n in range(5)
+        ]  # fmt: skip
+        self.steps += 5
+        processes = [self.process(rank=rank, local_rank=rank % 8, pid=4000 + rank) for rank in ranks]
+        return Envelope(
+            run_id=self.run_id,
+            run_name="train.py",
+            stream=f"{self.run_id}-{self.host}"[:64],
+            seq=self.seq,
+            made_ns=now_ns,
+            host=HostInfo(name=self.host, cpus=8),
+            processes=processes,
+            tables={"steps": pack_table("steps", rows)},
+        )
 
     def envelope(
         self, *, steps: int = 5, state: str = "live", exit: str | None = None, **more: Any

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any, cast
 
+import msgspec
+import numpy as np
+
+from loaderwatch.core.answers import RankRow
+from loaderwatch.server.http.heatmap import Rows, shaped
+from loaderwatch.server.live.ranks import page_of
+from loaderwatch.server.store.protocol import Grid
 from tests.fakes.page_data import MAIN_STACK, FakeRun, Json
 
 
@@ -130,16 +138,39 @@ def series(run: FakeRun, q: dict[str, str], wall: float) -> Json:
 
 
 def heatmap(run: FakeRun, q: dict[str, str], wall: float) -> Json:
-    """One metric, rank by time."""
+    """One metric, by rank or host and time."""
     width, ts = buckets(run, q, wall)
-    rows = [[run.value(q["metric"], rank, t) for t in ts] for rank in range(run.ranks)]
-    return {
-        "metric": q["metric"],
-        "bucket_s": width,
-        "ranks": list(range(run.ranks)),
-        "t": ts,
-        "values": rows,
-    }
+    values = np.array(
+        [[run.value(q["metric"], rank, t) for t in ts] for rank in range(run.ranks)], dtype=float
+    )
+    grid = Grid(
+        round(width * 1e9),
+        np.array([round(t * 1e9) for t in ts], dtype=np.int64),
+        np.arange(run.ranks),
+        values.reshape(run.ranks, len(ts)),
+    )
+    hosts = {row["rank"]: row["host"] for row in summary(run, wall)["ranks"]}
+    by, order = cast(Any, q.get("by", "rank")), cast(Any, q.get("order", "rank"))
+    rows = Rows(by=by, order=order, find=q.get("find", ""), limit=int(q["limit"]) if "limit" in q else None)
+    found: Json = msgspec.to_builtins(shaped(grid, q["metric"], hosts, rows))
+    return found
+
+
+def ranks(run: FakeRun, q: dict[str, str], wall: float) -> Json:
+    """A page of the ranks."""
+    rows = [msgspec.convert(row, RankRow) for row in summary(run, wall)["ranks"]]
+    if "rank" in q:
+        rows = [row for row in rows if row.rank == int(q["rank"])]
+    page = page_of(
+        rows,
+        sort=q.get("sort", "rank"),
+        down=q.get("down") == "true",
+        offset=int(q.get("offset", 0)),
+        limit=int(q.get("limit", 64)),
+        find=q.get("find", ""),
+    )
+    found: Json = msgspec.to_builtins(page)
+    return found
 
 
 def epochs(run: FakeRun, wall: float) -> list[Json]:

@@ -7,9 +7,10 @@ import { auditPanel } from "../../web/js/panels/audit.js";
 import { card, freshness } from "../../web/js/panels/frame.js";
 import { gpusCard } from "../../web/js/panels/gpus.js";
 import { whatIfPanel } from "../../web/js/panels/whatif.js";
+import { heatmapCard } from "../../web/js/panels/heatmap.js";
+import { rankChoice, ranksTable } from "../../web/js/panels/ranks.js";
 import { runsPage } from "../../web/js/panels/runs.js";
 import { foldLibrary, ownFrame, parseStack, stackBody } from "../../web/js/panels/stacks.js";
-import { ranksTable } from "../../web/js/panels/tables.js";
 import { rankTiles, runHead, runTiles, verdictBanner } from "../../web/js/panels/verdict.js";
 import { initialState, parseRoute } from "../../web/js/store.js";
 import { finding, rank, summary } from "./shapes.js";
@@ -195,11 +196,39 @@ test("freshness in a word", () => {
   assert.equal(word({ summary: summary({ state: "finished" }) }), "Up to date");
 });
 
-test("256 ranks draw 16 rows until all are asked for", () => {
+test("256 ranks are drawn sixteen at a time", () => {
   const ranks = Array.from({ length: 256 }, (_, i) => rank(i, 0.1));
-  const rows = (/** @type {any} */ open) => (text(ranksTable(state({ summary: summary({ ranks }), open }), act)).match(/pid \d+/g) ?? []).length;
-  assert.equal(rows({}), 16);
-  assert.equal(rows({ "all-ranks": true }), 256);
+  const shown = (/** @type {any} */ choices, /** @type {any} */ more = {}) => text(ranksTable(state({ summary: summary({ ranks, state: "finished" }), choices, ...more }), act));
+  const rows = (/** @type {string} */ drawn) => (drawn.match(/pid \d+/g) ?? []).length;
+  assert.equal(rows(shown({})), 16);
+  assert.match(shown({}), /1 to 16 of 256/);
+  assert.match(shown({ "ranks.offset": "240" }), /241 to 256 of 256.*rank 240/s);
+  assert.match(shown({ "ranks.find": "rank 77" }), /1 to 1 of 1 .*rank 77 /s);
+  assert.match(shown({ "ranks.find": "nowhere" }), /No rank of this run matches “nowhere”/);
+  const answer = { data: { total: 256, offset: 32, rows: [rank(99, 0.9)] }, range: null, error: null, loaded_at: 0 };
+  assert.match(shown({}, { summary: summary({ ranks }), cards: { ranks: answer } }), /33 to 33 of 256.*rank 99/s);
+});
+
+test("a rank is picked among few and typed among many", () => {
+  const ranks = (/** @type {number} */ n) => Array.from({ length: n }, (_, i) => rank(i, 0.1));
+  /** @type {string[]} */
+  const done = [];
+  const acting = /** @type {any} */ ({ rank: (/** @type {number} */ r) => done.push(`rank ${r}`), tell: (/** @type {string} */ t) => done.push(t) });
+  const control = (/** @type {number} */ n) => /** @type {any} */ (rankChoice(state({ summary: summary({ ranks: ranks(n) }), rank: 3 }), acting)).children[1];
+  assert.deepEqual([control(64).tag, control(1024).tag], ["select", "input"]);
+  for (const typed of ["rank 700", "5", "", "seven", "2000"]) control(1024).props.onchange({ target: { value: typed } });
+  assert.deepEqual(done, ["rank 700", "rank 5", "There is no rank of that name in this run", "There is no rank seven in this run", "There is no rank 2000 in this run"]);
+});
+
+test("the heat map of many ranks has rows of hosts, and says how many there are", () => {
+  const ranks = Array.from({ length: 128 }, (_, i) => ({ ...rank(i, 0.1), host: `gpu${Math.floor(i / 8)}` }));
+  const data = { metric: "data_wait_ratio", bucket_s: 1, ranks: [77, 3], hosts: ["gpu9", "gpu0"], t: [1500], values: [[0.7], [0.1]], of: 16 };
+  const held = { data, range: { start: 1500, end: 1501 }, error: null, loaded_at: 1590 };
+  const s = summary({ ranks });
+  const drawn = text(heatmapCard(state({ summary: s, cards: { heatmap: held } }), s, act));
+  assert.match(drawn, /a row per host: the greatest of its ranks; 2 of 16 rows; click a row to open its worst rank/);
+  const none = { ...held, data: { ...data, ranks: [], hosts: [], values: [], of: 0 } };
+  assert.match(text(heatmapCard(state({ summary: s, cards: { heatmap: none }, choices: { "heat.find": "gpu99" } }), s, act)), /No rank or host of this run is “gpu99”/);
 });
 
 test("GPUs: who is on them, those of others as well", () => {

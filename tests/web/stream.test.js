@@ -67,7 +67,7 @@ test("what a failure means", () => {
 
 test("messages arrive parsed, the run's name is escaped", () => {
   const { seen } = follow();
-  assert.equal(sources[0]?.url, "/api/v1/runs/a%20b/events");
+  assert.equal(sources[0]?.url, "/api/v1/runs/a%20b/events?changes=true");
   sources[0]?.on.snapshot?.({ data: '{"newest_at": 1}' });
   sources[0]?.on.tick?.({ data: '{"newest_at": 2}' });
   assert.deepEqual(seen, [{ newest_at: 1 }, { newest_at: 2 }]);

@@ -9,6 +9,8 @@ import { ASKED as SPEED_ASKED } from "./charts/speed.js";
 import { ASKED, byDevice } from "./charts/steps.js";
 import { hangNow } from "./panels/alerts.js";
 import { unfolded } from "./panels/culprit.js";
+import { asksOfHeatmap, heatmapQuery } from "./charts/heatmap.js";
+import { goesOn, pageAsked } from "./ranks.js";
 import { shownRange, shownRank } from "./store.js";
 
 /**
@@ -24,6 +26,9 @@ import { shownRange, shownRank } from "./store.js";
  * @property {number} [every_s] - asked again after so many seconds at the soonest
  */
 
+/** As many significant digits as a chart shows; all of them would be three times as long. */
+const DIGITS = 4;
+
 /** @param {State} state */
 const base = (state) => runPath(state.route.run ?? "");
 
@@ -37,7 +42,7 @@ function seriesOf(metrics, finest_s = 0.2) {
   return async (state, range, most, signal) => {
     const rank = shownRank(state);
     const points = Math.max(20, Math.min(most, Math.ceil((range.end - range.start) / finest_s)));
-    const query = { metric: metrics, rank, start: range.start, end: range.end, points };
+    const query = { metric: metrics, rank, start: range.start, end: range.end, points, digits: DIGITS };
     const answer = await call(withQuery(`${base(state)}/series`, query), { signal });
     const answers = metrics.length > 1 ? answer : [answer];
     return Object.fromEntries(metrics.map((metric, i) => [metric, answers[i]]));
@@ -109,9 +114,28 @@ const HEATMAP = {
   id: "heatmap",
   when: "seen",
   timed: true,
-  asks: () => "all",
+  asks: asksOfHeatmap,
   load: (state, range, points, signal) =>
-    call(withQuery(`${base(state)}/heatmap`, { metric: "data_wait_ratio", start: range.start, end: range.end, points }), { signal }),
+    call(withQuery(`${base(state)}/heatmap`, { ...heatmapQuery(state), start: range.start, end: range.end, points, digits: DIGITS }), { signal }),
+};
+
+/** The page of the table that is in view. @type {Source} */
+const RANKS = {
+  id: "ranks",
+  when: "seen",
+  asks: (state) => (goesOn(state) ? JSON.stringify(pageAsked(state)) : null),
+  load: async (state, _range, _points, signal) => {
+    const asked = pageAsked(state);
+    return { ...(await call(withQuery(`${base(state)}/ranks`, { ...asked, down: String(asked.down) }), { signal })), offset: asked.offset };
+  },
+};
+
+/** The one rank of its own page. @type {Source} */
+const RANK_ROW = {
+  id: "rank_row",
+  when: "always",
+  asks: (state) => (goesOn(state) ? rankKey(state) : null),
+  load: (state, _range, _points, signal) => call(withQuery(`${base(state)}/ranks`, { rank: shownRank(state) }), { signal }),
 };
 
 /** The stream leaves stack texts out; they are asked for when findings changed. @type {Source} */
@@ -220,9 +244,9 @@ function ofRank(id, path, more = {}) {
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
   if (state.route.attempt !== null) return [EPOCHS, MARKS, FINDINGS, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP];
-  if (state.route.page === "run") return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, COUPLING, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP, AUDIT, WHAT_IF, GPUS];
+  if (state.route.page === "run") return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, COUPLING, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP, AUDIT, WHAT_IF, GPUS, RANKS];
   if (state.route.page === "rank")
-    return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, SPEED, STEPS, STARVATION, HEADROOM, LANES, READY, GPU, GPU_SMALL, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
+    return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, RANK_ROW, SPEED, STEPS, STARVATION, HEADROOM, LANES, READY, GPU, GPU_SMALL, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
   return [];
 }
 

@@ -2,7 +2,7 @@
 
 import { gpuFigure } from "./charts/gpu.js";
 import { headroomFigure } from "./charts/headroom.js";
-import { heatmapFigure } from "./charts/heatmap.js";
+import { heatmapFigure, heatmapQuery, shownMetric } from "./charts/heatmap.js";
 import { lanesFigure } from "./charts/lanes.js";
 import { COUNTERS, GPU_COUNTERS, counterFigure, readyFigure } from "./charts/small.js";
 import { starvationFigure } from "./charts/starvation.js";
@@ -41,7 +41,7 @@ export function figureOf(state, id, palette, width) {
     case "headroom":
       return headroomFigure({ data, epochs, findings, range, width }, palette);
     case "heatmap":
-      return heatmapFigure({ data, epochs, findings, range, width }, palette);
+      return heatmapFigure({ data, metric: shownMetric(state), by: heatmapQuery(state).by, epochs, findings, range, width }, palette);
     case "lanes":
       return lanesFigure({ fetches: data.fetches, workers: data.workers, epochs, range, now: data.at, width }, palette);
     case "ready":

@@ -1,4 +1,4 @@
-// Knows everyone: routes, the live stream, the refresher, drawing. At most four drawings a second.
+// Knows everyone: routes, the live stream, the refresher, drawing. One drawing a second, four while the reader does something.
 
 import { acknowledge, call, runPath, silence, takeStacks, withQuery } from "./api.js";
 import { Attention, browser, savedAttention, turnOff, turnOn } from "./attention.js";
@@ -8,7 +8,9 @@ import { listenKeys } from "./keys.js";
 import { blocked, helpDialog, topBar } from "./panels/frame.js";
 import { rankPage, runPage } from "./panels/pages.js";
 import { runsPage } from "./panels/runs.js";
+import { ACTED_EVERY_MS, Pace } from "./pace.js";
 import { draw as drawChart, load as loadPlotly, purge } from "./plotly.js";
+import { answered } from "./ranks.js";
 import { Refresher } from "./refresh.js";
 import { Store, active, aged, heard, isGoing, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
 import { Stream, failure } from "./stream.js";
@@ -21,7 +23,6 @@ import { saveUtc, savedUtc, useUtc } from "./zone.js";
  * @typedef {import("./store.js").State} State
  */
 
-const DRAW_EVERY_MS = 250;
 /** Alerts that change between two answers move their bands with the next one; where none comes, after so long. */
 const MARKS_EVERY_MS = 1200;
 const RUNS_EVERY_MS = 2000;
@@ -52,7 +53,7 @@ const watched = new Set();
 
 const refresher = new Refresher({
   state: () => store.state,
-  put: (id, card) => store.set({ cards: { ...store.state.cards, [id]: card } }),
+  put: (id, card) => store.set(answered(store.state, id, card)),
   seen: (id) => seen.has(id),
   points: () => Math.max(160, Math.min(320, Math.round((app.clientWidth - 160) / 3))),
 });
@@ -120,6 +121,12 @@ const actions = {
   sort: (/** @type {string} */ by) => {
     const { sort } = store.state;
     store.set({ sort: sort.by === by ? { by, down: !sort.down } : { by, down: !["rank", "state", "phase"].includes(by) } });
+    actions.choose({ "ranks.offset": "0" });
+  },
+  /** @param {Record<string, string>} choices - by the name of the control */
+  choose: (choices) => {
+    store.set({ choices: { ...store.state.choices, ...choices } });
+    refresher.step();
   },
   toAlerts: () => {
     const first = active(store.state.findings)[0];
@@ -180,7 +187,13 @@ const reactions = {
 
 // ---- drawing ------------------------------------------------------------------------------------------------------
 
-let scheduled = false;
+const pace = new Pace();
+/** The state of the last notification. */
+let noticed = store.state;
+/** When the next drawing is due. */
+let due_at = Infinity;
+/** @type {number|undefined} */
+let timer = undefined;
 let drawn_at = 0;
 /** Since when a mouse button or a finger is down. @type {number|null} */
 let held_at = null;
@@ -189,11 +202,20 @@ let inputs = new Map();
 /** @type {Map<string, HTMLElement>} */
 const plots = new Map();
 
-function schedule() {
-  if (scheduled) return;
-  scheduled = true;
-  const wait = Math.max(0, DRAW_EVERY_MS - (performance.now() - drawn_at));
-  setTimeout(() => requestAnimationFrame(paint), wait);
+function schedule(every_ms = ACTED_EVERY_MS) {
+  const now = performance.now();
+  const at = Math.max(now, drawn_at + every_ms);
+  if (at >= due_at) return;
+  due_at = at;
+  clearTimeout(timer);
+  timer = setTimeout(() => requestAnimationFrame(paint), at - now);
+}
+
+/** @param {State} state */
+function changed(state) {
+  const every_ms = pace.between(noticed, state, performance.now());
+  noticed = state;
+  schedule(every_ms);
 }
 
 /** Draw without waiting: the reader did something. */
@@ -210,9 +232,9 @@ function hold(down) {
 }
 
 function paint() {
-  scheduled = false;
+  due_at = Infinity;
   const held_more = held_at === null ? 0 : held_at + HELD_MOST_MS - performance.now();
-  if (held_more > 0) return void setTimeout(schedule, held_more);
+  if (held_more > 0) return void setTimeout(() => schedule(), held_more);
   drawn_at = performance.now();
   const { state } = store;
   const { route } = state;
@@ -365,7 +387,7 @@ function showFinding(id) {
     const element = document.getElementById(`finding-${id}`);
     element?.scrollIntoView({ block: "start", behavior: "smooth" });
     /** @type {HTMLElement|null} */ (element?.querySelector("[data-nav]") ?? null)?.focus({ preventScroll: true });
-  }, DRAW_EVERY_MS + 100);
+  }, ACTED_EVERY_MS + 100);
 }
 
 async function loadRuns() {
@@ -385,14 +407,14 @@ function start() {
   store.set({ theme: savedTheme(), utc: savedUtc(), attention: savedAttention(), clock: now() });
   const attention = new Attention(browser);
   store.subscribe((state) => attention.look(state));
-  store.subscribe(schedule);
+  store.subscribe(changed);
   window.addEventListener("hashchange", navigate);
   document.addEventListener("visibilitychange", () => refresher.step());
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     themeTurn += 1;
     schedule();
   });
-  new ResizeObserver(schedule).observe(app);
+  new ResizeObserver(() => schedule()).observe(app);
   window.addEventListener("pointerdown", (event) => hold(event.button === 0), true);
   for (const over of ["pointerup", "pointercancel", "dragend", "blur"]) window.addEventListener(over, () => hold(false), true);
   listenKeys(() => store.state, actions);

@@ -1,5 +1,7 @@
 // The page's state and the pure functions that move it. Nothing here knows the document, the network or Plotly.
 
+import { heard as summaryHeard } from "./ranks.js";
+
 /**
  * @typedef {import("./types.js").Summary} Summary
  * @typedef {import("./types.js").Finding} Finding
@@ -22,6 +24,7 @@
  * @property {RunRow[]|null} runs
  * @property {string|null} runs_error
  * @property {Summary|null} summary
+ * @property {Summary|null} heard - the newest that the stream told; what is shown stands still while the reader pauses
  * @property {Finding[]} findings
  * @property {number} findings_version
  * @property {number|null} newest_at
@@ -35,6 +38,7 @@
  * @property {boolean} utc - times in UTC, not in the reader's zone
  * @property {boolean} attention - notification and sound at an alert
  * @property {number|null} pointed_at - the moment under the pointer on the charts, UTC seconds
+ * @property {Record<string, string>} choices - what the reader chose or typed, by the name of the control
  * @property {boolean} help
  * @property {string} note - last short message of an action, "" when none
  */
@@ -54,6 +58,7 @@ export function initialState() {
     runs: null,
     runs_error: null,
     summary: null,
+    heard: null,
     findings: [],
     findings_version: 0,
     newest_at: null,
@@ -67,6 +72,7 @@ export function initialState() {
     utc: false,
     attention: false,
     pointed_at: null,
+    choices: {},
     help: false,
     note: "",
   };
@@ -139,6 +145,8 @@ export function navigated(state, route) {
       ? {}
       : {
           summary: null,
+          heard: null,
+          choices: {},
           findings: [],
           newest_at: null,
           ticked_at: null,
@@ -155,19 +163,19 @@ export function navigated(state, route) {
 /**
  * A message of the live stream. A snapshot replaces, a tick moves on; findings stay when a tick says nothing of them.
  * @param {State} state
- * @param {{summary: Summary, findings: Finding[]|null, findings_changed: boolean, newest_at: number|null, may_change?: boolean}} message
+ * @param {{summary: any, findings: Finding[]|null, findings_changed: boolean, newest_at: number|null, may_change?: boolean, partial?: boolean, worst_rank?: number|null}} message
  * @param {number} now - browser time, seconds
  * @returns {State}
  */
 export function streamed(state, message, now) {
-  const { summary } = message;
+  const summary = summaryHeard(state.heard, message);
   const first = state.summary === null;
   if (state.paused && !first) {
     // The picture stands still; alerts do not.
     const findings = message.findings ?? state.findings;
-    return { ...state, link: "live", clock: now, ticked_at: now, findings };
+    return { ...state, link: "live", clock: now, ticked_at: now, findings, heard: summary };
   }
-  const rank = state.rank ?? frozenRank(message.findings ?? []) ?? worstRank(summary);
+  const rank = state.rank ?? frozenRank(message.findings ?? []) ?? message.worst_rank ?? worstRank(summary);
   const ended = !isGoing(summary);
   return {
     ...state,
@@ -176,6 +184,7 @@ export function streamed(state, message, now) {
     ticked_at: now,
     offset: ended ? state.offset : summary.now - now, // the summary of an ended run is as old as its end
     summary,
+    heard: summary,
     newest_at: message.newest_at ?? state.newest_at,
     may_change: message.may_change ?? true,
     findings: message.findings ?? state.findings,

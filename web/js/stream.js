@@ -40,7 +40,7 @@ export class Stream {
   }
 
   open() {
-    const source = new EventSource(`/api/v1${runPath(this.run)}/events`);
+    const source = new EventSource(`/api/v1${runPath(this.run)}/events?changes=true`);
     this.source = source;
     /** @param {MessageEvent<string>} event */
     const receive = (event) => {

@@ -1,51 +1,116 @@
-// Rank × time: which ranks wait for data, and when.
+// Rank or host × time: where a metric is worst, and when.
 
-import { MARGIN, NARROW, marks, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { MANY_RANKS } from "../ranks.js";
+import { MARGIN, NARROW, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
 
-/** Height of the chart: rows people can click while there are few, a fixed picture when there are many. @param {number} ranks */
-export function heatmapHeight(ranks) {
-  const rows = ranks === 1 ? 22 : Math.min(360, Math.max(ranks * 22, Math.min(ranks * 8, 240)));
-  return rows + MARGIN.t + MARGIN.b;
+/**
+ * @typedef {import("../store.js").State} State
+ * @typedef {{metric: string, name: string, unit: string, form: string, percent?: boolean, low?: boolean}} HeatMetric - `form`: Plotly's
+ *   format of a value; `low`: the least is the worst, as the server has it in `LOW_IS_BAD`
+ */
+
+/** What the heat map can show. @type {HeatMetric[]} */
+export const HEAT_METRICS = [
+  { metric: "data_wait_ratio", name: "Data wait", unit: "%", form: ".0f", percent: true },
+  { metric: "gpu_starved_ratio", name: "GPU without data", unit: "%", form: ".0f", percent: true },
+  { metric: "gpu_utilization_ratio", name: "GPU utilization", unit: "%", form: ".0f", percent: true, low: true },
+  { metric: "gpu_temperature_c", name: "GPU temperature", unit: "°C", form: ".0f" },
+  { metric: "steps_per_s", name: "Steps per second", unit: "", form: ".3~s", low: true },
+  { metric: "iteration_s", name: "Time of an iteration", unit: "s", form: ".3~s" },
+  { metric: "fetch_s", name: "Time of a fetch", unit: "s", form: ".3~s" },
+  { metric: "ready_batches", name: "Ready batches", unit: "", form: ".2~f", low: true },
+  { metric: "host_cpu_ratio", name: "Host CPU", unit: "%", form: ".0f", percent: true },
+  { metric: "worker_rss_bytes", name: "Worker memory", unit: "B", form: ".3~s" },
+];
+
+/** Rows that are drawn; those further down are found by sorting or by typing. */
+export const MOST_ROWS = 64;
+
+/** @param {State} state @returns {HeatMetric} */
+export function shownMetric(state) {
+  const chosen = HEAT_METRICS.find((m) => m.metric === state.choices["heat.metric"]);
+  return chosen ?? /** @type {HeatMetric} */ (HEAT_METRICS[0]);
+}
+
+/** Which rows the reader sees: with many ranks, unless chosen otherwise, a row per host and the worst on top. @param {State} state */
+export function heatmapQuery(state) {
+  const ranks = state.summary?.ranks ?? [];
+  const many = ranks.length > MANY_RANKS;
+  const hosts = new Set(ranks.map((r) => r.host)).size;
+  return {
+    metric: shownMetric(state).metric,
+    by: state.choices["heat.by"] ?? (many && hosts > 1 ? "host" : "rank"),
+    order: state.choices["heat.order"] ?? (many ? "worst" : "rank"),
+    find: state.choices["heat.find"] ?? "",
+    limit: MOST_ROWS,
+  };
+}
+
+/** @param {State} state */
+export const asksOfHeatmap = (state) => (state.summary === null ? null : JSON.stringify(heatmapQuery(state)));
+
+/** Height of the chart: rows people can click while there are few, a fixed picture when there are many. @param {number} rows */
+export function heatmapHeight(rows) {
+  const height = rows === 1 ? 22 : Math.min(360, Math.max(rows * 22, Math.min(rows * 8, 240)));
+  return height + MARGIN.t + MARGIN.b;
 }
 
 /**
- * @param {{data: import("../types.js").Heatmap, epochs: import("./axis.js").EpochMark[],
+ * @param {{data: import("../types.js").Heatmap, metric?: HeatMetric, by?: string, epochs: import("./axis.js").EpochMark[],
  *   findings: import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
  * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}
  */
 export function heatmapFigure(input, palette) {
-  const { ranks, t, values, bucket_s } = input.data;
+  const { ranks, hosts, t, values, bucket_s } = input.data;
+  const metric = input.metric ?? /** @type {HeatMetric} */ (HEAT_METRICS[0]);
+  const of = input.by === "host" ? ranks.map((_, i) => hosts?.[i] ?? "") : null; // rows of hosts
   const layout = timeLayout(palette, heatmapHeight(ranks.length), input.range, input.width);
   layout.hovermode = "closest";
   layout.xaxis.showgrid = false;
   const every = Math.ceil(ranks.length / 16);
+  const short = input.width < NARROW;
   layout.yaxis = valueAxis(palette, {
-    range: [ranks.length - 0.5, -0.5], // rank 0 on top
+    range: [ranks.length - 0.5, -0.5], // the first row on top
     tickmode: "array",
     tickvals: ranks.map((_, i) => i).filter((i) => i % every === 0),
-    ticktext: ranks.filter((_, i) => i % every === 0).map((r) => (input.width < NARROW ? `r${r}` : `rank ${r}`)),
+    ticktext: ranks.map((rank, i) => (of !== null ? shortened(of[i] ?? "", short ? 6 : 9) : short ? `r${rank}` : `rank ${rank}`)).filter((_, i) => i % every === 0),
     showgrid: false,
   });
   // The picture covers the tint of bands: only their bars on top are drawn.
   layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width).filter((s) => s.type === "line" || s.ysizemode === "pixel");
-  const last = palette.heat.length - 1;
+  const scale = metric.percent ? 100 : 1;
+  const z = values.map((row) => row.map((v) => (v === null ? null : v * scale)));
+  const heat = metric.low ? [...palette.heat].reverse() : palette.heat;
+  const last = heat.length - 1;
   const data = [
     {
       type: "heatmap",
       x: t.map((s) => toAxis(s + bucket_s / 2)),
       y: ranks.map((_, i) => i),
-      z: values.map((row) => row.map((v) => (v === null ? null : v * 100))),
+      z,
       customdata: ranks,
-      text: values.map((row, i) => row.map(() => `rank ${ranks[i]}`)),
+      text: z.map((row, i) => new Array(row.length).fill(of === null ? `rank ${ranks[i]}` : `${of[i]}, worst: rank ${ranks[i]}`)),
       zmin: 0,
-      zmax: 100,
-      colorscale: palette.heat.map((color, i) => [i / last, color]),
+      zmax: metric.percent ? 100 : topOf(z),
+      colorscale: heat.map((color, i) => [i / last, color]),
       showscale: false,
       hoverongaps: false,
       ygap: ranks.length <= 24 ? 2 : 0,
-      hovertemplate: "%{text} · %{x|%H:%M:%S}<br>data wait %{z:.0f} %<extra></extra>",
+      hovertemplate: `%{text} · %{x|%H:%M:%S}<br>${metric.name[0]?.toLowerCase()}${metric.name.slice(1)} %{z:${metric.form}}${metric.percent ? " %" : metric.unit}<extra></extra>`.replace("<br>gPU", "<br>GPU"),
     },
   ];
   return { data, layout };
+}
+
+/** The end of the colours: a round value above all. @param {(number|null)[][]} z */
+export function topOf(z) {
+  let top = 0;
+  for (const row of z) for (const v of row) if (v !== null && v > top) top = v;
+  return niceTop(top);
+}
+
+/** The end of a host's name tells it from the next one, where there is no room for all of it. @param {string} name @param {number} most */
+function shortened(name, most) {
+  return name.length > most ? `…${name.slice(1 - most)}` : name;
 }

@@ -8,6 +8,7 @@ import { readingOf } from "../reading.js";
 import { active, isGoing, routeHash, serverNow } from "../store.js";
 import { zoneName } from "../zone.js";
 import { button, empty, skeleton } from "./parts.js";
+import { rankChoice } from "./ranks.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -115,23 +116,9 @@ export function rangeBar(state, act) {
         `${clockBare(view.start, now)} – ${clock(view.end, now)}`,
         icon("close"),
       ),
-    state.route.page === "run" && s.ranks.length > 1 && rankSelect(state, act),
+    state.route.page === "run" && s.ranks.length > 1 && rankChoice(state, act),
     h("span", { class: "range-hint" }, "Drag over a chart to zoom all"),
     h("button", { type: "button", class: "button to-alerts", onclick: act.toAlerts }, h("span", {}, alerts === 0 ? "No open alerts" : `${alerts} open alert${alerts === 1 ? "" : "s"}`)),
-  );
-}
-
-/** @param {State} state @param {Actions} act */
-function rankSelect(state, act) {
-  return h(
-    "label",
-    { class: "select" },
-    h("span", {}, "Charts of"),
-    h(
-      "select",
-      { value: state.rank ?? "", onchange: (/** @type {any} */ e) => act.rank(Number(e.target.value)) },
-      state.summary?.ranks.map((r) => h("option", { key: r.rank, value: r.rank, selected: r.rank === state.rank }, `rank ${r.rank}`)),
-    ),
   );
 }
 

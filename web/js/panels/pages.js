@@ -1,7 +1,6 @@
 // The page of a run and the page of a rank: the answer, then the evidence in the order a person would check it.
 
 import { LANES_LIMIT, hasDeviceClock, hasGpu } from "../cards.js";
-import { heatmapHeight } from "../charts/heatmap.js";
 import { laneWorkers, slowOnes } from "../charts/lanes.js";
 import { COUNTERS, GPU_COUNTERS, SMALL_PX, inUnit } from "../charts/small.js";
 import { isByDevice, isEmpty, knownParts } from "../charts/steps.js";
@@ -19,11 +18,13 @@ import { couplingCard, isStanding } from "./coupling.js";
 import { issueButton } from "./culprit.js";
 import { blocked, card, plot, rangeBar } from "./frame.js";
 import { gpusCard } from "./gpus.js";
+import { heatmapCard } from "./heatmap.js";
 import { button, empty, skeleton, stateBadge } from "./parts.js";
+import { ranksTable } from "./ranks.js";
 import { starvationCard } from "./starvation.js";
 import { speedCard } from "./speed.js";
 import { stackView } from "./stacks.js";
-import { FIRST_SAMPLES, ranksTable, samplesTable, workersTable } from "./tables.js";
+import { FIRST_SAMPLES, samplesTable, workersTable } from "./tables.js";
 import { gpuStatus, rankTiles, runFacts, runHead, runTiles, verdictBanner } from "./verdict.js";
 import { whatIfPanel } from "./whatif.js";
 
@@ -56,7 +57,7 @@ export function runPage(state, act) {
     starvationCard(state),
     headroomCard(state),
     gpuCard(state, s),
-    heatmapCard(state, s),
+    heatmapCard(state, s, act),
     boundariesCard(state, act),
     alertsPanel(state, act),
     state.route.attempt === null && auditPanel(state, act),
@@ -180,20 +181,6 @@ function gpuCard(state, s) {
     height: "170px",
     body: plot("gpu", "170px", gpu ? "GPU utilization and power over time" : "Compute duty over time"),
     empty: data !== null && legend.length === 0 ? empty("No readings in this range", gpuStatus(s) || "Gaps in the readings stay gaps.") : null,
-  });
-}
-
-/** @param {State} state @param {Summary} s */
-function heatmapCard(state, s) {
-  const height = `${heatmapHeight(Math.max(1, state.cards.heatmap?.data?.ranks.length ?? s.ranks.length))}px`;
-  return card(state, {
-    id: "heatmap",
-    title: "Who waits, and when",
-    about: s.ranks.length > 1 ? "share of time in data wait, by rank; click a row to open the rank" : "share of time in data wait",
-    extra: h("div", { class: "scale", "aria-hidden": "true" }, h("span", {}, "0"), h("i", {}), h("span", {}, "100\u202f% wait")),
-    height,
-    body: plot("heatmap", height, "Heat map of data wait by rank and time"),
-    empty: state.cards.heatmap?.data?.t.length === 0 ? empty("Nothing in this range", "Choose a longer range, or All.") : null,
   });
 }
 

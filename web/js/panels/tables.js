@@ -1,103 +1,22 @@
-// Tables of ranks, workers and slow samples.
+// Tables of workers and slow samples.
 
 import { h } from "../dom.js";
-import { ago, bytes, clock, count, duration, number, percent, plural } from "../format.js";
-import { routeHash, serverNow, sorted } from "../store.js";
+import { ago, bytes, clock, count, duration, percent } from "../format.js";
+import { serverNow } from "../store.js";
 import { fetchesButton, lastFetches, scriptFor } from "./culprit.js";
-import { button, copyAction, copyButton, meter, stateBadge, waitTone } from "./parts.js";
+import { button, copyAction, copyButton } from "./parts.js";
 
 /**
  * @typedef {import("../store.js").State} State
- * @typedef {import("../types.js").RankRow} RankRow
  * @typedef {import("../types.js").Worker} Worker
  * @typedef {import("../types.js").SlowSample} SlowSample
  * @typedef {import("../main.js").Actions} Actions
  * @typedef {import("../dom.js").Child} Child
  */
 
-/** Rows drawn before the reader asks for all: a table of 256 that changes twice a second costs more than it tells. */
+/** Rows drawn before the reader asks for all. */
 export const FIRST_ROWS = 16;
 export const FIRST_SAMPLES = 6;
-
-/** @type {{by: string, label: string, num?: boolean}[]} */
-const RANK_COLUMNS = [
-  { by: "rank", label: "Rank" },
-  { by: "state", label: "State" },
-  { by: "phase", label: "Now in" },
-  { by: "data_wait_ratio", label: "Data wait" },
-  { by: "steps_per_s", label: "Steps/s", num: true },
-  { by: "step_s", label: "Step", num: true },
-  { by: "wait_s", label: "Wait", num: true },
-  { by: "ready_batches", label: "Ready", num: true },
-  { by: "gpu_utilization_ratio", label: "GPU", num: true },
-  { by: "epoch", label: "Epoch", num: true },
-  { by: "step", label: "At step", num: true },
-];
-
-/** @param {State} state @param {Actions} act */
-export function ranksTable(state, act) {
-  const s = state.summary;
-  if (s === null) return null;
-  const rows = sorted(s.ranks, state.sort);
-  const all = state.open["all-ranks"] ?? false;
-  const shown = all ? rows : rows.slice(0, FIRST_ROWS);
-  const hasGpu = s.ranks.some((r) => r.gpu_utilization_ratio !== null);
-  const columns = RANK_COLUMNS.filter((c) => hasGpu || c.by !== "gpu_utilization_ratio");
-  return h(
-    "section",
-    { class: "card flush", key: "ranks", "aria-label": "Ranks" },
-    h(
-      "header",
-      { class: "card-head" },
-      h("h2", {}, "Ranks"),
-      h("p", { class: "card-about" }, shown.length < rows.length ? `${shown.length} of ${rows.length}` : plural(rows.length, "rank")),
-      rows.length > FIRST_ROWS && button(all ? `Show ${FIRST_ROWS}` : `Show all ${rows.length}`, () => act.open("all-ranks", !all)),
-    ),
-    h(
-      "div",
-      { class: "table-scroll" },
-      h(
-        "table",
-        { class: "grid ranks" },
-        h("thead", {}, h("tr", {}, columns.map((c) => sortHead(c, state, act)))),
-        h("tbody", {}, shown.map((r) => rankRow(r, columns, state, act))),
-      ),
-    ),
-  );
-}
-
-/** @param {{by: string, label: string, num?: boolean}} c @param {State} state @param {Actions} act */
-function sortHead(c, state, act) {
-  const on = state.sort.by === c.by;
-  return h(
-    "th",
-    { scope: "col", key: c.by, class: c.num ? "num" : "", "aria-sort": on ? (state.sort.down ? "descending" : "ascending") : "none" },
-    h("button", { type: "button", class: `sort${on ? " on" : ""}`, onclick: () => act.sort(c.by) }, c.label, on ? h("span", { "aria-hidden": "true" }, state.sort.down ? "↓" : "↑") : null),
-  );
-}
-
-/** @param {RankRow} r @param {{by: string, label: string, num?: boolean}[]} columns @param {State} state @param {Actions} act */
-function rankRow(r, columns, state, act) {
-  /** @type {Record<string, Child>} */
-  const cells = {
-    rank: [h("a", { href: routeHash({ run: state.route.run, rank: r.rank }), "data-nav": true }, `rank ${r.rank}`), h("small", {}, `${r.host} · pid ${r.pid}`)],
-    state: [stateBadge(r.state), r.exit !== null && h("small", {}, r.exit), !r.watched && h("small", {}, "not watched any more")],
-    phase: [r.phase ?? "–", r.phase_age_s !== null && r.phase_age_s >= 1 ? h("small", {}, duration(r.phase_age_s)) : null],
-    data_wait_ratio: h("span", { class: "metered" }, meter(r.data_wait_ratio, waitTone(r.data_wait_ratio)), h("span", {}, percent(r.data_wait_ratio))),
-    steps_per_s: number(r.steps_per_s),
-    step_s: duration(r.step_s),
-    wait_s: duration(r.wait_s),
-    ready_batches: number(r.ready_batches),
-    gpu_utilization_ratio: percent(r.gpu_utilization_ratio),
-    epoch: count(r.epoch),
-    step: count(r.step),
-  };
-  return h(
-    "tr",
-    { key: r.rank, class: "row-link", onclick: () => act.go(routeHash({ run: state.route.run, rank: r.rank })) },
-    columns.map((c) => h("td", { class: c.num ? "num" : "", "data-label": c.label }, cells[c.by])),
-  );
-}
 
 const OS_STATES = { R: "running", S: "sleeping", D: "in uninterruptible I/O", T: "stopped", t: "traced", Z: "zombie", I: "idle" };
 

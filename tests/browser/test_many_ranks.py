@@ -1,0 +1,155 @@
+"""A thousand ranks on the real server: the straggler is seen, found and opened, and little is drawn and sent."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, expect
+
+from loaderwatch.core.wire import Envelope
+from tests.browser.drawing import drawn
+from tests.fakes.feed import Feed
+from tests.fakes.serving import Access, serving
+from tests.waiting import PATIENCE_S, wait_until
+
+pytestmark = pytest.mark.browser
+
+RANKS = 1024
+STRAGGLER = 517
+PER_HOST = 8
+
+
+def _envelopes(seq: int, feeds: dict[str, Feed]) -> Iterator[Envelope]:
+    """One envelope of each host, with a step of each rank; the straggler waits ten times as long."""
+    for host in range(RANKS // PER_HOST):
+        name = f"gpu{host:03d}.cluster"
+        feed = feeds.setdefault(name, Feed(host=name, rank=host * PER_HOST, world_size=RANKS))
+        yield feed.of_ranks(range(host * PER_HOST, (host + 1) * PER_HOST), slow={STRAGGLER})
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Iterator[Access]:
+    """A run that goes on for as long as the test does."""
+    with serving(tmp_path) as access:
+        feeds: dict[str, Feed] = {}
+        for seq in range(4):
+            for envelope in _envelopes(seq, feeds):
+                access.send(envelope)
+        stop = threading.Event()
+
+        def go_on() -> None:
+            while not stop.wait(2.0):
+                for envelope in _envelopes(0, feeds):
+                    if stop.is_set():
+                        return
+                    access.send(envelope)
+
+        sending = threading.Thread(target=go_on, daemon=True)
+        sending.start()
+        try:
+            yield access
+        finally:
+            stop.set()
+            sending.join(PATIENCE_S)
+
+
+def test_the_straggler_of_a_thousand(training: Access, browser: Browser) -> None:
+    context = browser.new_context(viewport={"width": 1280, "height": 3000})
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on(
+        "console",
+        lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None,
+    )
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    try:
+        page.goto(f"{training.url}/?token={training.viewer}")
+        page.goto(f"{training.url}/#/runs/run-1")
+        drawn(page, "heatmap")
+        top = page.locator("#plot-heatmap .ytick text").first
+        expect(top).to_have_text("….cluster")
+        heat = "document.getElementById('plot-heatmap')"
+        assert page.evaluate(f"{heat}.data[0].customdata[0]") == STRAGGLER
+        assert page.evaluate(f"{heat}.data[0].z.length") == 64
+        expect(page.locator("table.ranks tbody tr")).to_have_count(16)
+        expect(page.locator("table.ranks tbody tr").first).to_contain_text(f"rank {STRAGGLER}")
+        assert page.evaluate("document.querySelectorAll('*').length") < 6000
+        _found_by_typing(page)
+        _picked_by_metric(page)
+        _its_charts(page)
+        page.locator("table.ranks tbody tr").first.click()
+        expect(page.get_by_role("heading", name=f"Rank {STRAGGLER}", exact=True)).to_be_visible()
+        expect(page.locator(".tiles")).to_contain_text("%")
+        assert not complaints
+    finally:
+        context.close()
+
+
+def _found_by_typing(page: Page) -> None:
+    page.get_by_placeholder("Find a rank or host").press_sequentially("rank 9")
+    page.wait_for_function("document.getElementById('plot-heatmap').data[0].z.length === 1")
+    page.get_by_placeholder("Find a rank or host").fill("")
+    page.wait_for_function("document.getElementById('plot-heatmap').data[0].z.length === 64")
+
+
+def _picked_by_metric(page: Page) -> None:
+    page.get_by_label("What is drawn").select_option("iteration_s")
+    page.wait_for_function(
+        "document.getElementById('plot-heatmap').data[0].hovertemplate.includes('iteration')"
+    )
+    page.get_by_label("Rows", exact=True).select_option("rank")
+    page.wait_for_function("/^rank/.test(document.querySelector('#plot-heatmap .ytick text').textContent)")
+
+
+def _its_charts(page: Page) -> None:
+    box = page.get_by_label("Charts of")
+    box.fill("30")
+    box.press("Enter")
+    expect(page.get_by_text("mean per step of rank 30")).to_be_visible()
+
+
+def test_a_later_visit_asks_for_one_file_and_ticks_are_short(training: Access, browser: Browser) -> None:
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    try:
+        page = context.new_page()
+        page.goto(f"{training.url}/?token={training.viewer}")
+        page.goto(f"{training.url}/#/runs/run-1")
+        drawn(page, "steps")
+        page.close()
+        page = context.new_page()
+        asked: list[Request] = []
+        page.on("requestfinished", asked.append)
+        page.goto(f"{training.url}/#/runs/run-1")
+        drawn(page, "steps")
+        files = [r for r in asked if "/api/" not in r.url and r.sizes()["responseHeadersSize"] > 0]
+        network = page.evaluate(
+            "performance.getEntriesByType('resource').filter(r => !r.name.includes('/api/') && r.transferSize > 0).length"
+        )
+        assert (network, bool(files)) == (0, True)  # all of them are kept; the page itself is no resource
+    finally:
+        context.close()
+    with (
+        training.client(training.viewer) as client,
+        client.stream("GET", "/api/v1/runs/run-1/events?changes=true") as answer,
+    ):
+        assert answer.headers["content-encoding"] == "gzip"
+        ticks: list[dict[str, object]] = []
+        sizes: list[int] = []
+        deadline = time.monotonic() + PATIENCE_S
+        for line in answer.iter_lines():
+            if line.startswith("data: "):
+                ticks.append(json.loads(line[6:]))
+                sizes.append(len(line))
+            if len(ticks) >= 3 or time.monotonic() > deadline:
+                break
+    assert "partial" not in ticks[0]
+    assert ticks[-1]["partial"] is True
+    assert sizes[-1] < sizes[0] / 20
+    wait_until(
+        "the ranks can be asked for", lambda: training.get("/runs/run-1/ranks", limit=3)["total"] == RANKS
+    )

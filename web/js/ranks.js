@@ -1,0 +1,80 @@
+// The ranks of a run: what the live stream tells of them, what is asked for, and the page of a table that is in view.
+
+import { sorted } from "./store.js";
+
+/**
+ * @typedef {import("./store.js").State} State
+ * @typedef {import("./types.js").Summary} Summary
+ * @typedef {import("./types.js").RankRow} RankRow
+ */
+
+/** Rows of one page of the table. */
+export const PAGE_ROWS = 16;
+/** With more ranks than this the heat map has a row per host, and a rank is typed rather than picked. */
+export const MANY_RANKS = 64;
+
+/** How fast a rank goes, before anybody has asked for it. */
+const NOT_ASKED = {
+  eval_batches: 0, step: null, epoch: null, batch: null, phase: null, phase_age_s: null, steps_per_s: null, data_wait_ratio: null, step_s: null,
+  wait_s: null, ready_batches: null, gpu_utilization_ratio: null, seen_at: null,
+};
+
+/**
+ * The summary after a message of the stream, which may hold only what is new, and of ranks only what they are.
+ * @param {Summary|null} before @param {{summary: any, partial?: boolean}} message @returns {Summary}
+ */
+export function heard(before, message) {
+  const { summary, partial } = message;
+  if (before === null || (!partial && before.attempt !== summary.attempt)) return { ...summary, ranks: summary.ranks.map((/** @type {any} */ r) => ({ ...NOT_ASKED, ...r })) };
+  const rows = summary.ranks ?? [];
+  if (partial) return { ...before, ...summary, ranks: merged(before.ranks, rows) };
+  const known = new Map(before.ranks.map((r) => [r.rank, r]));
+  return { ...summary, ranks: rows.map((/** @type {any} */ r) => ({ ...NOT_ASKED, ...known.get(r.rank), ...r })) };
+}
+
+/** Rows with news of some of them. @param {RankRow[]} rows @param {any[]} news @returns {RankRow[]} */
+function merged(rows, news) {
+  if (news.length === 0) return rows;
+  const by = new Map(news.map((r) => [r.rank, r]));
+  return rows.map((r) => (by.has(r.rank) ? { ...r, ...by.get(r.rank) } : r));
+}
+
+/** The state with an answer of a card; rows of ranks are what the summary says of them from now on. @param {State} state @param {string} id @param {import("./store.js").CardData} card @returns {State} */
+export function answered(state, id, card) {
+  const next = { ...state, cards: { ...state.cards, [id]: card } };
+  const rows = id === "ranks" || id === "rank_row" ? (card.data?.rows ?? []) : [];
+  const add = (/** @type {Summary|null} */ s) => (s === null ? null : { ...s, ranks: merged(s.ranks, rows) });
+  return rows.length === 0 ? next : { ...next, summary: add(state.summary), heard: add(state.heard) };
+}
+
+/** Whether the server's numbers of the ranks move on. @param {State} state */
+export function goesOn(state) {
+  return state.route.attempt === null && (state.summary?.state === "live" || state.summary?.state === "hung");
+}
+
+/** What the table asks the server for. @param {State} state */
+export function pageAsked(state) {
+  return { sort: state.sort.by, down: state.sort.down, offset: Number(state.choices["ranks.offset"] ?? 0), limit: PAGE_ROWS, find: state.choices["ranks.find"] ?? "" };
+}
+
+/**
+ * The page of the table: as the server sorted it, or of a run that is over as we do.
+ * @param {State} state @returns {{total: number, offset: number, rows: RankRow[]}}
+ */
+export function pageShown(state) {
+  const { offset, find } = pageAsked(state);
+  const answer = goesOn(state) ? (state.cards.ranks?.data ?? null) : null;
+  if (answer !== null) return { total: answer.total, offset: answer.offset, rows: answer.rows };
+  const found = sorted((state.summary?.ranks ?? []).filter((r) => matches(r, find)), state.sort);
+  return { total: found.length, offset, rows: found.slice(offset, offset + PAGE_ROWS) };
+}
+
+/** Whether each word is the rank's number, or a part of its host's name, its state or its phase. @param {RankRow} row @param {string} find */
+export function matches(row, find) {
+  const texts = [row.host, row.state, row.phase ?? ""].map((t) => t.toLowerCase());
+  return find
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== "" && word !== "rank")
+    .every((word) => (/^\d+$/.test(word) ? row.rank === Number(word) : texts.some((t) => t.includes(word))));
+}
