@@ -255,6 +255,8 @@ test("GPUs: who is on them, those of others as well", () => {
   assert.match(told, /hardware thermal slowdown/);
   assert.match(told, /GPU 1 .*none listed/);
   assert.match(text(gpusCard(state({ cards, clock: 1700 }), act)), /3 GPUs of 2 hosts, means of five seconds, 1\.7 min ago|3 GPUs of 2 hosts, means of five seconds, 102 s ago/);
+  const many = { gpus: { ...cards.gpus, data: Array.from({ length: 40 }, (_, gpu) => ({ ...free, gpu })) } };
+  assert.match(text(gpusCard(state({ cards: many, choices: { "gpus.offset": "32" } }), act)), /33 to 40 of 40, means.*GPU 39/s);
   assert.equal(gpusCard(state({ cards, summary: { ...summary(), gpu_utilization_ratio: null, ranks: [] } }), act), null);
 });
 

@@ -3,10 +3,12 @@
 import { h } from "../dom.js";
 import { bytes, duration, number, percent, plural } from "../format.js";
 import { hasGpu } from "../cards.js";
+import { PAGE_ROWS } from "../ranks.js";
 import { serverNow } from "../store.js";
 import { card } from "./frame.js";
-import { button, empty, meter } from "./parts.js";
-import { FIRST_ROWS, cell } from "./tables.js";
+import { empty, meter } from "./parts.js";
+import { pager } from "./ranks.js";
+import { cell } from "./tables.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -26,15 +28,15 @@ export function gpusCard(state, act, host) {
   /** @type {Gpu[]|null} */
   const data = state.cards.gpus?.data ?? null;
   const gpus = (data ?? []).filter((g) => host === undefined || g.host === host);
-  const all = state.open["all-gpus"] ?? false;
-  const shown = all ? gpus : gpus.slice(0, FIRST_ROWS);
+  const offset = Number(state.choices["gpus.offset"] ?? 0);
+  const shown = gpus.slice(offset, offset + PAGE_ROWS);
   const hosts = new Set(gpus.map((g) => g.host)).size;
   return card(state, {
     id: "gpus",
     title: host === undefined ? "GPUs" : `GPUs of ${host}`,
     badge: gpus.some((g) => g.simulated) ? "simulated GPU" : undefined,
-    about: about(gpus, shown.length, hosts, serverNow(state)),
-    extra: gpus.length > FIRST_ROWS && button(all ? `Show ${FIRST_ROWS}` : `Show all ${gpus.length}`, () => act.open("all-gpus", !all)),
+    about: about(gpus, offset, hosts, serverNow(state)),
+    extra: gpus.length > PAGE_ROWS && pager("GPUs", { total: gpus.length, offset }, (to) => act.choose({ "gpus.offset": String(to) })),
     height: "120px",
     flush: true,
     body: table(shown, hosts > 1),
@@ -42,11 +44,11 @@ export function gpusCard(state, act, host) {
   });
 }
 
-/** @param {Gpu[]} gpus @param {number} shown @param {number} hosts @param {number} now */
-function about(gpus, shown, hosts, now) {
+/** @param {Gpu[]} gpus @param {number} offset - of those that are drawn @param {number} hosts @param {number} now */
+function about(gpus, offset, hosts, now) {
   const looked = Math.min(...gpus.map((g) => g.looked_at ?? Infinity));
   const old = Number.isFinite(looked) && now - looked > OLD_S ? `, ${duration(now - looked)} ago` : "";
-  const some = shown < gpus.length ? `${shown} of ${gpus.length}` : plural(gpus.length, "GPU");
+  const some = gpus.length > PAGE_ROWS ? `${offset + 1} to ${Math.min(offset + PAGE_ROWS, gpus.length)} of ${gpus.length}` : plural(gpus.length, "GPU");
   return `${some}${hosts > 1 ? ` of ${hosts} hosts` : ""}, means of five seconds${old}`;
 }
 

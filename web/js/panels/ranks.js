@@ -46,7 +46,7 @@ export function ranksTable(state, act) {
       { class: "card-head" },
       h("h2", {}, "Ranks"),
       h("p", { class: "card-about" }, many ? pageText(page) : plural(s.ranks.length, "rank")),
-      many && h("div", { class: "controls" }, findBox("ranks.find", "Find a rank", state, (find) => act.choose({ "ranks.find": find, "ranks.offset": "0" })), pager(page, act)),
+      many && h("div", { class: "controls" }, findBox("ranks.find", "Find a rank", state, (find) => act.choose({ "ranks.find": find, "ranks.offset": "0" })), pager("ranks", page, (to) => act.choose({ "ranks.offset": String(to) }))),
     ),
     page.total === 0
       ? h("p", { class: "none-found" }, `No rank of this run matches “${state.choices["ranks.find"] ?? ""}”: try a number, a host or a state.`)
@@ -68,12 +68,12 @@ function pageText({ total, offset, rows }) {
   return total === 0 ? "none found" : `${count(offset + 1)} to ${count(offset + rows.length)} of ${count(total)}`;
 }
 
-/** @param {{total: number, offset: number}} page @param {Actions} act */
-function pager({ total, offset }, act) {
+/** @param {string} what @param {{total: number, offset: number}} page @param {(offset: number) => void} turn */
+export function pager(what, { total, offset }, turn) {
   /** @param {string} label @param {string} name @param {number} to */
   const step = (label, name, to) =>
-    h("button", { type: "button", class: "button", key: label, "aria-label": label, title: label, disabled: to < 0 || to >= total, onclick: () => act.choose({ "ranks.offset": String(to) }) }, icon(name));
-  return h("div", { class: "pager", key: "pager" }, step("Previous ranks", "back", offset - PAGE_ROWS), step("Next ranks", "right", offset + PAGE_ROWS));
+    h("button", { type: "button", class: "button", key: label, "aria-label": label, title: label, disabled: to < 0 || to >= total, onclick: () => turn(to) }, icon(name));
+  return h("div", { class: "pager", key: "pager" }, step(`Previous ${what}`, "back", offset - PAGE_ROWS), step(`Next ${what}`, "right", offset + PAGE_ROWS));
 }
 
 /**

@@ -14,8 +14,6 @@ import { button, copyAction, copyButton } from "./parts.js";
  * @typedef {import("../dom.js").Child} Child
  */
 
-/** Rows drawn before the reader asks for all. */
-export const FIRST_ROWS = 16;
 export const FIRST_SAMPLES = 6;
 
 const OS_STATES = { R: "running", S: "sleeping", D: "in uninterruptible I/O", T: "stopped", t: "traced", Z: "zombie", I: "idle" };
