@@ -162,8 +162,8 @@ class ProcessSampler:
                 "main_cpu_ratio": main_ratio,
                 "pin_cpu_ratio": pin_ratio,
                 "written_chars": written_chars,
-                "lock_wait": _stands_in(LOCK_FUNCTIONS, wchan),
-                "timer_wait": _stands_in(TIMER_FUNCTIONS, wchan),
+                "lock_wait": _stands_in(LOCK_FUNCTIONS, wchan, stat.state),
+                "timer_wait": _stands_in(TIMER_FUNCTIONS, wchan, stat.state),
                 "holds_file_lock": self._file_locks.held_by(files.pid, now_ns),
                 **helping,
             },
@@ -230,8 +230,11 @@ class ProcessSampler:
         return Reading(state, None, None, None, values)
 
 
-def _stands_in(marks: tuple[str, ...], wchan: str | None) -> float | None:
-    return None if wchan is None else float(any(mark in wchan for mark in marks))
+def _stands_in(functions: tuple[str, ...], wchan: str | None, state: str) -> float | None:
+    """Return 1 for a process that sleeps in one of these kernel functions, 0 for another or one that runs; None where nobody says."""
+    if wchan is None:
+        return 0.0 if state == "R" else None
+    return float(any(name in wchan for name in functions))
 
 
 def affinity_count(pid: int) -> int | None:
