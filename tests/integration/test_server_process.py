@@ -234,6 +234,22 @@ def test_a_body_over_the_limit_is_refused_whether_announced_or_not(server: Serve
     assert access.get("/runs") == []
 
 
+def test_with_no_auth_its_owner_alone_deletes_a_run(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path / "data", "--port", "0", "--no-auth") as server:
+        access = server.start()
+        feed = Feed()
+        access.send(feed.envelope(steps=20))
+        access.send(feed.envelope(steps=0, state="finished", final=True))
+        wait_until("the end", lambda: access.get("/runs/run-1/summary")["state"] == "finished")
+        with httpx.Client(base_url=f"{access.url}/api/v1", trust_env=False) as nobody:
+            assert nobody.patch("/runs/run-1", json={"name": "mine"}).status_code == 200
+            seen = nobody.get("/runs/run-1/contents").json()
+            assert (seen["may_change"], seen["may_delete"]) == (True, False)
+            assert nobody.request("DELETE", "/runs/run-1", json={"name": "mine"}).status_code == 401
+        with access.client() as owner:
+            assert owner.request("DELETE", "/api/v1/runs/run-1", json={"name": "mine"}).status_code == 200
+
+
 def test_no_auth_lets_everyone_in_and_says_so(tmp_path: Path) -> None:
     with ServeProcess(tmp_path / "data", "--port", "0", "--no-auth") as server:
         access = server.start()

@@ -27,8 +27,10 @@ from loaderwatch.core.answers.charts import Epoch, Fetches, Heatmap, Series, Slo
 from loaderwatch.core.answers.findings import Finding, Folded
 from loaderwatch.core.answers.present import Coupling, Gpu, GpuProcess, Place, Share, Worker
 from loaderwatch.core.answers.runs import (
+    Contents,
     Earlier,
     Host,
+    Labels,
     Loader,
     Progress,
     RankPage,
@@ -45,6 +47,7 @@ __all__ = [
     "AlertState",
     "AttemptStatus",
     "Clock",
+    "Contents",
     "Coupling",
     "CouplingState",
     "Earlier",
@@ -58,6 +61,7 @@ __all__ = [
     "GpuProcess",
     "Heatmap",
     "Host",
+    "Labels",
     "Loader",
     "LoaderEpochs",
     "LoaderSetting",

@@ -15,11 +15,20 @@ from loaderwatch.core.answers.basics import (
 from loaderwatch.core.facts import LoaderInfo
 
 
+class Labels(msgspec.Struct, frozen=True, kw_only=True):
+    """What people have said of a run. It lies in the run's own file, so that it goes where the file goes."""
+
+    name: str = ""  # in place of the script's; "": nobody has given it one
+    tags: list[str] = []
+    note: str = ""
+    pinned: bool = False  # listed first, and never deleted for its age
+
+
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     """A run in ``GET /runs``."""
 
     run_id: str
-    name: str
+    name: str  # the one it was given, else the script's
     state: RunStatus
     started_at: float
     last_seen_at: float
@@ -29,6 +38,25 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 1
     verdict: str | None = None  # its title
     severity: VerdictSeverity | None = None
+    script: str = ""  # the name before anybody gave it another
+    tags: list[str] = []
+    note: str = ""
+    pinned: bool = False
+
+
+class Contents(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run holds, and so what is lost with it: ``GET /runs/{run}/contents``."""
+
+    run_id: str
+    name: str
+    bytes: int  # on disk
+    seconds: float
+    steps: int | None
+    attempts: int
+    alerts: int
+    reporting: bool  # its processes report now, so it cannot be deleted
+    may_change: bool  # this reader may name, tag and pin it
+    may_delete: bool
 
 
 class Earlier(msgspec.Struct, frozen=True, kw_only=True):

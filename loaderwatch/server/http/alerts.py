@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
-import msgspec
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
@@ -18,10 +16,8 @@ from loaderwatch.server.alerts.book import MAX_SILENCE_S, Alert, AlertBook, run_
 from loaderwatch.server.encoding import json_answer
 from loaderwatch.server.http import live_answers
 from loaderwatch.server.http import prometheus as metrics
-from loaderwatch.server.http.parameters import ParameterError, finite_number
+from loaderwatch.server.http.parameters import finite_number, json_body
 from loaderwatch.server.parts import Parts
-
-_MAX_BODY = 4096
 
 router = APIRouter()
 
@@ -41,7 +37,7 @@ async def acknowledge(request: Request, id: str) -> Response:
 async def silence(request: Request, id: str) -> Response:
     """Silence the cause of an alert for a while."""
     parts: Parts = request.app.state.parts
-    seconds = finite_number(await _json_body(request), "seconds", 1, MAX_SILENCE_S)
+    seconds = finite_number(await json_body(request), "seconds", 1, MAX_SILENCE_S)
 
     def action(book: AlertBook) -> Alert:
         return book.silence(id, seconds, time.time_ns())
@@ -81,15 +77,3 @@ async def _change(parts: Parts, id: str, action: Callable[[AlertBook], Alert]) -
     if parts.hub.is_followed(run_id):
         parts.hub.publish(run_id, await live_answers.run_state(parts, run_id))
     return json_answer(alert)
-
-
-async def _json_body(request: Request) -> Any:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MAX_BODY:
-            raise ParameterError("(body)", f"at most {_MAX_BODY} bytes are accepted")
-    try:
-        return msgspec.json.decode(body or b"null")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ParameterError("(body)", f"not JSON: {error}") from error

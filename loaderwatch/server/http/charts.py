@@ -179,6 +179,7 @@ def stored_summary(
         costs_s=costs_s,
         last_seen_ns=run.last_seen_ns if over is None else window.now_ns,
         earlier=run.earlier,
+        name=run.shown_name,
     )
 
 

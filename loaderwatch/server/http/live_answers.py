@@ -66,7 +66,7 @@ def stored_row(run: StoredRun, store: Store, now_ns: int) -> answers.RunRow:
 def _row_with(run: StoredRun, state: RunStatus, verdict: Verdict | None, steps: int | None) -> answers.RunRow:
     return answers.RunRow(
         run_id=run.run_id,
-        name=run.name,
+        name=run.shown_name,
         state=state,
         started_at=run.started_ns / 1e9,
         last_seen_at=run.last_seen_ns / 1e9,
@@ -76,6 +76,10 @@ def _row_with(run: StoredRun, state: RunStatus, verdict: Verdict | None, steps: 
         attempts=run.attempt,
         verdict=verdict.title if verdict else None,
         severity=verdict.severity if verdict else None,
+        script=run.name,
+        tags=run.labels.tags,
+        note=run.labels.note,
+        pinned=run.labels.pinned,
     )
 
 

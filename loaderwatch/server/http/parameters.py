@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final, TypeVar
+
+import msgspec
+from starlette.requests import Request
+
+_MAX_BODY: Final = 4096  # bytes
+_T = TypeVar("_T")
 
 
 class ParameterError(ValueError):
@@ -26,3 +32,34 @@ def finite_number(body: Any, name: str, low: float, high: float) -> float:
     if not low <= value <= high:
         raise ParameterError(name, f"{value:g}; use {low:g} to {high:g}")
     return float(value)
+
+
+async def json_body(request: Request, most: int = _MAX_BODY) -> Any:
+    """Return the JSON of a request's body of at most ``most`` bytes; None where there is none.
+
+    Raises:
+        ParameterError: the body is longer, or no JSON.
+    """
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise ParameterError("(body)", f"at most {most} bytes are accepted")
+    try:
+        return msgspec.json.decode(body or b"null")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ParameterError("(body)", f"not JSON: {error}") from error
+
+
+def struct_of(body: Any, kind: type[_T]) -> _T:
+    """Return a JSON body as a struct.
+
+    Raises:
+        ParameterError: it names a field that is missing or has a value that the struct does not take.
+    """
+    try:
+        return msgspec.convert(body, kind)
+    except msgspec.ValidationError as error:
+        said, _, where = str(error).partition(" - at `$")
+        name = where.strip(".`").partition("[")[0].partition("`")[0]
+        raise ParameterError(name or "(body)", said) from error

@@ -33,7 +33,7 @@ async def which(request: Request) -> Response:
 async def stop(request: Request) -> Response:
     """End the server. Only its owner may do this, even with --no-auth, which allows everyone everything else."""
     parts: Parts = request.app.state.parts
-    if parts.options.no_auth and not _is_owner(request, parts):
+    if parts.options.no_auth and not is_owner(request, parts):
         return error_answer(401, "stopping the server takes the owner's token", "authorization")
     try:
         asked = msgspec.json.decode(await request.body() or b"{}", type=_Asked)
@@ -48,7 +48,8 @@ async def stop(request: Request) -> Response:
     return json_answer(facts)
 
 
-def _is_owner(request: Request, parts: Parts) -> bool:
+def is_owner(request: Request, parts: Parts) -> bool:
+    """Whether a request carries the owner's token, which --no-auth does not ask for."""
     token = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
     return parts.keys.tokens is not None and Access.CHANGE in parts.keys.tokens.access(token)
 

@@ -46,6 +46,7 @@ def summary_of(
     last_seen_ns: int | None = None,
     host_lost: Callable[[str], bool] | None = None,
     earlier: Sequence[Attempt] = (),
+    name: str = "",
 ) -> answers.Summary:
     """Return the answer of ``GET /runs/{run}/summary``.
 
@@ -53,7 +54,7 @@ def summary_of(
     ``host_lost`` tells whether a host has fallen silent; without it, the hosts' own times of their newest envelopes decide.
     ``costs_s`` is what each finding of the run has cost. ``lost_s`` in the answer is the largest of them, and at least what
     ``lost_s`` of ``critical_path`` finds for data wait and epoch boundaries so far. ``earlier`` are the run's
-    earlier attempts; everything else is about the window's attempt.
+    earlier attempts; everything else is about the window's attempt. ``name`` is shown in place of the script's.
     """
     use = run_use(window)
     host_lost = host_lost or _behind(window)
@@ -62,7 +63,7 @@ def summary_of(
     waited_s = lost_s(_sums_of(window, totals), totals.path)
     return answers.Summary(
         run_id=window.run_id,
-        name=window.run_name,
+        name=name or window.run_name,
         state=state,
         attempt=window.attempt,
         attempts=max([window.attempt, *(one.number + 1 for one in earlier[-1:])]),

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import duckdb
 import msgspec
 
+from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.facts import Loss
 from loaderwatch.core.records import TABLES, WHOLE_TABLES
@@ -82,9 +83,16 @@ class DuckDBStore:
             statements.append(
                 ("INSERT INTO alerts VALUES (?, ?, ?, ?, ?, ?, ?)", list(msgspec.structs.astuple(alert)))
             )
+        self._write(run_id, lambda file: file.write(statements))
+
+    def label(self, run_id: str, labels: Labels) -> None:
+        """Replace what people have said of a run."""
+        self._write(run_id, lambda file: file.label(labels))
+
+    def _write(self, run_id: str, change: Callable[[RunFile], None]) -> None:
         with self._files.open(run_id) as file:
             try:
-                file.write(statements)
+                change(file)
             except duckdb.Error as error:
                 self._files.forget(file)
                 raise StoreError(f"{file.path} could not be written: {error}") from error
@@ -113,7 +121,7 @@ class DuckDBStore:
         self._files.delete(run_id)
 
     def retain(self, max_age_days: float | None, max_bytes: int | None, now_ns: int) -> list[str]:
-        """Delete the oldest runs until limits hold; never one that was heard of within the last hour."""
+        """Delete the oldest runs until limits hold; never one that is pinned or was heard of within the last hour."""
         runs = sorted(self.runs(), key=lambda run: run.received_ns)
         total = sum(run.bytes for run in runs)
         deleted = []
@@ -121,7 +129,7 @@ class DuckDBStore:
             age_s = (now_ns - run.received_ns) / 1e9
             too_old = max_age_days is not None and age_s > max_age_days * 86400
             too_much = max_bytes is not None and total > max_bytes
-            if age_s < SPARE_S or not (too_old or too_much):
+            if run.labels.pinned or age_s < SPARE_S or not (too_old or too_much):
                 continue
             try:
                 self.delete(run.run_id)

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import GpuInfo, HostInfo, Loss, ProcessInfo, ProcessState
@@ -53,6 +54,12 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 1  # the number of the newest attempt, whose processes these are
     attempt_ns: int = 0  # UTC, when that attempt began; 0 for the first
     earlier: list[Attempt] = []  # earlier attempts, oldest first
+    labels: Labels = Labels()
+
+    @property
+    def shown_name(self) -> str:
+        """Return the name that somebody gave the run, else the script's."""
+        return self.labels.name or self.name
 
     def span_of(self, attempt: int | None) -> tuple[int, int]:
         """Return begin and end of an attempt (None: the newest) in UTC.
@@ -184,11 +191,14 @@ class Store(Protocol):
     def alerts(self, run_id: str) -> list[StoredAlert]:
         """Return every alert of a run, newest first."""
 
+    def label(self, run_id: str, labels: Labels) -> None:
+        """Replace what people have said of a run."""
+
     def delete(self, run_id: str) -> None:
         """Remove a run and its files."""
 
     def retain(self, max_age_days: float | None, max_bytes: int | None, now_ns: int) -> list[str]:
-        """Delete the oldest runs until limits hold; never one that was heard of within the last hour."""
+        """Delete the oldest runs until limits hold; never one that is pinned or was heard of within the last hour."""
 
     def tidy(self) -> None:
         """Do the housekeeping; the thread that appends calls this about once a second."""

@@ -15,11 +15,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.store import rollup, rows, schema
+from loaderwatch.server.store import labels, rollup, rows, schema
 from loaderwatch.server.store.facts import RunFacts, pack_event, unpack_event
 from loaderwatch.server.store.metrics import LEVELS, SOURCES
 from loaderwatch.server.store.protocol import StoredRun
@@ -114,6 +115,7 @@ class RunFile:
         }
         self._spans_made: dict[str, int] = {}
         self._open_waits = self._last_waits()
+        self._labels = labels.read(self._connection)
         self._card = self._draw_card()
 
     # -- writing
@@ -286,6 +288,13 @@ class RunFile:
             self.used_s = time.monotonic()
             self.changed = True
 
+    def label(self, said: Labels) -> None:
+        """Replace what people have said of the run."""
+        with self.lock:
+            self.write(labels.statements(said))
+            self._labels = said
+            self._card = self._draw_card()
+
     def give_back(self) -> bool:
         """Return memory to the system: blocks that are on disk, and what the allocator holds free. This takes about 10 ms.
 
@@ -355,6 +364,7 @@ class RunFile:
             attempt=facts.attempt,
             attempt_ns=facts.attempt_ns,
             earlier=list(facts.earlier),
+            labels=self._labels,
         )
 
 

@@ -77,6 +77,8 @@ _OTHERS: Final[dict[str, dict[str, str]]] = {
         "closed_ns": "BIGINT",
         "silenced_until_ns": "BIGINT",
     },
+    # What people have said of the run, as one row: JSON of ``core.answers.Labels``.
+    "labels": {"said": "VARCHAR"},
 }
 
 

@@ -1,0 +1,25 @@
+"""What people have said of a run, in the run's own file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import msgspec
+
+from loaderwatch.core.answers import Labels
+
+
+def read(connection: duckdb.DuckDBPyConnection) -> Labels:
+    """Return what the file says; of a file from before there were labels nobody has said anything."""
+    there = connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'labels'").fetchone()
+    row = connection.execute("SELECT said FROM labels").fetchone() if there else None
+    return Labels() if row is None else msgspec.json.decode(row[0], type=Labels)
+
+
+def statements(labels: Labels) -> list[tuple[str, list[Any]]]:
+    """Return the statements that replace what the file says."""
+    return [
+        ("DELETE FROM labels", []),
+        ("INSERT INTO labels VALUES (?)", [msgspec.json.encode(labels).decode()]),
+    ]

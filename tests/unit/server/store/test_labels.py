@@ -1,0 +1,59 @@
+"""What people have said of a run, in its file and beside it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from loaderwatch.core.answers import Labels
+from loaderwatch.server.store.duckdb import DuckDBStore
+from tests.fakes.runs import SECOND, T0, envelope
+
+SAID = Labels(name="baseline", tags=["resnet", "lr-3"], note='two lines\n"quoted"', pinned=True)
+
+
+def test_it_is_read_from_the_open_file_its_card_and_a_copy_of_it(tmp_path: Path) -> None:
+    store = DuckDBStore(tmp_path / "runs")
+    store.append([envelope(1)])
+    assert store.run("run-1").labels == Labels()
+    store.label("run-1", SAID)
+    assert store.run("run-1").labels == SAID
+    assert (store.run("run-1").name, store.run("run-1").shown_name) == ("train.py", "baseline")
+    store.append([envelope(2)])  # draws the card anew
+    assert store.run("run-1").labels == SAID
+    store.close()
+
+    again = DuckDBStore(tmp_path / "runs")
+    assert again.run("run-1").labels == SAID, "of the card"
+    again.label("run-1", Labels(name="other"))
+    again.close()
+
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copy(tmp_path / "runs" / "run-1.duckdb", tmp_path / "elsewhere")
+    there = DuckDBStore(tmp_path / "elsewhere", read_only=True)
+    assert there.run("run-1").labels == Labels(name="other"), "it goes where the file goes"
+    there.close()
+
+
+def test_a_file_of_before_says_nothing(tmp_path: Path) -> None:
+    store = DuckDBStore(tmp_path / "runs")
+    store.append([envelope(1)])
+    with store._files.open("run-1") as file:
+        file.write([("DROP TABLE labels", [])])
+    store.close()
+    (tmp_path / "runs" / "run-1.json").unlink()
+    there = DuckDBStore(tmp_path / "runs", read_only=True)
+    assert there.run("run-1").labels == Labels()
+    there.close()
+
+
+def test_what_is_pinned_outlives_retention(tmp_path: Path) -> None:
+    store = DuckDBStore(tmp_path / "runs")
+    store.append([envelope(1), envelope(1, run_id="run-2", stream="two")])
+    store.label("run-1", SAID)
+    later = store.run("run-1").received_ns + 100 * 86400 * SECOND
+    assert store.retain(30.0, None, later) == ["run-2"]
+    store.label("run-1", Labels())
+    assert store.retain(30.0, None, later) == ["run-1"]
+    assert later > T0
+    store.close()
