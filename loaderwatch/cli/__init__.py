@@ -30,6 +30,7 @@ COMMANDS: Final = (
     Command("run", "run a script with every DataLoader attached, without changing it", "loaderwatch.cli.run"),
     Command("runs", "list the runs that are known here", "loaderwatch.cli.runs"),
     Command("analyze", "print what the detectors find in a run", "loaderwatch.cli.analyze"),
+    Command("compare", "print what changed from one run to another", "loaderwatch.cli.compare"),
     Command("stacks", "take the stacks of a run's processes now, and print them", "loaderwatch.cli.stacks"),
     Command("export", "write the newest part of a run to a file", "loaderwatch.cli.export"),
     Command(

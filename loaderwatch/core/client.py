@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from loaderwatch.core.answers import Advice, Finding, RunRow, ServerFacts, Stack, Summary, Worker
+from loaderwatch.core.answers import Advice, Comparison, Finding, RunRow, ServerFacts, Stack, Summary, Worker
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.server_file import read_server_file, read_token_file
@@ -82,6 +82,10 @@ class Client:
     def audit(self, run_id: str) -> list[Advice]:
         """Return the advice on a run's configuration, the worst first."""
         return self.get(f"{_run(run_id)}/audit", list[Advice])
+
+    def comparison(self, a: str, b: str) -> Comparison:
+        """Return what changed from one run to another."""
+        return self.get(f"/compare?{urllib.parse.urlencode({'a': a, 'b': b})}", Comparison)
 
     def recording(self, run_id: str, last_s: float) -> bytes:
         """Return the newest part of a run as the bytes of an ``.lwrec`` file."""

@@ -26,7 +26,7 @@ from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.compression import Compression
 from loaderwatch.server.config_file import ConfigFile
 from loaderwatch.server.encoding import error_answer, json_answer
-from loaderwatch.server.http import alerts, identity, ingest, labels, recording, runs, server
+from loaderwatch.server.http import alerts, comparison, identity, ingest, labels, recording, runs, server
 from loaderwatch.server.ingest import Busy, Ingest
 from loaderwatch.server.live.events import Hub
 from loaderwatch.server.live.judge import detector
@@ -121,6 +121,7 @@ def create_app(
     app.include_router(ingest.router)
     app.include_router(runs.router)
     app.include_router(labels.router)
+    app.include_router(comparison.router)
     app.include_router(recording.router)
     app.include_router(alerts.router)
     app.include_router(server.router)

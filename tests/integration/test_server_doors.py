@@ -32,6 +32,7 @@ WHO = {
     "PATCH /api/v1/runs/{run}": CHANGES,
     "DELETE /api/v1/runs/{run}": CHANGES,
     "GET /api/v1/runs/{run}/contents": READS,
+    "GET /api/v1/compare": READS,
     "GET /api/v1/runs/{run}/summary": READS,
     "GET /api/v1/runs/{run}/findings": READS,
     "GET /api/v1/runs/{run}/series": READS,

@@ -24,6 +24,14 @@ from loaderwatch.core.answers.basics import (
     VerdictSeverity,
 )
 from loaderwatch.core.answers.charts import Epoch, Fetches, Heatmap, Series, SlowSample
+from loaderwatch.core.answers.comparison import (
+    ComparedRun,
+    Comparison,
+    Difference,
+    Estimate,
+    Judgement,
+    Setting,
+)
 from loaderwatch.core.answers.findings import Finding, Folded
 from loaderwatch.core.answers.present import Coupling, Gpu, GpuProcess, Place, Share, Worker
 from loaderwatch.core.answers.runs import (
@@ -47,12 +55,16 @@ __all__ = [
     "AlertState",
     "AttemptStatus",
     "Clock",
+    "ComparedRun",
+    "Comparison",
     "Contents",
     "Coupling",
     "CouplingState",
+    "Difference",
     "Earlier",
     "Epoch",
     "EpochParts",
+    "Estimate",
     "Evidence",
     "Fetches",
     "Finding",
@@ -61,6 +73,7 @@ __all__ = [
     "GpuProcess",
     "Heatmap",
     "Host",
+    "Judgement",
     "Labels",
     "Loader",
     "LoaderEpochs",
@@ -77,6 +90,7 @@ __all__ = [
     "RunStatus",
     "Series",
     "ServerFacts",
+    "Setting",
     "Severity",
     "Share",
     "SlowSample",

@@ -1,0 +1,157 @@
+"""The comparison of two runs, from what the store has of each: the page and the command line show the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from loaderwatch.advise.comparison.measures import MEASURES, SAMPLES, SPEED, Measure
+from loaderwatch.advise.comparison.noise import Mean, difference, mean_of
+from loaderwatch.advise.comparison.settings import changed, loaders_of
+from loaderwatch.core.answers import ComparedRun, Comparison, Difference, Estimate, Judgement
+from loaderwatch.core.facts import GpuInfo, HostInfo, ProcessInfo
+from loaderwatch.detect.measures.statistics import Floats
+from loaderwatch.detect.text import percent
+
+_SHORT_S: Final = 60.0
+_SAID: Final[dict[Judgement, str]] = {
+    "better": "more than noise: better",
+    "worse": "more than noise: worse",
+    "changed": "more than noise",
+    "noise": "not more than noise",
+    "unknown": "too little was measured to tell",
+}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What is known of one run. ``values`` are, by measure, means of equal stretches of time, or one for each epoch."""
+
+    run: ComparedRun
+    values: Mapping[str, Floats]
+    processes: Sequence[ProcessInfo] = ()  # by rank
+    hosts: Sequence[HostInfo] = ()
+    gpus: Mapping[str, Sequence[GpuInfo]] = field(default_factory=dict)  # by host
+
+    @property
+    def samples_of_a_step(self) -> int | None:
+        """Return how many samples a step of all ranks has; None where that is not known, or there are several loaders."""
+        sizes = {loader.batch_size for loader in loaders_of(self.processes) if loader.role == "train"}
+        size = sizes.pop() if len(sizes) == 1 else None
+        return None if size is None else size * self.run.world_size
+
+    @property
+    def means(self) -> dict[str, Mean]:
+        """Return the mean of each measure that is known."""
+        values = dict(self.values)
+        if self.samples_of_a_step is not None and SPEED in values:
+            values[SAMPLES] = values[SPEED] * self.samples_of_a_step
+        return {name: found for name in values if (found := mean_of(values[name])) is not None}
+
+
+def comparison(a: Observed, b: Observed) -> Comparison:
+    """Return what changed from run A to run B."""
+    ours, theirs = a.means, b.means
+    measures = [
+        _difference(name, measure, ours.get(name), theirs.get(name))
+        for name, measure in MEASURES.items()
+        if name in ours or name in theirs
+    ]
+    speed = _speed(a, b, measures)
+    return Comparison(
+        a=a.run,
+        b=b.run,
+        title=_title(speed),
+        judgement="unknown" if speed is None else speed.judgement,
+        notes=_notes(a, b),
+        settings=changed((a.processes, a.hosts, a.gpus), (b.processes, b.hosts, b.gpus)),
+        measures=measures,
+    )
+
+
+def _difference(name: str, measure: Measure, a: Mean | None, b: Mean | None) -> Difference:
+    change = low = high = None
+    judgement: Judgement = "unknown"
+    if a is not None and b is not None:
+        by, half = difference(a, b)
+        scale = 1.0 if measure.unit == "ratio" else abs(a.mean)
+        if scale > 0:
+            change = by / scale
+        if change is not None and math.isfinite(half):
+            low, high = (by - half) / scale, (by + half) / scale
+            judgement = _judged(measure, change, low, high)
+    return Difference(
+        measure=name,
+        label=measure.label,
+        unit=measure.unit,
+        a=_estimate(a),
+        b=_estimate(b),
+        change=change,
+        change_low=low,
+        change_high=high,
+        judgement=judgement,
+        said=_SAID[judgement],
+    )
+
+
+def _judged(measure: Measure, change: float, low: float, high: float) -> Judgement:
+    if abs(change) < measure.floor or low <= 0 <= high:
+        return "noise"
+    return "better" if (change > 0) == (measure.better == "more") else "worse"
+
+
+def _estimate(of: Mean | None) -> Estimate | None:
+    if of is None:
+        return None
+    half = of.half_width
+    known = math.isfinite(half)
+    return Estimate(
+        mean=of.mean,
+        low=of.mean - half if known else None,
+        high=of.mean + half if known else None,
+        values=of.values,
+    )
+
+
+def _speed(a: Observed, b: Observed, measures: Sequence[Difference]) -> Difference | None:
+    """Return the measure of speed: samples where a step has not as many in both."""
+    by_samples = a.samples_of_a_step != b.samples_of_a_step
+    wanted = SAMPLES if by_samples else SPEED
+    return next((each for each in measures if each.measure == wanted and each.a and each.b), None)
+
+
+def _title(speed: Difference | None) -> str:
+    if speed is None or speed.a is None or speed.b is None or speed.change is None:
+        return "Too little is known of the speed of these runs to compare it."
+    unit = "samples/s" if speed.measure == SAMPLES else "steps/s"
+    values = f"{speed.a.mean:.3g} → {speed.b.mean:.3g} {unit}"
+    if speed.change_low is None or speed.change_high is None:
+        return f"Too little was measured to compare the speed: {values}."
+    between = f"95 % interval {signed(speed.change_low)} to {signed(speed.change_high)}"
+    if speed.judgement == "noise":
+        return f"No difference in speed beyond noise: {values} ({between})."
+    word = "faster" if speed.change > 0 else "slower"
+    return f"B is {percent(abs(speed.change))} {word} than A: {values} ({between})."
+
+
+def signed(change: float) -> str:
+    """Return a change with its sign, as a percentage: "+12 %"."""
+    return f"{'-' if change < 0 else '+'}{percent(abs(change))}"
+
+
+def _notes(a: Observed, b: Observed) -> list[str]:
+    notes = []
+    ours, theirs = a.samples_of_a_step, b.samples_of_a_step
+    if ours != theirs:
+        sizes = f"{ours or 'not known'} in A, {theirs or 'not known'} in B"
+        notes.append(f"Samples of a step: {sizes}. Compare samples per second, not steps.")
+    if a.run.world_size != b.run.world_size:
+        notes.append(f"A has {a.run.world_size} ranks and B {b.run.world_size}.")
+    for name, one in (("A", a.run), ("B", b.run)):
+        if one.seconds < _SHORT_S:
+            notes.append(f"{name} was measured for {one.seconds:.0f} s only.")
+        if one.state in ("live", "hung"):
+            notes.append(f"{name} still runs; its numbers go on changing.")
+    return notes

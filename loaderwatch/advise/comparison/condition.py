@@ -1,0 +1,69 @@
+"""Conditions on a comparison, as ``loaderwatch compare --fail-if`` takes them."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from loaderwatch.advise.comparison.measures import MEASURES
+from loaderwatch.core.answers import Comparison, Difference
+from loaderwatch.core.errors import ConfigError
+
+_FORM: Final = re.compile(
+    r"\s*(?P<measure>\w+)(?P<change>\.change)?\s*(?P<sign>>=|<=|>|<)\s*(?P<limit>[+-]?\d+(?:\.\d*)?(?:e-?\d+)?)\s*(?P<percent>%)?\s*"
+)
+_SIGNS: Final[dict[str, Callable[[float, float], bool]]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``measure > limit`` of run B, or ``measure.change > limit``: of B against A, as ``Difference.change`` is."""
+
+    text: str
+    measure: str
+    of_change: bool
+    sign: str
+    limit: float
+
+    def broken_by(self, compared: Comparison) -> str | None:
+        """Return why the comparison fails, None when it does not. What is not known fails: nobody can say that it is well.
+
+        A change fails only where it is more than noise.
+        """
+        found = next((each for each in compared.measures if each.measure == self.measure), None)
+        value = None if found is None else self._value(found)
+        if found is None or value is None:
+            return f"{self.text}: {self.measure} is not known"
+        if not _SIGNS[self.sign](value, self.limit):
+            return None
+        if self.of_change and found.judgement == "noise":
+            return None
+        name = f"{self.measure}.change" if self.of_change else self.measure
+        return f"{self.text}: {name} is {value:.4g}"
+
+    def _value(self, found: Difference) -> float | None:
+        if self.of_change:
+            return found.change
+        return None if found.b is None else found.b.mean
+
+
+def parse(text: str) -> Condition:
+    """Return the condition that a text says.
+
+    Raises:
+        ConfigError: it says none, or names no measure.
+    """
+    said = _FORM.fullmatch(text)
+    if said is None:
+        raise ConfigError(
+            f"--fail-if {text!r} is no condition; write e.g. 'data_wait_ratio > 0.1' or 'steps_per_s.change < -5%'"
+        )
+    if said["measure"] not in MEASURES:
+        raise ConfigError(f"--fail-if {text!r} names no measure; use one of {', '.join(MEASURES)}")
+    limit = float(said["limit"]) / (100 if said["percent"] else 1)
+    return Condition(" ".join(text.split()), said["measure"], said["change"] is not None, said["sign"], limit)

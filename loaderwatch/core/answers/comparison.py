@@ -1,0 +1,70 @@
+"""Two runs beside each other: what changed in their settings and in what was measured."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from loaderwatch.core.answers.basics import RunStatus, Unit
+
+Judgement: TypeAlias = Literal["better", "worse", "changed", "noise", "unknown"]
+"""Of a difference: more than noise (``changed`` where neither is better), not more than noise, or too little measured."""
+
+
+class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two runs. ``seconds`` of it were compared, from ``began_at`` on."""
+
+    run_id: str
+    name: str
+    state: RunStatus
+    started_at: float
+    began_at: float
+    seconds: float
+    world_size: int
+    steps: int | None
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting that is not the same in both. None: one of them has no such thing."""
+
+    where: str  # a loader's name, "process" or "machine"
+    what: str
+    a: str | None
+    b: str | None
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean over time with its 95 % interval, which is unknown for fewer than five ``values``."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    values: int
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """A measure of both runs. ``change`` is B less A: a share of A's mean, of measures that are ratios the ratio itself."""
+
+    measure: str
+    label: str
+    unit: Unit
+    a: Estimate | None
+    b: Estimate | None
+    change: float | None
+    change_low: float | None
+    change_high: float | None
+    judgement: Judgement
+    said: str  # the judgement as people read it
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed from run A to run B: ``GET /compare``."""
+
+    a: ComparedRun
+    b: ComparedRun
+    title: str
+    judgement: Judgement  # of the speed
+    notes: list[str]  # what to know before the numbers are believed
+    settings: list[Setting]
+    measures: list[Difference]

@@ -1,0 +1,65 @@
+"""Runs of a speed, a wait and settings of the test's own, minutes long, for comparisons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.wire import Envelope
+from tests.fakes.runs import SECOND, T0, envelope, process, steps, table
+
+
+def paced(
+    run_id: str,
+    *,
+    iteration_s: float = 0.1,
+    wait_ratio: float = 0.5,
+    seconds: float = 120.0,
+    noise: float = 0.1,
+    began_ns: int = T0,
+    ranks: int = 1,
+    state: str = "finished",
+    epochs: int = 4,
+    start_s: float = 2.0,
+    **loader: Any,
+) -> Envelope:
+    """One envelope that holds a whole run; ``loader`` are settings of its train loader, ``start_s`` the first wait of an epoch."""
+    rng = np.random.default_rng(sum(map(ord, run_id)))
+    count = int(seconds / iteration_s)
+    parts = []
+    for rank in range(ranks):
+        spread = np.maximum(0.2, 1 + noise * rng.normal(size=count))
+        lengths = (iteration_s * SECOND * spread).astype(np.int64)
+        request_ns = began_ns + np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        wait_ns = (lengths * wait_ratio).astype(np.int64)
+        parts.append(steps(rank, request_ns, wait_ns, lengths - wait_ns, optimizer_steps=1))
+    at_ns = began_ns + np.arange(epochs) * int(seconds / epochs * SECOND)
+    began = table(
+        "epoch_begins", rank=0, loader=0, epoch=np.arange(epochs), request_ns=at_ns, iter_ns=SECOND // 10,
+        first_wait_ns=int(start_s * SECOND), gap_ns=SECOND // 2,
+    )  # fmt: skip
+    facts: dict[str, Any] = {
+        "loader": 0, "name": "train_loader", "role": "train", "class_name": "DataLoader", "batch_size": 32,
+    }  # fmt: skip
+    info = LoaderInfo(**(facts | loader))
+    processes = [
+        process(
+            rank,
+            ranks,
+            loaders=[info],
+            state=state,
+            steps=count if state == "finished" else None,
+            started_ns=began_ns,
+        )
+        for rank in range(ranks)
+    ]
+    tables = {
+        "steps": {name: b"".join(part[name] for part in parts) for name in parts[0]},
+        "epoch_begins": began,
+    }
+    return envelope(
+        1, run_id=run_id, stream=run_id[:64], made_ns=began_ns + int(seconds * SECOND), tables=tables, processes=processes,
+        final=state == "finished",
+    )  # fmt: skip
