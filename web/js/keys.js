@@ -20,6 +20,7 @@ export function listenKeys(state, act) {
 /** @param {string} key @param {State} state @param {Actions} act @param {HTMLElement} target @returns {boolean} whether the key meant something */
 function press(key, state, act, target) {
   const { route } = state;
+  if (state.editing !== null) return false;
   if (state.help && key !== "?" && key !== "Escape") return false;
   switch (key) {
     case "?":
@@ -48,7 +49,7 @@ function press(key, state, act, target) {
       else act.go(parentHash(route));
       return true;
   }
-  if (route.page === "runs") return false;
+  if (route.run === null) return false;
   if (key === " " && target.tagName !== "BUTTON" && target.tagName !== "A") {
     act.togglePause();
     return true;

@@ -1,17 +1,24 @@
 // Knows everyone: routes, the live stream, the refresher, drawing. One drawing a second, four while the reader does something.
 
+import { frozenHash, parseSeen, seenQuery } from "./address.js";
 import { acknowledge, call, runPath, silence, takeStacks, withQuery } from "./api.js";
-import { Attention, browser, savedAttention, turnOff, turnOn } from "./attention.js";
+import { Attention, browser, savedAttention, title, turnOff, turnOn } from "./attention.js";
+import { goesOn, loadComparison } from "./compare.js";
 import { h, render } from "./dom.js";
+import { listenTakes } from "./downloads.js";
 import { cardOf, commonRange, figureOf } from "./figures.js";
 import { listenKeys } from "./keys.js";
+import { comparePage } from "./panels/compare.js";
 import { blocked, helpDialog, topBar } from "./panels/frame.js";
 import { rankPage, runPage } from "./panels/pages.js";
+import { copy } from "./panels/parts.js";
 import { runsPage } from "./panels/runs.js";
 import { ACTED_EVERY_MS, Pace } from "./pace.js";
 import { draw as drawChart, load as loadPlotly, purge } from "./plotly.js";
 import { answered } from "./ranks.js";
 import { Refresher } from "./refresh.js";
+import { makeReport } from "./report.js";
+import { runActions } from "./run_actions.js";
 import { Store, active, aged, heard, isGoing, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
 import { Stream, failure } from "./stream.js";
 import { applyTheme, readPalette, savedTheme } from "./theme.js";
@@ -26,6 +33,7 @@ import { saveUtc, savedUtc, useUtc } from "./zone.js";
 /** Alerts that change between two answers move their bands with the next one; where none comes, after so long. */
 const MARKS_EVERY_MS = 1200;
 const RUNS_EVERY_MS = 2000;
+const COMPARE_EVERY_MS = 15_000;
 /** While a mouse button is down nothing moves under it, or the click would be lost; and no longer than this. */
 const HELD_MOST_MS = 5000;
 
@@ -70,14 +78,14 @@ const actions = {
     location.hash = hash;
   },
   view: (/** @type {import("./store.js").View} */ view) => {
-    store.set({ view });
+    store.set({ view, view_asked: true });
     refresher.restart();
     refresher.step();
   },
   resetZoom: () => {
     actions.view(beforeZoom ?? (isGoing(store.state.summary) ? { kind: "last", span_s: 300 } : { kind: "all" }));
   },
-  rank: (/** @type {number} */ rank) => store.set({ rank }),
+  rank: (/** @type {number} */ rank) => store.set({ rank, rank_asked: true }),
   neighbour: (/** @type {number} */ by) => {
     const { summary, route } = store.state;
     const shown = shownRank(store.state);
@@ -139,6 +147,12 @@ const actions = {
     const { run, rank } = store.state.route;
     if (run !== null && rank !== null) void report(takeStacks(run, rank), "Stacks asked for; they arrive within a second or two");
   },
+  copyLink: async () => {
+    const link = location.href.split("#")[0] + frozenHash(store.state, location.hash);
+    actions.tell((await copy(link)) ? "Copied the address of exactly this" : `Could not copy; select it by hand: ${link}`);
+  },
+  report: () => makeReport(store, { app, every: seeAll, title: title(store.state), tell: actions.tell }),
+  ...runActions(store, (note) => actions.tell(note), () => loadRuns(), (hash) => actions.go(hash)),
   tell: (/** @type {string} */ note) => {
     store.set({ note });
     clearTimeout(noteTimer);
@@ -241,6 +255,7 @@ function paint() {
   const page =
     state.link === "unauthorized" ? h("div", { class: "page", key: "blocked" }, blocked(state, actions))
     : route.page === "runs" ? runsPage(state, actions)
+    : route.page === "compare" ? comparePage(state)
     : route.page === "run" ? runPage(state, actions)
     : rankPage(state, actions);
   render(app, [
@@ -249,7 +264,8 @@ function paint() {
     state.help && helpDialog(actions),
     state.note !== "" && h("div", { class: "note", key: "note", role: "status" }, state.note),
   ]);
-  if (state.help && document.activeElement?.closest(".dialog") === null) /** @type {HTMLElement|null} */ (app.querySelector(".dialog"))?.focus();
+  if ((state.help || state.editing !== null) && document.activeElement?.closest(".dialog") === null) /** @type {HTMLElement|null} */ (app.querySelector(".dialog"))?.focus();
+  writeAddress(state);
   announce(state);
   watchCards();
   paintCharts();
@@ -289,6 +305,18 @@ function paintCharts() {
   }
 }
 
+/** Take all cards for seen, until `over`. @param {boolean} over */
+function seeAll(over) {
+  for (const card of app.querySelectorAll("[data-card]")) seen.add(/** @type {HTMLElement} */ (card).dataset.card ?? "");
+  if (over) {
+    for (const card of watched) watcher.unobserve(card);
+    watched.clear();
+    seen.clear();
+  }
+  refresher.step();
+  schedule();
+}
+
 /** Follow which cards are on the screen. */
 function watchCards() {
   const cards = new Set(app.querySelectorAll("[data-card]"));
@@ -318,6 +346,20 @@ function announce(state) {
 
 // ---- where we are -------------------------------------------------------------------------------------------------
 
+/** What is shown stands in the address; going back leads to the page before, not through every zoom. @param {State} state */
+function writeAddress(state) {
+  const [path = "", query = ""] = location.hash.split("?");
+  const wanted = seenQuery(state);
+  if (wanted !== query) history.replaceState(history.state, "", `${path || "#/"}${wanted === "" ? "" : `?${wanted}`}`);
+}
+
+async function loadPair() {
+  const { pair } = store.state.route;
+  if (pair === undefined) return;
+  const comparison = await loadComparison(pair);
+  if (store.state.route.pair === pair) store.set({ comparison, clock: now() });
+}
+
 function navigate() {
   const before = store.state.route;
   const route = parseRoute(location.hash);
@@ -332,8 +374,11 @@ function navigate() {
     stream = null;
     beforeZoom = null;
   }
-  store.set(navigated(store.state, route));
-  if (route.run === null) void loadRuns();
+  const { seen: asked, alert } = parseSeen(location.hash);
+  store.set({ ...navigated(store.state, route), ...asked });
+  shownAlert = route.finding ?? alert;
+  if (route.pair !== undefined) void loadPair();
+  else if (route.run === null) void loadRuns();
   else if (route.attempt !== null) void loadAttempt(route.run, route.attempt);
   else if (stream === null) {
     stream = new Stream(route.run, { message: onMessage, still: () => store.set(heard(store.state, now())), link: onLink });
@@ -341,8 +386,11 @@ function navigate() {
   }
   drawn_at = 0;
   schedule();
-  if (route.finding !== null) showFinding(route.finding);
+  if (shownAlert !== null) showFinding(shownAlert);
 }
+
+/** The alert that the address names. @type {string|null} */
+let shownAlert = null;
 
 /** Let the first paint happen before the browser parses 1.2 MB of charts. */
 function loadCharts() {
@@ -376,8 +424,7 @@ function onMessage(message) {
   store.set(streamed(store.state, message, now()));
   refresher.touch();
   refresher.step();
-  const { finding } = store.state.route;
-  if (first && finding !== null) showFinding(finding);
+  if (first && shownAlert !== null) showFinding(shownAlert);
 }
 
 /** Unfold a finding and bring it into view once it is drawn. @param {string} id */
@@ -418,14 +465,18 @@ function start() {
   window.addEventListener("pointerdown", (event) => hold(event.button === 0), true);
   for (const over of ["pointerup", "pointercancel", "dragend", "blur"]) window.addEventListener(over, () => hold(false), true);
   listenKeys(() => store.state, actions);
+  listenTakes(() => store.state, actions.tell);
   setInterval(() => {
     if (document.hidden) return;
     store.set(aged(store.state, now()));
     refresher.step();
   }, 1000);
   setInterval(() => {
-    if (store.state.route.run === null && !document.hidden) void loadRuns();
+    if (store.state.route.page === "runs" && !document.hidden) void loadRuns();
   }, RUNS_EVERY_MS);
+  setInterval(() => {
+    if (store.state.route.page === "compare" && !document.hidden && goesOn(store.state.comparison)) void loadPair();
+  }, COMPARE_EVERY_MS);
   navigate();
 }
 

@@ -1,5 +1,6 @@
 // The page's state and the pure functions that move it. Nothing here knows the document, the network or Plotly.
 
+import { wholeList } from "./listing.js";
 import { heard as summaryHeard } from "./ranks.js";
 
 /**
@@ -7,8 +8,8 @@ import { heard as summaryHeard } from "./ranks.js";
  * @typedef {import("./types.js").Finding} Finding
  * @typedef {import("./types.js").RunRow} RunRow
  *
- * @typedef {{page: "runs"|"run"|"rank", run: string|null, rank: number|null, finding: string|null,
- *   attempt: number|null}} Route
+ * @typedef {{page: "runs"|"run"|"rank"|"compare", run: string|null, rank: number|null, finding: string|null,
+ *   attempt: number|null, pair?: [string, string]}} Route
  * @typedef {{start: number, end: number}} Range
  * @typedef {{kind: "last", span_s: number}|{kind: "all"}|{kind: "fixed", start: number, end: number}} View
  * @typedef {"connecting"|"live"|"stale"|"gone"|"unauthorized"} Link
@@ -40,6 +41,13 @@ import { heard as summaryHeard } from "./ranks.js";
  * @property {number|null} pointed_at - the moment under the pointer on the charts, UTC seconds
  * @property {Record<string, string>} choices - what the reader chose or typed, by the name of the control
  * @property {boolean} help
+ * @property {boolean} view_asked - the address named the range of time, or the reader chose it
+ * @property {boolean} rank_asked - likewise the rank
+ * @property {import("./listing.js").Listing} listing - which runs the list shows
+ * @property {number} listing_turn - counts how often the list was asked for as a whole
+ * @property {string[]} picked - runs to be compared, at most two
+ * @property {import("./run_actions.js").Editing|null} editing - the run whose labels are being changed
+ * @property {import("./compare.js").Compared|null} comparison
  * @property {string} note - last short message of an action, "" when none
  */
 
@@ -74,6 +82,13 @@ export function initialState() {
     pointed_at: null,
     choices: {},
     help: false,
+    view_asked: false,
+    rank_asked: false,
+    listing: wholeList(),
+    listing_turn: 0,
+    picked: [],
+    editing: null,
+    comparison: null,
     note: "",
   };
 }
@@ -99,7 +114,8 @@ export class Store {
 
 /** Routes live behind the `#`, so that the server only knows one page. @param {string} hash @returns {Route} */
 export function parseRoute(hash) {
-  const parts = hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
+  const parts = (hash.split("?")[0] ?? "").replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
+  if (parts[0] === "compare" && parts[1] && parts[2]) return { page: "compare", run: null, rank: null, finding: null, attempt: null, pair: [parts[1], parts[2]] };
   const run = parts[0] === "runs" && parts[1] ? parts[1] : null;
   if (run === null) return { page: "runs", run: null, rank: null, finding: null, attempt: null };
   if (parts[2] === "ranks" && /^\d+$/.test(parts[3] ?? ""))
@@ -127,6 +143,9 @@ export function routeHash(route) {
   return route.finding ? `${run}/findings/${encodeURIComponent(route.finding)}` : run;
 }
 
+/** The page of two runs. @param {string} a @param {string} b */
+export const pairHash = (a, b) => `#/compare/${encodeURIComponent(a)}/${encodeURIComponent(b)}`;
+
 /** One page up. @param {Route} route */
 export function parentHash(route) {
   return route.page === "rank" || route.attempt !== null ? routeHash({ run: route.run }) : "#/";
@@ -152,6 +171,8 @@ export function navigated(state, route) {
           ticked_at: null,
           rank: null,
           view: fresh.view,
+          view_asked: false,
+          rank_asked: false,
           paused: false,
           open: {},
           sort: fresh.sort,
@@ -190,7 +211,7 @@ export function streamed(state, message, now) {
     findings: message.findings ?? state.findings,
     findings_version: state.findings_version + (message.findings === null ? 0 : 1),
     rank,
-    view: first && ended ? { kind: "all" } : state.view, // nothing is going to arrive any more: show what there was
+    view: first && ended && !state.view_asked ? { kind: "all" } : state.view, // nothing is going to arrive any more: show what there was
     sort: first && summary.ranks.length > 16 ? { by: "data_wait_ratio", down: true } : state.sort,
   };
 }

@@ -29,6 +29,15 @@
  *   mean: (number|null)[], max: (number|null)[]}} Series
  * @typedef {{rank: number, loader: number, worker: number, index: number, slow_s: number, fetch_s: number|null,
  *   at: number}} SlowSample
+ * @typedef {{run_id: string, name: string, state: RunStatus, started_at: number, began_at: number, seconds: number,
+ *   world_size: number, steps: number|null}} ComparedRun
+ * @typedef {{a: ComparedRun, b: ComparedRun, title: string, judgement: Judgement, notes: string[], settings: Setting[],
+ *   measures: Difference[]}} Comparison
+ * @typedef {{measure: string, label: string, unit: Unit, a: Estimate|null, b: Estimate|null, change: number|null,
+ *   change_low: number|null, change_high: number|null, judgement: Judgement, said: string}} Difference
+ * @typedef {{mean: number, low: number|null, high: number|null, values: number}} Estimate
+ * @typedef {"better"|"worse"|"changed"|"noise"|"unknown"} Judgement
+ * @typedef {{where: string, what: string, a: string|null, b: string|null}} Setting
  * @typedef {{id: string, key: string, code: string, scenario: string, severity: Severity, state: AlertState,
  *   confidence: number, rank: number|null, host: string|null, worker: number|null, pid: number|null,
  *   sample_indices: number[], began_at: number, ended_at: number|null, title: string, cause: string, advice: string,
@@ -54,9 +63,12 @@
  *   phase_age_s: number, sample_index: number|null, sample_age_s: number|null, os_state: string|null,
  *   wchan: string|null, cpu_ratio: number|null, rss_bytes: number|null, threads: number|null, fds: number|null,
  *   alive: boolean, batches: number}} Worker
+ * @typedef {{run_id: string, name: string, bytes: number, seconds: number, steps: number|null, attempts: number,
+ *   alerts: number, reporting: boolean, may_change: boolean, may_delete: boolean}} Contents
  * @typedef {{attempt: number, state: AttemptStatus, began_at: number, ended_at: number, steps: number|null,
  *   exit: string|null}} Earlier
  * @typedef {{name: string, cpus: number, usable_cpus: number|null, gpu_status: string}} Host
+ * @typedef {{name: string, tags: string[], note: string, pinned: boolean}} Labels
  * @typedef {{loader: number, name: string, role: "train"|"eval", class_name: string, dataset_class: string|null,
  *   dataset_length: number|null, batches: number|null, batch_size: number|null, num_workers: number|null,
  *   prefetch_factor: number|null, persistent_workers: boolean|null, pin_memory: boolean|null, in_order: boolean|null,
@@ -74,7 +86,7 @@
  *   gpu_utilization_ratio: number|null, seen_at: number|null}} RankRow
  * @typedef {{run_id: string, name: string, state: RunStatus, started_at: number, last_seen_at: number,
  *   world_size: number, hosts: string[], steps: number|null, attempts: number, verdict: string|null,
- *   severity: VerdictSeverity|null}} RunRow
+ *   severity: VerdictSeverity|null, script: string, tags: string[], note: string, pinned: boolean}} RunRow
  * @typedef {{url: string, pid: number, data_dir: string, started_by: string, started_at: number,
  *   idle_hours: number|null, leaves_at: number|null, reporting: string[]}} ServerFacts
  * @typedef {{run_id: string, name: string, state: RunStatus, attempt: number, attempts: number, earlier: Earlier[],

@@ -1,6 +1,7 @@
 // What is around the pages: top bar, range bar, chart cards with their states, keyboard help.
 
 import { h } from "../dom.js";
+import { downloadButtons } from "../downloads.js";
 import { clock, clockBare, duration, plural } from "../format.js";
 import { icon, logo } from "../icons.js";
 import { nearest } from "../near.js";
@@ -28,6 +29,7 @@ export function topBar(state, act) {
     h(
       "nav",
       { class: "crumbs", "aria-label": "Where you are" },
+      route.page === "compare" && [h("a", { href: "#/" }, "Runs"), h("span", { class: "sep", "aria-hidden": "true" }, "/"), h("span", { class: "here" }, "two runs")],
       route.run !== null && [h("a", { href: "#/" }, "Runs"), h("span", { class: "sep", "aria-hidden": "true" }, "/")],
       route.run !== null &&
         (route.rank === null
@@ -146,6 +148,7 @@ export function card(state, card) {
       mode === "stale" && h("span", { class: "card-state", role: "status" }, staleText(state, held)),
       mode === "gone" && h("span", { class: "card-state" }, "gone"),
       card.extra,
+      (mode === "live" || mode === "stale") && isPlot(card.body) && !card.empty && downloadButtons(card.id),
     ),
     card.legend && card.legend.length > 0 && !waiting && !failed && legend(card.legend, card.reads ? readingOf(state) : ""),
     failed ? empty("Could not be loaded", `${held?.error}. Trying again.`) : waiting ? skeleton(card.height) : card.empty ? card.empty : card.body,
@@ -169,6 +172,9 @@ function legend(items, of) {
     of !== "" && h("li", { key: "of", class: "legend-of" }, of),
   );
 }
+
+/** @param {Child} body */
+const isPlot = (body) => /** @type {any} */ (body)?.props?.class === "plot";
 
 /** The element a chart draws into. @param {string} id @param {string} height @param {string} label */
 export function plot(id, height, label) {

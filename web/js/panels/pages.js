@@ -5,6 +5,7 @@ import { laneWorkers, slowOnes } from "../charts/lanes.js";
 import { COUNTERS, GPU_COUNTERS, SMALL_PX, inUnit } from "../charts/small.js";
 import { isByDevice, isEmpty, knownParts } from "../charts/steps.js";
 import { h } from "../dom.js";
+import { downloadButtons } from "../downloads.js";
 import { clock, duration, number, percent, plural } from "../format.js";
 import { capacityOf } from "../figures.js";
 import { icon } from "../icons.js";
@@ -26,6 +27,7 @@ import { speedCard } from "./speed.js";
 import { stackView } from "./stacks.js";
 import { FIRST_SAMPLES, samplesTable, workersTable } from "./tables.js";
 import { gpuStatus, rankTiles, runFacts, runHead, runTiles, verdictBanner } from "./verdict.js";
+import { pageTools } from "./tools.js";
 import { whatIfPanel } from "./whatif.js";
 
 /**
@@ -45,6 +47,7 @@ export function runPage(state, act) {
     { class: `page ${state.link === "stale" || state.link === "gone" ? `not-live` : ""}`, key: `run ${state.route.run}` },
     state.link === "gone" && h("p", { class: "notice warning", role: "status" }, "This run was deleted on the server. What you see is its last picture."),
     runHead(s, state, { facts: hang === null }),
+    pageTools(state, act),
     hang === null && attemptBar(s, state, act),
     verdictBanner(s, state.findings),
     hang !== null && [hangCard(hang, state, act), runFacts(s, state), attemptBar(s, state, act)],
@@ -91,6 +94,7 @@ export function rankPage(state, act) {
       h("p", { class: "page-meta" }, [`${row.host}, pid ${row.pid}`, row.epoch === null ? "" : `epoch ${row.epoch}, batch ${row.batch ?? "–"}`, row.exit ?? "", `seen ${clock(row.seen_at, now)}`].filter(Boolean).map((t) => h("span", {}, t))),
       s.ranks.length > 1 && rankNeighbours(s, row.rank),
     ),
+    pageTools(state, act),
     hang !== null && (hang.rank === null || hang.rank === row.rank) && hangCard(hang, state, act),
     rankTiles(row, s),
     rangeBar(state, act),
@@ -262,7 +266,7 @@ function smallCard(state, id, c) {
   return h(
     "div",
     { class: `small${held === undefined ? " is-loading" : ""}`, key: c.metric },
-    h("p", { class: "small-head", title: c.about }, h("span", {}, c.name), h("b", {}, inUnit(reading(state, series), c.unit))),
+    h("p", { class: "small-head", title: c.about }, h("span", {}, c.name), h("b", {}, inUnit(reading(state, series), c.unit)), series && !isEmpty(series) && downloadButtons(`small-${c.metric}`)),
     held === undefined ? skeleton(`${SMALL_PX}px`) : held.data === null ? h("p", { class: "small-none" }, "Could not be loaded") : isEmpty(series) ? h("p", { class: "small-none" }, "Not offered by this system") : plot(`small-${c.metric}`, `${SMALL_PX}px`, c.name),
     h("p", { class: "small-about" }, c.about),
   );

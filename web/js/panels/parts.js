@@ -13,10 +13,12 @@ const STATES = {
   lost: "Lost contact",
 };
 
+/** @param {string} state @returns {string} */
+export const stateWord = (state) => STATES[/** @type {"live"} */ (state)] ?? state;
+
 /** State of a run or rank: a shape and a word, so that colour is not needed. @param {string} state */
 export function stateBadge(state) {
-  const word = STATES[/** @type {"live"} */ (state)] ?? state;
-  return h("span", { class: `badge state-${state}` }, h("i", { class: "dot", "aria-hidden": "true" }), word);
+  return h("span", { class: `badge state-${state}` }, h("i", { class: "dot", "aria-hidden": "true" }), stateWord(state));
 }
 
 /** A share of one as a short bar. @param {number|null|undefined} ratio @param {string} tone */
@@ -56,7 +58,7 @@ function copying(text, what, tell) {
 }
 
 /** @param {string} text */
-async function copy(text) {
+export async function copy(text) {
   if (navigator.clipboard !== undefined) {
     try {
       await navigator.clipboard.writeText(text);

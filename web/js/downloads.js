@@ -1,0 +1,102 @@
+// What a reader takes along: a chart as CSV or picture, the recording, the page as a report. Buttons carry what they are
+// for as data attributes, so that a card needs to know nothing of all this.
+
+import { runPath } from "./api.js";
+import { csvOf } from "./csv.js";
+import { h } from "./dom.js";
+import { cardOf } from "./figures.js";
+import { load as loadPlotly } from "./plotly.js";
+
+/** @typedef {import("./store.js").State} State */
+
+const SCALE = 2; // pixels of a picture for one of the page
+
+/** The buttons of a chart. @param {string} id - of its plot */
+export function downloadButtons(id) {
+  return h(
+    "span",
+    { class: "downloads", key: "downloads" },
+    [["csv", "CSV", "its numbers as a table"], ["png", "PNG", "as a picture"]].map(([kind, word, about]) =>
+      h("button", { type: "button", class: "take", key: kind, "data-take": kind, "data-of": id, title: `Download this chart: ${about}`, "aria-label": `Download this chart, ${about}` }, word ?? ""),
+    ),
+  );
+}
+
+/** Where the newest part of a run lies as a file, for `loaderwatch analyze`. @param {string} run */
+export const recordingAddress = (run) => `/api/v1${runPath(run)}/recording?last=3600`;
+
+/** @param {() => State} state @param {(note: string) => void} tell */
+export function listenTakes(state, tell) {
+  document.addEventListener("click", (event) => {
+    const button = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest?.("[data-take]"));
+    if (button === null) return;
+    const { take: kind, of: id = "" } = button.dataset;
+    const work = kind === "csv" ? takeCsv(state(), id) : takePicture(state(), id);
+    work.catch((error) => tell(`Not done: ${error instanceof Error ? error.message : error}`));
+  });
+}
+
+/** @param {State} state @param {string} id */
+async function takeCsv(state, id) {
+  const data = state.cards[cardOf(id)]?.data;
+  const metric = id.startsWith("small-") ? data?.[id.slice("small-".length)] : undefined;
+  const text = csvOf(metric ?? data);
+  if (text === null) throw new Error("this chart has no table");
+  save(new Blob([text], { type: "text/csv;charset=utf-8" }), fileName(state, id, "csv"));
+}
+
+/** @param {State} state @param {string} id */
+async function takePicture(state, id) {
+  const element = /** @type {HTMLElement|null} */ (document.getElementById(`plot-${id}`));
+  if (element === null) throw new Error("this chart is not drawn");
+  const title = element.closest("[data-card], .small")?.querySelector("h2, .small-head span")?.textContent ?? id;
+  const { svg, width, height } = await svgOf(element, `${title} · ${state.summary?.name ?? state.route.run ?? ""}`);
+  save(await rasterized(svg, width, height), fileName(state, id, "png"));
+}
+
+/**
+ * A chart as the text of an SVG, with a title over it where one is given.
+ * @param {HTMLElement} element @param {string} [title]
+ */
+export async function svgOf(element, title) {
+  const Plotly = await loadPlotly();
+  const { data, layout } = /** @type {any} */ (element);
+  if (data === undefined) throw new Error("this chart is not drawn");
+  const style = getComputedStyle(element);
+  const above = title === undefined ? 0 : 40;
+  const [width, height] = [element.clientWidth, element.clientHeight + above];
+  const margin = { ...layout.margin, t: (layout.margin?.t ?? 0) + above };
+  const ground = getComputedStyle(document.documentElement).getPropertyValue("--panel").trim();
+  const named = title === undefined ? {} : { title: { text: plainTitle(title), x: 0.01, xanchor: "left", y: 1, yanchor: "top", pad: { t: 12 }, font: { size: 14, color: style.color } } };
+  const svg = await Plotly.toImage({ data, layout: { ...layout, ...named, margin, paper_bgcolor: ground, plot_bgcolor: ground } }, { format: "svg", width, height, imageDataOnly: true });
+  return { svg: /** @type {string} */ (svg), width, height };
+}
+
+/** Plotly takes a title for its own markup. @param {string} text */
+const plainTitle = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+
+/** @param {string} svg @param {number} width @param {number} height @returns {Promise<Blob>} */
+async function rasterized(svg, width, height) {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [width * SCALE, height * SCALE];
+  canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob === null ? reject(new Error("the picture could not be made")) : resolve(blob)), "image/png"));
+}
+
+/** @param {State} state @param {string} what @param {string} ending */
+export function fileName(state, what, ending) {
+  const rank = state.route.rank === null ? "" : `-rank${state.route.rank}`;
+  return `${state.route.run ?? "loaderwatch"}${rank}-${what}.${ending}`.replace(/[^\w.-]+/g, "_");
+}
+
+/** @param {Blob} blob @param {string} name */
+export function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
