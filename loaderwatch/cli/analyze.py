@@ -162,7 +162,8 @@ def _paragraphs(finding: Finding) -> list[str]:
     if finding.lost_s:
         facts.append(f"{finding.lost_s:.1f} s lost")
     if finding.gain_ceiling_ratio:
-        facts.append(f"at most {finding.gain_ceiling_ratio:.0%} of the time to win while it lasts")
+        of = "run to win" if finding.gain_of == "run" else "time to win while it lasts"
+        facts.append(f"at most {finding.gain_ceiling_ratio:.0%} of the {of}")
     lines.append(f"  {', '.join(facts)}")
     lines.append(_labelled("Cause", finding.cause))
     lines.append(_labelled("Advice", finding.advice))

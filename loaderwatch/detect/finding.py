@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from loaderwatch.core.answers import Evidence, Severity, Unit
+from loaderwatch.core.answers import Evidence, GainOf, Severity, Unit
 from loaderwatch.core.facts import StackDump
 
 SEVERITIES: Final = {"info": 0, "warning": 1, "critical": 2}
@@ -59,7 +59,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None = None
     sample_indices: list[int] = []
     lost_s: float | None = None  # training time lost within [began, now]
-    gain_ceiling_ratio: float | None = None  # at most this share of the run's time comes back
+    gain_ceiling_ratio: float | None = None  # at most this share of the time in ``gain_of`` comes back
+    gain_of: GainOf = "finding"  # the time while the finding lasts, or the whole run
     stacks: list[StackDump] = []
     folded: list[Folded] = []  # the findings that this one explains, see incidents/folding.py
 

@@ -30,6 +30,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def measured(seconds: float) -> str:
+    """Return over what time a share was measured, as an aside: "(measured over 15 s)". From 12 s on it is to five seconds."""
+    return f"(measured over {5 * round(seconds / 5) if seconds > 12 else max(1, round(seconds))} s)"
+
+
 def rate(per_second: float) -> str:
     """Return a rate per second with the digits that matter: "0.42", "9.1", "24", "1,240"."""
     if per_second < 1:

@@ -8,6 +8,7 @@
  * @typedef {"device"|"loop"|"mixed"} Clock
  * @typedef {"waiting"|"turns"|"even"|"apart"|"unknown"|"standing"} CouplingState
  * @typedef {{label: string, value: number|string|null, unit: Unit}} Evidence
+ * @typedef {"finding"|"run"} GainOf
  * @typedef {"stands"|"moving"|"ended"|"crashed"|"unknown"} PlaceState
  * @typedef {"live"|"finished"|"crashed"|"lost"} RankStatus
  * @typedef {"live"|"finished"|"hung"|"crashed"|"lost"} RunStatus
@@ -41,8 +42,8 @@
  * @typedef {{id: string, key: string, code: string, scenario: string, severity: Severity, state: AlertState,
  *   confidence: number, rank: number|null, host: string|null, worker: number|null, pid: number|null,
  *   sample_indices: number[], began_at: number, ended_at: number|null, title: string, cause: string, advice: string,
- *   evidence: Evidence[], lost_s: number|null, gain_ceiling_ratio: number|null, stacks: Stack[], folded: Folded[],
- *   silenced_until: number|null, recovering: boolean}} Finding
+ *   evidence: Evidence[], lost_s: number|null, gain_ceiling_ratio: number|null, gain_of: GainOf, stacks: Stack[],
+ *   folded: Folded[], silenced_until: number|null, recovering: boolean}} Finding
  * @typedef {{key: string, code: string, scenario: string, severity: Severity, title: string, evidence: Evidence[],
  *   began_at: number, warned_s: number|null}} Folded
  * @typedef {{state: CouplingState, reason: string, source: "measured"|"durations"|null, iterations: number,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from loaderwatch.core.answers.basics import AlertState, Evidence, Severity, Stack
+from loaderwatch.core.answers.basics import AlertState, Evidence, GainOf, Severity, Stack
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +46,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     evidence: list[Evidence]
     lost_s: float | None
     gain_ceiling_ratio: float | None
+    gain_of: GainOf = "finding"
     stacks: list[Stack]
     folded: list[Folded] = []
     silenced_until: float | None = None

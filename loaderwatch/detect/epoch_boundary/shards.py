@@ -18,7 +18,7 @@ from loaderwatch.detect.measures.pace import Pace, paces, recent
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.shares import wait_share
 from loaderwatch.detect.measures.statistics import mean
-from loaderwatch.detect.text import count, duration, listing, percent, rate
+from loaderwatch.detect.text import count, duration, listing, measured, percent, rate
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "input-bound"
@@ -85,7 +85,7 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
         confidence=0.95,
         began_ns=int(now.request_ns[0]),
         title=f"Only {reading} of {count(workers, 'worker')}{rank_words} still {'reads' if reading == 1 else 'read'}, and the loop"
-        f" loses {percent(now.share)} of its time waiting for data: {who} nothing left.",
+        f" loses {percent(now.share)} of its time waiting for data {measured(now.total_s)}: {who} nothing left.",
         cause=f"{pace.loader.name} reads an iterable dataset, whose shards are dealt out to the workers once per epoch. The workers"
         f" delivered {dealt} batches{' lately' if not never else ''}; {who} been idle for {duration(shares.idle_s)}, so"
         f" {rate(1 / now.iteration_s)} batches/s are all that is left.",

@@ -167,6 +167,7 @@ def _finding(window: RunWindow, passes: Passes) -> Finding | None:
         host=rank.host,
         lost_s=passes.lost_s,
         gain_ceiling_ratio=gain,
+        gain_of="run",
     )
 
 

@@ -15,7 +15,7 @@ from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.measures.pace import paces, recent
 from loaderwatch.detect.measures.shares import wait_share
-from loaderwatch.detect.text import duration, percent, ranks_phrase, singular
+from loaderwatch.detect.text import duration, measured, percent, ranks_phrase, singular
 from loaderwatch.detect.window import RunWindow
 
 CODE = "input-bound"
@@ -88,5 +88,6 @@ def _title(stall: Stall, ranks: list[int], world: int, limits: Limits) -> str:
     one = singular(ranks, world)
     return (
         f"{who} {'loses' if one else 'lose'}{'' if one else ' up to'} {percent(stall.share)} of"
-        f" {'its' if one else 'their'} time waiting for data{source}: {stall.explanation.because}."
+        f" {'its' if one else 'their'} time waiting for data{source} {measured(stall.pace.total_s)}:"
+        f" {stall.explanation.because}."
     )

@@ -14,7 +14,7 @@ from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.statistics import mean
-from loaderwatch.detect.text import count, duration, percent, ranks_phrase
+from loaderwatch.detect.text import count, duration, measured, percent, ranks_phrase
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 DISPATCHER = "Dispatcher"  # Accelerate's DataLoaderDispatcher
@@ -102,7 +102,7 @@ def _finding(
         severity=worst.severity,
         confidence=0.93,
         title=f"{waiting} {'loses' if one else 'lose up to'} {percent(worst.share)} of {'its' if one else 'their'} time"
-        f" waiting for data: rank {reader.rank} alone reads for all {world} ranks.",
+        f" waiting for data {measured(worst.pace.total_s)}: rank {reader.rank} alone reads for all {world} ranks.",
         cause=f"Rank {reader.rank} reads the batches of all {world} ranks and sends them around; each rank waits"
         f" {duration(wait_s)} for its own, where a step takes {duration(step_s)}.{has} This gets slower with every rank added.",
         advice="Let each rank read its own part: dispatch_batches=False in Accelerate (DataLoaderConfiguration), with"

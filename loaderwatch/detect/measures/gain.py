@@ -29,7 +29,7 @@ def iteration_with(fetch_s: float, workers: int, step_s: float) -> float:
 
 
 def gain_ratio(iteration_s: float, after_s: float) -> float | None:
-    """Return the share (0 to 1) of the run's time that comes back if ``after_s`` replaces ``iteration_s``.
+    """Return the share (0 to 1) of the time that comes back while a finding lasts if ``after_s`` replaces ``iteration_s``.
 
     None when either of the two is not known.
     """

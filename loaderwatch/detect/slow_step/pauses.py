@@ -31,7 +31,7 @@ from loaderwatch.detect.slow_step.long_steps import (
     Pauses,
     find_pauses,
 )
-from loaderwatch.detect.text import count, duration, percent
+from loaderwatch.detect.text import count, duration, measured, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 ATTACH_IT: Final = 'Attach that loader too, with loaderwatch.attach(loader, role="eval"): its waits are then told apart, with what to change. '
@@ -105,7 +105,7 @@ def _collector(pauses: Pauses, limits: Limits) -> Finding | None:
         confidence=0.95,
         share=share,
         lost_s=lost_s,
-        title=f"loses {percent(share)} of its time to Python's garbage collector: {count(int(pauses.rows.size), 'pause')} of up to"
+        title=f"loses {percent(share)} of its time to Python's garbage collector {measured(pauses.elapsed_s)}: {count(int(pauses.rows.size), 'pause')} of up to"
         f" {duration(longest_s)} within steps.",
         cause="A full collection walks every container the process holds; with a large heap (metadata, vocabularies, caches) each"
         f" takes {duration(longest_s)}, and the whole loop stands still. The loader is not the cause."
@@ -213,7 +213,7 @@ def _other(pauses: Pauses) -> Finding | None:
         confidence=0.7 if sure else 0.5,
         share=pauses.share,
         lost_s=pauses.lost_s,
-        title=f"spends {percent(pauses.share)} of its time in {count(int(pauses.rows.size), 'long step')} of up to"
+        title=f"spends {percent(pauses.share)} of its time {measured(pauses.elapsed_s)} in {count(int(pauses.rows.size), 'long step')} of up to"
         f" {duration(longest_s)}{rhythm}{place}; "
         + (
             "it reads a DataLoader there that is not attached."

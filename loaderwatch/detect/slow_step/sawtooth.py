@@ -26,7 +26,7 @@ from loaderwatch.detect.measures.statistics import mean, median, quantile, total
 from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Swing, causes
 from loaderwatch.detect.slow_step.sawtooth_parts import Seen, Steps
 from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS
-from loaderwatch.detect.text import duration, percent
+from loaderwatch.detect.text import duration, measured, percent
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at
 
 CODE: Final = "gpu-sawtooth"
@@ -213,6 +213,7 @@ def _finding(swing: Swing, cause: Cause | None, ranks: int, world: int, limits: 
         confidence=found.confidence if found is not None else 0.5,
         began_ns=swing.began_ns,
         title=f"{who} {moves}, and not for want of data: for {percent(share)} of the time it has nothing to do within a step"
+        f" {measured(min(LOOK_BACK_S, pace.total_s))}"
         + (f", as {found.because}." if found is not None else "."),
         cause=(
             found.cause

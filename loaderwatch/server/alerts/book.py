@@ -304,6 +304,7 @@ def shape(alert: Alert, *, stack_texts: bool = True) -> answers.Finding:
         evidence=finding.evidence,
         lost_s=finding.lost_s,
         gain_ceiling_ratio=finding.gain_ceiling_ratio,
+        gain_of=finding.gain_of,
         stacks=[stack_of(dump, text=stack_texts) for dump in finding.stacks],
         folded=[
             answers.Folded(

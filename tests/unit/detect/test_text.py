@@ -25,6 +25,9 @@ def test_duration(seconds: float, text: str) -> None:
 def test_phrases() -> None:
     assert phrases.percent(0.62) == "62 %"
     assert phrases.percent(0.013) == "1.3 %"
+    assert [phrases.measured(seconds) for seconds in (5.6, 14.4, 61)] == [
+        f"(measured over {over})" for over in ("6 s", "15 s", "60 s")
+    ]
     assert phrases.count(1, "batch") == "1 batch"
     assert phrases.count(2, "batch") == "2 batches"
     assert phrases.listing(["a", "b", "c"]) == "a, b and c"

@@ -109,7 +109,7 @@ function alertBody(f, state, act) {
       h("p", {}, f.cause),
       h("h3", {}, "What to do"),
       h("p", { class: "advice" }, f.advice),
-      f.gain_ceiling_ratio !== null && h("p", { class: "gain" }, "Mending it can give back at most ", h("b", {}, percent(f.gain_ceiling_ratio)), " of the time while it lasts."),
+      f.gain_ceiling_ratio !== null && h("p", { class: "gain" }, "Mending it can give back at most ", h("b", {}, percent(f.gain_ceiling_ratio)), f.gain_of === "run" ? " of the run." : " of the time while it lasts."),
       h("p", { class: "facts" }, facts.filter(Boolean).map((t) => h("span", {}, t))),
       h(
         "div",

@@ -59,6 +59,7 @@ def test_it_is_named_with_its_share_of_the_run() -> None:
     assert finding.lost_s == pytest.approx(8.0, rel=0.02)
     assert finding.gain_ceiling_ratio is not None
     assert finding.gain_ceiling_ratio == pytest.approx(0.243, abs=0.005)
+    assert finding.gain_of == "run"
 
 
 def test_a_remark_that_costs_little_speaks_for_nobody_and_what_costs_much_does() -> None:

@@ -25,7 +25,7 @@ def test_with_two_loaders_the_one_that_is_waited_for_is_named() -> None:
         rank.fetch(0, 0.01, loader=0).step(0.0005, 0.0001, loader=0, ready=2, nested_ns=S // 20)
         rank.fetch(0, 0.1, loader=1).step(0.05, 0.05, loader=1)
     (finding,) = [finding for finding in detect(run(rank)) if finding.severity != "info"]
-    assert "waiting for data from sketches: 1 worker delivers" in finding.title
+    assert "waiting for data from sketches (measured over 10 s): 1 worker delivers" in finding.title
     alone = RankBuilder(loaders=[loader(num_workers=1)])
     for _ in range(200):
         alone.fetch(0, 0.1).step(0.05, 0.05)

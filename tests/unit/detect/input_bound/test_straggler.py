@@ -47,6 +47,6 @@ def test_a_rank_that_is_as_slow_is_no_bystander() -> None:
     finding = straggler(0.29)
     assert (finding.scenario, finding.rank) == ("S02", None)
     assert finding.title.startswith(
-        "Both ranks lose up to 87 % of their time waiting for data: 2 workers deliver"
+        "Both ranks lose up to 87 % of their time waiting for data (measured over 15 s): 2 workers deliver"
     )
     assert "Raise num_workers 2 →" in finding.advice
