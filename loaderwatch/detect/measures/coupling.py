@@ -99,6 +99,7 @@ class _Steps:
     step_s: Floats
     collective_s: Floats
     phases: tuple[NDArray[np.int64], ...]  # forward, backward, optimizer
+    device: Columns  # what the device tells of these and other steps
 
     def at(self, keys: NDArray[np.int64]) -> _Steps:
         """Return the steps with these keys, in that order; a batch that came twice counts once."""
@@ -119,6 +120,7 @@ class _Steps:
             self.step_s[rows],
             self.collective_s[rows],
             tuple(values[rows] for values in self.phases),
+            self.device,
         )
 
 
@@ -183,6 +185,7 @@ def _steps(rank: RankWindow, limits: Limits) -> _Steps:
         column["step_ns"] / 1e9,
         np.where(_worked_on(table)[rows][chosen], 0.0, seconds(column["collective_ns"])),
         (column["forward_ns"], column["backward_ns"], column["optimizer_ns"]),
+        rank.table("gpu_waits"),
     )
 
 
@@ -293,11 +296,28 @@ def _shares(ranks: list[_Steps], data_s: Floats, step_s: Floats, wait_s: Floats)
 
 
 def _where(late: list[_Steps], early: list[_Steps]) -> str | None:
-    """Return the phase that is longer by most on the ranks that wait; None when phases are not known."""
-    longer = _phase_means(early[:MOST_WITNESSES]) - _phase_means(late[:MOST_WITNESSES])
+    """Return the phase that is longer by most on the ranks that wait; None when phases are not known.
+
+    It is by the device's clock where that is known of all: on the loop a phase is as long as its launches take.
+    """
+    early, late = early[:MOST_WITNESSES], late[:MOST_WITNESSES]
+    on_device = _device_means(early) - _device_means(late)
+    longer = on_device if np.isfinite(on_device).all() else _phase_means(early) - _phase_means(late)
     if not math.isfinite(longer[PHASES.index("backward")]):
         return None
     return PHASES[int(np.nanargmax(longer))]
+
+
+def _device_means(ranks: list[_Steps]) -> Floats:
+    """Return the mean seconds that the device takes in each of ``PHASES``, shape (4,); NaN where it timed none on some rank."""
+    found = []
+    for steps in ranks:
+        waits = steps.device
+        mine = (waits["gpu_backward_ns"] > 0) & np.isin(waits["request_ns"], steps.request_ns)
+        known = [mean(seconds(waits[f"gpu_{name}_ns"][mine])) for name in PHASES[:-1]]
+        found.append([*known, mean(seconds(waits["gpu_step_ns"][mine])) - float(np.nansum(known))])
+    means: Floats = np.array(found).mean(axis=0)
+    return means
 
 
 def _phase_means(ranks: list[_Steps]) -> Floats:

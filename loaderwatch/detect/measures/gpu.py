@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import math
+from typing import Final
+
+import numpy as np
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.statistics import mean, quantile
-from loaderwatch.detect.window import RankWindow
+from loaderwatch.detect.measures.statistics import mean, median, quantile
+from loaderwatch.detect.window import RankWindow, seconds
 
 BUSY_RATIO = 0.95
 LOW_POWER_RATIO = 0.5
+
+
+FEW_TIMED: Final = 3
+"""Steps that the device must have timed: it does so in one of eight."""
+
+
+def device_phase_s(rank: RankWindow, phase: str, since_ns: int) -> float:
+    """Return the median seconds that the device spent in a phase of a step since a time (ns UTC); NaN where it timed too few.
+
+    ``phase`` is h2d, forward, backward or optimizer. What the calls took on the loop is only what launching them takes.
+    """
+    waits = rank.table("gpu_waits")
+    spent_s = seconds(waits[f"gpu_{phase}_ns"][waits["request_ns"] >= since_ns])
+    spent_s = spent_s[np.isfinite(spent_s)]
+    return median(spent_s) if spent_s.size >= FEW_TIMED else math.nan
 
 
 def gpu_evidence(pace: Pace) -> list[Evidence]:

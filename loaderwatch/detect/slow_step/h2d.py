@@ -4,7 +4,7 @@ The time from a batch's delivery to the model's first call is measured. CUDA is 
 blocks also waits for the kernels of the step before, and that is no loss, because the GPU computes meanwhile
 (it is the wait of a later ``.item()`` that has moved here, Lightning#20995). So a copy costs no more than the
 time in which the GPU ran no kernel and did not wait for data: NVML's utilization counts kernels, not copies.
-CUDA events tell the rest: if the GPU had nothing left to do when the batch was asked for, there are no
+The device's own clock, where it times its phases, does not count those kernels either. CUDA events tell the rest: if the GPU had nothing left to do when the batch was asked for, there are no
 kernels that the copy could wait for. With neither utilization nor events the finding is a remark. If so few
 bytes take so long that no bus can be the cause, the time is other work of the loop, and nothing is said.
 """
@@ -21,10 +21,10 @@ from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gain import gain_ratio
-from loaderwatch.detect.measures.gpu import gpu_evidence
+from loaderwatch.detect.measures.gpu import device_phase_s, gpu_evidence
 from loaderwatch.detect.measures.pace import Pace, paces, recent
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
-from loaderwatch.detect.text import duration, percent, ranks_phrase, singular, size
+from loaderwatch.detect.text import duration, measured, percent, ranks_phrase, singular, size
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 CODE: Final = "slow-step"
@@ -50,7 +50,7 @@ class Copies:
 
     pace: Pace
     before_model_s: float  # median, from delivery to the model's first call
-    copy_s: float  # of that, what the GPU was idle for
+    copy_s: float  # of that, what the GPU was idle for, and what its own clock has at most
     bytes: float
     utilization: float
     proven: bool
@@ -105,17 +105,19 @@ def _copies(pace: Pace, limits: Limits) -> Copies | None:
     taken_s = seconds(steps["h2d_ns"][mine])
     if np.isfinite(taken_s).sum() < KNOWN_PART * now.wait_s.size:
         return None
-    before_model_s = median(taken_s)  # not the mean: a pause before the model now and then is no copy
+    # Not the mean: a pause before the model now and then is no copy. The device does not count kernels of the step before.
+    before_model_s = median(taken_s)
+    on_device_s = device_phase_s(now.rank, "h2d", int(now.request_ns[0]))
     utilization, idle_s = _idle_s(now)
     finished = _finished_before(now)
-    copy_s = min(before_model_s, idle_s) if math.isfinite(idle_s) else before_model_s
+    copy_s = min(bound for bound in (before_model_s, idle_s, on_device_s) if math.isfinite(bound))
     copies = Copies(
         pace=now,
         before_model_s=before_model_s,
         copy_s=copy_s,
         bytes=median(now.fetches.bytes),
         utilization=utilization,
-        proven=math.isfinite(idle_s) or finished is True,
+        proven=math.isfinite(idle_s) or math.isfinite(on_device_s) or finished is True,
     )
     enough = (
         copies.share >= limits.input_warning_ratio
@@ -188,7 +190,7 @@ def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
         confidence=0.8 if sure else 0.4,
         began_ns=int(pace.request_ns[0]),
         title=f"{ranks_phrase(ranks, world)} {'loses' if one else 'lose'} up to {percent(copies.share)} of"
-        f" {'its' if one else 'their'} time copying batches to the GPU: {what}.",
+        f" {'its' if one else 'their'} time copying batches to the GPU {measured(pace.total_s)}: {what}.",
         cause=f"From a batch's arrival to the model's first call pass {duration(copies.before_model_s)} of the"
         f" {duration(pace.iteration_s)} of an iteration.{idle}"
         f" {_why(copies)} The workers are not the cause. Whatever else the loop does with a batch before it calls the model"

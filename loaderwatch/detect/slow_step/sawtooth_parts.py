@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import StackDump
+from loaderwatch.detect.measures.gpu import FEW_TIMED
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import Frame, main_frames, saving, user_frame
 from loaderwatch.detect.measures.statistics import mean, median
@@ -24,7 +25,6 @@ from loaderwatch.detect.text import duration
 from loaderwatch.detect.window import Columns, first_at, seconds
 
 PHASES: Final = ("h2d", "forward", "backward", "optimizer")
-FEW_TIMED: Final = 3  # steps that the device has timed
 MAIN_PART: Final = 0.5  # of what the loop does itself, from which a phase of the user's names it
 SAID_S: Final = 60.0  # a stack that is older is told with its age
 STILL_S: Final = 1200.0  # as long a stack counts in a swing that reaches back beyond what is known; the longest between two

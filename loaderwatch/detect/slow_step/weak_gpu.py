@@ -16,6 +16,7 @@ import numpy as np
 from loaderwatch.core.answers import Severity
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.gpu import device_phase_s
 from loaderwatch.detect.measures.statistics import mean, median, quantile
 from loaderwatch.detect.text import count, listing, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, seconds
@@ -48,7 +49,8 @@ class _Gpu:
     temperature_c: float
     power_ratio: float
     other_pids: int
-    forward_s: float
+    launched_s: float  # in forward, by the loop
+    computed_s: float  # the same by the device; NaN where it timed none
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -63,11 +65,24 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     for gpu in gpus:
         if gpu.other_pids <= 0:
             continue
-        others = [other.forward_s for other in gpus if other is not gpu]
-        typical_s = median(np.array(others)) if others else math.nan
-        if gpu.forward_s >= SHARED_SLOW_RATIO * typical_s:
-            return [_shared(gpu, typical_s)]
+        others = [other for other in gpus if other is not gpu]
+        forward_s, typical_s = _against(gpu, others)
+        if forward_s >= SHARED_SLOW_RATIO * typical_s:
+            return [_shared(gpu, forward_s, typical_s)]
     return []
+
+
+def _against(gpu: _Gpu, others: list[_Gpu]) -> tuple[float, float]:
+    """Return the forward pass on a GPU and the median of the others, in seconds, all by the same clock; NaN without others.
+
+    The device's counts where it timed all of them: launching the kernels takes as long on a GPU that is shared.
+    """
+    if not others:
+        return math.nan, math.nan
+    computed_s = [other.computed_s for other in others]
+    if math.isfinite(gpu.computed_s) and np.isfinite(computed_s).all():
+        return gpu.computed_s, median(np.array(computed_s))
+    return gpu.launched_s, median(np.array([other.launched_s for other in others]))
 
 
 def _may_be_weak(rank: RankWindow) -> bool:
@@ -101,7 +116,8 @@ def _gpu(rank: RankWindow) -> _Gpu | None:
         temperature_c=mean(rows["temperature_c"][late]),
         power_ratio=mean(rows["power_w"][late] / rows["power_limit_w"][late]),
         other_pids=int(np.median(others[others >= 0])) if (others >= 0).any() else 0,
-        forward_s=_forward_s(steps["forward_ns"][newer]),
+        launched_s=_forward_s(steps["forward_ns"][newer]),
+        computed_s=device_phase_s(rank, "forward", rank.made_ns - STEPS_NS),
     )
 
 
@@ -136,17 +152,17 @@ def _throttled(gpu: _Gpu, gpus: list[_Gpu]) -> Finding:
     )
 
 
-def _shared(gpu: _Gpu, typical_s: float) -> Finding:
+def _shared(gpu: _Gpu, forward_s: float, typical_s: float) -> Finding:
     return _finding(
         gpu,
         severity="warning",
         confidence=0.75,
         title=f"{_name(gpu)} is shared with {count(gpu.other_pids, 'other process', 'other processes')}, and its forward pass takes"
-        f" {gpu.forward_s / typical_s:.1f} times as long as elsewhere.",
+        f" {forward_s / typical_s:.1f} times as long as elsewhere.",
         cause="Other processes compute on the same GPU and take turns with this rank. The loader is not the cause. All other ranks wait"
         " for this one in every step.",
         advice="See whose they are with nvidia-smi and end leftovers of earlier jobs; give each job GPUs of its own.",
-        gain=1 - typical_s / gpu.forward_s,
+        gain=1 - typical_s / forward_s,
     )
 
 
@@ -182,7 +198,8 @@ def _finding(
             ("power against its limit", gpu.power_ratio, "ratio"),
             ("readings with that reason", gpu.held_ratio, "ratio"),
             ("other processes on the GPU", gpu.other_pids, "count"),
-            ("forward", gpu.forward_s, "s"),
+            ("forward, on the GPU", gpu.computed_s, "s"),
+            ("forward", gpu.launched_s, "s"),
         ),
         rank=rank.rank,
         host=rank.host,

@@ -187,3 +187,32 @@ def test_it_is_measured_once_for_a_window_and_anew_for_a_changed_one() -> None:
     assert found(window) is first
     alone = replace(window, ranks={0: window.ranks[0]})
     assert found(alone).state == "unknown"
+
+
+def test_where_ranks_wait_is_told_by_the_gpus_clock_where_it_times_phases() -> None:
+    """The loop launches backward in no time and waits for its GPU in optimizer; the GPU waits for the others in backward."""
+    built = ranks(2, work={1: 0.09})
+    for builder in built:
+        for number, row in enumerate(builder.rows["steps"]):
+            waits_s = 0.0 if builder.rank else 0.06
+            row |= {
+                "forward_ns": S // 1000,
+                "backward_ns": S // 1000,
+                "optimizer_ns": int((0.001 + waits_s) * S),
+            }
+            if number % 8:
+                continue
+            spent = {"gpu_forward_ns": 0.01, "gpu_backward_ns": 0.02 + waits_s, "gpu_optimizer_ns": 0.005}
+            builder.rows["gpu_waits"].append(
+                {
+                    "rank": builder.rank,
+                    "loader": 0,
+                    "request_ns": row["request_ns"],
+                    "gpu_step_ns": int(0.09 * S),
+                }
+                | {name: int(seconds * S) for name, seconds in ({"gpu_h2d_ns": 0.0} | spent).items()}
+            )
+    assert found(run(*built)).where == "backward"
+    for builder in built:
+        builder.rows["gpu_waits"].clear()
+    assert found(run(*built)).where == "optimizer"

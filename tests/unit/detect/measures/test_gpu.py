@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.measures.gpu import device_phase_s
 from tests.unit.detect.build import RankBuilder, S, run
 
 
@@ -45,3 +48,13 @@ def test_without_a_gpu_the_duty_of_the_loop_is_labelled_so() -> None:
     told = evidence(starved(gpu=False))
     assert told["compute duty (no GPU seen)"] == pytest.approx(0.2, abs=0.02)
     assert "GPU utilization" not in told
+
+
+def test_a_phase_is_timed_when_enough_steps_are() -> None:
+    rank = RankBuilder()
+    for number in range(4):
+        rank.add("gpu_waits", loader=0, gpu_forward_ns=(number + 1) * S // 100).step(0.0, 0.1)
+    window = rank.build()
+    assert device_phase_s(window, "forward", 0) == pytest.approx(0.025)
+    assert math.isnan(device_phase_s(window, "backward", 0))
+    assert math.isnan(device_phase_s(window, "forward", rank.now_ns - S // 4)), "two are too few"

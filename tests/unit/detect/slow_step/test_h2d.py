@@ -30,6 +30,7 @@ def copying(
     size: int | None = IMAGES,
     pin_memory: bool | None = False,
     starved: float | None = None,
+    on_device: float | None = None,
     steps: int = 150,
 ) -> RankBuilder:
     """Steps that begin with a way to the GPU. ``utilization`` is NVML's, ``starved`` the events' share of each wait."""
@@ -41,6 +42,8 @@ def copying(
         builder.step(wait, before_model + rest, h2d_ns=int(before_model * S), ready=2)
         if utilization is not None:
             builder.add("gpus", gpu=0, utilization_ratio=utilization, pcie_rx_bytes_per_s=1.0e9)
+        if on_device is not None and number % 8 == 0:
+            builder.add("gpu_waits", loader=0, request_ns=request_ns, gpu_h2d_ns=int(on_device * S))
         if starved is not None:
             builder.add(
                 "gpu_waits",
@@ -66,7 +69,10 @@ def test_pageable_memory() -> None:
         "warning",
         0,
     )
-    assert "40 % of its time copying batches to the GPU: 154 MB in 61 ms (2.5 GB/s)" in finding.title
+    assert (
+        "40 % of its time copying batches to the GPU (measured over 15 s): 154 MB in 61 ms (2.5 GB/s)"
+        in finding.title
+    )
     assert "pin_memory=True" in finding.advice
     assert "154 MB in 61 ms, 2.5 GB/s" in finding.advice
     assert "which would be 14 ms" in finding.advice
@@ -182,3 +188,11 @@ def test_pauses_in_front_of_the_model_are_no_copies() -> None:
         builder.step(0.001, before + 0.1, h2d_ns=int(before * S), ready=2)
         builder.add("gpus", gpu=0, utilization_ratio=0.6)
     assert detect_copies(run(builder), Limits()) == []
+
+
+def test_what_waits_for_kernels_is_no_copy_by_the_gpus_own_clock() -> None:
+    """The loop stands 61 ms in a copy that takes the GPU 2: it waits for the kernels of the step before."""
+    assert not detect(run(copying(utilization=None, on_device=0.002)))
+    proven = only(run(copying(utilization=None, on_device=0.06)))
+    assert (proven.scenario, proven.severity) == ("S17", "warning"), "known without a reading of NVML"
+    assert proven.gain_ceiling_ratio == pytest.approx(0.06 / 0.152, abs=0.01)

@@ -17,9 +17,12 @@ def with_gpu(
     utilization: float = 0.95,
     other_pids: int = 0,
     forward: float = 0.03,
+    computed: float | None = None,
 ) -> RankBuilder:
     builder = RankBuilder(rank, world, loaders=[loader()])
     for number in range(300):
+        if computed is not None and number % 8 == 0:
+            builder.add("gpu_waits", loader=0, gpu_forward_ns=int(computed * S))
         builder.step(0.0005, 0.0995, forward_ns=int(forward * S))
         builder.add(
             "gpus",
@@ -83,3 +86,14 @@ def test_a_shared_gpu_that_is_slower_than_the_others() -> None:
 
 def test_a_shared_gpu_that_keeps_up_is_well() -> None:
     assert detect(run(with_gpu(0, 2), with_gpu(1, 2, other_pids=1))) == []
+
+
+def test_a_shared_gpu_is_as_slow_as_its_own_clock_says() -> None:
+    """Kernels are launched as quickly on a GPU that is shared; and a loop that launches slowly has no slow GPU."""
+    launches = [with_gpu(0, 2, computed=0.03), with_gpu(1, 2, other_pids=1, computed=0.06)]
+    (finding,) = detect(run(*launches))
+    assert (finding.scenario, finding.rank) == ("S48", 1)
+    assert "takes 2.0 times as long" in finding.title
+    assert not detect(
+        run(with_gpu(0, 2, computed=0.03), with_gpu(1, 2, other_pids=1, forward=0.06, computed=0.03))
+    )
