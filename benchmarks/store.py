@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from benchmarks.client import Quantiles, quantiles
 from benchmarks.envelopes import INTERVAL_S, RUN, SECOND, streamers
-from loaderwatch.server.http import charts as queries
-from loaderwatch.server.http.heatmap import heatmap
+from loaderwatch.server.queries import charts as queries
+from loaderwatch.server.queries.heatmap import heatmap
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store
 

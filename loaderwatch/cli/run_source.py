@@ -16,7 +16,7 @@ from loaderwatch.core.answers import RunRow
 from loaderwatch.core.client import Client, find_server
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.server.http.live_answers import stored_row
+from loaderwatch.server.queries.live_answers import stored_row
 from loaderwatch.server.recordings.export import export
 from loaderwatch.server.recordings.recording import SUFFIX, Recording, load, unpack
 from loaderwatch.server.store.duckdb import DuckDBStore

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from loaderwatch.core.answers import RankRow
-from loaderwatch.server.http.heatmap import Rows, shaped
 from loaderwatch.server.live.ranks import page_of
+from loaderwatch.server.queries.heatmap import Rows, shaped
 from loaderwatch.server.store.protocol import Grid
 from tests.fakes.page_data import MAIN_STACK, FakeRun, Json
 

@@ -15,9 +15,9 @@ from loaderwatch.detect.measures.critical_path import RunUse, run_use
 from loaderwatch.detect.measures.shares import RECENT_S, wait_share
 from loaderwatch.detect.text import percent
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.http.coupling import coupling_of
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.live.totals import RunTotals
+from loaderwatch.server.queries.coupling import coupling_of
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 
 NO_TOTALS = RunTotals({}, {}, {}, {}, {}, {}, 0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from loaderwatch.core.wire import decode, encode
-from loaderwatch.server.http.charts import stored_summary
+from loaderwatch.server.queries.charts import stored_summary
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import LEVELS
 from tests.fakes.runs import SECOND, T0, envelope, process, steps, table

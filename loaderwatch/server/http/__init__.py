@@ -1,1 +1,1 @@
-"""The routes of the HTTP API, the shapes of their answers, and the page's files."""
+"""The routes of the HTTP API, and the page's files."""

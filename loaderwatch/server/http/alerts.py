@@ -14,10 +14,10 @@ from loaderwatch.server.access.request_gate import ACCESS_KEY
 from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.alerts.book import MAX_SILENCE_S, Alert, AlertBook, run_of
 from loaderwatch.server.encoding import json_answer
-from loaderwatch.server.http import live_answers
 from loaderwatch.server.http import prometheus as metrics
-from loaderwatch.server.http.parameters import finite_number, json_body
 from loaderwatch.server.parts import Parts
+from loaderwatch.server.queries import live_answers
+from loaderwatch.server.queries.parameters import finite_number, json_body
 
 router = APIRouter()
 

@@ -12,14 +12,14 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from loaderwatch.server.encoding import json_answer
-from loaderwatch.server.http import charts, live_answers
-from loaderwatch.server.http.boundaries import MOST_EPOCHS
-from loaderwatch.server.http.heatmap import By, Order, Rows
-from loaderwatch.server.http.heatmap import heatmap as heatmap_of
-from loaderwatch.server.http.marks import marks_of
-from loaderwatch.server.http.parameters import ParameterError
 from loaderwatch.server.live.ranks import page_of
 from loaderwatch.server.parts import Parts
+from loaderwatch.server.queries import charts, live_answers
+from loaderwatch.server.queries.boundaries import MOST_EPOCHS
+from loaderwatch.server.queries.heatmap import By, Order, Rows
+from loaderwatch.server.queries.heatmap import heatmap as heatmap_of
+from loaderwatch.server.queries.marks import marks_of
+from loaderwatch.server.queries.parameters import ParameterError
 
 router = APIRouter(prefix="/api/v1/runs")
 

@@ -15,10 +15,10 @@ import pytest
 from loaderwatch.core.errors import WireError
 from loaderwatch.core.facts import MAX_RANKS
 from loaderwatch.core.wire import decode
-from loaderwatch.server.http import charts
-from loaderwatch.server.http.heatmap import heatmap
 from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.run import LiveRun
+from loaderwatch.server.queries import charts
+from loaderwatch.server.queries.heatmap import heatmap
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS
 from tests.fakes.hostile import full_envelope

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.device_clock import by_device
-from loaderwatch.server.http.charts import stored_summary
+from loaderwatch.server.queries.charts import stored_summary
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import LEVELS
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table

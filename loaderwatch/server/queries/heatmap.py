@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from loaderwatch.core import answers
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.server.encoding import significant
-from loaderwatch.server.http.charts import (
+from loaderwatch.server.queries.charts import (
     DEFAULT_POINTS,
     MAX_POINTS,
     check_count,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loaderwatch.server.http.heatmap import LOW_IS_BAD, Rows, shaped
+from loaderwatch.server.queries.heatmap import LOW_IS_BAD, Rows, shaped
 from loaderwatch.server.store.metrics import METRICS
 from loaderwatch.server.store.protocol import Grid
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.server.http import charts
-from loaderwatch.server.http.heatmap import heatmap
+from loaderwatch.server.queries import charts
+from loaderwatch.server.queries.heatmap import heatmap
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, UnknownRun
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table

@@ -13,7 +13,7 @@ from loaderwatch.core.answers import Finding, Mark
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import pack_row
 from loaderwatch.core.wire import pack_table
-from loaderwatch.server.http.marks import marks_of
+from loaderwatch.server.queries.marks import marks_of
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store
 from tests.fakes.runs import SECOND, T0, envelope, process, table

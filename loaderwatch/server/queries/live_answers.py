@@ -18,16 +18,16 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
 from loaderwatch.server.encoding import encode_json
-from loaderwatch.server.http.boundaries import boundaries_of
-from loaderwatch.server.http.charts import stored_summary
-from loaderwatch.server.http.coupling import coupling_of
-from loaderwatch.server.http.gpus import gpus_of
-from loaderwatch.server.http.settings import what_if_of
 from loaderwatch.server.live.events import RunState
 from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.parts import Parts
+from loaderwatch.server.queries.boundaries import boundaries_of
+from loaderwatch.server.queries.charts import stored_summary
+from loaderwatch.server.queries.coupling import coupling_of
+from loaderwatch.server.queries.gpus import gpus_of
+from loaderwatch.server.queries.settings import what_if_of
 from loaderwatch.server.recordings.verdict_cache import Verdicts, stored_alerts, stored_verdict
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loaderwatch.server.http.settings import what_if_of
+from loaderwatch.server.queries.settings import what_if_of
 from tests.unit.advise.test_whatif import starved
 from tests.unit.detect.build import RankBuilder, loader, run
 

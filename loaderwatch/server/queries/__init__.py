@@ -1,0 +1,1 @@
+"""What the routes answer: built from the store and from the live window, for one run at a time."""
