@@ -79,7 +79,7 @@ def test_lost_contact_keeps_the_last_verdict_and_nothing_counts_on(
     expect(title).to_contain_text(f"When last heard of: {detector.findings[0].title}")
     expect(title).to_contain_text("whether training goes on is not known")
     expect(page.locator(".verdict")).to_have_class("verdict tone-critical")
-    meta = page.locator(".page-head .page-meta")
+    meta = page.locator(".page-meta")
     expect(meta).to_contain_text("last heard of ")
     assert "ended" not in (meta.text_content() or "")
     expect(page.locator(".hang h2")).to_have_text("Frozen when last heard of")

@@ -203,7 +203,7 @@ export function helpDialog(act) {
     h(
       "div",
       { class: "dialog", role: "dialog", "aria-modal": "true", "aria-label": "Keyboard shortcuts", tabindex: "-1", onclick: (/** @type {Event} */ e) => e.stopPropagation() },
-      h("header", { class: "card-head" }, h("h2", {}, "Keyboard"), h("button", { type: "button", class: "icon-button", "aria-label": "Close", onclick: act.toggleHelp }, icon("close"))),
+      h("div", { class: "card-head" }, h("h2", {}, "Keyboard"), h("button", { type: "button", class: "icon-button", "aria-label": "Close", onclick: act.toggleHelp }, icon("close"))),
       h("dl", { class: "keys" }, KEYS.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key ?? "")), h("dd", {}, what)))),
     ),
   );
@@ -216,6 +216,7 @@ export function blocked(state, act) {
       "You are signed out",
       "The server does not know this browser: its tokens may be new, or it is another server. Sign in with a token, or open the address that loaderwatch printed in the terminal.",
       h("a", { class: "button primary", href: "/", onclick: act.reload }, "Sign in"),
+      "h1",
     );
   return unknown(state, act);
 }
@@ -225,7 +226,7 @@ function unknown(state, act) {
   const { run, attempt } = state.route;
   const known = (state.runs ?? []).find((r) => r.run_id === run);
   if (known !== undefined && attempt !== null)
-    return empty(`There is no attempt ${attempt} of ${run}`, `It has had ${plural(known.attempts, "attempt")}.`, h("a", { class: "button primary", href: routeHash({ run }) }, "To its newest"));
+    return empty(`There is no attempt ${attempt} of ${run}`, `It has had ${plural(known.attempts, "attempt")}.`, h("a", { class: "button primary", href: routeHash({ run }) }, "To its newest"), "h1");
   const near = nearest(run ?? "", state.runs ?? []);
   return empty(
     `There is no run ${run} here`,
@@ -240,5 +241,6 @@ function unknown(state, act) {
         ),
       button("All runs", () => act.go("#/"), { class: "button primary" }),
     ],
+    "h1",
   );
 }

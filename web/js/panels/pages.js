@@ -79,7 +79,7 @@ export function rankPage(state, act) {
     return h(
       "div",
       { class: "page", key: "no rank" },
-      empty(`There is no rank ${state.route.rank}`, `This run has ${plural(s.ranks.length, "rank")}.`, h("a", { class: "button primary", href: routeHash({ run: s.run_id }) }, "Back to the run")),
+      empty(`There is no rank ${state.route.rank}`, `This run has ${plural(s.ranks.length, "rank")}.`, h("a", { class: "button primary", href: routeHash({ run: s.run_id }) }, "Back to the run"), "h1"),
     );
   const now = serverNow(state);
   const hang = hangNow(state);

@@ -77,9 +77,9 @@ export async function copy(text) {
   return done;
 }
 
-/** @param {string} title @param {Child} text @param {Child} [more] */
-export function empty(title, text, more = null) {
-  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), h("p", { class: "empty-text" }, text), more);
+/** @param {string} title @param {Child} text @param {Child} [more] @param {"p"|"h1"} [tag] - h1 where nothing else is on the page */
+export function empty(title, text, more = null, tag = "p") {
+  return h("div", { class: "empty" }, h(tag, { class: "empty-title" }, title), h("p", { class: "empty-text" }, text), more);
 }
 
 /** @param {string} height */
