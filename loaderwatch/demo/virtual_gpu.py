@@ -1,7 +1,8 @@
 """A GPU whose kernels take time and no CPU, behind ``torch.cuda``'s names, on the machine's own clock.
 
 Work is queued and runs one piece after the other, while the loop goes on, as CUDA does it: events complete when the device
-reaches them, ``synchronize`` and copies back wait, and whoever queues too much waits for room in the launch queue. The
+reaches them, ``synchronize`` and copies back wait, and whoever queues too much waits for room in the launch queue. An event
+knows its own stream only: on one that has nothing to do it completes at once, whatever the device does for another. The
 device writes down when it computed, so that it is known exactly how long it was idle. It computes nothing: tensors stay
 on the CPU.
 """
@@ -24,19 +25,20 @@ SHOWN_EVERY_S: Final = 0.01
 
 
 class VirtualGpu:
-    """One device with one stream. Times are seconds of ``time.monotonic``."""
+    """One device, which runs the kernels of all its streams one after the other. Times are seconds of ``time.monotonic``."""
 
     def __init__(self, launches: int = LAUNCHES, uuid: str = "virtual-0") -> None:
         self._launches = launches
         self._uuid = uuid
         self._lock = threading.Lock()
         self._ends: deque[float] = deque()  # of kernels that may not be through yet
-        self._free_at = 0.0  # when the stream is through
+        self._free_at = 0.0  # when the device is through
+        self._current = VirtualStream(self)
         self.busy: list[tuple[float, float]] = []  # begin and end of each stretch without a pause
         self.synchronized = 0
 
     def launch(self, seconds: float) -> None:
-        """Queue a kernel that takes so long, and wait for room in the queue first."""
+        """Queue a kernel that takes so long on the current stream, and wait for room in the queue first."""
         while True:
             with self._lock:
                 now = time.monotonic()
@@ -44,7 +46,7 @@ class VirtualGpu:
                     self._ends.popleft()
                 if len(self._ends) < self._launches:
                     began = max(now, self._free_at)
-                    self._free_at = began + seconds
+                    self._free_at = self._current.free_at = began + seconds
                     self._ends.append(self._free_at)
                     if self.busy and began <= self.busy[-1][1]:
                         self.busy[-1] = (self.busy[-1][0], self._free_at)
@@ -61,9 +63,22 @@ class VirtualGpu:
             time.sleep(left_s)
 
     def free_at(self) -> float:
-        """When the stream is through with what is queued now."""
+        """When the device is through with what is queued now."""
         with self._lock:
             return self._free_at
+
+    def current_stream(self, *_: object) -> VirtualStream:
+        """``torch.cuda.current_stream()``."""
+        return self._current
+
+    @contextmanager
+    def on_stream(self, stream: VirtualStream) -> Iterator[None]:
+        """``with torch.cuda.stream(stream)``."""
+        before, self._current = self._current, stream
+        try:
+            yield
+        finally:
+            self._current = before
 
     def idle_s(self, began: float, ended: float) -> float:
         """The seconds of a time in which the device had nothing to do."""
@@ -91,6 +106,9 @@ class VirtualGpu:
         replace("is_available", lambda: True)
         replace("is_current_stream_capturing", lambda: False)
         replace("Event", self.event)
+        replace("Stream", lambda *_, **__: VirtualStream(self))
+        replace("stream", self.on_stream)
+        replace("current_stream", self.current_stream)
         replace("synchronize", lambda *_: self.synchronize())
         replace("device_count", lambda: 1)
         replace("current_device", lambda: 0)
@@ -109,6 +127,24 @@ class VirtualGpu:
         return VirtualEvent(self, timed=enable_timing)
 
 
+class VirtualStream:
+    """``torch.cuda.Stream``: its kernels run in the order in which they were launched."""
+
+    def __init__(self, gpu: VirtualGpu) -> None:
+        self._gpu = gpu
+        self.free_at = 0.0  # when it is through with what is queued on it now
+
+    def query(self) -> bool:
+        return time.monotonic() >= self.free_at
+
+    def synchronize(self) -> None:
+        self._gpu.synchronized += 1
+        time.sleep(max(0.0, self.free_at - time.monotonic()))
+
+    def wait_stream(self, stream: VirtualStream) -> None:
+        self.free_at = max(self.free_at, stream.free_at)
+
+
 class Properties:
     """Of a device, as far as we ask."""
 
@@ -117,15 +153,15 @@ class Properties:
 
 
 class VirtualEvent:
-    """Complete when the device is through with all that was queued before it."""
+    """Complete when its stream is through with all that was queued on that before it."""
 
     def __init__(self, gpu: VirtualGpu, *, timed: bool) -> None:
         self._gpu = gpu
         self._timed = timed
         self._at = float("inf")
 
-    def record(self) -> None:
-        self._at = max(time.monotonic(), self._gpu.free_at())
+    def record(self, stream: VirtualStream | None = None) -> None:
+        self._at = max(time.monotonic(), (stream or self._gpu.current_stream()).free_at)
 
     def query(self) -> bool:
         return time.monotonic() >= self._at

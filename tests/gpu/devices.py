@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, Protocol
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ class Device(Protocol):
     """What a training does with its device, and how long that was idle. Times are seconds of ``time.monotonic``."""
 
     name: str
+    backend: str  # of the process group whose collectives it takes part in
 
     @property
     def synchronized(self) -> int:
@@ -32,20 +34,47 @@ class Device(Protocol):
     def batch(self, batch: Tensor) -> Tensor:
         """The batch on the device."""
 
+    def own(self, result: Tensor) -> Tensor:
+        """A result of the model, as it lies on the device."""
+
+    def read(self, look: Callable[[], object]) -> None:
+        """Look at a value that lies on the device, which waits for it."""
+
     def idle_s(self, began: float, ended: float) -> float:
         """The seconds of a time in which the device had nothing to do."""
+
+
+class OnDevice(Tensor):
+    """A tensor of the virtual GPU: whoever looks at its value waits for that, as with CUDA's."""
+
+    gpu: ClassVar[VirtualGpu]
+
+    def item(self) -> Any:
+        """Wait, as ``.item()`` does."""
+        self.gpu.synchronize()
+        return super().item()
+
+    def cpu(self, *_: Any, **__: Any) -> Tensor:
+        """Wait, as ``.cpu()`` does."""
+        self.gpu.synchronize()
+        return self.as_subclass(Tensor)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return f"tensor({self.item()}, device='cuda:0')"
 
 
 class VirtualDevice:
     """The virtual GPU in place of CUDA. Parameters lie on the CPU, and batches are tensors without data."""
 
     name = "cpu"
+    backend = "gloo"
 
     def __init__(self, busy: BusyFile | None) -> None:
         self._gpu = VirtualGpu()
         if busy is not None:
             self._gpu.show(busy)
         self._gpu.install(lambda name, new: setattr(torch.cuda, name, new))
+        OnDevice.gpu = self._gpu
 
     @property
     def synchronized(self) -> int:
@@ -68,14 +97,24 @@ class VirtualDevice:
         """A tensor that lies elsewhere than in the host's memory."""
         return batch.to("meta")
 
+    def own(self, result: Tensor) -> Tensor:
+        """A tensor whose value cannot be seen without waiting."""
+        return result.as_subclass(OnDevice)
+
+    def read(self, look: Callable[[], object]) -> None:
+        """Look at a value."""
+        look()
+
 
 class RealDevice:
-    """CUDA's first device. Its kernels spin for a number of clock cycles, so that their length is known."""
+    """One of CUDA's devices. Its kernels spin for a number of clock cycles, so that their length is known."""
 
-    name = "cuda"
+    backend = "nccl"
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
         self._cuda: Any = torch.cuda
+        self._cuda.set_device(number)
+        self.name = f"cuda:{number}"
         self._real = self._cuda.synchronize
         begin, end = self._event(), self._event()
         self._cuda._sleep(CALIBRATED_CYCLES)
@@ -118,7 +157,16 @@ class RealDevice:
 
     def batch(self, batch: Tensor) -> Tensor:
         """Copy it."""
-        return batch.to("cuda", non_blocking=True)
+        return batch.to(self.name, non_blocking=True)
+
+    def own(self, result: Tensor) -> Tensor:
+        """It lies there."""
+        return result
+
+    def read(self, look: Callable[[], object]) -> None:
+        """Look at a value, and count it: CUDA waits for the stream without telling."""
+        self._synchronized += 1
+        look()
 
     def idle_s(self, began: float, ended: float) -> float:
         """By the events around each kernel; waits for the device first."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,12 +25,11 @@ STEP_MS: Final = 90.0
 SECONDS: Final = 35.0
 """How long a training lasts after its first batch: NVML's readings of half a minute, and a few."""
 LIMITS: Final = Limits()
-RANK_BUSY: Final = "rank0"
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training, and what must be said of it. ``cause`` is a pattern in the cause of the finding, "" for none.
+    """One training, and what must be said of it: nothing, or a scenario, of which the title gives the reason (a pattern).
 
     ``part`` is where the device idles: "data" for the loader's rows. ``without`` are the arguments with the cause removed.
     """
@@ -39,86 +37,32 @@ class Run:
     name: str
     arguments: tuple[str, ...]
     part: str = "data"
-    cause: str = ""
+    scenario: str = ""
+    because: str = ""
     without: tuple[str, ...] = ()
     ranks: int = 1
     silent: bool = False  # a look-alike: nobody may be told
+    remark: bool = False  # it is said on the page, and nobody is told
     gpu: Mapping[str, Any] = field(default_factory=dict)  # of the simulated GPU
     seconds: float = SECONDS
     step_ms: float = STEP_MS
     nvml: bool = True  # there is a driver to ask
 
 
-def loader_runs() -> Iterator[Run]:
-    """A batch every 60, 95 or 200 ms, for a step of 90: with and without waiting for the device, pinned or not, one or two ranks."""
-    for load_ms, item_every, pageable, ranks in itertools.product(
-        (60, 95, 200), (0, 1, 10), (False, True), (1, 2)
-    ):
-        name = f"{load_ms}-{('async', 'item', 'item10')[(item_every > 0) + (item_every > 1)]}"
-        name += f"-{'pageable' if pageable else 'pinned'}-{ranks}"
-        arguments = ["--load-ms", str(load_ms), "--item-every", str(item_every)]
-        arguments += ["--pageable", "--copy-ms", "1"] if pageable else []
-        arguments += ["--collective"] if ranks > 1 else []
-        yield Run(name, tuple(arguments), ranks=ranks)
-
-
-QUICK: Final = ("--load-ms", "20")
-CAUSES: Final = (
-    Run("logging", (*QUICK, "--own-ms", "60"), "own", "the loop's own work", QUICK),
-    Run(
-        "logging-each-ten",
-        (*QUICK, "--own-ms", "800", "--own-every", "10"),
-        "own",
-        "the loop's own work",
-        QUICK,
-    ),
-    Run("optimizer", (*QUICK, "--optimizer-ms", "60"), "optimizer", r"optimizer\.step\(\)", QUICK),
-    Run("copy", (*QUICK, "--pageable", "--copy-ms", "60"), "copy", "cop(y|ied|ies)", QUICK),
-    Run("launch-bound", (*QUICK, "--launch-us", "5000"), "step", "launch", (*QUICK, "--launch-us", "50")),
-    Run(
-        "checkpoint",
-        (*QUICK, "--save-ms", "1500", "--save-every", "12"),
-        "checkpoint",
-        "torch.save|checkpoint",
-        QUICK,
-    ),
-    Run(
-        "validation",
-        (*QUICK, "--validate-ms", "2000", "--validate-every", "15"),
-        "validation",
-        "valid|evaluation",
-        # as the advice says: a validation is not taken away
-        (*QUICK, "--validate-ms", "2000", "--validate-every", "15", "--validate-workers", "8"),
-    ),
-)
-LOOK_ALIKES: Final = (
-    Run(
-        "asynchronous", ("--load-ms", "88"), silent=True
-    ),  # N20: the loop waits most of the time, the device hardly
-    Run("shared", (*QUICK, "--own-ms", "60"), "own", silent=True, gpu={"pids": (1,)}),  # N21
-    Run(
-        "capped", (*QUICK, "--own-ms", "60"), "own", silent=True, gpu={"throttle": (0x40, 900)}
-    ),  # N21, told as that
-    Run("short-pauses", (*QUICK, "--own-ms", "40", "--own-every", "10"), "own", silent=True),
-    Run(
-        "quick-validation",
-        (*QUICK, "--validate-ms", "80", "--validate-every", "20"),
-        "validation",
-        silent=True,
-    ),
-    Run("synchronous", (*QUICK, "--item-every", "1"), "own", silent=True),
-)
-
-
 @dataclass(frozen=True)
 class Ran:
-    """A training's truth, and what was said of it."""
+    """A training's truth by rank, and what was said of it."""
 
     run: Run
-    truth: dict[str, Any]
+    truths: list[dict[str, Any]]
     summary: dict[str, Any]
     findings: list[dict[str, Any]]
     series: dict[str, list[float]]  # by metric, what is known of it
+
+    @property
+    def truth(self) -> dict[str, Any]:
+        """The first rank's truth."""
+        return self.truths[0]
 
     @property
     def told(self) -> list[dict[str, Any]]:
@@ -126,18 +70,39 @@ class Ran:
         return [finding for finding in self.findings if finding["severity"] != "info"]
 
     @property
+    def said(self) -> list[dict[str, Any]]:
+        """Those of them that the run is about: remarks, where it is one."""
+        return self.findings[:1] if self.run.remark else self.told
+
+    @property
     def starved(self) -> float:
-        """The share of the time that the device lacked data, after the first batch."""
-        return float(self.truth["idle"].get("data", 0.0))
+        """The share of the time that the critical path lacked data, after the first batch.
+
+        Ranks go in step, so that in each iteration all wait for the one that lacks its batch longest.
+        """
+        longest_s = sum(map(max, zip(*(truth["data_s"] for truth in self.truths), strict=False)))
+        return float(longest_s / max(truth["trained_s"] for truth in self.truths))
+
+    @property
+    def starved_error(self) -> float:
+        """By how much what is said of the run, or of one of its ranks, is off: the most of them."""
+        ranks = [
+            (row["data_wait_ratio"], truth["idle"].get("data", 0.0))
+            for row, truth in zip(self.summary["ranks"], self.truths, strict=True)
+        ]
+        pairs = [(self.summary["data_wait_ratio"], self.starved), *ranks]
+        return max((abs(said - truth) for said, truth in pairs if said is not None), default=0.0)
 
     @property
     def idle(self) -> float:
-        """The share of the time that the device was idle in the part that the run is about."""
-        return float(self.truth["idle"].get(self.run.part, 0.0))
+        """The share of the time that the device was idle in the part that the run is about, on the rank where it was most."""
+        if self.run.part == "data":
+            return self.starved
+        return max(float(truth["idle"].get(self.run.part, 0.0)) for truth in self.truths)
 
     def due(self, slack: float = 0.0) -> set[Severity | None]:
         """The severities that the truth allows; within ``slack`` of a limit both of its sides."""
-        if self.run.silent:
+        if self.run.silent or self.run.remark:
             return {None}
         limits: tuple[tuple[float, Severity], ...] = (
             (LIMITS.input_warning_ratio, "warning"),
@@ -149,11 +114,23 @@ class Ran:
         return allowed
 
     @property
+    def severity(self) -> Severity | None:
+        """The gravest of those told; None where nobody is."""
+        order = {"critical": 2, "warning": 1}
+        return max((one["severity"] for one in self.told), key=order.__getitem__, default=None)
+
+    @property
     def named(self) -> bool:
-        """Whether one of those told has the run's cause."""
-        return any(
-            re.search(self.run.cause, f"{one['title']} {one['cause']}", re.IGNORECASE) for one in self.told
+        """Whether what was told first is the run's scenario, for its reason, and nothing else was told."""
+        return bool(self.said) and all(
+            one["scenario"] == self.run.scenario and re.search(self.run.because, one["title"]) is not None
+            for one in self.said
         )
+
+    @property
+    def ceiling(self) -> float | None:
+        """How much the finding says could come back."""
+        return self.said[0]["gain_ceiling_ratio"] if self.said else None
 
 
 class Stage:
@@ -221,7 +198,7 @@ class Stage:
 
     def finish(self, run: Run, ranks: Sequence[subprocess.Popen[str]]) -> Ran:
         """Wait for a training's end, and ask what was said of it."""
-        truth = self.truth(ranks)
+        truths = self.truths(ranks)
 
         def over() -> bool:
             return any(
@@ -232,7 +209,7 @@ class Stage:
         get = self.access.get
         return Ran(
             run,
-            truth,
+            truths,
             get(f"/runs/{run.name}/summary"),
             get(f"/runs/{run.name}/findings"),
             {
@@ -252,12 +229,11 @@ class Stage:
         )
 
     @staticmethod
-    def truth(ranks: Sequence[subprocess.Popen[str]]) -> dict[str, Any]:
-        """Wait for a training's end; the first rank's truth."""
+    def truths(ranks: Sequence[subprocess.Popen[str]]) -> list[dict[str, Any]]:
+        """Wait for a training's end; the truth of each rank."""
         try:
             texts = [rank.communicate(timeout=PATIENCE_S)[0] for rank in ranks]
         finally:
             for rank in ranks:
                 rank.kill()
-        truth: dict[str, Any] = json.loads(texts[0].splitlines()[-1])
-        return truth
+        return [json.loads(text.splitlines()[-1]) for text in texts]

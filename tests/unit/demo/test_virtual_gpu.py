@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.demo.stand_in import BusyFile
-from loaderwatch.demo.virtual_gpu import SHOWN_EVERY_S, VirtualGpu
+from loaderwatch.demo.virtual_gpu import SHOWN_EVERY_S, VirtualGpu, VirtualStream
 
 
 def test_it_goes_on_while_the_loop_does_something_else() -> None:
@@ -56,3 +56,36 @@ def test_nvml_is_shown_what_it_has_computed(tmp_path: Path) -> None:
     while abs(busy._busy_ns.value - 50_000_000) > 1_000 and time.monotonic() < deadline:
         time.sleep(SHOWN_EVERY_S)
     assert busy._busy_ns.value == pytest.approx(50_000_000, abs=1_000)
+
+
+def test_an_event_knows_only_its_own_stream() -> None:
+    gpu = VirtualGpu()
+    other = VirtualStream(gpu)
+    with gpu.on_stream(other):
+        gpu.launch(0.1)
+        there = gpu.event(enable_timing=True)
+        there.record()
+    here = gpu.event(enable_timing=True)
+    here.record()
+    assert here.query()  # though the device is busy
+    assert not there.query()
+    gpu.current_stream().wait_stream(other)
+    here.record()
+    assert not here.query()
+    gpu.synchronize()
+    assert here.query()
+    assert there.query()
+
+
+def test_streams_share_one_device() -> None:
+    gpu = VirtualGpu()
+    other = VirtualStream(gpu)
+    gpu.launch(0.05)
+    with gpu.on_stream(other):
+        gpu.launch(0.05)
+    assert len(gpu.busy) == 1
+    assert sum(end - begin for begin, end in gpu.busy) == pytest.approx(0.1)
+    began = time.monotonic()
+    other.synchronize()
+    assert time.monotonic() - began > 0.05
+    assert other.query()
