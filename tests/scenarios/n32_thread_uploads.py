@@ -7,10 +7,10 @@ import time
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, sleep_read, vary
+from tests.scenarios.training import SlowDataset, vary
 
 batch = vary(8, 5)
-loader = DataLoader(SlowDataset(batch * 40, sleep_read(0.002)), batch_size=batch, num_workers=vary(2, 1))
+loader = DataLoader(SlowDataset(batch * 40), batch_size=batch, num_workers=vary(2, 1))
 loaderwatch.attach(loader)
 service = socket.create_server(("127.0.0.1", 0))
 
@@ -33,6 +33,6 @@ def upload(seconds: float = 75.0) -> None:
 
 for _epoch in range(2):
     for _batch in loader:
-        time.sleep(0.02)
+        time.sleep(0.05)
 threading.Thread(target=receive, daemon=True).start()
 threading.Thread(target=upload).start()

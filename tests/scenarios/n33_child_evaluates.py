@@ -6,7 +6,7 @@ import time
 from torch.utils.data import DataLoader
 
 import loaderwatch
-from tests.scenarios.training import SlowDataset, burn, sleep_read, vary
+from tests.scenarios.training import SlowDataset, burn, vary
 
 
 def evaluate(seconds: float = 75.0) -> None:
@@ -18,9 +18,9 @@ def evaluate(seconds: float = 75.0) -> None:
 
 
 batch = vary(8, 5)
-loader = DataLoader(SlowDataset(batch * 40, sleep_read(0.002)), batch_size=batch, num_workers=vary(2, 1))
+loader = DataLoader(SlowDataset(batch * 40), batch_size=batch, num_workers=vary(2, 1))
 loaderwatch.attach(loader)
 for _epoch in range(2):
     for _batch in loader:
-        time.sleep(0.02)
+        time.sleep(0.05)
 multiprocessing.Process(target=evaluate).start()

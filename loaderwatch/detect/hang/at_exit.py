@@ -67,6 +67,7 @@ class _Awaited:
     text: str  # as the object of "waits for"; "" if only its own line is known
     works: bool | None  # whether that gets on; None: not known
     advice: str
+    moves: str = ""  # what is said where that gets on
     scenario: str = "S53"
     worker: SpanInfo | None = None
     dump: StackDump | None = None  # of that worker
@@ -140,18 +141,28 @@ def _awaited(item: Stuck, frames: Sequence[Frame], dump: StackDump | None) -> _A
             return _for_worker(item, worker)
     if waits_for_child(frames):
         works = children_work(rank, span.pid, _since_ns(item))
-        return _Awaited("a child process that does not end", works, _CHILDREN.format(pid=span.pid))
+        where = user_frame(frames)
+        text = f"a child process that does not end{f', at {where}' if where is not None else ''}"
+        return _Awaited(text, works, _CHILDREN.format(pid=span.pid), moves="A child of it is still at work.")
     if waits_for_thread(frames) and user_frame(frames) is None:
-        places = thread_places(dump.text) if dump is not None else []
-        where = f" at {listing([str(place) for place in places])}" if places else ""
-        text = "a thread that does not end" if len(places) < 2 else "threads that do not end"
         return _Awaited(
-            f"{text}{where and ','}{where}", threads_work(rank, span.pid, _since_ns(item)), _THREADS
+            _threads(thread_places(dump.text) if dump is not None else []),
+            threads_work(rank, span.pid, _since_ns(item)),
+            _THREADS,
+            moves="A thread of it is still woken again and again, as one at work is.",
         )
     advice = (
         _NATIVE.format(pid=span.pid) if NATIVE in frames else blocked(span, "the training process").advice
     )
     return _Awaited("", False, advice)
+
+
+def _threads(places: Sequence[Frame]) -> str:
+    """Return the threads in words; which of several are no daemons is not known."""
+    lines = listing([str(place) for place in places])
+    if len(places) > 1:
+        return f"a thread that does not end; its threads stand at {lines}"
+    return f"a thread that does not end{f', at {lines}' if lines else ''}"
 
 
 def _worker_left(rank: RankWindow) -> SpanInfo | None:
@@ -182,6 +193,7 @@ def _for_worker(item: Stuck, worker: SpanInfo) -> _Awaited:
         f"{name}, {reason.because}",
         works,
         reason.advice + _WORKERS,
+        moves="The worker still uses a CPU.",
         scenario=reason.scenario if busy else "S53",
         worker=worker,
         dump=dump,
@@ -202,7 +214,7 @@ def _title(item: Stuck, frames: Sequence[Frame], awaited: _Awaited) -> str:
 
 def _cause(item: Stuck, awaited: _Awaited) -> str:
     if awaited.works:
-        text = "What it waits for is at work, for far longer than a process takes to end."
+        text = awaited.moves
     elif awaited.worker is not None:
         text = "The worker uses no CPU, and the training process waits for it without a limit."
     elif awaited.works is None:
