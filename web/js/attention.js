@@ -116,11 +116,12 @@ function showIcon(tone) {
 /** @type {AudioContext|null} */
 let audio = null;
 
-/** A tone for a warning, three for what is critical. @param {boolean} grave */
+/** A tone for a warning, three for what is critical. Browsers allow none before the reader's first click. @param {boolean} grave */
 function sound(grave) {
+  if (navigator.userActivation?.hasBeenActive === false) return;
   audio ??= new AudioContext();
   const context = audio;
-  void context.resume(); // it may wait for the reader's first click
+  void context.resume(); // the system may have put it to sleep
   (grave ? [880, 660, 880] : [660]).forEach((hz, n) => {
     const at = context.currentTime + 0.05 + 0.28 * n;
     const tone = context.createOscillator();
