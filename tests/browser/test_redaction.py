@@ -108,6 +108,8 @@ def test_neither_outbox_nor_store_nor_any_answer_holds_a_secret(
         "summary",
         "findings",
         "epochs?rank=0",
+        "boundaries?rank=0",
+        "marks?rank=0",
         "fetches?rank=0",
         "slow-samples?rank=0",
         "audit",

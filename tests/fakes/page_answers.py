@@ -317,8 +317,8 @@ def workers(run: FakeRun, rank: int, wall: float) -> list[Json]:
 OTHER = {"pid": 2211, "rank": None, "memory_bytes": 6.1e9, "sm_ratio": 0.11, "name": "ollama", "user": "bob"}
 
 
-def gpus(run: FakeRun, wall: float) -> list[Json]:
-    """Each rank's GPU; on that of rank 1 somebody else computes as well."""
+def gpus(run: FakeRun, q: dict[str, str], wall: float) -> list[Json]:
+    """Each rank's GPU, of all hosts or one; on that of rank 1 somebody else computes as well."""
     per_host = -(-run.ranks // len(run.hosts))
     rows: list[Json] = []
     for rank in range(0 if run.gpu == "none" else run.ranks):
@@ -332,4 +332,5 @@ def gpus(run: FakeRun, wall: float) -> list[Json]:
              "processes": [{"pid": 4711 + rank, "rank": rank, "memory_bytes": 3.6e10, "sm_ratio": share, "name": "python", "user": "ada"},
                            *([OTHER] if rank == 1 else [])]}
         )  # fmt: skip
-    return rows
+    found = [each for each in rows if q.get("host") in (None, each["host"])]
+    return found[: int(q.get("limit", len(found)))]

@@ -120,6 +120,11 @@ class FakeRun:
                 "gpu_pcie_rx_bytes_per_s": 2.1e9 * (1 - share),
                 "gpu_pcie_tx_bytes_per_s": 1.2e8 * noise,
                 "gpu_throttled_ratio": 0.0,
+                "gpu_slowed_hardware_ratio": 0.0,
+                "gpu_slowed_software_thermal_ratio": 0.3 + 0.4 * noise if 60 < t - self.t0 < 100 else 0.0,
+                "gpu_slowed_hardware_thermal_ratio": 0.0,
+                "gpu_slowed_hardware_power_brake_ratio": 0.0,
+                "gpu_slowed_power_cap_ratio": 0.5 * noise,
             }.get(metric, 1.98e9 - 6e8 * share)
         cpu = 0.35 + 0.4 * share + 0.1 * noise
         return {

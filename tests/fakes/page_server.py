@@ -188,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
             "what-if": lambda: WHAT_IF,
             "coupling": lambda: coupling(run, wall),
             "workers": lambda: workers(run, rank, wall),
-            "gpus": lambda: gpus(run, wall),
+            "gpus": lambda: gpus(run, q, wall),
             "stacks": lambda: [stack | {"worker": -1, "pid": 31820, "text": MAIN_STACK},
                                stack | {"worker": 2, "pid": 31877, "text": HANG_STACK}],
         }  # fmt: skip

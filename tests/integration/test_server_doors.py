@@ -38,6 +38,8 @@ WHO = {
     "GET /api/v1/runs/{run}/series": READS,
     "GET /api/v1/runs/{run}/heatmap": READS,
     "GET /api/v1/runs/{run}/epochs": READS,
+    "GET /api/v1/runs/{run}/boundaries": READS,
+    "GET /api/v1/runs/{run}/marks": READS,
     "GET /api/v1/runs/{run}/fetches": READS,
     "GET /api/v1/runs/{run}/slow-samples": READS,
     "GET /api/v1/runs/{run}/audit": READS,

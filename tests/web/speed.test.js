@@ -3,11 +3,11 @@ import { test } from "node:test";
 import { lanesOf, speedFigure, speedHeight } from "../../web/js/charts/speed.js";
 import { toAxis } from "../../web/js/charts/axis.js";
 import { textOf } from "../../web/js/dom.js";
-import { figureOf } from "../../web/js/figures.js";
+import { eventsOf, figureOf } from "../../web/js/figures.js";
 import { speedCard } from "../../web/js/panels/speed.js";
 import { reading, readingOf } from "../../web/js/reading.js";
 import { initialState, parseRoute } from "../../web/js/store.js";
-import { palette, series, summary } from "./shapes.js";
+import { finding, palette, series, summary } from "./shapes.js";
 
 const range = { start: 1400, end: 1700 };
 const base = { events: [], epochs: [], findings: [], range, width: 1000 };
@@ -65,6 +65,8 @@ test("the card of the speed", () => {
   const state = { ...base, cards: { speed: held({ steps_per_s: series([10, 0]), samples_per_s: series([640, 0]) }), marks: held([mark("config", 1500)]) } };
   assert.match(text(speedCard(state)), /training steps of rank 1.*0 while it stands.*steps\/s 5  samples\/s 320 means of the time in view/);
   assert.equal(figureOf(state, "speed", palette, 900)?.layout.yaxis3.ticktext.length, 1);
+  const alarmed = { ...state, findings: [finding({ rank: 1, began_at: 1550 }), finding({ id: "other", rank: 0 }), finding({ id: "remark", severity: "info" })] };
+  assert.deepEqual(eventsOf(alarmed).map((e) => [e.kind, e.finding_id]), [["config", null], ["alert", "f1"]], "alerts of this rank, as they are now");
   const none = { ...base, cards: { speed: held({ steps_per_s: series([null]), samples_per_s: series([null]) }) } };
   assert.match(text(speedCard(none)), /No steps in this range/);
 });

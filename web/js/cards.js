@@ -5,6 +5,7 @@ import { ASKED as HEADROOM_ASKED } from "./charts/headroom.js";
 import { withoutOthers } from "./charts/others.js";
 import { COUNTERS, GPU_COUNTERS } from "./charts/small.js";
 import { ASKED as STARVATION_ASKED } from "./charts/starvation.js";
+import { ASKED as SLOWED_ASKED } from "./charts/slowed.js";
 import { ASKED as SPEED_ASKED } from "./charts/speed.js";
 import { ASKED, byDevice } from "./charts/steps.js";
 import { hangNow } from "./panels/alerts.js";
@@ -61,13 +62,13 @@ const STEPS = { id: "steps", when: "seen", timed: true, asks: rankKey, load: asy
 /** @type {Source} */
 const SPEED = { id: "speed", when: "seen", timed: true, asks: rankKey, load: seriesOf(SPEED_ASKED, 1) };
 
-/** Settings, checkpoints, evaluation and alerts beside the charts; they come seldom. @type {Source} */
+/** Settings, checkpoints and evaluation beside the charts; they come seldom. @type {Source} */
 const MARKS = {
   id: "marks",
   when: "always",
   timed: true,
   every_s: 10,
-  asks: (state) => (rankKey(state) === null ? null : `${rankKey(state)} ${state.summary?.loaders.length} ${state.findings_version}`),
+  asks: (state) => (rankKey(state) === null ? null : `${rankKey(state)} ${state.summary?.loaders.length}`),
   load: (state, range, _points, signal) => call(withQuery(`${base(state)}/marks`, { rank: shownRank(state), start: range.start, end: range.end, attempt: state.route.attempt }), { signal }),
 };
 
@@ -98,12 +99,12 @@ export function hasGpu(state) {
   return s !== null && (s.gpu_utilization_ratio !== null || s.ranks.some((r) => r.gpu !== null));
 }
 
-/** @type {Source} */
+/** A new epoch is asked for at once, the end of one a little later. @type {Source} */
 const EPOCHS = {
   id: "epochs",
   when: "always",
   asks: (state) => (state.summary === null ? null : `${rankKey(state)} ${state.summary.epochs}`),
-  settled: true,
+  every_s: 5,
   load: async (state, _range, _points, signal) => call(withQuery(`${base(state)}/boundaries`, { rank: shownRank(state), limit: MOST_EPOCHS, attempt: state.route.attempt }), { signal }),
 };
 /** Epochs of a loader that are listed, and marked on the charts. */
@@ -228,8 +229,16 @@ const SMALL = { id: "counters", when: "seen", timed: true, asks: rankKey, load: 
 /** @type {Source} */
 const GPU_SMALL = { id: "gpu_counters", when: "seen", timed: true, asks: (state) => (hasGpu(state) ? rankKey(state) : null), load: seriesOf(GPU_COUNTERS.map((c) => c.metric), 1) };
 
-/** The streamer looks every five seconds. @type {Source} */
-const GPUS = { id: "gpus", when: "seen", every_s: 5, asks: (state) => (hasGpu(state) ? "all" : null), load: (state, _range, _points, signal) => call(`${base(state)}/gpus`, { signal }) };
+/** @type {Source} */
+const SLOWED = { id: "slowed", when: "seen", timed: true, asks: (state) => (hasGpu(state) ? rankKey(state) : null), load: seriesOf(SLOWED_ASKED, 1) };
+
+/** The streamer looks every five seconds; on a rank's page those of its host are asked for. @type {Source} */
+const GPUS = { id: "gpus", when: "seen", every_s: 5, asks: (state) => (hasGpu(state) ? `${hostOfRank(state)}` : null), load: (state, _range, _points, signal) => call(withQuery(`${base(state)}/gpus`, { host: hostOfRank(state) }), { signal }) };
+
+/** @param {State} state @returns {string|null} */
+function hostOfRank(state) {
+  return state.summary?.ranks.find((r) => r.rank === state.route.rank)?.host ?? null;
+}
 
 /** @param {string} id @param {string} path @param {Record<string, number>} [more] @returns {Source} */
 function ofRank(id, path, more = {}) {
@@ -246,7 +255,7 @@ export function sourcesOf(state) {
   if (state.route.attempt !== null) return [EPOCHS, MARKS, FINDINGS, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP];
   if (state.route.page === "run") return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, COUPLING, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP, AUDIT, WHAT_IF, GPUS, RANKS];
   if (state.route.page === "rank")
-    return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, RANK_ROW, SPEED, STEPS, STARVATION, HEADROOM, LANES, READY, GPU, GPU_SMALL, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
+    return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, RANK_ROW, SPEED, STEPS, STARVATION, HEADROOM, LANES, READY, GPU, GPU_SMALL, SLOWED, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
   return [];
 }
 

@@ -6,9 +6,10 @@ import { heatmapFigure, heatmapQuery, shownMetric } from "./charts/heatmap.js";
 import { lanesFigure } from "./charts/lanes.js";
 import { COUNTERS, GPU_COUNTERS, counterFigure, readyFigure } from "./charts/small.js";
 import { starvationFigure } from "./charts/starvation.js";
+import { slowedFigure } from "./charts/slowed.js";
 import { speedFigure } from "./charts/speed.js";
 import { stepsFigure } from "./charts/steps.js";
-import { currentLoader } from "./store.js";
+import { currentLoader, shownRank } from "./store.js";
 
 /**
  * @typedef {import("./store.js").State} State
@@ -33,11 +34,13 @@ export function figureOf(state, id, palette, width) {
     case "steps":
       return stepsFigure({ data, epochs, findings, range, width }, palette);
     case "speed":
-      return speedFigure({ data, events: state.cards.marks?.data ?? [], epochs, findings, range, width }, palette);
+      return speedFigure({ data, events: eventsOf(state), epochs, findings, range, width }, palette);
     case "gpu":
       return gpuFigure({ data, epochs, findings, range, width }, palette);
     case "starvation":
       return starvationFigure({ data, epochs, findings, range, width }, palette);
+    case "slowed":
+      return slowedFigure({ data, epochs, findings, range, width }, palette);
     case "headroom":
       return headroomFigure({ data, epochs, findings, range, width }, palette);
     case "heatmap":
@@ -70,6 +73,17 @@ export function epochsOf(state) {
   return train
     .flatMap((one) => one.newest.map((e) => ({ began_at: e.began_at, name: train.length > 1 ? `${one.name} · ${e.epoch}` : `epoch ${e.epoch}` })))
     .sort((a, b) => a.began_at - b.began_at);
+}
+
+/** What happened, for the shown rank: alerts as this page knows them, everything else as the server told it last. @param {State} state @returns {import("./types.js").Mark[]} */
+export function eventsOf(state) {
+  /** @type {import("./types.js").Mark[]} */
+  const told = state.cards.marks?.data ?? [];
+  const rank = shownRank(state);
+  const alerts = state.findings
+    .filter((f) => f.severity !== "info" && (f.rank === null || f.rank === rank))
+    .map((f) => ({ kind: /** @type {const} */ ("alert"), began_at: f.began_at, ended_at: f.ended_at, ranks: f.rank === null ? [] : [f.rank], text: f.title, finding_id: f.id }));
+  return [...told.filter((mark) => mark.kind !== "alert"), ...alerts];
 }
 
 /** Most batches that can be ready: num_workers × prefetch_factor. @param {State} state */

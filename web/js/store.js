@@ -159,6 +159,7 @@ export function navigated(state, route) {
   return {
     ...state,
     route,
+    pointed_at: null,
     cards: kept ? state.cards : {},
     ...(sameRun
       ? {}

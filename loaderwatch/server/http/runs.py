@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from loaderwatch.core.facts import MAX_NAME
 from loaderwatch.server.encoding import json_answer
 from loaderwatch.server.live.ranks import page_of
 from loaderwatch.server.parts import Parts
@@ -192,9 +193,14 @@ def coupling(request: Request, run: str) -> Response:
 
 
 @router.get("/{run}/gpus")
-def gpus(request: Request, run: str) -> Response:
-    """Return every GPU of the run's hosts and the processes on it."""
-    return json_answer(live_answers.gpus(_parts(request), run))
+def gpus(
+    request: Request,
+    run: str,
+    host: Annotated[str | None, Query(max_length=MAX_NAME)] = None,
+    limit: Annotated[int | None, Query(ge=1)] = None,
+) -> Response:
+    """Return the GPUs of the run's hosts, or of one, and the processes on them."""
+    return json_answer(live_answers.gpus(_parts(request), run, host, limit))
 
 
 @router.get("/{run}/workers")

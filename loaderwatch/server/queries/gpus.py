@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 
 from loaderwatch.core import answers
 from loaderwatch.core.facts import GpuState
 from loaderwatch.detect.slow_step.weak_gpu import BAD_REASONS
-from loaderwatch.detect.window import HostWindow
+from loaderwatch.detect.window import HostWindow, RunWindow
+
+
+def gpus_in(window: RunWindow, host: str | None, limit: int | None) -> list[answers.Gpu]:
+    """Return the GPUs of one host (None: of all, in the order of their names), at most ``limit`` of them."""
+    hosts = sorted(window.hosts.items())
+    found = (gpu for name, one in hosts if host in (None, name) for gpu in gpus_of(one))
+    return list(islice(found, limit))
 
 
 def gpus_of(host: HostWindow) -> list[answers.Gpu]:

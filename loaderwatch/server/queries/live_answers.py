@@ -26,7 +26,7 @@ from loaderwatch.server.parts import Parts
 from loaderwatch.server.queries.boundaries import boundaries_of
 from loaderwatch.server.queries.charts import stored_summary
 from loaderwatch.server.queries.coupling import coupling_of
-from loaderwatch.server.queries.gpus import gpus_of
+from loaderwatch.server.queries.gpus import gpus_in
 from loaderwatch.server.queries.settings import what_if_of
 from loaderwatch.server.recordings.verdict_cache import Verdicts, stored_alerts, stored_verdict
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
@@ -161,10 +161,9 @@ def workers(parts: Parts, run_id: str, rank: int | None) -> list[answers.Worker]
     return rows
 
 
-def gpus(parts: Parts, run_id: str) -> list[answers.Gpu]:
+def gpus(parts: Parts, run_id: str, host: str | None, limit: int | None) -> list[answers.Gpu]:
     """Answer ``GET /runs/{run}/gpus``."""
-    window = _window(parts, run_id)
-    return [gpu for _, host in sorted(window.hosts.items()) for gpu in gpus_of(host)]
+    return gpus_in(_window(parts, run_id), host, limit)
 
 
 def stacks(parts: Parts, run_id: str, rank: int | None) -> list[answers.Stack]:

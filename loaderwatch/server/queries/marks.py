@@ -33,6 +33,9 @@ APART_S: Final = 5.0
 """Loaders of one name that appear within this time are different loaders, later ones the same one with other settings."""
 
 MOST_PHASES: Final = 5000
+MOST_FACTS: Final = 2000
+"""Events that are read for changed settings: a framework's progress makes one for each epoch and host."""
+
 _NUMBER: Final = re.compile(r"-\d+$")  # appended to a name that another loader has already
 
 
@@ -119,7 +122,7 @@ def marks_of(
     start_ns = max(first_ns, 0 if start is None else int(start * 1e9))
     end_ns = min(last_ns, 2**62 if end is None else int(end * 1e9))
     told = _Told()
-    for event in store.facts(run_id):
+    for event in store.facts(run_id, MOST_FACTS):
         for process in event.body.processes:
             if rank in (None, process.rank):
                 told.take(event.t_ns, process)

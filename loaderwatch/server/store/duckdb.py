@@ -265,10 +265,10 @@ class DuckDBStore:
         with self._files.open(run_id) as file, file.snapshot() as snapshot:
             yield from row_queries.events(snapshot, start_ns, end_ns)
 
-    def facts(self, run_id: str) -> Iterator[StoredEvent]:
-        """Yield what envelopes carried when a fact changed, in the order in which they were stored."""
+    def facts(self, run_id: str, limit: int) -> Iterator[StoredEvent]:
+        """Yield the newest of what envelopes carried when a fact changed, in the order in which they were stored."""
         with self._files.open(run_id) as file, file.snapshot() as snapshot:
-            yield from row_queries.facts(snapshot)
+            yield from row_queries.facts(snapshot, limit)
 
     def recall(self, run_id: str, reach_ns: int, attempt: int | None = None) -> Recall:
         """Return the last ``reach_ns`` of an attempt (None: the newest) and all its epochs, for a server that continues it.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from loaderwatch.core.clock import SECOND_NS
-from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS
+from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS, BAD_REASONS
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,20 @@ def _columns(*names: str) -> dict[str, str]:
 
 _PHASES: Final = ("h2d_ns", "forward_ns", "backward_ns", "optimizer_ns")
 _PHASE_SUM: Final = " - ".join(f"coalesce({phase}, 0)" for phase in _PHASES)
+
+_POWER_CAP: Final = 0x04  # a limit that was set, and no fault
+_SLOWED_BY: Final = {
+    **{
+        f"slowed_{name.removesuffix(' slowdown').replace(' ', '_')}": bit for bit, name in BAD_REASONS.items()
+    },
+    "slowed_power_cap": _POWER_CAP,
+}
+"""The bit of each of NVML's clocks event reasons (nvml.h) that hold a clock down."""
+
+
+def _held_by(bits: int) -> str:
+    return f"CASE WHEN throttle_reasons & {bits} != 0 THEN 1 WHEN throttle_reasons IS NOT NULL THEN 0 END"
+
 
 _TOLD: Final = "CASE WHEN wait_ns IS NOT NULL AND starved_ns IS NOT NULL THEN"  # of this batch an event tells
 
@@ -98,7 +112,8 @@ SOURCES: Final[dict[str, Source]] = {
                 "process_sm_ratio",
             ),
             "memory_ratio": "memory_used_bytes / nullif(memory_total_bytes, 0)",
-            "throttled": f"CASE WHEN throttle_reasons & {BAD_BITS} != 0 THEN 1 WHEN throttle_reasons IS NOT NULL THEN 0 END",
+            "throttled": _held_by(BAD_BITS),
+            **{name: _held_by(bit) for name, bit in _SLOWED_BY.items()},
         },
     ),
     "hosts": Source(
@@ -176,6 +191,7 @@ METRICS: Final[dict[str, Metric]] = {
     "gpu_pcie_tx_bytes_per_s": _mean("gpus", "pcie_tx_bytes_per_s"),
     "gpu_temperature_c": _mean("gpus", "temperature_c"),
     "gpu_throttled_ratio": _mean("gpus", "throttled"),
+    **{f"gpu_{name}_ratio": _mean("gpus", name) for name in _SLOWED_BY},
     "gpu_process_memory_bytes": _mean("gpus", "process_memory_bytes"),
     "gpu_process_sm_ratio": _mean("gpus", "process_sm_ratio"),
     "host_cpu_ratio": _mean("hosts", "cpu_ratio"),

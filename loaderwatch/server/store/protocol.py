@@ -259,5 +259,5 @@ class Store(Protocol):
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
         """Yield what envelopes carried besides rows, ordered by time."""
 
-    def facts(self, run_id: str) -> Iterator[StoredEvent]:
-        """Yield what envelopes carried when a fact changed, in the order in which they were stored."""
+    def facts(self, run_id: str, limit: int) -> Iterator[StoredEvent]:
+        """Yield the newest of what envelopes carried when a fact changed, in the order in which they were stored."""

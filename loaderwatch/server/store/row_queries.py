@@ -250,9 +250,10 @@ def facts_before(snapshot: duckdb.DuckDBPyConnection, attempt: int) -> RunFacts:
     return facts
 
 
-def facts(snapshot: duckdb.DuckDBPyConnection) -> Iterator[StoredEvent]:
-    """Yield the events that changed a fact, in the order in which they were stored."""
-    result = snapshot.execute("SELECT t_ns, body FROM events WHERE facts ORDER BY ordinal")
+def facts(snapshot: duckdb.DuckDBPyConnection, limit: int) -> Iterator[StoredEvent]:
+    """Yield the newest events that changed a fact, in the order in which they were stored."""
+    newest = f"SELECT * FROM events WHERE facts ORDER BY ordinal DESC LIMIT {int(limit)}"
+    result = snapshot.execute(f"SELECT t_ns, body FROM ({newest}) ORDER BY ordinal")
     while rows := result.fetchmany(200):
         for t_ns, body in rows:
             yield StoredEvent(t_ns, unpack_event(body))

@@ -23,6 +23,7 @@ import { heatmapCard } from "./heatmap.js";
 import { button, empty, skeleton, stateBadge } from "./parts.js";
 import { ranksTable } from "./ranks.js";
 import { starvationCard } from "./starvation.js";
+import { slowedCard } from "./slowed.js";
 import { speedCard } from "./speed.js";
 import { stackView } from "./stacks.js";
 import { FIRST_SAMPLES, samplesTable, workersTable } from "./tables.js";
@@ -119,6 +120,7 @@ export function rankPage(state, act) {
       empty: state.cards.samples?.data?.length === 0 ? empty("No samples timed yet", "Iterable datasets and wrapped loaders have no index to name.") : null,
     }),
     hasGpu(state) ? counters(state, "gpu_counters", s.simulated_gpu ? "GPU (simulated)" : "GPU", GPU_COUNTERS) : null,
+    slowedCard(state),
     gpusCard(state, act, row.host),
     counters(state, "counters", "Machine and processes", COUNTERS),
     stacksCard(state, act),

@@ -2,7 +2,7 @@
 
 import { lanesOf, speedHeight } from "../charts/speed.js";
 import { isEmpty } from "../charts/steps.js";
-import { commonRange } from "../figures.js";
+import { commonRange, eventsOf } from "../figures.js";
 import { duration, number } from "../format.js";
 import { reading } from "../reading.js";
 import { card, plot } from "./frame.js";
@@ -14,16 +14,15 @@ import { empty } from "./parts.js";
 export function speedCard(state) {
   /** @type {Record<string, import("../types.js").Series>|null} */
   const data = state.cards.speed?.data ?? null;
-  const events = state.cards.marks?.data ?? [];
   const range = commonRange(state);
-  const height = `${speedHeight(range === null ? 0 : lanesOf(events, range).length)}px`;
+  const height = `${speedHeight(range === null ? 0 : lanesOf(eventsOf(state), range).length)}px`;
   const none = data !== null && isEmpty(data.steps_per_s) && isEmpty(data.samples_per_s);
   const bucket = data?.steps_per_s?.bucket_s;
   const of = state.route.page === "run" && (state.summary?.ranks.length ?? 0) > 1 ? ` of rank ${state.rank}` : "";
   return card(state, {
     id: "speed",
     title: "Speed",
-    about: `training steps${of}, and the samples its workers read for them${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}; 0 while it stands`,
+    about: `training steps${of}, and the samples that were read for them${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}; 0 while it stands`,
     legend: none
       ? []
       : [

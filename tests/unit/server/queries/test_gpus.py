@@ -5,7 +5,7 @@ from __future__ import annotations
 from loaderwatch.core.answers import GpuProcess as Row
 from loaderwatch.core.facts import GpuInfo, GpuProcess, GpuState
 from loaderwatch.server.live.window_builder import WindowBuilder
-from loaderwatch.server.queries.gpus import gpus_of
+from loaderwatch.server.queries.gpus import gpus_in, gpus_of
 from tests.fakes.runs import SECOND, T0, envelope
 
 A = GpuInfo(gpu=0, uuid="GPU-a", name="NVIDIA H100", rank=0)
@@ -52,3 +52,18 @@ def test_a_late_envelope_does_not_bring_back_what_was() -> None:
     builder.add(envelope(1, gpus=[A], gpu_states=[GpuState(gpu=0, utilization_ratio=0.9)]))
     (host,) = builder.window().hosts.values()
     assert [gpu.utilization_ratio for gpu in gpus_of(host)] == [0.2]
+
+
+def test_one_host_or_the_first_few_can_be_asked_for() -> None:
+    builder = WindowBuilder("run-1")
+    for host in ("host-b", "host-a"):
+        builder.add(envelope(1, stream=host, host=host, gpus=[A, B]))
+    window = builder.window()
+
+    def asked(host: str | None, limit: int | None) -> list[tuple[str, int]]:
+        return [(gpu.host, gpu.gpu) for gpu in gpus_in(window, host, limit)]
+
+    assert asked(None, None) == [("host-a", 0), ("host-a", 1), ("host-b", 0), ("host-b", 1)]
+    assert asked("host-b", None) == [("host-b", 0), ("host-b", 1)]
+    assert asked(None, 3) == [("host-a", 0), ("host-a", 1), ("host-b", 0)]
+    assert asked("nowhere", 3) == []
