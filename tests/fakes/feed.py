@@ -65,7 +65,7 @@ class Feed:
         return Envelope(
             run_id=self.run_id,
             run_name="train.py",
-            stream=f"{self.run_id}-{self.host}"[:64],
+            stream=f"{self.run_id}-{self.host}".replace(".", "-")[:64],
             seq=self.seq,
             made_ns=now_ns,
             host=HostInfo(name=self.host, cpus=8),

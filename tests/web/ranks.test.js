@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { asksOfHeatmap, heatmapFigure, heatmapQuery } from "../../web/js/charts/heatmap.js";
+import { asksOfHeatmap, heatmapFigure, heatmapQuery, shortened } from "../../web/js/charts/heatmap.js";
 import { answered, heard, matches } from "../../web/js/ranks.js";
 import { initialState, streamed } from "../../web/js/store.js";
 import { palette, rank, summary } from "./shapes.js";
@@ -70,5 +70,6 @@ test("where little is bad, little has the colour of the worst", () => {
   assert.equal(figure.data[0].colorscale[0][1], palette.heat.at(-1));
   assert.equal(figure.data[0].zmax, 4);
   assert.equal(figure.data[0].text[0][0], "host-064.cluster, worst: rank 517");
-  assert.deepEqual(figure.layout.yaxis.ticktext, ["….cluster"]);
+  assert.deepEqual(figure.layout.yaxis.ticktext, ["host-064"]);
+  assert.deepEqual(["gpu-node-0123.cluster.example", "10.0.12.117", "a"].map((name) => shortened(name, 9)), ["…ode-0123", "…0.12.117", "a"]);
 });

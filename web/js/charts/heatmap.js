@@ -110,7 +110,9 @@ export function topOf(z) {
   return niceTop(top);
 }
 
-/** The end of a host's name tells it from the next one, where there is no room for all of it. @param {string} name @param {number} most */
-function shortened(name, most) {
-  return name.length > most ? `…${name.slice(1 - most)}` : name;
+/** What tells a host from the next one, where there is no room for all of its name: not the domain, and rather its end. @param {string} name @param {number} most */
+export function shortened(name, most) {
+  const first = name.split(".")[0] ?? "";
+  const host = /^\d*$/.test(first) ? name : first; // an address has no domain
+  return host.length > most ? `…${host.slice(1 - most)}` : host;
 }
