@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ACTED_EVERY_MS, DATA_EVERY_MS, Pace, isUrgent } from "../../web/js/pace.js";
+import { ACTED_EVERY_MS, DATA_EVERY_MS, Pace, isUrgent, pointsFor } from "../../web/js/pace.js";
 import { initialState, streamed } from "../../web/js/store.js";
 import { summary } from "./shapes.js";
 
@@ -27,4 +27,8 @@ test("answers to what the reader did are drawn as soon as that itself", () => {
   const answer = { ...acted, cards: { steps: { ...card } } };
   assert.equal(pace.between(acted, answer, 2000), ACTED_EVERY_MS);
   assert.equal(pace.between(answer, { ...answer, clock: 9 }, 3000), DATA_EVERY_MS);
+});
+
+test("a wide page has no more buckets than it can show, a phone enough for the shape", () => {
+  assert.deepEqual([390, 1280, 2560].map(pointsFor), [160, 187, 320]);
 });

@@ -13,7 +13,7 @@ import { blocked, helpDialog, topBar } from "./panels/frame.js";
 import { rankPage, runPage } from "./panels/pages.js";
 import { copy } from "./panels/parts.js";
 import { runsPage } from "./panels/runs.js";
-import { ACTED_EVERY_MS, Pace } from "./pace.js";
+import { ACTED_EVERY_MS, Pace, pointsFor } from "./pace.js";
 import { draw as drawChart, load as loadPlotly, purge } from "./plotly.js";
 import { answered } from "./ranks.js";
 import { Refresher } from "./refresh.js";
@@ -63,7 +63,7 @@ const refresher = new Refresher({
   state: () => store.state,
   put: (id, card) => store.set(answered(store.state, id, card)),
   seen: (id) => seen.has(id),
-  points: () => Math.max(160, Math.min(320, Math.round((app.clientWidth - 160) / 3))),
+  points: () => pointsFor(app.clientWidth),
 });
 
 /** @type {Stream|null} */

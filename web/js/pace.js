@@ -8,6 +8,9 @@ const ACTED_FOR_MS = 1500;
 /** Between two drawings of what arrives by itself. Faster than this nobody reads, and each drawing costs. */
 export const DATA_EVERY_MS = 1000;
 
+/** Buckets of a chart on a page of this width: bars of six pixels, which are told apart and cost half of those of three. @param {number} width - px */
+export const pointsFor = (width) => Math.max(160, Math.min(320, Math.round((width - 160) / 6)));
+
 /** What moves on while the reader only looks. @type {ReadonlySet<string>} */
 const MOVES = new Set(["summary", "heard", "findings", "findings_version", "cards", "clock", "offset", "ticked_at", "newest_at", "runs", "runs_error"]);
 

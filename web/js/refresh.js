@@ -98,7 +98,7 @@ export class Refresher {
       const message = error instanceof Error ? error.message : String(error);
       this.page.put(source.id, { data: before?.data ?? null, range: before?.range ?? null, error: message, loaded_at: before?.loaded_at ?? 0 });
       p.retry = true;
-      bucket = 4; // wait two seconds
+      bucket = 2; // wait two seconds
     } finally {
       if (p.abort === abort) {
         p.abort = null;

@@ -301,12 +301,12 @@ export function zoomed(a, b) {
 }
 
 /**
- * How long to wait before asking for a card's data again: never more than once a second, not faster than buckets fill,
+ * How long to wait before asking for a card's data again: never more than once a second, not before another bucket is full,
  * and a slow server is asked less often.
  * @param {number} bucket_s @param {number} took_s
  */
 export function refreshAfter(bucket_s, took_s) {
-  return Math.min(15, Math.max(1, bucket_s / 2, took_s * 4));
+  return Math.min(15, Math.max(1, bucket_s, took_s * 4));
 }
 
 /** Sorted for a table; unknown last either way. @template T @param {T[]} rows @param {{by: string, down: boolean}} sort @returns {T[]} */
