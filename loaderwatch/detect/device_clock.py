@@ -9,16 +9,18 @@ wait belongs to the step, in which the GPU worked on. An iteration takes as long
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.records import UNKNOWN
 
+RankClock: TypeAlias = Literal["device", "nvml", "loop"]
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 
-TOLD: Final = ("slack_ns", "gpu_step_ns")
+TOLD: Final = ("slack_ns", "gpu_step_ns", "starved_ns")
 """What is taken over from the events as it is."""
 KNOWN_RATIO: Final = 0.5
 """The device's clock counts where its events tell of at least this share of the batches since its first one. They do
@@ -26,9 +28,9 @@ not tell of batches within CUDA graphs, of those given up, and for a moment of t
 
 
 def by_device(steps: Columns, gpu_waits: Columns) -> Columns:
-    """Return the table ``steps`` with the device's waits, and with three columns more, in ns.
+    """Return the table ``steps`` with the device's waits, and with four columns more, in ns.
 
-    ``slack_ns`` is the work that the GPU had left when the batch was asked for, at least, and ``gpu_step_ns`` what
+    ``starved_ns`` is how long an event tells the device lacked the batch. ``slack_ns`` is the work that the GPU had left when the batch was asked for, at least, and ``gpu_step_ns`` what
     it then took for the step; UNKNOWN where no event tells. ``hidden_ns`` is the part of the loop's wait in which
     the GPU still had work; UNKNOWN where only the loop's clock is known. It is taken off ``wait_ns`` and added to ``step_ns``. A batch of which no event
     tells, among others of which they do, has the share hidden that the others of its loader have on average.
@@ -80,6 +82,23 @@ def _hidden(steps: Columns, gpu_waits: Columns) -> tuple[NDArray[np.int64], Colu
             share = int(hidden_ns[known].sum()) / waited_ns if waited_ns else 1.0
             hidden_ns[missing] = (wait_ns[missing] * share).astype(np.int64)
     return hidden_ns, told
+
+
+def clock_of(process: ProcessInfo, steps: Columns, rows: slice | NDArray[Any] = slice(None)) -> RankClock:
+    """Return whose waits some rows of the steps of a process have.
+
+    It is the device's where its events tell of them, of that what NVML confirms where it computes on another stream
+    (``streamer/samplers/other_streams.py``), else the loop's.
+    """
+    if not (hidden_of(steps)[rows] != UNKNOWN).any():
+        return "loop"
+    return "nvml" if process.other_stream else "device"
+
+
+def told_of(steps: Columns) -> NDArray[np.bool_]:
+    """Return of which steps an event that counts tells how long the device starved, shape (steps,)."""
+    result: NDArray[np.bool_] = (_column(steps, "starved_ns") != UNKNOWN) & (hidden_of(steps) != UNKNOWN)
+    return result
 
 
 def hidden_of(steps: Columns) -> NDArray[np.int64]:

@@ -236,11 +236,13 @@ class Streamer:
         for rank, count in self._outbox.take_losses().items():
             self._drain.lose("outbox", rank, count)
         spans, made_ns = self._spans()
+        waits, offset = self._drain.rows.setdefault("gpu_waits", []), self._state.wall_offset_ns
+        waits[:] = self._gpus.believed(waits, offset)
         tables, losses = self._drain.take(made_ns)
         for name, rows in (
             ("processes", self._members.take_rows()),
             ("hosts", self._host_rows),
-            ("gpus", self._gpus.take_rows(self._state.wall_offset_ns)),
+            ("gpus", self._gpus.take_rows(offset)),
         ):
             if rows:
                 tables[name] = pack_table(name, rows)
@@ -253,7 +255,7 @@ class Streamer:
             seq=self._outbox.next_seq,
             made_ns=made_ns,
             host=self._host.info(self._gpus.status),
-            processes=self._flights.annotate(self._roster.describe()),
+            processes=self._gpus.annotate(self._flights.annotate(self._roster.describe())),
             spans=spans,
             gpus=self._gpus.infos(),
             gpu_states=self._gpus.take_states(),

@@ -5,7 +5,7 @@
  *   where: string|null, ranks: number[]}} Advice
  * @typedef {"firing"|"acknowledged"|"silenced"|"resolved"} AlertState
  * @typedef {"finished"|"crashed"|"lost"} AttemptStatus
- * @typedef {"device"|"loop"|"mixed"} Clock
+ * @typedef {"device"|"nvml"|"loop"|"mixed"} Clock
  * @typedef {"waiting"|"turns"|"even"|"apart"|"unknown"|"standing"} CouplingState
  * @typedef {{label: string, value: number|string|null, unit: Unit}} Evidence
  * @typedef {"finding"|"run"} GainOf
@@ -83,7 +83,7 @@
  * @typedef {{rank: number, host: string, pid: number, state: RankStatus, exit: string|null, watched: boolean,
  *   phases_missing: string|null, step: number|null, eval_batches: number, epoch: number|null, batch: number|null,
  *   phase: string|null, phase_age_s: number|null, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,
- *   step_s: number|null, wait_s: number|null, ready_batches: number|null, gpu: number|null,
+ *   known_ratio: number|null, step_s: number|null, wait_s: number|null, ready_batches: number|null, gpu: number|null,
  *   gpu_utilization_ratio: number|null, seen_at: number|null}} RankRow
  * @typedef {{run_id: string, name: string, state: RunStatus, started_at: number, last_seen_at: number,
  *   world_size: number, hosts: string[], steps: number|null, attempts: number, verdict: string|null,
@@ -93,9 +93,10 @@
  * @typedef {{run_id: string, name: string, state: RunStatus, attempt: number, attempts: number, earlier: Earlier[],
  *   started_at: number, last_seen_at: number, now: number, world_size: number, hosts: Host[], steps: number|null,
  *   eval_batches: number, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,
- *   gpu_utilization_ratio: number|null, gpu_starved_ratio: number|null, compute_duty_ratio: number|null,
- *   goodput_ratio: number|null, lost_s: number|null, lost_clock: Clock, lost_records: number, simulated_gpu: boolean,
- *   epochs: number|null, progress: Progress|null, verdict: Verdict, loaders: Loader[], ranks: RankRow[]}} Summary
+ *   known_ratio: number|null, gpu_utilization_ratio: number|null, gpu_starved_ratio: number|null,
+ *   compute_duty_ratio: number|null, goodput_ratio: number|null, lost_s: number|null, lost_clock: Clock,
+ *   lost_records: number, simulated_gpu: boolean, epochs: number|null, progress: Progress|null, verdict: Verdict,
+ *   loaders: Loader[], ranks: RankRow[]}} Summary
  * @typedef {{num_workers: number, prefetch_factor: number, in_order: boolean, steps_per_s: number, least_per_s: number,
  *   most_per_s: number, gain_ratio: number, memory_bytes: number|null}} LoaderSetting
  * @typedef {{rank: number, loader: number, name: string, measured_per_s: number, today: LoaderSetting,

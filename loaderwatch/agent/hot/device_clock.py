@@ -206,9 +206,13 @@ class DeviceClock:
 def parts_ns(delivered: Event, left: Event, marks: Marks) -> tuple[int, ...]:
     """Return what the device spent on h2d, forward, backward and optimizer of a batch in ns; UNKNOWN where nothing was marked.
 
+    They are UNKNOWN, too, where the device has not reached a mark yet: then it lies on another stream than the requests.
+
     What was launched before the first mark is the copy of the batch where the mark is that of the model's call, else a
     part of the forward pass: its input came from the host.
     """
+    if not all(event.query() for _, event in marks):
+        return (UNKNOWN,) * PARTS
     spent_ns = [UNKNOWN] * len(Part)
     part: int = Part.H2D if marks[0][0] == Part.FORWARD else Part.FORWARD
     since = delivered

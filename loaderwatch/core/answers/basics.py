@@ -13,8 +13,9 @@ Severity: TypeAlias = Literal["info", "warning", "critical"]
 GainOf: TypeAlias = Literal["finding", "run"]
 VerdictSeverity: TypeAlias = Literal["ok", "info", "warning", "critical"]
 AlertState: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]
-Clock: TypeAlias = Literal["device", "loop", "mixed"]
-"""Whose waits are counted: the device's, where its events tell how long it lacked data, else the loop's in next(loader)."""
+Clock: TypeAlias = Literal["device", "nvml", "loop", "mixed"]
+"""Whose waits are counted: the device's, where its events tell how long it lacked data, of that as much as NVML confirms where
+it computes on another stream, else the loop's in next(loader)."""
 Unit: TypeAlias = Literal["ratio", "s", "count", "bytes", "index", "text", "per_s"]
 CouplingState: TypeAlias = Literal["waiting", "turns", "even", "apart", "unknown", "standing"]
 PlaceState: TypeAlias = Literal["stands", "moving", "ended", "crashed", "unknown"]

@@ -115,6 +115,9 @@ class RankRow(msgspec.Struct, frozen=True, kw_only=True):
     steps_per_s: float | None
     data_wait_ratio: float | None
     clock: Clock = "loop"  # of data_wait_ratio, step_s and wait_s
+    known_ratio: float | None = (
+        None  # share of that time of which the device's own events tell; None by the loop's clock
+    )
     step_s: float | None
     wait_s: float | None
     ready_batches: int | None
@@ -149,6 +152,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     steps_per_s: float | None
     data_wait_ratio: float | None
     clock: Clock = "loop"  # of data_wait_ratio, compute_duty_ratio and goodput_ratio
+    known_ratio: float | None = (
+        None  # share of the ranks' time of which their devices' own events tell; None by the loop's clock
+    )
     gpu_utilization_ratio: float | None
     gpu_starved_ratio: float | None
     compute_duty_ratio: float | None

@@ -39,6 +39,7 @@ class RunUse:
 
     ranks: Mapping[int, Use]
     clock: Clock
+    known_ratio: float | None  # share of the ranks' time of which their devices' own events tell
     wait_ratio: float | None
     starved_ratio: float | None  # the data wait over the ranks whose device's clock is known
     goodput_ratio: float | None
@@ -151,6 +152,7 @@ def _run_use(window: RunWindow) -> RunUse:
     return RunUse(
         ranks=ranks,
         clock=clocks.pop() if len(clocks) == 1 else "mixed" if clocks else "loop",
+        known_ratio=_known_ratio(uses),
         wait_ratio=_wait_ratio(window, together, uses),
         starved_ratio=_starved_ratio(window, together, uses),
         goodput_ratio=_mean([use.goodput_ratio for use in uses]),
@@ -236,13 +238,20 @@ def _wait_ratio(window: RunWindow, together: Coupling | None, uses: list[Use]) -
 
 
 def _starved_ratio(window: RunWindow, together: Coupling | None, uses: list[Use]) -> float | None:
-    known = [use for use in uses if use.clock == "device"]
+    known = [use for use in uses if use.clock != "loop"]
     if len(known) == len(uses):
         return _wait_ratio(window, together, uses)
     if together is not None and together.in_step:
         return max((ratio for use in known if (ratio := use.wait_ratio) is not None), default=None)
     used_s = sum(use.wait_s + use.step_s for use in known)
     return sum(use.wait_s for use in known) / used_s if used_s > 0 else None
+
+
+def _known_ratio(uses: list[Use]) -> float | None:
+    used_s = sum(use.wait_s + use.step_s for use in uses)
+    if all(use.clock == "loop" for use in uses) or not used_s > 0:
+        return None
+    return min(1.0, sum(use.known_s for use in uses) / used_s)
 
 
 def _mean(values: list[float | None]) -> float | None:

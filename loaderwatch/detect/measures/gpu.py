@@ -15,6 +15,11 @@ from loaderwatch.detect.window import RankWindow, seconds
 
 BUSY_RATIO = 0.95
 LOW_POWER_RATIO = 0.5
+STARVED: Final = {
+    "device": "GPU starved (idle on its own stream)",
+    "nvml": "GPU starved (idle by NVML; its events are of another stream)",
+}
+"""What the data wait is called as evidence, by whose clock it is."""
 
 
 FEW_TIMED: Final = 3
@@ -47,8 +52,8 @@ def gpu_evidence(pace: Pace) -> list[Evidence]:
         high, low = quantile(utilization, 0.95), quantile(utilization, 0.05)
         if high >= SWING_HIGH_RATIO and low < SWING_LOW_RATIO:
             found.append(Evidence(label="GPU swings between", value=f"{low:.0%} and {high:.0%}", unit="text"))
-    if pace.clock == "device":
-        found.append(Evidence(label="GPU starved (idle on its own stream)", value=pace.share, unit="ratio"))
+    if pace.clock != "loop":
+        found.append(Evidence(label=STARVED[pace.clock], value=pace.share, unit="ratio"))
     if not found:
         found.append(Evidence(label="compute duty (no GPU seen)", value=1 - pace.share, unit="ratio"))
     return found

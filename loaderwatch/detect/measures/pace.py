@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.device_clock import gpu_step_of, hidden_of, slack_of
+from loaderwatch.detect.device_clock import RankClock, gpu_step_of, hidden_of, slack_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.fetches import Fetches, fetches_of
 from loaderwatch.detect.measures.statistics import Floats, mean, ratio, total
@@ -98,9 +98,11 @@ class Pace:
         return result
 
     @cached_property
-    def clock(self) -> Literal["device", "loop"]:
+    def clock(self) -> RankClock:
         """Return whose waits these are: the device's where its events tell of them, else the loop's."""
-        return "device" if np.isfinite(self.hidden_s).any() else "loop"
+        if not np.isfinite(self.hidden_s).any():
+            return "loop"
+        return "nvml" if self.rank.process.other_stream else "device"
 
     @cached_property
     def mean_step_s(self) -> float:

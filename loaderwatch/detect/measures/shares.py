@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.device_clock import hidden_of
+from loaderwatch.detect.device_clock import RankClock, clock_of, told_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import STEP_PHASES
@@ -40,7 +40,7 @@ class Rows:
 class Use:
     """Where the time of a rank went in an interval that ends now. The open wait or step counts up to now."""
 
-    clock: Literal["device", "loop"]
+    clock: RankClock
     covered_s: float  # since its first batch was asked for, at most the interval
     batches: int  # whose steps ended in it
     steps: int  # optimizer steps of the batches that were asked for in it
@@ -48,6 +48,13 @@ class Use:
     step_s: float
     good_s: float  # part of step_s: without what another rank blocked, and without steps that stood still
     open_step_s: float
+    known_s: float  # part of wait_s and step_s of which the device's own events tell
+
+    @property
+    def known_ratio(self) -> float | None:
+        """Return the share of the time, 0 to 1, of which the device's own events tell; None by the loop's clock."""
+        used_s = self.wait_s + self.step_s
+        return min(1.0, self.known_s / used_s) if used_s > 0 and self.clock != "loop" else None
 
     @property
     def wait_ratio(self) -> float | None:
@@ -102,7 +109,9 @@ def use_of(
     request, wait, step = (rows.steps[name][rows.late] for name in ("request_ns", "wait_ns", "step_ns"))
     delivered = request + known_ns(wait)
     step_s = _within_s(delivered, delivered + known_ns(step), since_ns, end_ns)
-    wait_s = float(_within_s(request, delivered, since_ns, end_ns).sum())
+    waits_s = _within_s(request, delivered, since_ns, end_ns)
+    wait_s, clock = float(waits_s.sum()), clock_of(rank.process, rows.steps, rows.late)
+    told = told_of(rows.steps)[rows.late]
     whole_s = seconds(step)
     good_s = np.maximum(0.0, step_s - _blocked_s(blocked, request, whole_s, step_s))
     open_whole_s = _open_step_s(rank, request, wait, step)
@@ -116,7 +125,7 @@ def use_of(
         wait_s += max(0.0, min(open_wait_s(rank), (end_ns - since_ns) / 1e9))
     made = rows.steps["optimizer_steps"][rows.late][rows.inside]
     return Use(
-        clock="device" if (hidden_of(rows.steps)[rows.late] != UNKNOWN).any() else "loop",
+        clock=clock,
         covered_s=max(0.0, (end_ns - max(since_ns, _began_ns(rank))) / 1e9),
         batches=int((delivered + known_ns(step) > since_ns).sum()),
         steps=int(np.where(made >= 0, made, 1).sum()),
@@ -124,6 +133,7 @@ def use_of(
         step_s=float(step_s.sum()) + open_s,
         good_s=float(good_s.sum()) + open_good_s,
         open_step_s=open_s,
+        known_s=float((waits_s + step_s)[told].sum()) if clock == "device" else 0.0,
     )
 
 

@@ -118,7 +118,7 @@ def _epoch_left_s(now: Pace) -> float:
 def _finding(found: Drift, world: int) -> Finding:
     pace, rank = found.pace, found.pace.rank
     on = f" on rank {rank.rank}" if world > 1 else ""
-    loop = "the GPU will starve" if pace.clock == "device" else "the loop will wait for data"
+    loop = "the GPU will starve" if pace.clock != "loop" else "the loop will wait for data"
     assert pace.workers
     each_s = found.fetch.last / pace.workers
     return Finding(

@@ -96,6 +96,7 @@ def summary_of(
         steps_per_s=use.steps_per_s,
         data_wait_ratio=use.wait_ratio,
         clock=use.clock,
+        known_ratio=use.known_ratio,
         gpu_utilization_ratio=_mean(
             [ratio for r in window.ranks.values() if (ratio := _utilization(r)) is not None]
         ),
@@ -148,6 +149,7 @@ def _rank_row(
         steps_per_s=use.steps_per_s,
         data_wait_ratio=use.wait_ratio,
         clock=use.clock,
+        known_ratio=use.known_ratio,
         step_s=_mean_s(step_ns),
         wait_s=_mean_s(wait_ns),
         ready_batches=int(ready[-1]) if len(ready) and ready[-1] != UNKNOWN else None,

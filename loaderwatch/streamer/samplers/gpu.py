@@ -9,10 +9,12 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from loaderwatch.core.facts import GpuInfo, GpuState
+import msgspec
+
+from loaderwatch.core.facts import GpuInfo, GpuState, ProcessInfo
 from loaderwatch.core.records import Row, Values, pack_row
 from loaderwatch.core.system import pid_in_use
 from loaderwatch.streamer.samplers.nvml import (
@@ -23,6 +25,7 @@ from loaderwatch.streamer.samplers.nvml import (
     open_nvml,
     same_uuid,
 )
+from loaderwatch.streamer.samplers.other_streams import OtherStreams
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +54,7 @@ class GpuSampler:
         self._ranks: dict[int, list[tuple[int, int]]] = {}  # index of the device: (rank, pid) of those on it
         self._pcie_turn = 0
         self._used: dict[int, float] = {}
+        self._streams = OtherStreams()
         self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
 
     def start(self) -> None:
@@ -81,6 +85,20 @@ class GpuSampler:
         """Return the newest utilization of each rank's GPU, 0 to 1, where it is known."""
         with self._lock:
             return dict(self._used)
+
+    def believed(self, waits: Sequence[tuple[int, ...]], wall_offset_ns: int) -> list[tuple[int, ...]]:
+        """Return new rows of the table "gpu_waits", with as much starved time of them as NVML can confirm."""
+        with self._lock:
+            return self._streams.believed(waits, wall_offset_ns)
+
+    def annotate(self, processes: Sequence[ProcessInfo]) -> list[ProcessInfo]:
+        """Return the processes, and which of them compute on another stream than the one on which they ask for batches."""
+        with self._lock:
+            elsewhere = set(self._streams.ranks)
+        return [
+            msgspec.structs.replace(process, other_stream=True) if process.rank in elsewhere else process
+            for process in processes
+        ]
 
     def take_rows(self, wall_offset_ns: int) -> list[Row]:
         """Return the rows since the last call."""
@@ -188,6 +206,8 @@ class GpuSampler:
                         self._rows.append((now, {"rank": rank, "gpu": index, **values}))
                         if rank is not None and ratio is not None:
                             self._used[rank] = ratio
+                            alone = len(self._ranks[index]) == 1 and not values.get("other_pids")
+                            self._streams.see(rank, now, ratio, alone=alone)
 
 
 def _info(index: int, device: Device, rank: int | None) -> GpuInfo:

@@ -84,6 +84,7 @@ class RankBuilder:
         self.phase_names: list[str] = []
         self.host = "box"
         self.cuda = False
+        self.other_stream = False
         self.terminal = False
         self.calls: list[Call] = []
         self.written = 0.0  # bytes, by the training process
@@ -256,6 +257,7 @@ class RankBuilder:
                 loaders=self.loaders,
                 phase_names=self.phase_names,
                 cuda=self.cuda,
+                other_stream=self.other_stream,
                 terminal=self.terminal,
                 calls=self.calls,
                 exit=self.exit,

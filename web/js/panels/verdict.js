@@ -130,7 +130,7 @@ export function gpuStatus(s) {
 /** @typedef {import("../types.js").Clock} Clock */
 
 /** By whose clock a number is. @type {Record<Clock, string>} */
-const CLOCKS = { device: "GPU clock", loop: "loop clock", mixed: "GPU and loop clock" };
+const CLOCKS = { device: "GPU clock", nvml: "NVML clock", loop: "loop clock", mixed: "GPU and loop clock" };
 
 /** @param {Clock} clock */
 const lately = (clock) => `last 30 s, ${CLOCKS[clock]}`;

@@ -359,3 +359,27 @@ def test_an_event_may_ask_the_clock_itself(module: Any, ring: RingWriter) -> Non
     clock.request()
     found = [record[2] for record in records(ring)]
     assert found == sorted(set(found))
+
+
+@either
+def test_marks_on_another_stream_give_no_phases_and_nothing_up(module: Any, ring: RingWriter) -> None:
+    """The requests lie on a stream that is idle, so that the device is through with these while it computes elsewhere."""
+    idle, busy = Gpu(), Gpu()
+    idle.reached, busy.reached = 1e9, -1.0
+    of = [idle]
+
+    class Event(GpuEvent):
+        def record(self) -> None:
+            self.gpu = of[0]
+            super().record()
+
+    clock = make_clock(module, ring, lambda: Event(idle))
+    for batch in range(2):
+        clock.request()
+        clock.deliver(0, 0, batch, batch)
+        of[0] = busy
+        clock.mark(Part.FORWARD)
+        of[0] = idle
+    clock.request()
+    assert [record[2] for record in records(ring)] == [0, 1]
+    assert {record[7:] for record in records(ring)} == {(UNKNOWN,) * 4}

@@ -153,3 +153,23 @@ def test_a_run_that_is_over_is_told_as_it_ended() -> None:
         rank.state = "finished"
         rank.now_ns += 3 * S  # the streamer stays until all is sent
     assert run_use(run(*ranks)).wait_ratio == pytest.approx(0.54, abs=0.01)
+
+
+def test_nvml_is_the_clock_where_a_rank_computes_on_another_stream() -> None:
+    """Its waits are those of its events, as far as NVML confirms them; none of its time is known by events."""
+    ranks = [RankBuilder(number, 2) for number in range(2)]
+    ranks[1].other_stream = True
+    for number in range(300):
+        for rank in ranks:
+            began_ns = rank.now_ns
+            rank.step(0.092, 0.003)
+            if number % 4:
+                rank.add("gpu_waits", loader=0, request_ns=began_ns, starved_ns=S // 200, gpu_step_ns=S // 11)
+    use = run_use(run(*ranks))
+    assert [one.clock for one in use.ranks.values()] == ["device", "nvml"]
+    assert use.clock == "mixed"
+    assert use.ranks[0].known_ratio == pytest.approx(0.75, abs=0.01)
+    assert use.ranks[1].known_ratio == 0.0
+    assert use.known_ratio == pytest.approx(0.375, abs=0.01)
+    assert use.wait_ratio == pytest.approx(0.053, abs=0.004)
+    assert run_use(run(steady())).known_ratio is None
