@@ -10,7 +10,7 @@ from loaderwatch.streamer.drain import LOOK_CLOSER_NS
 from loaderwatch.streamer.roster import Member, Roster
 from loaderwatch.streamer.samplers.process import ProcessSampler, Reading, state_code
 
-HELPERS_AFTER_NS: Final = 5_000_000_000
+HELPERS_AFTER_NS: Final = 3_000_000_000
 """From this age of a span on, a training process's other threads and its children are read, which costs more than itself."""
 IN_LOADER: Final = frozenset({Phase.ITER, Phase.WAIT, Phase.TEARDOWN})
 """Phases in which its workers do the work."""
