@@ -18,7 +18,7 @@ export function starvationCard(state) {
     title: "GPU starved for data",
     badge: state.summary?.simulated_gpu ? "simulated GPU" : undefined,
     about: "share of time in which it had nothing to do because a batch was missing; the dotted line is where the verdict speaks",
-    legend: none ? [] : [{ name: "starved", color: "c-wait", value: percent(reading(state, data?.gpu_starved_ratio)) }, { name: "per step", color: "c-wait", value: duration(reading(state, data?.gpu_starved_s)) }],
+    legend: none ? [] : [{ name: "starved", color: "c-wait", value: `${percent(reading(state, data?.gpu_starved_ratio))}, ${duration(reading(state, data?.gpu_starved_s))} per step` }],
     reads: true,
     height: "130px",
     body: plot("starvation", "130px", "Share of time in which the GPU starved for data, over time"),
