@@ -17,7 +17,9 @@ from loaderwatch.detect.text import percent
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.live.totals import RunTotals
+from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.queries.coupling import coupling_of
+from tests.fakes.runs import envelope
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 
 NO_TOTALS = RunTotals({}, {}, {}, {}, {}, {}, 0)
@@ -77,6 +79,8 @@ def runs(draw: st.DrawFn) -> Made:
                 rank.add(
                     "gpu_waits",
                     loader=0,
+                    epoch=0,
+                    batch=number,
                     request_ns=began_ns,
                     starved_ns=int(lost_s * S),
                     gpu_step_ns=int((iteration_s - lost_s) * S),
@@ -151,3 +155,31 @@ def test_goodput_is_the_share_of_the_time_in_which_nobody_waits(made: Made) -> N
     window = made.window
     expected = (1 - made.share) * (RECENT_S - made.aside_s) / RECENT_S
     assert measured(window).goodput_ratio == pytest.approx(expected, abs=2 * CLOSE)
+
+
+def followed(window: RunWindow) -> WindowBuilder:
+    """A server to which each rank sent all that it did."""
+    builder = WindowBuilder(window.run_id)
+    for number, rank in window.ranks.items():
+        tables = {
+            name: {column: values.tobytes() for column, values in rank.table(name).items()}
+            for name in ("steps", "gpu_waits")
+            if rank.table(name)["request_ns"].size
+        }
+        processes = [one.process for one in window.ranks.values()]
+        spans = [rank.span] if rank.span is not None else []
+        builder.add(
+            envelope(
+                1, stream=str(number), host=f"h{number}", made_ns=rank.made_ns, processes=processes, tables=tables, spans=spans
+            )
+        )  # fmt: skip
+    return builder
+
+
+@settings(max_examples=30, deadline=None)
+@given(made=runs())
+def test_the_time_lost_is_what_was_lost_along_the_critical_path(made: Made) -> None:
+    """Whoever was late: also where ranks are late in turns, by either clock, with an open wait."""
+    builder = followed(made.window)
+    found = summary_of(builder.window(), builder.totals(), state="live")
+    assert found.lost_s == pytest.approx(made.lost_s, rel=0.15, abs=0.1), made.about

@@ -34,7 +34,8 @@ class RunTotals:
 
     ``steps`` are training steps, ``eval_batches`` what loops took from evaluation loaders; neither is part of the other.
     ``wait_s`` is by the device's clock where that tells of most batches, and ``step_s`` has the rest of the time.
-    ``boundary_s`` is time in iter(loader) and teardown; first waits are in ``wait_s``. ``path`` is None where ranks differ in clock.
+    ``boundary_s`` is time in iter(loader) and teardown; first waits are in ``wait_s``. ``path`` is None where ranks differ
+    in clock, and for a single rank.
     """
 
     steps: dict[int, int]
@@ -150,7 +151,7 @@ class Totals:
 
     def _path(self, sums: Sequence[_Sums]) -> PathSums | None:
         by_device = {s.by_device for s in sums}
-        if len(by_device) != 1:
+        if len(sums) < 2 or len(by_device) != 1:
             return None
         wait_ns = self._longest["steps"].total_ns
         if by_device == {True}:

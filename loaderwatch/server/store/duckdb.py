@@ -299,7 +299,7 @@ class DuckDBStore:
             return Recall(
                 run=run,
                 totals=totals,
-                path=row_queries.path_totals(snapshot, (begin_ns, end_ns)) if len(totals) > 1 else None,
+                path=row_queries.path_totals(snapshot, (begin_ns, end_ns)) if run.world_size > 1 else None,
                 sequences=sequences,
                 events=list(row_queries.events(snapshot, since_ns, end_ns)),
                 tables={

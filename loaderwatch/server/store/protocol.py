@@ -158,7 +158,7 @@ class Recall:
 
     run: StoredRun
     totals: dict[int, RankTotals]
-    path: PathTotals | None  # None where fewer than two ranks have rows
+    path: PathTotals | None  # None for a run of one rank
     sequences: dict[str, list[tuple[int, int]]]  # by stream: sequence numbers stored, as inclusive intervals
     events: list[StoredEvent]
     tables: dict[str, Columns]  # ``hosts`` with the extra column ``host``

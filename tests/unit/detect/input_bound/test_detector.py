@@ -29,7 +29,7 @@ def test_with_two_loaders_the_one_that_is_waited_for_is_named() -> None:
     alone = RankBuilder(loaders=[loader(num_workers=1)])
     for _ in range(200):
         alone.fetch(0, 0.1).step(0.05, 0.05)
-    assert "waiting for data: 1 worker" in only(run(alone)).title
+    assert "waiting for data (measured over 15 s): 1 worker" in only(run(alone)).title
 
 
 def test_all_ranks_with_the_same_trouble_are_one_finding() -> None:
