@@ -8,11 +8,11 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from loaderwatch.server.http.charts import stored_summary
 
 from loaderwatch.core.answers import RankRow
 from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.window_builder import WindowBuilder
+from loaderwatch.server.queries.charts import stored_summary
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.store.duckdb import DuckDBStore
 
