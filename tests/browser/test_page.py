@@ -38,7 +38,7 @@ def test_runs_to_run_to_rank_and_back(server: PageServer, watched: Watched) -> N
     )
     for chart in ("steps", "gpu", "heatmap"):
         drawn(page, chart)
-    expect(page.locator("[data-card=steps] .legend li")).to_have_count(6)
+    expect(page.locator("[data-card=steps] .legend li b")).to_have_count(6)
     expect(page.get_by_role("region", name="GPU utilization").get_by_text("simulated GPU")).to_be_visible()
     page.locator(".ranks").get_by_role("link", name="rank 1").click()
     expect(page.locator("h1")).to_have_text("Rank 1")

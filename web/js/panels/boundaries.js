@@ -39,7 +39,7 @@ export function boundariesCard(state, act) {
     id: "epochs",
     title: "Epoch boundaries",
     about: about(loaders ?? [], state),
-    legend: AT_BOUNDARY.map((p) => ({ name: p.name.toLowerCase(), color: `b-${p.part}`, hatch: p.of === "gap_s" })),
+    legend: (loaders ?? []).length === 0 ? [] : AT_BOUNDARY.map((p) => ({ name: p.name.toLowerCase(), color: `b-${p.part}`, hatch: p.of === "gap_s" })),
     height: "120px",
     flush: true,
     body: h("div", { class: "boundaries" }, (loaders ?? []).map((one) => loaderEpochs(one, (loaders ?? []).length > 1, state, act))),
