@@ -46,7 +46,7 @@ def access(tmp_path: Path) -> Iterator[Access]:
         feed = Feed("live-run")
         detector.findings = [
             Finding(
-                key="k", code="input-bound", scenario="S02", severity="warning", confidence=0.9, began_ns=feed.started_ns + 10 * SECOND,
+                key="k", code="hung", scenario="S36", severity="critical", confidence=0.9, began_ns=feed.started_ns + 10 * SECOND,
                 title=TITLE, cause="The workers are too few.", advice="num_workers=8", rank=0,
                 evidence=[Evidence(label="data wait", value=0.62, unit="ratio")],
                 stacks=[StackDump(rank=0, worker=-1, pid=5, taken_ns=feed.started_ns, text='Thread 0x1\n  File "t.py", line 3 in f')],
@@ -186,8 +186,10 @@ def test_a_report_opens_without_a_network(
         expect(report.locator("h1")).to_have_text("train.py")
         expect(report.get_by_text("The workers are too few.")).to_be_visible()
         expect(report.get_by_text(TITLE).first).to_be_visible()
-        assert report.locator(".plot svg.main-svg").count() >= 3
+        assert report.locator(".plot > svg").count() >= 3
         assert report.locator("script, button, input").count() == 0
+        expect(report.locator("thead").last).to_contain_text("Data wait")
+        assert (report.locator(".plot image").first.get_attribute("href") or "").startswith("data:image/png")
         assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
         assert complaints == []
         report.screenshot(path=tmp_path / "report.png", full_page=True)

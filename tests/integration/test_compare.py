@@ -55,32 +55,3 @@ def test_page_and_command_line_say_the_same(
     code, out, _ = printed(capsys, "compare", "run-a", str(tmp_path / "b.lwrec"), "--json")
     assert code == 0
     assert json.loads(out)["judgement"] == "better"
-
-
-def test_it_fails_where_a_condition_holds(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with ServeProcess(data_dir, "--port", "0") as server:
-        feed(server.start())
-        server.stop()
-    code, out, _ = printed(capsys, "compare", "run-a", "run-b", "--fail-if", "data_wait_ratio > 0.1")
-    assert code == 0
-    for said in ("B is 6", "train_loader num_workers: 2 → 8", "more than noise: better", "Data wait"):
-        assert said in out
-    code, out, _ = printed(
-        capsys,
-        "compare",
-        "run-b",
-        "run-a",
-        "--fail-if",
-        "data_wait_ratio > 0.1",
-        "--fail-if",
-        "steps_per_s.change < -5%",
-    )
-    assert code == 1
-    assert "Failed: data_wait_ratio > 0.1: data_wait_ratio is 0.5" in out
-    assert "Failed: steps_per_s.change < -5%: steps_per_s.change is -0.4" in out
-    code, _, error = printed(capsys, "compare", "run-a", "run-b", "--fail-if", "speed > 1")
-    assert code == 2
-    assert "names no measure; use one of steps_per_s" in error
-    code, _, error = printed(capsys, "compare", "run-a", "nope")
-    assert code == 1
-    assert "no run 'nope' here" in error

@@ -133,7 +133,6 @@ TESTED_BY: dict[str, str] = {
     "agent/workers/stand_ins.py": "integration/test_sample_timeout.py",
     "advise/comparison/measures.py": "unit/advise/comparison/test_compare.py",
     "cli/analyze.py": "integration/test_server_cli.py",
-    "cli/compare.py": "integration/test_compare.py",
     "cli/demo.py": "integration/test_demo_acts.py",
     "agent/tuning/script.py": "integration/test_tune.py",
     "cli/doctor.py": "integration/test_doctor.py",

@@ -103,6 +103,12 @@ test("an ended run opens in the range of the link, else as a whole", () => {
   assert.deepEqual(at("#/runs/r"), { kind: "all" });
 });
 
+test("a link to a rank that is not there shows another", () => {
+  const message = { summary: summary(), findings: [], findings_changed: true, newest_at: 1600 };
+  const at = (/** @type {string} */ hash) => streamed({ ...navigated(initialState(), parseRoute(hash)), ...parseSeen(hash).seen }, message, 0).rank;
+  assert.deepEqual([at("#/runs/r?rank=0"), at("#/runs/r?rank=77"), at("#/runs/r")], [0, 1, 1]);
+});
+
 test("an unfolded alert is in the address, unless the path names it", () => {
   const state = { ...initialState(), route: parseRoute("#/runs/r"), summary: summary(), findings: [finding()], open: { f1: true } };
   assert.equal(seenQuery(state), "alert=f1");

@@ -5,7 +5,6 @@ import { runPath } from "./api.js";
 import { csvOf } from "./csv.js";
 import { h } from "./dom.js";
 import { cardOf } from "./figures.js";
-import { load as loadPlotly } from "./plotly.js";
 
 /** @typedef {import("./store.js").State} State */
 
@@ -50,30 +49,54 @@ async function takePicture(state, id) {
   const element = /** @type {HTMLElement|null} */ (document.getElementById(`plot-${id}`));
   if (element === null) throw new Error("this chart is not drawn");
   const title = element.closest("[data-card], .small")?.querySelector("h2, .small-head span")?.textContent ?? id;
-  const { svg, width, height } = await svgOf(element, `${title} · ${state.summary?.name ?? state.route.run ?? ""}`);
+  const { svg, width, height } = svgOf(element, `${title} · ${state.summary?.name ?? state.route.run ?? ""}`);
   save(await rasterized(svg, width, height), fileName(state, id, "png"));
 }
 
 /**
- * A chart as the text of an SVG, with a title over it where one is given.
+ * A chart as the text of an SVG, with a title over it where one is given. It is put together from what Plotly has drawn:
+ * Plotly's own export writes markup into the page, which Trusted Types forbid.
  * @param {HTMLElement} element @param {string} [title]
  */
-export async function svgOf(element, title) {
-  const Plotly = await loadPlotly();
-  const { data, layout } = /** @type {any} */ (element);
-  if (data === undefined) throw new Error("this chart is not drawn");
-  const style = getComputedStyle(element);
+export function svgOf(element, title) {
+  const [first, ...over] = /** @type {NodeListOf<SVGElement>} */ (element.querySelectorAll(".main-svg"));
+  if (first === undefined) throw new Error("this chart is not drawn");
   const above = title === undefined ? 0 : 40;
   const [width, height] = [element.clientWidth, element.clientHeight + above];
-  const margin = { ...layout.margin, t: (layout.margin?.t ?? 0) + above };
-  const ground = getComputedStyle(document.documentElement).getPropertyValue("--panel").trim();
-  const named = title === undefined ? {} : { title: { text: plainTitle(title), x: 0.01, xanchor: "left", y: 1, yanchor: "top", pad: { t: 12 }, font: { size: 14, color: style.color } } };
-  const svg = await Plotly.toImage({ data, layout: { ...layout, ...named, margin, paper_bgcolor: ground, plot_bgcolor: ground } }, { format: "svg", width, height, imageDataOnly: true });
-  return { svg: /** @type {string} */ (svg), width, height };
+  const root = document.documentElement;
+  const colour = (/** @type {string} */ name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const svg = part("svg", { width, height, viewBox: `0 ${-above} ${width} ${height}` });
+  svg.append(part("rect", { x: 0, y: -above, width, height, fill: colour("--panel") }));
+  if (title !== undefined) {
+    const text = part("text", { x: 12, y: 22 - above, fill: colour("--text"), "font-family": getComputedStyle(root).fontFamily, "font-size": 14, "font-weight": 600 });
+    text.textContent = title;
+    svg.append(text);
+  }
+  for (const layer of [first, ...over]) {
+    const copy = /** @type {SVGElement} */ (layer.cloneNode(true));
+    for (const tool of copy.querySelectorAll(TOOLS)) tool.remove();
+    for (const image of copy.querySelectorAll("image")) withoutNamespace(image);
+    svg.append(...copy.childNodes);
+  }
+  return { svg: new XMLSerializer().serializeToString(svg), width, height };
 }
 
-/** Plotly takes a title for its own markup. @param {string} text */
-const plainTitle = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+/** Plotly names the picture of a heat map in XLink's namespace without its prefix, which no HTML file can. @param {SVGImageElement} image */
+function withoutNamespace(image) {
+  const address = image.href.baseVal;
+  image.removeAttributeNS("http://www.w3.org/1999/xlink", "href");
+  image.setAttribute("href", address);
+}
+
+/** What Plotly draws for the pointer. */
+const TOOLS = ".draglayer, .hoverlayer, .zoomlayer, .selectionlayer";
+
+/** @param {string} tag @param {Record<string, string|number>} attributes */
+function part(tag, attributes) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  return element;
+}
 
 /** @param {string} svg @param {number} width @param {number} height @returns {Promise<Blob>} */
 async function rasterized(svg, width, height) {

@@ -264,7 +264,7 @@ function paint() {
     state.help && helpDialog(actions),
     state.note !== "" && h("div", { class: "note", key: "note", role: "status" }, state.note),
   ]);
-  if ((state.help || state.editing !== null) && document.activeElement?.closest(".dialog") === null) /** @type {HTMLElement|null} */ (app.querySelector(".dialog"))?.focus();
+  if ((state.help || state.editing !== null) && document.activeElement?.closest(".dialog") === null) /** @type {HTMLElement|null} */ (app.querySelector(".dialog [data-first]") ?? app.querySelector(".dialog"))?.focus();
   writeAddress(state);
   announce(state);
   watchCards();

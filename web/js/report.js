@@ -5,7 +5,7 @@ import { fileName, save, svgOf } from "./downloads.js";
 const WAIT_MS = 15_000;
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 /** What makes no sense on paper. */
-const LEFT_OUT = "button:not(.alert-head), .range-bar, .page-tools, .neighbours, .downloads, select, input, .skeleton";
+const LEFT_OUT = "button, .range-bar, .page-tools, .neighbours, .downloads, select, input, .skeleton";
 
 /**
  * Every card is loaded and drawn first, and every alert unfolded: the report has room for all of it.
@@ -22,7 +22,7 @@ export async function makeReport(store, { app, every, title, tell }) {
       return app.querySelector("main .skeleton") === null && [...app.querySelectorAll(".plot")].every((plot) => plot.querySelector(".main-svg") !== null);
     });
     const main = /** @type {HTMLElement} */ (document.getElementById("content"));
-    const text = await reportOf(main, { title, source: location.href, made: new Date() });
+    const text = reportOf(main, { title, source: location.href, made: new Date() });
     save(new Blob([text], { type: "text/html;charset=utf-8" }), fileName(store.state, "report", "html"));
     tell("The report is saved");
   } catch (error) {
@@ -36,13 +36,12 @@ export async function makeReport(store, { app, every, title, tell }) {
 /**
  * @param {HTMLElement} main - the page's content, with every card on it
  * @param {{title: string, source: string, made: Date}} about
- * @returns {Promise<string>}
  */
-async function reportOf(main, about) {
+function reportOf(main, about) {
   const copy = /** @type {HTMLElement} */ (main.cloneNode(true));
-  const charts = await Promise.all([.../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".plot"))].map(chartText));
+  const charts = [.../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".plot"))].map(chartText);
   copy.querySelectorAll(".plot").forEach((plot, i) => plot.replaceChildren(`@@chart ${i}@@`));
-  for (const button of copy.querySelectorAll("button.alert-head")) button.replaceWith(asText(button));
+  for (const button of copy.querySelectorAll("button.alert-head, button.sort")) button.replaceWith(asText(button));
   for (const each of copy.querySelectorAll(LEFT_OUT)) each.remove();
   for (const link of copy.querySelectorAll("a")) link.removeAttribute("href");
   for (const each of copy.querySelectorAll("[id]")) each.removeAttribute("id");
@@ -72,10 +71,10 @@ async function settled(ready) {
   while (!ready() && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 150));
 }
 
-/** @param {HTMLElement} plot @returns {Promise<string>} */
-async function chartText(plot) {
+/** @param {HTMLElement} plot */
+function chartText(plot) {
   try {
-    return (await svgOf(plot)).svg.replace(/^<\?xml[^>]*>/, "");
+    return svgOf(plot).svg;
   } catch (error) {
     return escaped(error instanceof Error ? error.message : String(error));
   }

@@ -197,7 +197,8 @@ export function streamed(state, message, now) {
     const findings = message.findings ?? state.findings;
     return { ...state, link: "live", clock: now, ticked_at: now, findings, heard: summary };
   }
-  const rank = state.rank ?? frozenRank(message.findings ?? []) ?? message.worst_rank ?? worstRank(summary);
+  const asked = first && !summary.ranks.some((r) => r.rank === state.rank) ? null : state.rank; // a link may name any
+  const rank = asked ?? frozenRank(message.findings ?? []) ?? message.worst_rank ?? worstRank(summary);
   const ended = !isGoing(summary);
   return {
     ...state,

@@ -80,7 +80,7 @@ function settings(c) {
           "table",
           { class: "grid" },
           h("thead", {}, h("tr", {}, ["Of", "Setting", "A", "B"].map((t) => h("th", { scope: "col" }, t)))),
-          h("tbody", {}, c.settings.map((each) => h("tr", { key: `${each.where} ${each.what}` }, h("td", {}, each.where), h("td", {}, h("code", {}, each.what)), h("td", { class: "wraps" }, each.a ?? "–"), h("td", { class: "wraps" }, h("b", {}, each.b ?? "–"))))),
+          h("tbody", {}, c.settings.map((each) => h("tr", { key: `${each.where} ${each.what}` }, h("td", {}, each.where), h("td", {}, h("code", {}, each.what)), h("td", { class: "wraps", "data-run": "A" }, each.a ?? "–"), h("td", { class: "wraps", "data-run": "B" }, h("b", {}, each.b ?? "–"))))),
         ),
       ),
   );
@@ -98,7 +98,7 @@ function measures(c) {
       h(
         "table",
         { class: "grid measures" },
-        h("thead", {}, h("tr", {}, ["Measure", "A", "B", "Change", "", ""].map((t, i) => h("th", { scope: "col", class: i > 0 && i < 4 ? "num" : i === 4 ? "bar" : "" }, t)))),
+        h("thead", {}, h("tr", {}, ["Measure", "A", "B", "Change", "", ""].map((t, i) => h("th", { scope: "col", class: i > 0 && i < 4 ? "num" : i === 4 ? "spread" : "" }, t)))),
         h("tbody", {}, c.measures.map(measure)),
       ),
     ),
@@ -111,10 +111,10 @@ function measure(d) {
     "tr",
     { key: d.measure },
     h("td", {}, d.label),
-    h("td", { class: "num" }, valueOf(d, d.a)),
-    h("td", { class: "num" }, h("b", {}, valueOf(d, d.b))),
+    h("td", { class: "num", "data-run": "A" }, valueOf(d, d.a)),
+    h("td", { class: "num", "data-run": "B" }, h("b", {}, valueOf(d, d.b))),
     h("td", { class: "num" }, changeOf(d)),
-    h("td", { class: "bar" }, intervalBar(d)),
+    h("td", { class: "spread" }, intervalBar(d)),
     h("td", { class: `judged tone-${TONES[d.judgement]}` }, d.said),
   );
 }

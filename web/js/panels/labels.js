@@ -20,12 +20,11 @@ export function labelsDialog(state, act) {
   const { contents } = editing;
   return h(
     "div",
-    { class: "overlay", key: `edit ${run.run_id}`, onclick: act.closeEditing },
+    { class: "overlay", key: `edit ${run.run_id}` },
     h(
       "div",
       {
         class: "dialog labels", role: "dialog", "aria-modal": "true", "aria-label": editing.deleting ? `Delete ${run.name}` : `Name, tags and note of ${run.name}`, tabindex: "-1",
-        onclick: (/** @type {Event} */ e) => e.stopPropagation(),
         onkeydown: (/** @type {KeyboardEvent} */ e) => e.key === "Escape" && act.closeEditing(),
       },
       h("header", { class: "card-head" }, h("h2", {}, editing.deleting ? "Delete this run" : "Name, tags and note"), h("button", { type: "button", class: "icon-button", "aria-label": "Close", onclick: act.closeEditing }, icon("close"))),
