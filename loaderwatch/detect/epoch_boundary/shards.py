@@ -137,13 +137,18 @@ def _shares(rank: RankWindow, now: Pace, workers: int) -> _Shares | None:
     alive = {
         span.worker: span for span in rank.workers if span.alive and span.loader in (None, now.loader.loader)
     }
+    own_steps = now.rank.table("steps")
+    own_steps = {"request_ns": own_steps["request_ns"][own_steps["loader"] == now.loader.loader]}
+    ahead = workers * (now.loader.prefetch_factor or 2)
     idle: dict[int, float] = {}
     for number in range(workers):
         last = fetches.ended_ns[epoch & (fetches.worker == number)]
         idle_s = (rank.made_ns - max(int(last.max(initial=0)), since_ns)) / 1e9
         span = alive.get(number)
+        # Batches lie ready of one that waits until the loop has taken those before them.
+        taken = int((own_steps["request_ns"] > rank.made_ns - int(idle_s * 1e9)).sum())
         # Without persistent workers a worker that has read everything ends at once.
-        if idle_s >= patience_s and (span is None or span.phase == WORKER_IDLE):
+        if idle_s >= patience_s and taken > ahead and (span is None or span.phase == WORKER_IDLE):
             idle[number] = idle_s
     exhausted = sorted(idle)
     if not exhausted or len(exhausted) >= workers:

@@ -70,3 +70,15 @@ def test_workers_that_are_ahead_are_idle_and_well() -> None:
     for worker in range(2):
         builder.worker(worker, "idle", 1.5)
     assert detect(run(builder)) == []
+
+
+def test_one_that_waits_behind_a_long_sample_has_more_to_give() -> None:
+    """Its batches lie ready, and the loop takes none of them until the one before has come."""
+    builder = streamed([60, 60])
+    builder.fetch(1, 0.1)
+    builder.span, builder.workers = None, []
+    builder.now_ns += 40 * S
+    builder.open("wait", 40.0, awaited_worker=0)
+    builder.worker(0, "fetch", 40.0)
+    builder.worker(1, "idle", 39.9)
+    assert "S23" not in {finding.scenario for finding in detect(run(builder))}
