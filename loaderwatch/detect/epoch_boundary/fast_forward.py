@@ -22,6 +22,9 @@ EMPTY_STEP_S = 0.0001  # seconds; a loop body that trains takes longer, if only 
 FEW = 30  # batches in a row without a step
 LEAST_S = 2.0
 AHEAD = 16  # steps of which half must train: a body that only waited for a CPU is no training
+ALIKE = (
+    2.0  # times as many batches as lie between two steps later on: fewer are what the loop makes a step of
+)
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -41,9 +44,12 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | None:
     steps = rank.table("steps")
     rows = np.flatnonzero((steps["loader"] == loader.loader) & (steps["off_main_thread"] != 1))
-    if rows.size < FEW or _first_lasting(_trains(rank, rows[: FEW + AHEAD])) < FEW:
+    if rows.size < FEW or _first(rank, _trains(rank, rows[: FEW + AHEAD])) < FEW:
         return None  # it trained nearly from the beginning, as nearly all do
-    first = _first_lasting(_trains(rank, rows))
+    trains = _trains(rank, rows)
+    first = _first(rank, trains)
+    if first < ALIKE * _longest_between(trains):
+        return None  # the loop puts a batch together from so many, again and again
     skipped = rows[:first]
     began_ns = int(steps["request_ns"][skipped[0]])
     ended_ns = int(steps["request_ns"][rows[first]]) if first < rows.size else None
@@ -93,7 +99,10 @@ def _trains(rank: RankWindow, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Return which of these steps train, shape (rows,)."""
     steps = rank.table("steps")
     if rank.process.has_optimizer:
-        return np.asarray(steps["optimizer_steps"][rows] > 0)
+        trains = np.asarray(steps["optimizer_steps"][rows] > 0)
+        for phase in ("forward_ns", "backward_ns"):  # the optimizer may step only after many of them
+            trains |= steps[phase][rows] > 0
+        return trains
     trains = seconds(steps["step_ns"][rows]) > EMPTY_STEP_S
     if rank.process.has_model:
         trains |= steps["forward_ns"][rows] > 0
@@ -106,6 +115,19 @@ def _feeds_another(rank: RankWindow, loader: LoaderInfo, began_ns: int, until_ns
     meanwhile = (steps["request_ns"] >= began_ns) & (steps["request_ns"] <= until_ns)
     trains = (steps["loader"] != loader.loader) & (seconds(steps["step_ns"]) > EMPTY_STEP_S)
     return int((meanwhile & trains).sum()) >= AHEAD
+
+
+def _first(rank: RankWindow, trains: NDArray[np.bool_]) -> int:
+    """Return the index of the first step that trains; the size if none. An optimizer's step is one whatever follows."""
+    if rank.process.has_optimizer:
+        return int(np.argmax(trains)) if trains.any() else int(trains.size)
+    return _first_lasting(trains)
+
+
+def _longest_between(trains: NDArray[np.bool_]) -> int:
+    """Return the most batches without training between two that train; 0 where fewer than two do."""
+    found = np.flatnonzero(trains)
+    return int(np.diff(found).max()) - 1 if found.size > 1 else 0
 
 
 def _first_lasting(trains: NDArray[np.bool_]) -> int:

@@ -84,3 +84,24 @@ def test_a_loader_that_feeds_another_one_is_used() -> None:
         rank.step(0.03, 0.00001).step(0.03, 0.00001)
         rank.step(0.061, 0.02, loader=1)
     assert "S34" not in {finding.scenario for finding in detect(run(rank))}
+
+
+@pytest.mark.parametrize("together", [16, 50])
+def test_a_loop_that_makes_a_step_of_many_batches_skips_none(together: int) -> None:
+    """As with ``batch_size=None`` and a list that is stacked; what it waits for is told as elsewhere."""
+    builder = RankBuilder(loaders=[loader(num_workers=1, batches=100_000)])
+    builder.has_optimizer = True
+    for number in range(1000):
+        last = number % together == together - 1
+        builder.fetch(0, 0.05, cpu=0.1)
+        builder.step(0.05, 0.02 if last else 0.00001, optimizer_steps=int(last))
+    assert "S34" not in {finding.scenario for finding in detect(run(builder))}
+
+
+def test_accumulated_gradients_are_training() -> None:
+    builder = RankBuilder(loaders=[loader(batches=10_000)])
+    builder.has_optimizer = builder.has_model = True
+    for number in range(200):
+        builder.fetch(number % 2, 0.06, cpu=0.1)
+        builder.step(0.03, 0.03, optimizer_steps=int(number == 150), forward_ns=10_000_000)
+    assert "S34" not in {finding.scenario for finding in detect(run(builder))}
