@@ -131,9 +131,13 @@ class Recorder:
             self.depth = nexts_on_the_stack() - own
         return self.depth
 
-    def moves_to(self, thread: int) -> bool:
-        """Take this thread, which steps an optimizer, for the one that trains if it reads a loader; return whether it does."""
-        if not self.ahead.is_read_by(thread):
+    def moves_to(self, thread: int, *, first: bool) -> bool:
+        """Take this thread, which steps an optimizer, for the one that trains if it is; return whether it is.
+
+        It reads a loader. Or it is the main thread, ours has only read, and this is the ``first`` optimizer: a thread that
+        reads ahead was the first to use a loader, and recording began in it.
+        """
+        if not self.ahead.is_read_by(thread) and not (first and thread == threading.main_thread().ident):
             return False
         self.cool()
         self.thread, self.depth = thread, 0

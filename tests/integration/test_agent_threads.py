@@ -219,6 +219,23 @@ def test_what_the_loop_waits_for_may_be_something_else(rings: RingFolder) -> Non
     assert {step["off_main_thread"] for step in steps_of(rings)} == {ReadBy.THREAD}
 
 
+def test_recording_that_begins_in_the_reading_thread_is_of_the_loop(rings: RingFolder) -> None:
+    """As under ``loaderwatch run``, which begins with the first use of a loader."""
+
+    class FirstUse:
+        def __iter__(self) -> Iterator[Tensor]:
+            return iter(loaderwatch.attach(DataLoader(Samples(READ_S))))
+
+    model, waits = Model(STEP_S), Stopwatch()
+    for batch in by_queue(FirstUse(), waits):
+        model.step(batch)
+    steps = steps_of(rings)
+    ahead = [step for step in steps if step["off_main_thread"] == ReadBy.AHEAD]
+    assert len(steps) == BATCHES
+    assert len(ahead) >= BATCHES / 2
+    assert 0 < total(ahead, "wait_ns") <= waits.total_ns
+
+
 def test_a_loop_that_sleeps_on_purpose_does_not_poll(rings: RingFolder) -> None:
     """A throttle: one sleep for each batch, while the thread reads the next."""
     loader = loaderwatch.attach(DataLoader(Samples(0.03)))

@@ -116,7 +116,8 @@ class Scout:
         try:
             hooks = self._hooks
             thread = get_ident()
-            if thread != hooks.recorder.thread and not hooks.recorder.moves_to(thread):
+            recorder = hooks.recorder
+            if thread != recorder.thread and not recorder.moves_to(thread, first=self._lead() is None):
                 return
             if optimizer is self._lead():
                 if not hooks.given_optimizer:
