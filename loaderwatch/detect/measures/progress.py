@@ -213,6 +213,10 @@ def history_s(rank: RankWindow, span: SpanInfo) -> Floats:
     """Return how long spans of this kind took before, in seconds, shape (spans,)."""
     steps, loader = rank.past("steps"), UNKNOWN if span.loader is None else span.loader
     own = steps["loader"] == loader
+    if (
+        span.phase == "wait" and span.batch
+    ):  # in the middle of an epoch, whose start took as long as workers take to start
+        return _clean(seconds(steps["wait_ns"][own & (steps["batch"] > 0)]))
     if span.phase == "wait":
         begins = rank.table("epoch_begins")
         first = seconds(begins["first_wait_ns"][begins["loader"] == loader])

@@ -155,6 +155,17 @@ def test_the_first_batch_has_more_time_but_not_for_ever() -> None:
     assert only(first(95.0)).sample_indices == [3]
 
 
+def test_how_long_workers_take_to_start_says_nothing_of_later_waits() -> None:
+    builder = RankBuilder()
+    builder.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 50, first_wait_ns=12 * S)
+    builder.step(12.0, 0.05)
+    for number in range(20):
+        builder.fetch(number % 2, 0.04, cpu=0.5).step(0.001, 0.05)
+    builder.open("wait", 40.0, batch=21, awaited_worker=0)
+    builder.worker(0, "fetch", 40.0, sample_age=39.0, sample_index=3, wchan="sk_wait_data")
+    assert only(run(builder)).sample_indices == [3]
+
+
 def test_a_stream_has_no_index_to_name() -> None:
     builder = trained(iterable_dataset=True).open("wait", 40.0, awaited_worker=0)
     builder.worker(0, "fetch", 40.0, sample_age=39.0, sample_index=412, wchan="sk_wait_data")
