@@ -75,6 +75,14 @@ class Pace:
         """Return the share (0 to 1) of the time lost to data wait; NaN without any time."""
         return ratio(self.lost_s, self.total_s)
 
+    @property
+    def empty_share(self) -> float:
+        """Return the share (0 to 1) of the time in waits that began with no batch ready, or of which that is not known.
+
+        The rest is what it takes to fetch and unpack a batch that lies ready.
+        """
+        return ratio(total(self.wait_s[~self.anything_ready]), self.total_s)
+
     @cached_property
     def loop_wait_s(self) -> Floats:
         """Return how long the loop itself waited for each batch in seconds, shape (rows,)."""

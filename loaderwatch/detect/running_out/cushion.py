@@ -73,7 +73,7 @@ def _ready_part(rank: RankWindow) -> float:
 
 def _cushion(pace: Pace, limits: Limits) -> Cushion | None:
     now = recent(pace, limits)
-    if now is None or pace.clock != "loop" or not pace.workers or not now.share < QUIET_RATIO:
+    if now is None or pace.clock != "loop" or not pace.workers or not now.empty_share < QUIET_RATIO:
         return None
     rows = _falling(pace)
     if rows is None:

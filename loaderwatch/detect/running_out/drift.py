@@ -71,7 +71,7 @@ def _load(rank: RankWindow) -> float:
 
 def _drift(pace: Pace, limits: Limits) -> Drift | None:
     now, course = recent(pace, limits), pace.rank.courses.get(pace.loader.loader)
-    if now is None or course is None or not pace.workers or not now.share < QUIET_RATIO:
+    if now is None or course is None or not pace.workers or not now.empty_share < QUIET_RATIO:
         return None
     left_s = _epoch_left_s(now)
     for one in (course, *_lately(pace, course)):
