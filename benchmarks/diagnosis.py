@@ -39,7 +39,15 @@ SCENARIOS = tuple(f"S{n:02}" for n in range(1, 57) if n != 38)
 LOOK_ALIKES = tuple(f"N{n:02}" for n in range(1, 28))
 FAMILIES = (
     *((19, "steady"), (27, "spikes"), (34, "epochs"), (42, "hangs"), (48, "ranks")),
-    *((49, "steady"), (51, "spikes"), (53, "hangs"), (54, "steady"), (55, "evaluation"), (56, "hangs")),
+    *(
+        (49, "steady"),
+        (51, "spikes"),
+        (53, "hangs"),
+        (54, "steady"),
+        (55, "evaluation"),
+        (56, "hangs"),
+        (58, "steady"),
+    ),
 )
 HANG_BUDGET_S, BUDGET_S = 3.0, 10.0
 SETTLE_S = 4.0

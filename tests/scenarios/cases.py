@@ -84,15 +84,24 @@ CASES: Final[tuple[Case, ...]] = (
     # ---- input-bound
     Case("s01_serial", ("S01",), "input", says=("num_workers=0",)),
     Case("s01_bursts", ("S01",), "input", within_s=40, says=("ahead of time",)),
+    Case("s01_row_groups", ("S01",), "input", within_s=40, says=("num_workers=0",)),
     Case("s49_lock", ("S49",), "input", within_s=40, says=("wait for a lock that they share", "of its own")),
     Case("s49_file_lock", ("S49",), "input", within_s=40, says=("wait for a lock that they share",)),
+    Case("s49_decoding", ("S49",), "input", within_s=40, says=("s49_decoding.py", "in decode")),
+    Case(
+        "s49_sqlite", ("S49",), "input", within_s=50, says=("s49_sqlite.py", "in read", "was found waiting")
+    ),
+    Case("s49_filelock", ("S49",), "input", within_s=50, says=("s49_filelock.py", "in read")),
     Case("s02_few_workers", ("S02",), "input", says=("num_workers 2 →",)),
+    Case("s02_unsplit", ("S02",), "input", says=("First split the rows", "nothing in Lines")),
     Case("s07_cpu_bound", ("S07",), "workers", says=("no CPU is free",)),
     Case("s08_latency_bound", ("S08",), "input", says=("storage or network",)),
+    Case("s08_network", ("S08",), "input", within_s=40, says=("storage or network",)),
     Case("s13_delivery", ("S13",), "workers", says=("More workers or more prefetch will not help",)),
     Case("s14_threads", ("S14",), "workers", says=("busy Python threads",)),
     Case("s20_slow_sample", ("S20",), "input", worker=(0, 1), samples=(333,)),
     Case("s20_split", ("S20",), "input", worker=(0, 1)),
+    Case("s20_several", ("S20",), "input", within_s=50, says=("in_order=False",)),
     Case("s21_jitter", ("S21",), "workers", says=("prefetch_factor=",)),
     Case("s23_imbalance", ("S23",), "workers", within_s=40, says=("shards",)),
     # ---- input-bound because of the machine, the storage or the batch
@@ -179,6 +188,7 @@ CASES: Final[tuple[Case, ...]] = (
         says=("pipe",),
     ),
     Case("s22_retries", ("S22",), "hung", within_s=60, stacks=1, says=("begins anew each time it fails",)),
+    Case("s22_backoff", ("S22",), "hung", within_s=60, stacks=1, says=("computing without an end",)),
     Case("s36_stopped", ("S36",), "hung", worker=1, says=("kill -CONT",)),
     Case("s37_dead_worker", ("S37",), "hung", worker=1, says=("dead",)),
     Case("s41_lost_message", ("S41",), "hung", stacks=1),
@@ -287,6 +297,9 @@ CASES: Final[tuple[Case, ...]] = (
         says=("normalize_ahead", "TypeError"),
     ),
     Case("n25_read_ahead", group="threads"),
+    Case("s54_polled", ("S02",), "threads", within_s=40, says=("num_workers 1 →",)),
+    Case("s54_asyncio", ("S01",), "threads", within_s=40, says=("num_workers=0",)),
+    Case("s54_polled_dead", ("S41",), "threads", within_s=60, stacks=1, says=("collect", "ValueError")),
     # ---- long steps, for which the loader is not to blame
     Case("s25_collector", ("S25",), "steps", says=("gc.freeze()",)),
     Case(
@@ -342,6 +355,15 @@ CASES: Final[tuple[Case, ...]] = (
         before=FEW_FILES,
         within_s=60,
         says=("Worker", "does not close them"),
+    ),
+    Case("s40_handles", ("S40",), "resources", before=FEW_FILES, within_s=60, says=("Worker",)),
+    Case(
+        "s58_drift",
+        ("S58",),
+        "resources",
+        within_s=100,
+        remark=True,
+        says=("the loop will wait for data in",),
     ),
     Case("s56_disk", ("S56",), "resources", before=SMALL_DISK, within_s=90, says=("/media", "room for")),
     Case(
