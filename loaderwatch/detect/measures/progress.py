@@ -216,7 +216,7 @@ def history_s(rank: RankWindow, span: SpanInfo) -> Floats:
     if (
         span.phase == "wait" and span.batch
     ):  # in the middle of an epoch, whose start took as long as workers take to start
-        return _clean(seconds(steps["wait_ns"][own & (steps["batch"] > 0)]))
+        return known(seconds(steps["wait_ns"][own & (steps["batch"] > 0)]))
     if span.phase == "wait":
         begins = rank.table("epoch_begins")
         first = seconds(begins["first_wait_ns"][begins["loader"] == loader])
