@@ -158,8 +158,7 @@ def heatmap(run: FakeRun, q: dict[str, str], wall: float) -> Json:
 
 def ranks(run: FakeRun, q: dict[str, str], wall: float) -> Json:
     """A page of the ranks."""
-    told = [row | {"ready_batches": round(row["ready_batches"] or 0)} for row in summary(run, wall)["ranks"]]
-    rows = [msgspec.convert(row, RankRow) for row in told]
+    rows = [RankRow(**row) for row in summary(run, wall)["ranks"]]
     if "rank" in q:
         rows = [row for row in rows if row.rank == int(q["rank"])]
     page = page_of(
