@@ -73,7 +73,7 @@ export function pager(what, { total, offset }, turn) {
   /** @param {string} label @param {string} name @param {number} to */
   const step = (label, name, to) =>
     h("button", { type: "button", class: "button", key: label, "aria-label": label, title: label, disabled: to < 0 || to >= total, onclick: () => turn(to) }, icon(name));
-  return h("div", { class: "pager", key: "pager" }, step(`Previous ${what}`, "back", offset - PAGE_ROWS), step(`Next ${what}`, "right", offset + PAGE_ROWS));
+  return h("div", { class: "pager", key: "pager" }, step(`Previous ${what}`, "right", offset - PAGE_ROWS), step(`Next ${what}`, "right", offset + PAGE_ROWS));
 }
 
 /**
