@@ -153,7 +153,8 @@ test("unknown sorts last in both directions", () => {
 });
 
 test("refresh: once a second at most, slower for wide buckets and slow servers, but never forgotten", () => {
-  assert.equal(refreshAfter(0.1, 0.01), 1);
+  assert.equal(refreshAfter(0, 0.01), 1);
+  assert.equal(refreshAfter(0.1, 0.01), 2);
   assert.equal(refreshAfter(10, 0.01), 10);
   assert.equal(refreshAfter(1, 0.8), 3.2);
   assert.equal(refreshAfter(3600, 0.1), 15);

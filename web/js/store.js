@@ -302,12 +302,12 @@ export function zoomed(a, b) {
 }
 
 /**
- * How long to wait before asking for a card's data again: never more than once a second, not before another bucket is full,
+ * How long to wait before asking for a card's data again: never more than once a second, a chart not before two seconds and another bucket,
  * and a slow server is asked less often.
  * @param {number} bucket_s @param {number} took_s
  */
 export function refreshAfter(bucket_s, took_s) {
-  return Math.min(15, Math.max(1, bucket_s, took_s * 4));
+  return Math.min(15, Math.max(bucket_s > 0 ? Math.max(2, bucket_s) : 1, took_s * 4));
 }
 
 /** Sorted for a table; unknown last either way. @template T @param {T[]} rows @param {{by: string, down: boolean}} sort @returns {T[]} */
