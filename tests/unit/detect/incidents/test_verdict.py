@@ -98,7 +98,7 @@ def test_the_verdict_says_the_tiles_share_also_while_a_wait_goes_on() -> None:
     """Five seconds are not long against waits of two, but they are a sixth of the last half minute."""
     rank = RankBuilder()
     for number in range(400):
-        rank.fetch(number % 2, 0.03).step(2.0 if number % 80 == 0 else 0.0016, 0.0984)
+        rank.fetch(number % 2, 0.03).step(2.0 if number % 60 == 0 else 0.0016, 0.0984)
     window = run(rank.open("wait", 5.0))
     use = run_use(window)
     assert use.wait_ratio is not None
