@@ -144,7 +144,7 @@ LOOK_ALIKES: Final = (
     ),
     Run("synchronous", (*QUICK, "--item-every", "1"), "own", silent=True),
     Run(
-        "epoch-boundary-ahead", (*QUICK, "--epoch", "20", "--start-ms", "1200"), silent=True
+        "epoch-boundary-ahead", (*QUICK, "--epoch", "60", "--start-ms", "1200"), silent=True
     ),  # the loop has launched so much ahead that the device works on while workers start
     Run("pause-on-purpose", (*QUICK, "--pause-s", "12"), "own", silent=True),
     Run("idle-notebook", (*QUICK, "--leave-after", "10"), "own", silent=True),
