@@ -54,7 +54,7 @@ def envelope(feed: Feed) -> Envelope:
         rows.append(list(known.values()))
     worker = SpanInfo(
         rank=0, worker=1, pid=4101, phase="fetch", since_ns=now_ns - SECOND, loader=0, epoch=0, batch=3,
-        step=UNKNOWN, batches=3, steps=0,
+        step=0, batches=3, steps=0,
     )  # fmt: skip
     return feed.envelope(
         processes=[feed.process(loaders=[LOADER])],

@@ -16,7 +16,7 @@ export function downloadButtons(id) {
     "span",
     { class: "downloads", key: "downloads" },
     [["csv", "CSV", "its numbers as a table"], ["png", "PNG", "as a picture"]].map(([kind, word, about]) =>
-      h("button", { type: "button", class: "take", key: kind, "data-take": kind, "data-of": id, title: `Download this chart: ${about}`, "aria-label": `Download this chart, ${about}` }, word ?? ""),
+      h("button", { type: "button", class: "take", key: kind, "data-take": kind, "data-of": id, title: `Download this chart: ${about}`, "aria-label": `${word}: download this chart, ${about}` }, word ?? ""),
     ),
   );
 }
