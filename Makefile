@@ -67,7 +67,7 @@ check-web:
 	fi
 
 # Four files at a time, as most tests wait for processes; in their order, what takes long first.
-pytest: $(VENV)/dev.stamp chromium
+pytest: $(VENV)/dev.stamp chromium node_modules/stamp
 	$(BIN)/pytest -m "not long" -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # Every scenario as a real training, the advice tried out, and the table of the diagnosis bench.
