@@ -168,6 +168,7 @@ def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Findin
     ranks = sorted(toll.rank.rank for toll in tolls)
     one = singular(ranks, world)
     parts, cause = parts_of(worst.paid), worst.cause
+    saved_s = min(cause.saved_s, worst.cost_s)  # what the device hid is not lost, so it cannot be saved
     place = "making iterators" if cause.scenario == "S32" else "at epoch boundaries"
     if takes_from_several(worst.rank, limits):
         place += f" of {worst.loader.name}"
@@ -197,5 +198,5 @@ def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Findin
         rank=worst.rank.rank if len(ranks) < world or world == 1 else None,
         host=worst.rank.host,
         lost_s=worst.lost_s,
-        gain_ceiling_ratio=gain_ratio(worst.epoch_s, worst.epoch_s - cause.saved_s),
+        gain_ceiling_ratio=gain_ratio(worst.epoch_s, worst.epoch_s - saved_s),
     )

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
+from loaderwatch.detect.device_clock import hidden_of, told_of
 from loaderwatch.detect.limits import NEWEST_EPOCHS
 from loaderwatch.detect.measures.statistics import Floats, known, median
 from loaderwatch.detect.window import RankWindow, seconds
+
+NOISE_S: Final = 0.001
+"""Less hidden of a first wait is no work that was left: the two clocks differ by as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class Boundary:
     first_fetch_s: float  # the first fetch of the new epoch; NaN if not known
     gap_s: float  # the loop's own time between the two epochs
     rebuilt: bool = False  # a new loader was built for it
+    hidden_s: float = 0.0  # of all this, while the device still had work
 
     @property
     def start_s(self) -> float:
@@ -45,8 +51,8 @@ class Boundary:
 
     @property
     def cost_s(self) -> float:
-        """Return the seconds that the boundary cost: teardown, iter(loader) and the first wait."""
-        return self.iter_s + self.first_wait_s + self.teardown_s
+        """Return the seconds that the boundary cost: teardown, iter(loader) and the first wait, less what the device hid of it."""
+        return max(0.0, self.iter_s + self.first_wait_s + self.teardown_s - self.hidden_s)
 
 
 def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
@@ -58,6 +64,8 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
     fetches = rank.table("fetches")
     own = fetches["loader"] == loader.loader
     began_ns, fetch_s = fetches["request_ns"][own], seconds(fetches["fetch_ns"][own])
+    hidden = _hidden_s(rank, loader)
+    usual_hidden_s = float(np.median(list(hidden.values()))) if hidden else 0.0
     found = []
     for row in rows:
         epoch = int(begins["epoch"][row])
@@ -66,6 +74,8 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
         iter_s, first_s = _s(begins["iter_ns"][row]), _s(begins["first_wait_ns"][row])
         kind = _kind(int(begins["iter_kind"][row]))
         until_ns = request_ns + int((iter_s + first_s) * 1e9)
+        teardown_s = _s(ends["teardown_ns"][end]) if end is not None else 0.0
+        hidden_s = hidden.get(epoch, usual_hidden_s)
         found.append(
             Boundary(
                 epoch=epoch,
@@ -73,7 +83,7 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
                 iter_s=iter_s,
                 sampler_s=_s(begins["sampler_ns"][row]),
                 first_wait_s=max(0.0, first_s - usual_s),
-                teardown_s=_s(ends["teardown_ns"][end]) if end is not None else 0.0,
+                teardown_s=teardown_s,
                 kind=IterKind.STARTED if kind is IterKind.REBUILT else kind,
                 workers=_count(int(begins["workers"][row])),
                 drained=_count(int(begins["drained"][row])),
@@ -82,9 +92,23 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
                 first_fetch_s=_first_fetch_s(began_ns, fetch_s, request_ns, until_ns),
                 gap_s=_s(begins["gap_ns"][row]),
                 rebuilt=kind is IterKind.REBUILT or (loader.loader, epoch) in rank.rebuilt,
+                # A device that has work left when the first batch is asked for had it in all that came before.
+                hidden_s=hidden_s + iter_s + teardown_s if hidden_s > 0 else 0.0,
             )
         )
     return found
+
+
+def _hidden_s(rank: RankWindow, loader: LoaderInfo) -> dict[int, float]:
+    """Return how long the device still had work in the first wait of each epoch of which an event tells."""
+    steps = rank.clocked_steps
+    first = (steps["loader"] == loader.loader) & (steps["batch"] == 0) & told_of(steps)
+    hidden_s = hidden_of(steps)[first] / 1e9
+    return dict(
+        zip(
+            steps["epoch"][first].tolist(), np.where(hidden_s >= NOISE_S, hidden_s, 0.0).tolist(), strict=True
+        )
+    )
 
 
 def usual_wait_s(rank: RankWindow, loader: LoaderInfo) -> float:

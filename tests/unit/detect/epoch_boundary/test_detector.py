@@ -238,3 +238,24 @@ def test_validation_loaders_are_left_alone() -> None:
     assert [finding.code for finding in found] == [
         "slow-evaluation"
     ]  # which is judged by its share of the run
+
+
+def by_device(builder: RankBuilder, first_starved_s: float) -> RankBuilder:
+    """The same epochs with a device that lacks the first batch of each for so long, and no other."""
+    for row in list(builder.rows["steps"]):
+        starved_s = first_starved_s if row["batch"] == 0 else 0.0
+        request_ns, step_ns = int(row["request_ns"]), int(row["step_ns"])
+        builder.add(
+            "gpu_waits", loader=0, request_ns=request_ns, starved_ns=int(starved_s * S), gpu_step_ns=step_ns
+        )
+    return builder
+
+
+def test_a_boundary_in_which_the_gpu_works_on_costs_nothing() -> None:
+    def dear() -> RankBuilder:
+        return epochs(iter_s=0.4, first_s=1.2, teardown_s=0.2)
+
+    assert only(run(dear())).lost_s == pytest.approx(4 * 1.8, abs=0.1)
+    assert only(run(by_device(dear(), 1.2))).lost_s == pytest.approx(4 * 1.8, abs=0.1)
+    assert only(run(by_device(dear(), 0.9))).lost_s == pytest.approx(4 * 0.9, abs=0.1)
+    assert [one for one in detect(run(by_device(dear(), 0.0))) if one.severity != "info"] == []
