@@ -119,13 +119,13 @@ def test_speed_is_zero_while_it_stands_and_what_happened_stands_below(
     assert page.evaluate(f"{read}.find(d => d.name === 'settings').text") == [
         "settings: train_loader: num_workers 2 → 6 (rank 0)"
     ]
-    legend = page.locator("[data-card=speed] .legend")
+    legend = page.locator("[data-card=speed] ul.legend")
     expect(legend).to_contain_text("means of the time in view")
     box = page.locator("#plot-speed").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 3)
     expect(legend).to_contain_text(re.compile(r"at \d\d:\d\d:\d\d"))
-    expect(page.locator("[data-card=steps] .legend")).to_contain_text(re.compile(r"at \d\d:\d\d:\d\d"))
+    expect(page.locator("[data-card=steps] ul.legend")).to_contain_text(re.compile(r"at \d\d:\d\d:\d\d"))
     page.mouse.move(5, 5)
     expect(legend).to_contain_text("means of the time in view")
 
@@ -133,7 +133,7 @@ def test_speed_is_zero_while_it_stands_and_what_happened_stands_below(
 def test_waiting_for_other_ranks_is_hatched(access: Access, watched: Watched) -> None:
     page = _open(watched, access, "s43-straggler/ranks/0")
     drawn(page, "steps")
-    legend = page.locator("[data-card=steps] .legend")
+    legend = page.locator("[data-card=steps] ul.legend")
     expect(legend).to_contain_text("waiting for other ranks")
     page.wait_for_function("() => document.querySelectorAll('#plot-steps pattern').length > 0")
     trace = "document.getElementById('plot-steps').data.find(d => d.name === 'waiting for other ranks')"
@@ -142,7 +142,7 @@ def test_waiting_for_other_ranks_is_hatched(access: Access, watched: Watched) ->
     assert sum(waits) / len(waits) > 0.5 * 1000 * shares[0]["others_s"]
     page = _open(watched, access, "s43-straggler/ranks/1")
     drawn(page, "steps")
-    expect(page.locator("[data-card=steps] .legend")).to_contain_text("backward")
+    expect(page.locator("[data-card=steps] ul.legend")).to_contain_text("backward")
     late = page.evaluate(f"({trace}?.y ?? []).reduce((sum, v) => sum + (v ?? 0), 0)")
     assert late < 0.2 * sum(waits), "the late rank waits for nobody"
 
@@ -151,7 +151,7 @@ def test_what_slows_a_gpu_is_drawn_by_reason(access: Access, watched: Watched) -
     page = _open(watched, access, "run-1/ranks/0")
     drawn(page, "slowed")
     card = page.locator("[data-card=slowed]")
-    expect(card.locator(".legend")).to_contain_text("software thermal slowdown")
+    expect(card.locator("ul.legend")).to_contain_text("software thermal slowdown")
     assert page.evaluate("document.getElementById('plot-slowed').data.map(d => d.name)") == [
         "software thermal slowdown"
     ]
@@ -159,6 +159,7 @@ def test_what_slows_a_gpu_is_drawn_by_reason(access: Access, watched: Watched) -
 
 def test_small_charts_have_axes(access: Access, watched: Watched) -> None:
     page = _open(watched, access, "run-1/ranks/0")
+    page.set_viewport_size({"width": 1280, "height": 4000})
     drawn(page, "small-gpu_throttled_ratio")
     ticks = page.locator("#plot-small-gpu_throttled_ratio .ytick text")
     expect(ticks).to_have_text([re.compile(r"0\s%"), re.compile(r"100\s%")])

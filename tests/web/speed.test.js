@@ -33,7 +33,7 @@ test("events have a lane and a shape per kind, only those in view", () => {
   const events = [mark("evaluation", 1450, 1460), mark("config", 1500, null, { text: "train_loader: num_workers 2 → 4 <b>&" }), mark("checkpoint", 100, 110), mark("alert", 1690, null, { ranks: [] })];
   assert.deepEqual(lanesOf(events, range).map((l) => l.name), ["alert", "settings", "evaluation"]);
   const { data, layout } = speedFigure({ ...base, events, data: { steps_per_s: series([10]) } }, palette);
-  assert.deepEqual(layout.yaxis3.ticktext, ["alert", "set", "eval"]);
+  assert.deepEqual(layout.yaxis3.ticktext, ["alert", "settings", "evaluation"]);
   assert.equal(layout.xaxis.anchor, "y3");
   assert.ok(layout.yaxis.domain[0] > 0 && layout.height === speedHeight(3));
   const shapes = data.filter((d) => d.mode === "markers");

@@ -1,6 +1,6 @@
 // Steps and samples per second over time, and below them what happened: settings, checkpoints, evaluation, alerts.
 
-import { MARGIN, bandNames, epochNames, fade, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { MARGIN, NARROW, bandNames, epochNames, fade, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
 import { number } from "../format.js";
 import { ground, line } from "./gpu.js";
 import { isEmpty } from "./steps.js";
@@ -75,7 +75,7 @@ export function speedFigure(input, palette) {
   }
   if (lanes.length > 0) {
     layout.yaxis3 = valueAxis(palette, {
-      range: [lanes.length - 0.5, -0.5], domain: [0, low], showgrid: false, tickmode: "array", tickvals: lanes.map((_, i) => i), ticktext: lanes.map((l) => l.short), rangemode: "normal",
+      range: [lanes.length - 0.5, -1], tickfont: { size: 10 }, ticklen: 3, domain: [0, low], showgrid: false, tickmode: "array", tickvals: lanes.map((_, i) => i), ticktext: lanes.map((l) => (input.width < NARROW ? l.short : l.name)), rangemode: "normal",
     });
     layout.xaxis.anchor = "y3";
     lanes.forEach((lane, i) => data.push(...events(inView(input.events, input.range).filter((e) => e.kind === lane.kind), lane, i, input, palette)));
