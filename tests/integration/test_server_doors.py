@@ -45,6 +45,7 @@ WHO = {
     "GET /api/v1/runs/{run}/audit": READS,
     "GET /api/v1/runs/{run}/what-if": READS,
     "GET /api/v1/runs/{run}/coupling": READS,
+    "GET /api/v1/runs/{run}/ranks": READS,
     "GET /api/v1/runs/{run}/gpus": READS,
     "GET /api/v1/runs/{run}/workers": READS,
     "GET /api/v1/runs/{run}/stacks": READS,

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -354,13 +355,16 @@ def test_torchrun_hangs_is_started_again_and_finishes(tmp_path: Path, served: Ac
 
 
 def test_ranks_that_torchrun_starts_again_by_itself_are_left_to_it(tmp_path: Path, served: Access) -> None:
-    """A hang that they ended with is over, although the job and its command go on: it counts no more against them."""
+    """A hang that they ended with is over, although the job and its command go on: it counts no more against them.
+
+    torchrun may start them several times: after a restart gloo can be refused a connection, without loaderwatch, too.
+    """
     (tmp_path / "train.py").write_text(FAILS_ONCE)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
         command(
             *("--on-alert", f"cat >> {tmp_path / 'alerts'}", "--restart-on-hang", "3", "--after", "11s"),
-            *("--", *torchrun, "--max-restarts", "2", str(tmp_path / "train.py"), str(tmp_path)),
+            *("--", *torchrun, "--max-restarts", "9", str(tmp_path / "train.py"), str(tmp_path)),
         ),
         env=environ(tmp_path / "data"),
         capture_output=True,
@@ -368,7 +372,9 @@ def test_ranks_that_torchrun_starts_again_by_itself_are_left_to_it(tmp_path: Pat
         timeout=3 * PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
-    assert sorted((tmp_path / "began").read_text().split()) == ["0", "0", "1", "1"]
+    began = Counter((tmp_path / "began").read_text().split())
+    assert "1" in began, "torchrun started them again"
+    assert set(began.values()) == {2}, "nobody started torchrun again"
     assert "the job is ended" not in done.stderr
     assert "loaderwatch: restart" not in done.stderr
     alerts = [json.loads(line) for line in (tmp_path / "alerts").read_text().splitlines()]
