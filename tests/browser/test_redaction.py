@@ -166,8 +166,8 @@ def test_the_host_itself_knows_what_the_short_forms_stand_for(
 ) -> None:
     access, data_dir, _ = recorded
     (run,) = access.get("/runs")
-    name = access.get(f"/runs/{run['run_id']}/stacks")[0]["text"]
-    short = next(word for word in name.replace('"', " ").split() if word.startswith("path-"))
+    texts = " ".join(stack["text"] for stack in access.get(f"/runs/{run['run_id']}/stacks"))
+    short = next(word for word in texts.replace('"', " ").split() if word.startswith("path-"))
     logs = "".join(path.read_text() for path in (data_dir / "logs").glob("streamer-*.log"))
     assert f"{short} stands for " in logs
 

@@ -140,7 +140,8 @@ def test_every_place_says_the_same_data_wait(
             assert f"{percent(worst)} of" in finding["title"]
         assert finding["gain_ceiling_ratio"] <= worst + CLOSE
         assert f"{summary['lost_s']:.1f}" == f"{max(summary['lost_s'], finding['lost_s']):.1f}"
-        assert summary["lost_s"] == pytest.approx(worst * made.lasted_s, rel=0.05)
+        # Between two looks an open finding runs on at its rate, which is more where envelopes come late in a slow hour.
+        assert summary["lost_s"] == pytest.approx(max(worst * made.lasted_s, finding["lost_s"]), rel=0.05)
     (file,) = tmp_path.rglob("run-1.duckdb")
     with duckdb.connect(str(file), read_only=True) as people:
         of = "starved_ns, gpu_step_ns FROM gpu_waits" if made.device else "wait_ns, step_ns FROM steps"
