@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -111,9 +110,9 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "loaderwatch", "run", *arguments]
 
 
-def environ(data_dir: Path) -> dict[str, str]:
+def environ(data_dir: Path, **more: str) -> dict[str, str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
-    return {**clean, "LOADERWATCH_DIR": str(data_dir), "OMP_NUM_THREADS": "1"}
+    return {**clean, "LOADERWATCH_DIR": str(data_dir), "OMP_NUM_THREADS": "1", **more}
 
 
 def supervised(
@@ -357,24 +356,23 @@ def test_torchrun_hangs_is_started_again_and_finishes(tmp_path: Path, served: Ac
 def test_ranks_that_torchrun_starts_again_by_itself_are_left_to_it(tmp_path: Path, served: Access) -> None:
     """A hang that they ended with is over, although the job and its command go on: it counts no more against them.
 
-    torchrun may start them several times: after a restart gloo can be refused a connection, without loaderwatch, too.
+    torchrun keeps its store over restarts, so a rank may meet the addresses of those before, with and without loaderwatch
+    (torch 2.13, dynamic_rendezvous.py); it is told to make a store for each.
     """
     (tmp_path / "train.py").write_text(FAILS_ONCE)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
         command(
             *("--on-alert", f"cat >> {tmp_path / 'alerts'}", "--restart-on-hang", "3", "--after", "11s"),
-            *("--", *torchrun, "--max-restarts", "9", str(tmp_path / "train.py"), str(tmp_path)),
+            *("--", *torchrun, "--max-restarts", "2", str(tmp_path / "train.py"), str(tmp_path)),
         ),
-        env=environ(tmp_path / "data"),
+        env=environ(tmp_path / "data", TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1"),
         capture_output=True,
         text=True,
         timeout=3 * PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
-    began = Counter((tmp_path / "began").read_text().split())
-    assert "1" in began, "torchrun started them again"
-    assert set(began.values()) == {2}, "nobody started torchrun again"
+    assert sorted((tmp_path / "began").read_text().split()) == ["0", "0", "1", "1"]
     assert "the job is ended" not in done.stderr
     assert "loaderwatch: restart" not in done.stderr
     alerts = [json.loads(line) for line in (tmp_path / "alerts").read_text().splitlines()]
