@@ -89,9 +89,8 @@ class Streamer:
         self._drain = Drain(self._state.wall_offset_ns)
         self._members = MemberSampler()
         self._host = HostSampler()
-        self._sampled_pid: int | None = (
-            None  # the training process for whose groups the host was last sampled
-        )
+        # the training process for whose groups the host was last sampled
+        self._sampled_pid: int | None = None
         self._gpus = GpuSampler()
         self._stacks = StackCollector()
         self._idle_gpus = IdleGpus()

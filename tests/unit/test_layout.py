@@ -154,6 +154,7 @@ TESTED_BY: dict[str, str] = {
     "core/answers/settings.py": "unit/core/test_answers.py",
     "core/answers/timeline.py": "unit/core/test_answers.py",
     "detect/hang/excuses.py": "unit/detect/hang/test_detector.py",
+    "detect/running_out/foremost.py": "unit/detect/running_out/test_drift.py",
     "detect/measures/slices.py": "unit/detect/running_out/test_drift.py",
     "detect/measures/streams.py": "unit/detect/input_bound/test_worker_causes.py",
     "core/clock.py": "faults/test_clocks.py",

@@ -6,7 +6,7 @@ import { headroomFigure } from "../../web/js/charts/headroom.js";
 import { starvationFigure } from "../../web/js/charts/starvation.js";
 import { heatmapFigure, heatmapHeight } from "../../web/js/charts/heatmap.js";
 import { laneWorkers, lanesFigure, slowOnes } from "../../web/js/charts/lanes.js";
-import { COUNTERS, counterFigure, latest, readyFigure } from "../../web/js/charts/small.js";
+import { COUNTERS, counterFigure, readyFigure } from "../../web/js/charts/small.js";
 import { ASKED, barWidths, byDevice, ceiling, isByDevice, isEmpty, isOnDevice, knownParts, stepsFigure, totals } from "../../web/js/charts/steps.js";
 import { figureOf } from "../../web/js/figures.js";
 import { initialState, parseRoute } from "../../web/js/store.js";
@@ -177,8 +177,6 @@ test("counters", () => {
   const c = /** @type {any} */ (COUNTERS.find((k) => k.unit === "bytes_per_s"));
   const { layout } = counterFigure({ series: series([3.1e6, null]), counter: c, range }, palette);
   assert.ok(layout.yaxis.range[1] > 3.1e6);
-  assert.equal(latest(series([1, 2, null])), 2);
-  assert.equal(latest(series([null])), null);
   assert.deepEqual([0.4, 3, 321, 1000].map(niceTop), [0.4, 4, 400, 1000]);
   assert.equal(niceTop(0), 1);
   const ready = readyFigure({ ...base, data: { ready_batches: series([1, 2]), cached_batches: series([0, 0]) }, capacity: 4 }, palette);

@@ -15,22 +15,18 @@ import numpy as np
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
-from loaderwatch.detect.measures.pace import Pace, paces, recent, warm_batches
+from loaderwatch.detect.measures.pace import Pace, recent, warm_batches
 from loaderwatch.detect.measures.statistics import Floats, known, mean, median, trend
+from loaderwatch.detect.running_out.foremost import CODE, HALVED, SOON_S, foremost, live_ranks
 from loaderwatch.detect.text import count, duration, rate
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-CODE: Final = "headroom"
 NEWEST: Final = 8
 """Requests whose median is what lies ready now."""
 FALLING: Final = -0.7
 """Rank correlation of the batches ready with time."""
-HALVED: Final = 0.5
-"""Part of what the loader reads ahead, and of what lay ready before, that is left where it is said to shrink."""
 SURE: Final = 3.0
 """Standard errors by which a batch of the workers takes longer than the loop's own: chance makes that of one in a thousand."""
-SOON_S: Final = 120.0
-MOST_ANALYSED: Final = 16
 
 
 @dataclass(frozen=True)
@@ -51,16 +47,9 @@ class Cushion:
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """Return at most one finding for each loader, that of the rank that will wait first."""
-    worst: dict[int, Cushion] = {}
-    live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
-    near = sorted((part, rank.rank) for rank in live if 0 < (part := _ready_part(rank)) <= HALVED)
-    for _, number in near[:MOST_ANALYSED]:
-        for pace in paces(window.ranks[number]):
-            found = _cushion(pace, limits)
-            seen = worst.get(pace.loader.loader)
-            if found is not None and (seen is None or found.left_s < seen.left_s):
-                worst[pace.loader.loader] = found
-    return [_finding(found, window.world_size) for found in worst.values()]
+    near = [(part, rank.rank) for rank in live_ranks(window) if 0 < (part := _ready_part(rank)) <= HALVED]
+    worst = foremost(window, near, lambda pace: _cushion(pace, limits), lambda found: found.left_s)
+    return [_finding(found, window.world_size) for found in worst]
 
 
 def _ready_part(rank: RankWindow) -> float:

@@ -13,21 +13,17 @@ from typing import Final
 from loaderwatch.detect.course import FIRST_SLICE_NS, Course
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
-from loaderwatch.detect.measures.pace import Pace, paces, recent
+from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.slices import parts, slices_of
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Growth, drift
+from loaderwatch.detect.running_out.foremost import CODE, LATER_S, foremost, live_ranks
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import WINDOW_S, RankWindow, RunWindow
 
-CODE: Final = "headroom"
 GROWN_RATIO: Final = 1.25
 """Times its first value that a fetch takes in the end, at least: below that it is weather."""
-SOON_S: Final = 1800.0
-"""Time until the loop waits from which it is worth a remark, in s; and no longer than the drift was seen."""
 NEAR_LOAD: Final = 0.5
 """Share of the workers' time that the loop needs, from which on their course is looked at."""
-MOST_ANALYSED: Final = 16
-"""Ranks looked at; those whose workers are busiest first."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +42,10 @@ class Drift:
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """Return at most one finding for each loader, that of the rank that will wait first."""
-    worst: dict[int, Drift] = {}
-    loads = ((_load(rank), rank) for rank in window.ranks.values() if rank.process.state == "live")
-    near = sorted(((-load, rank.rank) for load, rank in loads if load >= NEAR_LOAD))
-    for _, number in near[:MOST_ANALYSED]:
-        for pace in paces(window.ranks[number]):
-            found = _drift(pace, limits)
-            known = worst.get(pace.loader.loader)
-            if found is not None and (known is None or found.left_s < known.left_s):
-                worst[pace.loader.loader] = found
-    return [_finding(found, window.world_size) for found in worst.values()]
+    loads = ((_load(rank), rank.rank) for rank in live_ranks(window))
+    near = [(-load, rank) for load, rank in loads if load >= NEAR_LOAD]
+    worst = foremost(window, near, lambda pace: _drift(pace, limits), lambda found: found.left_s)
+    return [_finding(found, window.world_size) for found in worst]
 
 
 def _load(rank: RankWindow) -> float:
@@ -77,7 +67,7 @@ def _drift(pace: Pace, limits: Limits) -> Drift | None:
     for one in (course, *_lately(pace, course)):
         for slices in parts(one):
             found = _of(pace, slices)
-            if found is None or not found.left_s < min(SOON_S, found.fetch.span_s):
+            if found is None or not found.left_s < min(LATER_S, found.fetch.span_s):
                 continue
             # What grows with the place in the epoch begins anew with the next one, so it must have outlasted an epoch's end.
             outlasted = slices.epoch[0] < slices.epoch[-(slices.epoch.size // 4)]

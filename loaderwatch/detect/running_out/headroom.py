@@ -1,8 +1,9 @@
 """How long the GPU would go on without another batch, before it starves for the first time: code ``headroom``.
 
-It is a remark, from the device's clock alone; what the loop's own clock tells beforehand is in ``cushion``. A loader that gets slower uses up the batches that lie ready, and then
-the work that the loop has queued ahead of the GPU, its slack. Only when both are gone does the GPU starve. That is seen
-in the batches of the recent past where it goes quickly, and in the loader's course over the run where it takes an hour.
+It is a remark, from the device's clock alone; what the loop's own clock tells beforehand is in ``cushion``. A loader that gets
+slower uses up the batches that lie ready, and then the work that the loop has queued ahead of the GPU, its slack. Only when
+both are gone does the GPU starve. That is seen in the batches of the recent past where it goes quickly, and in the loader's
+course over the run where it takes an hour.
 """
 
 from __future__ import annotations
@@ -17,27 +18,19 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.device_clock import slack_of
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
-from loaderwatch.detect.measures.pace import Pace, paces, recent
+from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.slices import parts
 from loaderwatch.detect.measures.statistics import drift, mean, median, trend
+from loaderwatch.detect.running_out.foremost import CODE, HALVED, LATER_S, SOON_S, foremost, live_ranks
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-CODE: Final = "headroom"
 NEWEST: Final = 16
 """Batches whose median is the headroom of now."""
 FEW_STEPS: Final = 2.0
 """Headroom, in iterations, from which on nobody looks closer."""
-MOST_ANALYSED: Final = 16
-"""Ranks looked at closely; those with the least headroom first."""
 FALLING: Final = -0.5
 """Rank correlation of headroom with time from which it is said to shrink; chance gives it once in thousands for 48 batches."""
-HALVED: Final = 0.5
-"""Part of its headroom of before that is left, at most, where it is said to shrink."""
-SOON_S: Final = 120.0
-"""Time until the GPU starves from which it is worth a remark, in s, where only the recent past tells."""
-LATER_S: Final = 1800.0
-"""The same where the course over the run tells, and no longer than the run was seen to go there."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +52,11 @@ class Headroom:
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """Return at most one finding for each loader, that of the rank with the least headroom."""
-    worst: dict[int, Headroom] = {}
-    live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
-    near = sorted((left, rank.rank) for rank in live if (left := _steps_left(rank, limits)) < FEW_STEPS)
-    for _, number in near[:MOST_ANALYSED]:
-        for pace in paces(window.ranks[number]):
-            found = _headroom(pace, limits)
-            known = worst.get(pace.loader.loader)
-            if found is not None and (known is None or found.now_s < known.now_s):
-                worst[pace.loader.loader] = found
-    return [_finding(found, window.world_size) for found in worst.values()]
+    near = [
+        (left, rank.rank) for rank in live_ranks(window) if (left := _steps_left(rank, limits)) < FEW_STEPS
+    ]
+    worst = foremost(window, near, lambda pace: _headroom(pace, limits), lambda found: found.now_s)
+    return [_finding(found, window.world_size) for found in worst]
 
 
 def _steps_left(rank: RankWindow, limits: Limits) -> float:

@@ -50,13 +50,6 @@ export function inUnit(v, unit) {
 /** Height of a small chart. */
 export const SMALL_PX = 108;
 
-/** The newest known value. @param {Series|undefined} series */
-export function latest(series) {
-  if (series === undefined) return null;
-  for (let i = series.mean.length - 1; i >= 0; i -= 1) if (series.mean[i] !== null) return series.mean[i] ?? null;
-  return null;
-}
-
 /** Round as it is written: 400 MiB, not 381. @param {number} highest @param {Counter["unit"]} unit */
 function roundTop(highest, unit) {
   const one = unit === "bytes" || unit === "bytes_per_s" ? 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, highest)) / Math.log(1024))) : 1;
