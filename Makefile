@@ -16,7 +16,7 @@ SIDE_BY_SIDE := -n 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat compat-own frameworks gpu scenarios faults security silence soak check-python check-web pytest chromium format lint types plotly screenshots bench clean
+.PHONY: help demo test compat compat-own frameworks gpu scenarios faults security silence soak check-python web-tools check-web pytest chromium format lint types plotly screenshots bench clean
 
 help:
 	@echo "make demo | test | compat | frameworks | gpu | scenarios | faults | security | silence | soak | format | lint | plotly | screenshots | bench | clean"
@@ -59,15 +59,16 @@ check-python: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-check-web:
-	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
-		echo "SKIPPED: the page's own tests and types: node and npm are not installed"; \
-	else \
-		$(MAKE) --no-print-directory node_modules/stamp && node_modules/.bin/tsc --project tsconfig.json && node --test tests/web/*.test.js; \
-	fi
+# One target for all who need it: two at once would install into each other's folder.
+web-tools:
+	@if command -v node >/dev/null && command -v npm >/dev/null; then $(MAKE) --no-print-directory node_modules/stamp; \
+	else echo "SKIPPED: the page's own tests and types, and axe: node and npm are not installed"; fi
+
+check-web: web-tools
+	@if [ -e node_modules/stamp ]; then node_modules/.bin/tsc --project tsconfig.json && node --test tests/web/*.test.js; fi
 
 # Four files at a time, as most tests wait for processes; in their order, what takes long first.
-pytest: $(VENV)/dev.stamp chromium node_modules/stamp
+pytest: $(VENV)/dev.stamp chromium web-tools
 	$(BIN)/pytest -m "not long" -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # Every scenario as a real training, the advice tried out, and the table of the diagnosis bench.

@@ -36,7 +36,6 @@ BUSY_RATIO = 0.3  # utilization from which a reading counts: an idle GPU clocks 
 HELD_PART = 0.5  # of the busy readings
 SLOW_RATIO = 0.9  # of the clock of the others, or of its own best
 SHARED_SLOW_RATIO = 1.25  # its forward pass against that of the others
-WAITING_RATIO = 0.1
 
 
 @dataclass(frozen=True)

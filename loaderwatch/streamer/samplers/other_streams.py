@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, RecordKind
 
-SECOND: Final = 1_000_000_000
-LOOK_BACK_NS: Final = 10 * SECOND
-READING_NS: Final = SECOND
+LOOK_BACK_NS: Final = 10 * SECOND_NS
+READING_NS: Final = SECOND_NS
 """A reading is a mean of up to so long before it (nvml.h: a sixth of a second to a second)."""
 FEW_READINGS: Final = 20
 """Two seconds, at ten a second."""

@@ -7,12 +7,13 @@ from typing import Final
 
 import pytest
 
+from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, RecordKind
 from loaderwatch.streamer.samplers.gpu import GpuSampler
-from loaderwatch.streamer.samplers.other_streams import SECOND, OtherStreams
+from loaderwatch.streamer.samplers.other_streams import OtherStreams
 
-MS: Final = SECOND // 1000
+MS: Final = SECOND_NS // 1000
 FIELDS: Final = ("rank", *RECORD_FIELDS[RecordKind.GPU_WAIT])
 OFFSET: Final = 10**18  # UTC less monotonic
 READING_MS: Final = 500
@@ -86,7 +87,7 @@ def test_a_gpu_that_works_on_another_stream_does_not_starve_for_all_of_the_wait(
 def test_within_four_seconds_it_is_known() -> None:
     played = Played().iterate(30, starved=92, took=95, busy=90)
     first = next(row for row in played.out if row["starved_ns"] < 90 * MS)
-    assert first["request_ns"] - played.out[0]["request_ns"] < 4 * SECOND
+    assert first["request_ns"] - played.out[0]["request_ns"] < 4 * SECOND_NS
 
 
 @pytest.mark.parametrize("took", [91, 95, 100, 150, 200, 1000])
