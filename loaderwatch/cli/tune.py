@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.agent.launcher.ondemand import TUNE
-from loaderwatch.agent.tuning.search import DEFAULT_PREFETCH, TRIALS_FILE, choose
+from loaderwatch.agent.tuning.search import DEFAULT_PREFETCH, KNOWN_FILE
 from loaderwatch.cli.flags import seconds
 from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
 from loaderwatch.core.errors import ConfigError
@@ -73,13 +73,13 @@ def run(args: argparse.Namespace) -> int:
     """
     if not args.module and not Path(args.target).is_file():
         raise ConfigError(f"there is no file {args.target}; name a script, or a module with -m")
-    known: list[LoaderTrial] = []
+    known: list[Tuning] = []
     try:
         tuning = _tune(args, known)
     except KeyboardInterrupt:
         if not known:
             raise
-        tuning = _so_far(known, args.step_ms)
+        tuning = msgspec.structs.replace(known[-1], stopped="you stopped it")
     if tuning.error is not None and not tuning.trials:
         raise ScriptFailed(f"{args.target}: {tuning.error}")
     if args.json:
@@ -89,24 +89,26 @@ def run(args: argparse.Namespace) -> int:
     return 0 if tuning.advised_workers is not None else 1
 
 
-def _tune(args: argparse.Namespace, known: list[LoaderTrial]) -> Tuning:
+def _tune(args: argparse.Namespace, known: list[Tuning]) -> Tuning:
+    """Run the script; ``known`` gets what is known after each trial, for whoever interrupts."""
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
     )  # so that the script ends with us
-    options = {"seconds": args.seconds, "step_s": args.step_ms}
 
     def look(folder: Path) -> float:
-        file = folder / TRIALS_FILE
+        file = folder / KNOWN_FILE
         if not file.exists():
             return 0.0
-        lines = file.read_bytes().split(b"\n")[:-1]
-        for line in lines[len(known) :]:
-            known.append(msgspec.json.decode(line, type=LoaderTrial))
-            print(f"  {_trial_line(known[-1])}", file=sys.stderr, flush=True)
+        newest = msgspec.json.decode(file.read_bytes(), type=Tuning)
+        told = len(known[-1].trials) if known else 0
+        for trial in newest.trials[told:]:
+            print(f"  {_trial_line(trial)}", file=sys.stderr, flush=True)
+        known[:] = [newest]
         return float(args.seconds + GRACE_S)
 
     command = [*(["-m"] if args.module else []), args.target, *args.arguments]
-    inspected = inspect_script(command, None, args.timeout, environ={TUNE: json.dumps(options)}, look=look)
+    options = json.dumps({"seconds": args.seconds, "step_s": args.step_ms})
+    inspected = inspect_script(command, None, args.timeout, environ={TUNE: options}, look=look)
     for one in inspected.reports:
         if one.tuning is not None:
             return one.tuning
@@ -115,21 +117,6 @@ def _tune(args: argparse.Namespace, known: list[LoaderTrial]) -> Tuning:
         f"it ended with {first.ended}" if first.ended else "it iterated no torch.utils.data.DataLoader"
     )
     raise ScriptFailed(f"{args.target} has no training loader to try: {how}\n{tail(inspected.output)}")
-
-
-def _so_far(known: list[LoaderTrial], step_s: float | None) -> Tuning:
-    """Return what a search that was interrupted had found."""
-    best = choose(known, step_s or 0.0)
-    return Tuning(
-        loader="loader",
-        num_workers=known[0].num_workers,
-        prefetch_factor=known[0].prefetch_factor,
-        step_s=step_s,
-        trials=known,
-        advised_workers=best.workers if best else None,
-        advised_prefetch=best.prefetch if best and best.workers else None,
-        stopped="you stopped it",
-    )
 
 
 def report(tuning: Tuning) -> list[str]:

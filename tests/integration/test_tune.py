@@ -107,6 +107,7 @@ def test_an_interrupt_gives_what_is_known(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
+    assert "train_loader (train.py:14)" in said
     assert "because you stopped it" in said
     assert left_over(tmp_path) == []
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from loaderwatch.agent.tuning.search import TRIALS_FILE
+from loaderwatch.agent.tuning.search import KNOWN_FILE
 from loaderwatch.agent.tuning.tune import tune
-from loaderwatch.core.facts import LoaderTrial, Tuning
+from loaderwatch.core.facts import Tuning
+from loaderwatch.core.files import write_atomically
 
 
 class TuneOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,15 +22,13 @@ class TuneOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tuner(options: str, folder: Path) -> Callable[[Any, str | None], Tuning]:
-    """Return a function that tunes a loader, given with the line that made it, and writes each trial to ``folder``."""
+    """Return a function that tunes a loader, given with the line that made it, and writes what is known after each trial to ``folder``."""
     asked = msgspec.json.decode(options, type=TuneOptions)
 
     def act(loader: Any, made_at: str | None) -> Tuning:
-        with (folder / TRIALS_FILE).open("ab", buffering=0) as file:
+        def told(known: Tuning) -> None:
+            write_atomically(folder / KNOWN_FILE, msgspec.json.encode(known))
 
-            def told(trial: LoaderTrial) -> None:
-                file.write(msgspec.json.encode(trial) + b"\n")
-
-            return tune(loader, asked.step_s, asked.seconds, made_at=made_at, told=told)
+        return tune(loader, asked.step_s, asked.seconds, made_at=made_at, told=told)
 
     return act

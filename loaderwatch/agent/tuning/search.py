@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from loaderwatch.core.facts import LoaderTrial
 
-TRIALS_FILE: Final = "trials.jsonl"
-"""The trials so far, a line each, in the folder that the report of a script goes to."""
+KNOWN_FILE: Final = "tuning"
+"""What is known so far, a ``Tuning`` as JSON, in the folder that the report of a script goes to."""
 DEFAULT_PREFETCH: Final = 2
 """What DataLoader takes where nobody gives a ``prefetch_factor`` (torch/utils/data/dataloader.py)."""
 NEAR_BEST: Final = 0.95
@@ -83,7 +83,14 @@ class Search:
     """A search over one loader. ``trials`` holds what has been tried so far, also after an exception went through."""
 
     def __init__(
-        self, now: Setting, attempt: Try, refuse: Refuse, *, step_s: float = 0.0, most: int | None = None
+        self,
+        now: Setting,
+        attempt: Try,
+        refuse: Refuse,
+        *,
+        step_s: float = 0.0,
+        most: int | None = None,
+        tried: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare a search.
 
@@ -93,9 +100,11 @@ class Search:
             refuse: why a setting must not be tried.
             step_s: what a training step takes; 0: not known.
             most: the largest number of workers that is right for this dataset.
+            tried: is called after each trial.
         """
         self.trials: list[LoaderTrial] = []
         self._now, self._attempt, self._refuse, self._step_s = now, attempt, refuse, step_s
+        self._tried = tried
         self._most = min(MOST_WORKERS, most) if most is not None else MOST_WORKERS
         self._speeds: dict[int, float] = {}  # batches a second, by number of workers
         self.stopped = ""
@@ -107,7 +116,7 @@ class Search:
             self._double()
             self._halve()
             if self._step_s:
-                self._play()
+                self._rehearse()
         except OutOfTime:
             self.stopped = "the time was up"
 
@@ -123,8 +132,7 @@ class Search:
         if reason:
             self.stopped = reason
             return False
-        trial = self._attempt(setting, 0.0)
-        self.trials.append(trial)
+        trial = self._play(setting, 0.0)
         self._speeds[workers] = _training_speed(trial, self._step_s)
         return True
 
@@ -153,7 +161,13 @@ class Search:
             if upper - lower <= max(1, upper // 8) or not self._try((lower + upper) // 2):
                 return
 
-    def _play(self) -> None:
+    def _play(self, setting: Setting, step_s: float) -> LoaderTrial:
+        trial = self._attempt(setting, step_s)
+        self.trials.append(trial)
+        self._tried()
+        return trial
+
+    def _rehearse(self) -> None:
         """With steps between its batches: does a deeper cushion take waits away, do more workers?"""
         best = choose(self.trials, self._step_s)
         workers = best.workers if best is not None else 0
@@ -170,8 +184,7 @@ class Search:
             setting = Setting(workers, prefetch)
             if self._refuse(setting, self.trials[-1]):
                 return left
-            trial = self._attempt(setting, self._step_s)
-            self.trials.append(trial)
+            trial = self._play(setting, self._step_s)
             before, left = left, trial.wait_ratio or 0.0
             if left <= FED_RATIO or before - left < LITTLE_WAIT:
                 break

@@ -23,8 +23,11 @@ BUDGET_S: Final = 60.0
 TRIALS: Final = 14
 """How many trials a budget is cut into: a search that doubles up to 16 and halves twice takes nine, a deeper cushion up to four."""
 SHORTEST_S: Final = 0.5
+UNSPLIT: Final = (
+    "Every worker would read the whole stream: the dataset does not split it, so no more than one was tried."
+)
 
-Told = Callable[[LoaderTrial], None]
+Told = Callable[[Tuning], None]
 
 
 def tune(
@@ -46,7 +49,7 @@ def tune(
             batches; without it, the smallest that reads about as fast as any.
         seconds: about how long all trials may take.
         made_at: where the loader was made, for the report.
-        told: is called with each trial as it ends.
+        told: is called with what is known so far as each trial ends.
 
     Returns:
         The trials and the advice; with ``error`` where the loader cannot be tried.
@@ -67,37 +70,32 @@ def tune(
         left = deadline - time.monotonic()
         if search.trials and left < search.trials[-1].start_s + shortest:
             raise OutOfTime
-        trial = try_setting(loader, setting, max(shortest, min(seconds / TRIALS, left)), with_step_s)
-        told(trial)
-        return trial
+        return try_setting(loader, setting, max(shortest, min(seconds / TRIALS, left)), with_step_s)
+
+    def so_far(error: str | None = None) -> Tuning:
+        advised = choose(search.trials, step_s or 0.0)
+        return Tuning(
+            loader=name_of(loader) or "loader",
+            made_at=made_at,
+            num_workers=now.workers,
+            prefetch_factor=now.prefetch if now.workers else None,
+            step_s=step_s,
+            trials=list(search.trials),
+            advised_workers=None if advised is None else advised.workers,
+            advised_prefetch=None if advised is None or not advised.workers else advised.prefetch,
+            stopped=search.stopped,
+            notes=[] if most is None else [UNSPLIT],
+            error=error,
+        )
 
     now, most = setting_of(loader), most_workers(loader)
-    search = Search(now, attempt, why_no_room, step_s=step_s or 0.0, most=most)
-    error: str | None = None
+    search = Search(now, attempt, why_no_room, step_s=step_s or 0.0, most=most, tried=lambda: told(so_far()))
     with _same_random_numbers(loader):
         try:
             search.run()
         except TrialFailed as failed:
-            error = str(failed)
-    notes = []
-    if most is not None:
-        notes.append(
-            "Every worker would read the whole stream: the dataset does not split it, so no more than one was tried."
-        )
-    advised = choose(search.trials, step_s or 0.0)
-    return Tuning(
-        loader=name_of(loader) or "loader",
-        made_at=made_at,
-        num_workers=now.workers,
-        prefetch_factor=now.prefetch if now.workers else None,
-        step_s=step_s,
-        trials=search.trials,
-        advised_workers=None if advised is None else advised.workers,
-        advised_prefetch=None if advised is None or not advised.workers else advised.prefetch,
-        stopped=search.stopped,
-        notes=notes,
-        error=error,
-    )
+            return so_far(str(failed))
+    return so_far()
 
 
 @contextlib.contextmanager
