@@ -14,6 +14,7 @@ import numpy as np
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.limits import STARVED_PART
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.statistics import quantile, ratio
 from loaderwatch.detect.text import count, cpu_count, duration, percent, rate
@@ -179,7 +180,10 @@ def threads(s: Symptoms) -> Explanation | None:
 
 
 def crowd(s: Symptoms) -> Explanation | None:
-    """Explain S03: more workers want a CPU than there are CPUs; None otherwise."""
+    """Explain S03: more workers want a CPU than there are CPUs; None otherwise.
+
+    That must be what their fetches are made of: on a full machine workers that sleep lack CPU as well.
+    """
     cpus, machine, workers = s.cpus, s.machine, s.workers
     if not (
         machine.workers_here >= CROWD * cpus.usable
@@ -187,6 +191,7 @@ def crowd(s: Symptoms) -> Explanation | None:
         and machine.workers_here >= cpus.usable + 2
         and machine.workers_runnable > cpus.usable
         and s.crowded
+        and s.on_or_for_cpu_ratio >= STARVED_PART
     ):
         return None
     each = max(1, int(cpus.usable / cpus.ranks + 0.01))

@@ -289,6 +289,16 @@ class Symptoms:
             not math.isfinite(delayed) and self.cpus.runnable_ratio >= CROWDED_RUNNABLE_RATIO
         )
 
+    @property
+    def on_or_for_cpu_ratio(self) -> float:
+        """Return the share (0 to 1) of a fetch in which the worker computes, or is ready to but has no CPU.
+
+        Where the kernel does not tell how long processes wait for a CPU, their states do.
+        """
+        delayed = self.machine.worker_delay_ratio
+        known = math.isfinite(delayed) and math.isfinite(self.fetch_cpu_ratio)
+        return min(1.0, self.fetch_cpu_ratio + delayed) if known else self.cpus.runnable_ratio
+
     # ---- what follows
 
     def gain(self, after_s: float) -> float | None:

@@ -238,6 +238,13 @@ class TestCrowd:
         watch(rank, 16, cpu=0.03, threads=2, run_delay_ratio=0.01)
         assert only(run(rank, cpus=2, busy=0.3)).scenario == "S08"
 
+    def test_a_crowd_that_sleeps_on_a_machine_that_others_fill(self) -> None:
+        """What little they compute waits for a CPU, but a fetch is made of sleep."""
+        rank = RankBuilder(loaders=[loader(num_workers=8)])
+        starve(rank, fetch=0.32, step=0.01, workers=8, cpu=0.06)
+        watch(rank, 8, cpu=0.06, state=R, threads=2, run_delay_ratio=0.3)
+        assert only(run(rank, cpus=2, busy=1.0)).scenario != "S03"
+
     def test_a_full_machine_that_keeps_up(self) -> None:
         rank = RankBuilder(loaders=[loader(num_workers=8)])
         for number in range(600):
