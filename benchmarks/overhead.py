@@ -12,8 +12,9 @@ two worker processes, "in-process" one with none, whose fetches are timed too. A
 in the processor's caches; after a "tiny" step (a small network, about 0.13 ms) and a "5ms" one (the same, then the loop waits
 for a GPU that is not there) they have left them, and the same instructions cost several times as much. How much of that is
 not ours the row "empty" says: a ``__next__`` that only calls PyTorch's, and compiled functions that do nothing where we have
-our hooks. Rows with "+events" are on the virtual GPU, whose events are Python and cost more than CUDA's: "bare+events" is what
-they cost without us.
+our hooks. Rows with "+events" are on the virtual GPU, whose events are Python and no CUDA's: there the bare training records, looks
+at and reads the same events as the watched one, and what is added is ours. "bare+events" and "bare+seams" say what the events
+themselves cost, in each step, and with those of a model's seams in each eighth.
 
 *Side by side*: whole runs of a fixed number of steps, each in a fresh process with everything the tool starts (streamer and
 server here, launcher and aggregator there), in turns: bare, loaderwatch's hooks, with all phases, and with ``--peers``
@@ -48,7 +49,7 @@ PEERS_VENV: Final = REPO / ".venv-peers"
 PEERS: Final = ("traceml-ai==0.5.0", "gpuprof==0.7.1")
 """Pinned, since a figure is of a version; the newest of November 2026."""
 
-BUDGETS_US: Final = {"hooks": 3.0, "phases": 10.0}
+BUDGETS_US: Final = {"hooks": 3.0, "phases": 10.0, "hooks+events": 3.0, "phases+events": 10.0}
 OF_TRACEML: Final = 0.1
 """Each of ours may cost at most this share of what TraceML costs in the same loop."""
 
@@ -64,6 +65,7 @@ CASES: Final = (  # watched how, loader, step, iterations of an epoch, epochs
     ("hooks+events", "ready", "tiny", 400, 40),
     ("phases+events", "ready", "tiny", 400, 40),
     ("bare+events", "ready", "tiny", 400, 40),
+    ("bare+seams", "ready", "tiny", 400, 40),
     ("hooks", "in-process", "tiny", 300, 30),
     ("hooks", "workers", "tiny", 300, 20),
 )
@@ -154,6 +156,8 @@ def measure(watched: str, kind: str, step: str, iterations: int, epochs: int) ->
     torch.set_num_threads(1)
     bare, hooked = (Training(make_loader(kind, iterations), None) for _ in range(2))
     watch_with(watched, hooked)
+    if watched in ("hooks+events", "phases+events"):
+        record_events(bare, VirtualGpu(), with_seams=watched == "phases+events")
     for training in (bare, hooked):
         for _ in training.iterations("tiny"):
             pass
@@ -179,8 +183,8 @@ def watch_with(watched: str, training: Training) -> None:
     import torch
 
     gpu = VirtualGpu()
-    if watched == "bare+events":
-        record_events(training, gpu, with_seams=False)
+    if watched in ("bare+events", "bare+seams"):
+        record_events(training, gpu, with_seams=watched == "bare+seams")
         return
     import loaderwatch
 
@@ -278,7 +282,7 @@ def shares_of_traceml(paired: list[dict[str, Any]], beside: list[dict[str, Any]]
     return {
         f"{row['watched']} {row['step']}": round(row["added_us"] / traceml[row["step"]], 4)
         for row in paired
-        if row["budget_us"] is not None and row["step"] in traceml
+        if row["budget_us"] is not None and row["step"] in traceml and "+" not in row["watched"]
     }
 
 
@@ -352,13 +356,13 @@ def show_paired(results: list[dict[str, Any]]) -> None:
     """The table of the paired measurement."""
     print("paired: main-thread CPU per iteration, µs")
     print(
-        f"{'watched':10}{'loader':12}{'step':6}{'bare':>9}{'added':>10}{'min..max':>16}{'ratio':>8}{'budget':>8}"
+        f"{'watched':14}{'loader':12}{'step':6}{'bare':>9}{'added':>10}{'min..max':>16}{'ratio':>8}{'budget':>8}"
     )
     for row in results:
         spread = f"{row['added_min_us']}..{row['added_max_us']}"
         budget = "" if row["budget_us"] is None else f"{row['budget_us']:g}{'' if row['within'] else ' !'}"
         print(
-            f"{row['watched']:10}{row['loader']:12}{row['step']:6}{row['bare_us']:9.1f}{row['added_us']:10.2f}"
+            f"{row['watched']:14}{row['loader']:12}{row['step']:6}{row['bare_us']:9.1f}{row['added_us']:10.2f}"
             f"{spread:>16}{row['ratio']:8.4f}{budget:>8}"
         )
     print()

@@ -143,8 +143,8 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     faults: Int = 0  # our own faults that the guard swallowed, there and in its workers
     tripped: bool = False
     cuda: bool = False
-    other_stream: bool = (
-        False  # NVML shows its GPU busy in what its events call starved: it computes on another stream
+    other_stream: bool | None = (
+        False  # NVML shows its GPU busy in what its events call starved: it computes on another stream; None: NVML has yet to tell
     )
     thread_limits: Annotated[dict[str, str], msgspec.Meta(max_length=100)] | None = (
         None  # OMP_NUM_THREADS and the like, as far as they are set

@@ -87,6 +87,7 @@ class Streamer:
         self._rings = RingFolder(rings, self._outbox.cursors, settings.data_dir / "set-aside" / run_id)
         self._roster = Roster(self._rings)
         self._drain = Drain(self._state.wall_offset_ns)
+        self._drain.rows["gpu_waits"] = self._outbox.held
         self._members = MemberSampler()
         self._host = HostSampler()
         # the training process for whose groups the host was last sampled
@@ -236,7 +237,7 @@ class Streamer:
             self._drain.lose("outbox", rank, count)
         spans, made_ns = self._spans()
         waits, offset = self._drain.rows.setdefault("gpu_waits", []), self._state.wall_offset_ns
-        waits[:] = self._gpus.believed(waits, offset)
+        waits[:] = self._gpus.believed(waits, offset, final=final)
         tables, losses = self._drain.take(made_ns)
         for name, rows in (
             ("processes", self._members.take_rows()),
@@ -263,7 +264,8 @@ class Streamer:
             losses=losses,
             final=final,
         )
-        if not self._outbox.put(encode(self._redacted(envelope)), self._rings.cursors()):
+        payload = encode(self._redacted(envelope))
+        if not self._outbox.put(payload, self._rings.cursors(), self._gpus.held()):
             return False
         for member in ended:
             member.drained = True

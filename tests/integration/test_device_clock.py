@@ -37,6 +37,8 @@ LOGGING: Final = Run(
     "logging", ("--load-ms", "20", "--item-every", "1", "--own-ms", "800"), "own", seconds=30, step_ms=800
 )
 """Half of each step the loop does something else, after it has waited for the GPU: no batch is ever missing."""
+OTHER_STREAM: Final = Run("other-stream", ("--load-ms", "95", "--stream"), seconds=30)
+"""Its events lie on a stream that is idle: by them the GPU starves for nearly all of the time."""
 CLOSE: Final = 0.06
 """On a quiet machine they are within 0.015 of each other. But a loop that gets no CPU between a batch and its kernels leaves the
 GPU idle, too, and that is no lack of data."""
@@ -47,7 +49,7 @@ LIMITS: Final = Limits()
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     folder = tmp_path_factory.mktemp("device")
     data_dir = folder / "loaderwatch"
-    runs = [*RUNS.values(), *([LOGGING] if shutil.which("cc") else [])]
+    runs = [*RUNS.values(), *([LOGGING, OTHER_STREAM] if shutil.which("cc") else [])]
     with ServeProcess(data_dir, "--port", "0") as server:
         stage = Stage(folder, server.start(), data_dir)
         ranks = [stage.start(run) for run in runs]
@@ -145,3 +147,16 @@ def test_a_gpu_that_swings_while_data_is_there_is_told_as_that(ran: dict[str, Ra
     )  # of a stack that was taken for it
     assert [each["code"] for each in one.told] == ["gpu-sawtooth"]
     assert not any(sawtooth(other) for name, other in ran.items() if name != "logging")
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler for the stand-in of NVML")
+def test_a_gpu_that_works_on_another_stream_does_not_starve(ran: dict[str, Ran]) -> None:
+    one = ran["other-stream"]
+    assert one.starved < LIMITS.input_warning_ratio
+    assert one.told == []
+    assert one.summary["clock"] == one.summary["ranks"][0]["clock"] == "nvml"
+    assert one.summary["data_wait_ratio"] == pytest.approx(one.starved, abs=CLOSE)
+    assert one.summary["known_ratio"] == 0.0
+    # A loop that runs far ahead of its GPU ("fast") has events that are still to come.
+    known = {name: ran[name].summary["known_ratio"] for name in ("even", "slow", "slow-item")}
+    assert min(known.values()) > 0.9, known

@@ -24,7 +24,11 @@ MOST_ANALYSED = 48  # ranks looked at closely; the worst first
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """Return one finding per loader and kind of wait (steady, or single long ones), over all ranks."""
-    live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
+    live = [
+        rank
+        for rank in window.ranks.values()
+        if rank.process.state == "live" and rank.process.other_stream is not None
+    ]
     waiting = {rank.rank: wait_share(rank, limits) for rank in live}
     loud = sorted(
         (rank for rank in live if waiting[rank.rank] >= QUIET_RATIO), key=lambda rank: -waiting[rank.rank]

@@ -31,7 +31,7 @@ class StreamState(msgspec.Struct, kw_only=True):
     """The state, which is written next to the envelopes and replaced as a whole.
 
     ``settled_seq`` and ``cursors`` belong together: every envelope up to that number is stored by the server, or was
-    given up and counted, and these envelopes cover the rings up to those cursors.
+    given up and counted, and these envelopes cover the rings up to those cursors, all but the rows that are ``held`` back.
     """
 
     stream: str
@@ -40,6 +40,7 @@ class StreamState(msgspec.Struct, kw_only=True):
     boot_id: str | None = None
     settled_seq: int = 0
     cursors: dict[str, int] = {}
+    held: list[tuple[int, ...]] = []
     announced: bool = False  # the page's address was written to the job's stderr
     losses: dict[str, dict[str, int]] = {}  # rows given up, by the envelope that will report them and by rank
     slept_ns: int | None = None  # how long the host had been suspended when wall_offset_ns was true

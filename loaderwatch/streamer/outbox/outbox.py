@@ -15,6 +15,7 @@ import time
 import zlib
 from array import array
 from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -72,6 +73,7 @@ class Outbox:
         newest = next(reversed(self._waiting.values()), None)
         self._next_seq = max(self.state.settled_seq, self._highest_seen) + 1
         self.cursors: dict[str, int] = dict(newest.covered.cursors if newest else self.state.cursors)
+        self.held = list(newest.covered.held if newest else self.state.held)
         self._save_state()
 
     # -- the drain loop's side
@@ -81,9 +83,12 @@ class Outbox:
         """The number the next envelope must carry."""
         return self._next_seq
 
-    def put(self, payload: bytes, cursors: dict[str, int]) -> bool:
-        """Store the envelope numbered ``next_seq``; return False if there is no place, and its rows count as lost."""
-        covered = Covered(self.state.stream, self.state.wall_offset_ns, cursors)
+    def put(self, payload: bytes, cursors: dict[str, int], held: Sequence[tuple[int, ...]] = ()) -> bool:
+        """Store the envelope numbered ``next_seq``; return False if there is no place, and its rows count as lost.
+
+        ``held``: rows of the table "gpu_waits" before the cursors that no envelope holds yet; the next streamer finds them.
+        """
+        covered = Covered(self.state.stream, self.state.wall_offset_ns, cursors, list(held))
         data = pack_file(covered, payload)
         with self._lock:
             seq = self._next_seq
@@ -155,7 +160,8 @@ class Outbox:
                         found.append((entry.seq, payload))
                         continue
                     if not found:  # a broken file behind others is set aside when it is the oldest
-                        self._lost[-1] += max(1, _read_between(self.state.cursors, entry.covered.cursors))
+                        read = _read_between(self.state.cursors, entry.covered.cursors)
+                        self._lost[-1] += max(1, read + len(self.state.held) - len(entry.covered.held))
                         self._settle(entry)
                     break
             if found:
@@ -240,7 +246,7 @@ class Outbox:
         self._bytes -= entry.size
         if entry.seq == oldest:
             self.state.settled_seq = entry.seq
-            self.state.cursors = entry.covered.cursors
+            self.state.cursors, self.state.held = entry.covered.cursors, entry.covered.held
         self._save_state()
         self._files.discard(entry.path)
 
@@ -257,6 +263,7 @@ class Outbox:
     def _recover(self, fresh: StreamState, current_boot: str | None) -> StreamState:
         state = self._files.load_state()
         cursors = dict(state.cursors) if state is not None else {}
+        held = len(state.held) if state is not None else 0
         damaged = False
         for path in self._files.envelopes():
             try:
@@ -280,9 +287,10 @@ class Outbox:
                 continue
             # the damaged envelope held the records between its neighbours' cursors that neither holds
             if damaged:
-                self._lost[-1] += max(1, _read_between(cursors, covered.cursors) - count_ring_rows(payload))
+                read = held + _read_between(cursors, covered.cursors)
+                self._lost[-1] += max(1, read - count_ring_rows(payload) - len(covered.held))
                 damaged = False
-            cursors = covered.cursors
+            cursors, held = covered.cursors, len(covered.held)
             size = path.stat().st_size
             self._waiting[seq] = _Waiting(seq, size, covered, path)
             self._bytes += size
@@ -307,6 +315,7 @@ class Covered(msgspec.Struct, frozen=True):
     stream: str
     wall_offset_ns: int
     cursors: dict[str, int]
+    held: list[tuple[int, ...]] = []
 
 
 def pack_file(covered: Covered, payload: bytes) -> bytes:

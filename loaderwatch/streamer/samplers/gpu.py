@@ -34,6 +34,8 @@ SLOW_EVERY: Final = 5  # ticks: memory, memory clock, temperature, throttle reas
 PROCESSES_EVERY: Final = 10  # ticks: utilization of each process; the driver renews it once a second
 UNUSED_EVERY: Final = 10  # ticks: GPUs that no rank of ours uses
 RESOLVE_EVERY_S: Final = 5.0
+RESOLVE_SOON_S: Final = 1.0  # for the first seconds of a training process, which has to be found on its GPU
+SOON_FOR_S: Final = 10.0
 OPEN_AGAIN_S: Final = 60.0
 MAX_ROWS: Final = 20_000
 OFF: Final = "GPU charts are off; waits are measured in the training loop"
@@ -49,6 +51,7 @@ class GpuSampler:
         self._infos: list[GpuInfo] = []
         self._states: list[GpuState] = []
         self._followed: dict[int, tuple[int, str | None]] = {}
+        self._followed_at = 0.0  # when that changed
         self._stop_asked = threading.Event()
         self._devices: list[Device] = []
         self._ranks: dict[int, list[tuple[int, int]]] = {}  # index of the device: (rank, pid) of those on it
@@ -68,6 +71,8 @@ class GpuSampler:
     def follow(self, processes: Mapping[int, tuple[int, str | None]]) -> None:
         """Set the training processes to follow: rank to (pid, UUID of its GPU if the process named one)."""
         with self._lock:
+            if processes.keys() != self._followed.keys():
+                self._followed_at = time.monotonic()
             self._followed = dict(processes)
 
     def infos(self) -> list[GpuInfo]:
@@ -86,17 +91,29 @@ class GpuSampler:
         with self._lock:
             return dict(self._used)
 
-    def believed(self, waits: Sequence[tuple[int, ...]], wall_offset_ns: int) -> list[tuple[int, ...]]:
-        """Return new rows of the table "gpu_waits", with as much starved time of them as NVML can confirm."""
+    def believed(
+        self, waits: Sequence[tuple[int, ...]], wall_offset_ns: int, *, final: bool = False
+    ) -> list[tuple[int, ...]]:
+        """Return new rows of the table "gpu_waits", with as much starved time of them as NVML can confirm.
+
+        Where it has yet to tell, they may come with a later call, unless this is the ``final`` one.
+        """
         with self._lock:
-            return self._streams.believed(waits, wall_offset_ns)
+            return self._streams.believed(waits, wall_offset_ns, hold=bool(self._devices) and not final)
+
+    def held(self) -> list[tuple[int, ...]]:
+        """Return the rows of the table "gpu_waits" that are kept for a later call of ``believed``."""
+        with self._lock:
+            return self._streams.held
 
     def annotate(self, processes: Sequence[ProcessInfo]) -> list[ProcessInfo]:
         """Return the processes, and which of them compute on another stream than the one on which they ask for batches."""
         with self._lock:
-            elsewhere = set(self._streams.ranks)
+            known = dict.fromkeys(self._streams.ranks, True) | dict.fromkeys(self._streams.waiting)
         return [
-            msgspec.structs.replace(process, other_stream=True) if process.rank in elsewhere else process
+            msgspec.structs.replace(process, other_stream=known[process.rank])
+            if process.rank in known
+            else process
             for process in processes
         ]
 
@@ -129,12 +146,13 @@ class GpuSampler:
 
     def _sample_until_stopped(self) -> None:
         deadline = time.monotonic()
-        resolve_at = deadline
+        resolved_at = -RESOLVE_EVERY_S
         tick = 0
         while not self._stop_asked.is_set():
-            if time.monotonic() >= resolve_at:
+            every_s = RESOLVE_SOON_S if self._has_begun() else RESOLVE_EVERY_S
+            if time.monotonic() >= resolved_at + every_s:
                 self._resolve()
-                resolve_at = time.monotonic() + RESOLVE_EVERY_S
+                resolved_at = time.monotonic()
             self._read(tick)
             tick += 1
             deadline += PERIOD_S
@@ -143,6 +161,12 @@ class GpuSampler:
                 deadline += late_s  # after a suspend or a slow driver call, do not run faster to catch up
             elif late_s < 0:
                 self._stop_asked.wait(-late_s)
+
+    def _has_begun(self) -> bool:
+        """Whether training processes have just been found that have no device yet."""
+        with self._lock:
+            known = {rank for of in self._ranks.values() for rank, _ in of}
+            return self._followed.keys() != known and time.monotonic() - self._followed_at < SOON_FOR_S
 
     def _resolve(self) -> None:
         """Find the GPUs and the ranks that use them."""

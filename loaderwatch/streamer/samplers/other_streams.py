@@ -15,11 +15,13 @@ from typing import Final
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, RecordKind
 
-LOOK_BACK_NS: Final = 10 * SECOND_NS
+LOOK_BACK_NS: Final = 6 * SECOND_NS
 READING_NS: Final = SECOND_NS
 """A reading is a mean of up to so long before it (nvml.h: a sixth of a second to a second)."""
-FEW_READINGS: Final = 20
-"""Two seconds, at ten a second."""
+FEW_READINGS: Final = 10
+"""One second's."""
+HOLD_NS: Final = 10 * SECOND_NS
+"""For so long rows that say a GPU starves wait for NVML's first readings."""
 LESS_BY: Final = 0.1
 """By so much of all time NVML must show the GPU less idle than the events do: what counts for an alert."""
 LESS_THAN: Final = 0.75
@@ -38,6 +40,8 @@ class OtherStreams:
     def __init__(self) -> None:
         self._readings: dict[int, deque[tuple[int, float]]] = {}  # by rank: when, and the share it was idle
         self._waits: dict[int, deque[tuple[int, int, int]]] = {}  # by rank: request, starved, whole iteration
+        self._held: dict[int, list[Row]] = {}  # by rank: rows of its first seconds
+        self._first_ns: dict[int, int] = {}  # by rank: its first request
         self.ranks: set[int] = set()
         """Those whose events are not believed now."""
 
@@ -51,40 +55,70 @@ class OtherStreams:
         while readings[0][0] < now_ns - LOOK_BACK_NS - 2 * READING_NS:
             readings.popleft()
 
-    def believed(self, rows: Sequence[Row], wall_offset_ns: int = 0) -> list[Row]:
-        """Return new rows of the table ``gpu_waits``, whose times are UTC, with as much starved of them as NVML shows at most."""
+    def believed(self, rows: Sequence[Row], wall_offset_ns: int = 0, *, hold: bool = False) -> list[Row]:
+        """Return rows of the table ``gpu_waits``, whose times are UTC, with as much starved of them as NVML shows at most.
+
+        ``hold``: keep those of a rank's first seconds for a later call, where NVML has not shown yet whether they are right.
+        """
         for row in rows:
-            waits = self._waits.setdefault(row[0], deque())
             if min(row[_REQUEST], row[_STARVED], row[_STEP]) < 0:
                 continue
-            waits.append((row[_REQUEST] - wall_offset_ns, row[_STARVED], row[_STARVED] + row[_STEP]))
-            newest_ns = waits[-1][0]
-            while waits[0][0] < newest_ns - LOOK_BACK_NS - 2 * READING_NS:
+            began_ns = row[_REQUEST] - wall_offset_ns
+            waits = self._waits.setdefault(row[0], deque())
+            waits.append((began_ns, row[_STARVED], row[_STARVED] + row[_STEP]))
+            while waits[0][0] < began_ns - LOOK_BACK_NS - 2 * READING_NS:
                 waits.popleft()
-        parts = {rank: self._believed_part(rank) for rank in {row[0] for row in rows}}
-        self.ranks = (self.ranks - parts.keys()) | {rank for rank, part in parts.items() if part < 1.0}
-        return [_scaled(row, parts[row[0]]) for row in rows]
+            self._first_ns.setdefault(row[0], began_ns)
+        by_rank, self._held = self._held, {}
+        for row in rows:
+            by_rank.setdefault(row[0], []).append(row)
+        result = []
+        for rank, of in by_rank.items():
+            part = self._believed_part(rank)
+            if part is None and hold and self._may_be_wrong(rank):
+                self._held[rank] = of
+                continue
+            (self.ranks.add if part is not None and part < 1.0 else self.ranks.discard)(rank)
+            result += [_scaled(row, 1.0 if part is None else part) for row in of]
+        return result
 
-    def _believed_part(self, rank: int) -> float:
-        """Return how much of what a rank's events call starved NVML can confirm, 0 to 1.
+    @property
+    def waiting(self) -> set[int]:
+        """The ranks whose rows are kept, until NVML tells."""
+        return set(self._held)
+
+    @property
+    def held(self) -> list[Row]:
+        """The rows that are kept for a later call."""
+        return [row for of in self._held.values() for row in of]
+
+    def _may_be_wrong(self, rank: int) -> bool:
+        """Whether events tell of a GPU that has starved since a rank's first batch, a few seconds ago."""
+        waits = self._waits.get(rank)
+        if not waits or waits[-1][0] - self._first_ns[rank] > HOLD_NS:
+            return False
+        return sum(wait[1] for wait in waits) >= LESS_THAN * sum(wait[2] for wait in waits)
+
+    def _believed_part(self, rank: int) -> float | None:
+        """Return how much of what a rank's events call starved NVML can confirm, 0 to 1; None where it does not tell.
 
         Readings tell of the time before them, by an unknown lag: the one counts under which the GPU was idle for longer.
         """
-        readings, waits = self._readings.get(rank) or deque(), self._waits[rank]
+        readings, waits = self._readings.get(rank) or deque(), self._waits.get(rank) or deque()
         if len(readings) < FEW_READINGS:
-            return 1.0
+            return None
         until_ns = readings[-1][0] - READING_NS
         since_ns = until_ns - LOOK_BACK_NS
         compared = [wait for wait in waits if since_ns <= wait[0] and wait[0] + wait[2] <= until_ns]
         if not compared:
-            return 1.0
+            return None
         began_ns, ended_ns = compared[0][0], compared[-1][0] + compared[-1][2]
         starved = sum(wait[1] for wait in compared) / max(1, ended_ns - began_ns)
         idle = 0.0
         for lag_ns in (0, READING_NS):
             of = [share for at_ns, share in readings if began_ns <= at_ns - lag_ns <= ended_ns]
             if len(of) < FEW_READINGS:
-                return 1.0
+                return None
             idle = max(idle, sum(of) / len(of))
         if starved - idle < LESS_BY or idle > LESS_THAN * starved:
             return 1.0

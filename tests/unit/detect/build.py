@@ -84,7 +84,7 @@ class RankBuilder:
         self.phase_names: list[str] = []
         self.host = "box"
         self.cuda = False
-        self.other_stream = False
+        self.other_stream: bool | None = False
         self.terminal = False
         self.calls: list[Call] = []
         self.written = 0.0  # bytes, by the training process

@@ -32,6 +32,15 @@ def test_with_two_loaders_the_one_that_is_waited_for_is_named() -> None:
     assert "waiting for data (measured over 15 s): 1 worker" in only(run(alone)).title
 
 
+def test_a_rank_of_which_nvml_has_yet_to_tell_is_waited_with() -> None:
+    """By the loop's clock it waits for nearly all of the time, and on another stream its GPU may be busy for all of it."""
+    rank = starved(RankBuilder(), workers=2, fetch=0.2, step=0.02, cpu=0.1)
+    rank.other_stream = None
+    assert not alerts(run(rank))
+    rank.other_stream = False
+    assert only(run(rank)).scenario == "S02"
+
+
 def test_all_ranks_with_the_same_trouble_are_one_finding() -> None:
     ranks = [starved(RankBuilder(n, 4), workers=2, fetch=0.2, step=0.02, cpu=0.1, seed=n) for n in range(4)]
     finding = only(run(*ranks))

@@ -87,6 +87,23 @@ def test_a_successor_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
     assert waiting[0] == 2
 
 
+def test_rows_that_are_held_back_go_to_the_successor(tmp_path: Path) -> None:
+    """They were read from the ring and are in no envelope: whether that one waits, was stored, or is damaged."""
+    row = (0, *range(8))
+    first = make(tmp_path / "o")
+    first.put(payload(1), {"ring": 10}, [row] * 5)
+    assert make(tmp_path / "o").held == [row] * 5
+    first.settle(1)
+    second = make(tmp_path / "o")
+    assert (second.held, second.cursors) == ([row] * 5, {"ring": 10})
+    second.put(payload(2), {"ring": 20})
+    assert make(tmp_path / "o").held == []
+    second.put(payload(3, rows=10), {"ring": 30})
+    path = next((tmp_path / "o").glob("*2.lwe"))
+    path.write_bytes(path.read_bytes()[:-1])
+    assert make(tmp_path / "o").take_losses() == {-1: 10 + 5}
+
+
 def test_all_sent_and_a_successor_still_counts_on(tmp_path: Path) -> None:
     """Numbers never go back, even with an empty folder."""
     first = make(tmp_path / "o")

@@ -134,3 +134,48 @@ def test_the_process_is_described_as_one_that_computes_elsewhere() -> None:
         ProcessInfo(pid=9, rank=rank, local_rank=rank, world_size=2, started_ns=0) for rank in (0, 1)
     ]
     assert [process.other_stream for process in sampler.annotate(processes)] == [True, False]
+
+
+def test_the_first_seconds_wait_for_nvml_where_they_may_be_wrong() -> None:
+    """Its first readings come when the training process has been found on its GPU."""
+
+    def row(at_s: float, starved_ms: int) -> tuple[int, ...]:
+        values = dict.fromkeys(FIELDS, 0) | {
+            "request_ns": int(at_s * SECOND_NS),
+            "starved_ns": starved_ms * MS,
+            "gpu_step_ns": (100 - starved_ms) * MS,
+        }
+        return tuple(values[name] for name in FIELDS)
+
+    seen, unseen = OtherStreams(), OtherStreams()
+    assert OtherStreams().believed([row(0, 5)], hold=True) == [row(0, 5)]
+    for tenth in range(25):
+        assert seen.believed([row(tenth / 10, 97)], hold=True) == []
+        if tenth >= 5:
+            seen.see(0, (tenth + 1) * SECOND_NS // 10, 0.95, alone=True)
+    for tenth in range(25, 40):
+        seen.see(0, (tenth + 1) * SECOND_NS // 10, 0.95, alone=True)
+    assert seen.waiting == {0}
+    sampler = GpuSampler()
+    sampler._streams = seen
+    rank = ProcessInfo(pid=9, rank=0, local_rank=0, world_size=1, started_ns=0)
+    assert [process.other_stream for process in sampler.annotate([rank])] == [None]
+    released = seen.believed([row(2.5, 97)], hold=True)
+    assert [process.other_stream for process in sampler.annotate([rank])] == [True]
+    assert len(released) == 26
+    starved_ms = [values[FIELDS.index("starved_ns")] / MS for values in released]
+    assert starved_ms == pytest.approx([5.0] * 26, abs=0.5)
+    for tenth in range(105):
+        given = unseen.believed([row(tenth / 10, 97)], hold=True)
+        assert len(given) == (0 if tenth <= 100 else 102 if tenth == 101 else 1)
+    assert unseen.believed([], hold=False) == []
+
+
+def test_the_last_rows_of_a_run_are_not_kept() -> None:
+    streams = OtherStreams()
+    values = dict.fromkeys(FIELDS, 0) | {"starved_ns": 97 * MS, "gpu_step_ns": 3 * MS}
+    row = tuple(values[name] for name in FIELDS)
+    assert streams.believed([row], hold=True) == []
+    assert streams.held == [row]
+    assert streams.believed([], hold=False) == [row]
+    assert streams.held == []
