@@ -4,7 +4,8 @@ Such a thread hands its batches on through a queue, a future or an event of its 
 ``next(loader)`` but there. All of Python's ``threading``, ``queue`` and ``concurrent.futures`` wait in
 ``threading.Condition.wait``, and ``asyncio`` in its selector; both are timed from the first batch on that a thread asks a watched
 loader for. A loop that polls (``while not batches: time.sleep(0.001)``) sleeps again and again for the same short time, and
-no batch comes between two such sleeps: from the second on they are its wait.
+no batch comes between two such sleeps: from the third on they are its wait. A step that is a sleep may follow another one so, too,
+where a batch comes a little late; hardly a third one, and hardly one so short.
 
 Not every such wait is for a batch. It is not while the thread itself waits, as for a place in a full queue; nor while the
 thread goes on to get one batch after the other, and the loop does not wake up. ``queue.SimpleQueue`` and a bare lock wait in C,
@@ -31,7 +32,9 @@ MOST_BATCHES: Final = 2
 """Batches that a thread may get while the loop waits for one of them: the awaited one, and the next that it asks for at once."""
 
 
-LONGEST_POLL_S: Final = 0.1
+LONGEST_POLL_S: Final = 0.015
+FIRST_POLL: Final = 3
+"""The first of so many equal sleeps in a row that counts."""
 POLLS_APART_NS: Final = 2_000_000
 """Between two sleeps of a loop that polls; it only looks whether there is something."""
 SELECTORS: Final = tuple(getattr(selectors, name, None) for name in ("EpollSelector", "KqueueSelector"))
@@ -82,7 +85,7 @@ class ReadAhead:
         self._stands = False  # the loop is in a wait of whatever kind
         self._got = 0  # batches that the threads got in that wait
         self._came = 0  # batches that they got in all
-        self._polls = False  # the loop's last sleep was one of several in a row
+        self._row = 0  # equal sleeps of the loop in a row
         self._came_before_sleep = 0
         self._slept = (0.0, 0, 0)  # the loop's last sleep: seconds, when it ended, and ``_came`` before it
 
@@ -159,11 +162,12 @@ class ReadAhead:
         """Note that the loop begins to sleep; return whether it polls for a batch, so that the end is to be told."""
         (before_s, ended_ns, came), self._came_before_sleep = self._slept, self._came
         again = seconds == before_s and came == self._came and now - ended_ns <= POLLS_APART_NS
-        if not again or not 0 < seconds <= LONGEST_POLL_S or not self.readers or self._in_next():
+        self._row = self._row + 1 if again else 1
+        if self._row < FIRST_POLL or not 0 < seconds <= LONGEST_POLL_S or not self.readers or self._in_next():
             return False
         self._stands = True
-        self._got *= self._polls  # those of all sleeps in a row are those of one wait
-        self._polls = True
+        if self._row == FIRST_POLL:
+            self._got = 0  # those of all sleeps in a row are those of one wait
         self._look()
         return True
 
@@ -171,7 +175,6 @@ class ReadAhead:
         """Note that the loop sleeps no longer; ``polls`` is what ``sleeps`` told."""
         if polls:
             self.over(self.loop, woken=self._got > 0)
-        self._polls = polls
         self._slept = (seconds, monotonic_ns(), self._came_before_sleep)
 
     def over(self, thread: int, *, woken: bool) -> None:

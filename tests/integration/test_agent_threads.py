@@ -204,6 +204,26 @@ def test_a_thread_that_is_ahead_costs_nothing(rings: RingFolder, way: Way) -> No
     assert total(ahead, "wait_ns") <= waits.total_ns
 
 
+def test_steps_that_sleep_while_no_batch_comes_are_no_waits(rings: RingFolder) -> None:
+    """The loop has a cushion, and the thread is in a slow sample: one equal sleep after the other, and no batch between them.
+
+    For the first slow sample the loop does wait, and from then on its waits are known.
+    """
+
+    class Hiccup(Samples):
+        def __getitem__(self, index: int) -> Tensor:
+            time.sleep(0.3 if index in (2, BATCHES // 2) else 0.0)
+            return torch.ones(4)
+
+    loader = loaderwatch.attach(DataLoader(Hiccup(0.0)))
+    waits = Stopwatch()
+    for _ in by_queue(loader, waits, queue.Queue(maxsize=8)):
+        time.sleep(0.05)
+    ahead = [step for step in steps_of(rings) if step["off_main_thread"] == ReadBy.AHEAD]
+    assert ahead
+    assert total(ahead, "wait_ns") <= waits.total_ns
+
+
 def test_what_the_loop_waits_for_may_be_something_else(rings: RingFolder) -> None:
     """The thread gets one batch after the other, and the loop does not wake up for them."""
     loader = loaderwatch.attach(DataLoader(Samples(0.02)))
