@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from tests.scenarios.training import SlowDataset, vary
 
-PROGRAM = "import time; until = time.monotonic() + 60\nwhile time.monotonic() < until: sum(range(10**5)); time.sleep(0.05)"
+PROGRAM = "import time; until = time.monotonic() + 40\nwhile time.monotonic() < until: sum(range(10**5)); time.sleep(0.05)"
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 if dist.get_rank() == vary(0, 1):
