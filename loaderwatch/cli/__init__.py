@@ -6,6 +6,7 @@ Only the module of the command that is chosen is imported. Exit codes: 0 ok, 1 f
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Final, NamedTuple
 
 from loaderwatch import __version__
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
+from loaderwatch.core.language import Spoken, say, spoken
 
 
 class Command(NamedTuple):
@@ -66,12 +68,38 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
             about = str(described.description or command.__doc__)
             described.description = about.replace("``", "")  # a terminal does not draw a docstring's marks
             described.set_defaults(run=command.run)
+        _put_into_words(described)
+    _put_into_words(parser)
     return parser
 
 
+def _put_into_words(parser: argparse.ArgumentParser) -> None:
+    """Say what a parser says in the reader's language, before its lines are wrapped."""
+    paragraphs = (parser.description or "").split("\n\n")
+    parser.description = "\n\n".join(say(" ".join(paragraph.split())) for paragraph in paragraphs)
+    for action in parser._actions:
+        choices = getattr(action, "_choices_actions", [])
+        for one in (action, *choices):
+            one.help = one.help and say(one.help)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code; what it prints for people is in their language."""
     argv = sys.argv[1:] if argv is None else argv
+    language = None if "--json" in argv else spoken()
+    if language is None:
+        return _run(argv)
+    out, err = Spoken(sys.stdout, language), Spoken(sys.stderr, language)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            return _run(argv)
+    finally:
+        for stream in (out, err):
+            with contextlib.suppress(OSError, ValueError):  # its reader went away, or it was closed
+                stream.flush()
+
+
+def _run(argv: Sequence[str]) -> int:
     try:
         args = build_parser(argv).parse_args(argv)
         code: int = args.run(args)

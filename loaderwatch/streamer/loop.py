@@ -9,6 +9,7 @@ from typing import Final
 from loaderwatch.core.clock import SECOND_NS, monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.facts import GPU_IDLE, LOCK_WAIT, SpanInfo
+from loaderwatch.core.language import say
 from loaderwatch.core.records import Phase, Row, pack_row
 from loaderwatch.core.redact import Redaction, load_key
 from loaderwatch.core.system import boot_id
@@ -319,9 +320,9 @@ class Streamer:
         member = self._roster.newest_by_rank().get(rank) if rank is not None else None
         if member is not None and member.alive and member.info is not None and member.info.has_stderr:
             if self._job_stderr is not None:
-                self._job_stderr.write(text)
+                self._job_stderr.write(say(text))
             else:
-                write_stderr(member.pid, text)
+                write_stderr(member.pid, say(text))
         else:
             log.info("no living process of rank %s with a stderr here; not written: %s", rank, text)
 

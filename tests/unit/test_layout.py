@@ -158,6 +158,7 @@ TESTED_BY: dict[str, str] = {
     "detect/measures/slices.py": "unit/detect/running_out/test_drift.py",
     "detect/measures/streams.py": "unit/detect/input_bound/test_worker_causes.py",
     "core/clock.py": "faults/test_clocks.py",
+    "core/language.py": "language/test_spoken.py",
     "core/errors.py": "unit/core/test_config.py",
     "core/facts.py": "unit/core/test_wire.py",
     "core/ring/span.py": "unit/core/test_ring.py",

@@ -1,6 +1,7 @@
 // What reaches a reader who does not look at the page: title, icon, notification, sound. It hangs on the store, which moves
 // with each message; nothing here waits for a drawing, as a hidden tab does not draw.
 
+import { say } from "./language.js";
 import { active, routeHash } from "./store.js";
 
 /**
@@ -142,7 +143,7 @@ const maySay = () => window.isSecureContext && "Notification" in window;
 function notify(one) {
   if (!maySay() || Notification.permission !== "granted") return;
   try {
-    const shown = new Notification(one.title, { body: one.body, tag: one.id, requireInteraction: one.grave });
+    const shown = new Notification(say(one.title), { body: say(one.body), tag: one.id, requireInteraction: one.grave });
     shown.onclick = () => {
       window.focus();
       location.hash = one.hash;
@@ -156,7 +157,7 @@ function notify(one) {
 /** @type {World} */
 export const browser = {
   show: (text, tone) => {
-    document.title = text;
+    document.title = say(text);
     showIcon(tone);
   },
   tell: (one) => {

@@ -29,6 +29,9 @@ function press(key, state, act, target) {
     case "t":
       act.nextTheme();
       return true;
+    case "l":
+      act.nextTongue();
+      return true;
     case "u":
       act.toggleUtc();
       return true;

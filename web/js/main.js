@@ -8,6 +8,7 @@ import { h, render } from "./dom.js";
 import { listenTakes } from "./downloads.js";
 import { cardOf, commonRange, figureOf } from "./figures.js";
 import { listenKeys } from "./keys.js";
+import { learn, saveTongue, say, tongue } from "./language.js";
 import { comparePage } from "./panels/compare.js";
 import { blocked, helpDialog, topBar } from "./panels/frame.js";
 import { rankPage, runPage } from "./panels/pages.js";
@@ -105,6 +106,10 @@ const actions = {
     applyTheme(theme);
     store.set({ theme });
     actions.tell(`Theme: ${theme === "auto" ? "as the system" : theme}`);
+  },
+  nextTongue: () => {
+    saveTongue(tongue() === "zh" ? "en" : "zh");
+    location.reload();
   },
   toggleUtc: () => {
     const utc = !store.state.utc;
@@ -340,7 +345,7 @@ function announce(state) {
   const which = first?.id ?? "";
   if (which !== announced) {
     announced = which;
-    announcer.textContent = text;
+    announcer.textContent = say(text);
   }
 }
 
@@ -480,4 +485,4 @@ function start() {
   navigate();
 }
 
-start();
+void learn().then(start);

@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { downloadButtons } from "../downloads.js";
 import { clock, clockBare, duration, plural } from "../format.js";
 import { icon, logo } from "../icons.js";
+import { tongue } from "../language.js";
 import { nearest } from "../near.js";
 import { readingOf } from "../reading.js";
 import { active, isGoing, routeHash, serverNow } from "../store.js";
@@ -49,6 +50,7 @@ export function topBar(state, act) {
       { type: "button", class: "icon-button", title: `Theme: ${state.theme} (t)`, "aria-label": `Theme: ${state.theme}. Change`, onclick: act.nextTheme },
       icon(state.theme === "auto" ? "auto" : state.theme === "dark" ? "moon" : "sun"),
     ),
+    h("button", { type: "button", class: "zone", lang: tongue() === "zh" ? "en" : "zh-CN", title: "Language / 语言 (l)", "aria-label": "English / 中文", onclick: act.nextTongue }, tongue() === "zh" ? "EN" : "中文"),
     h("button", { type: "button", class: "icon-button", title: "Keyboard (?)", "aria-label": "Keyboard shortcuts", "aria-expanded": String(state.help), onclick: act.toggleHelp }, icon("help")),
   );
 }
@@ -191,6 +193,7 @@ const KEYS = [
   ["a", "to the alerts"],
   ["t", "theme: system, light, dark"],
   ["u", "times in UTC, in your zone"],
+  ["l", "language: English, 中文"],
   ["n", "notification and sound at an alert: on, off"],
   ["?", "this list"],
 ];

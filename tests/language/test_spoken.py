@@ -1,0 +1,139 @@
+"""What is told of real runs, in Chinese: by Python and by the page alike, and with no English sentence left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.core.language import Language, asks_for_chinese, chinese
+from loaderwatch.server.recordings import recording
+from loaderwatch.server.recordings.analysis import judge_recording
+from tests.integration.test_recordings import RECORDINGS
+from tests.language.sentences import ROOT
+
+QUOTED = re.compile(r"“[^”]*”|`[^`]*`|\"[^\"]*\"")
+ENGLISH = re.compile(r"(?<![\w.(/=\"'`-])(?:[A-Za-z][a-z']+[ ,]+){2,}[a-z]+", re.ASCII)
+
+
+@pytest.fixture(scope="module")
+def language() -> Language:
+    found = chinese()
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def told() -> list[str]:
+    """Every text of the findings of each second recorded run: judging one takes a tenth of a second."""
+    texts: set[str] = set()
+    for path in RECORDINGS[::2]:
+        findings, verdict = judge_recording(recording.load(path))
+        texts |= {str(getattr(verdict, "title", ""))}
+        for one in findings:
+            texts |= {one.title, one.cause, one.advice, *(evidence.label for evidence in one.evidence)}
+    return sorted(texts)
+
+
+def test_no_english_is_left(language: Language, told: list[str]) -> None:
+    left = {text: language.say(text) for text in told if ENGLISH.search(QUOTED.sub("", language.say(text)))}
+    assert left == {}
+    assert len(told) > 200
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the page's modules, and is not installed")
+def test_the_page_says_the_same(language: Language, told: list[str], tmp_path: Path) -> None:
+    script = tmp_path / "say.mjs"
+    script.write_text(
+        f"""import {{ readFileSync }} from "node:fs";
+import {{ Language }} from "{(ROOT / "web/js/language.js").as_uri()}";
+const {{ sentences, parts }} = JSON.parse(readFileSync("{ROOT}/web/lang/zh.json", "utf8"));
+const language = new Language({{ ...sentences, ...parts }});
+const texts = JSON.parse(readFileSync(0, "utf8"));
+console.log(JSON.stringify(texts.map((text) => language.say(text))));
+"""
+    )
+    told = [
+        *told,
+        "3\u202fmin 20\u202fs",
+        "62\u00a0%",
+        "loaderwatch: [hung] Training hangs: no — http://x",
+        "· open span",
+    ]
+    done = subprocess.run(
+        ["node", str(script)], input=json.dumps(told), capture_output=True, text=True, check=True, timeout=120
+    )
+    said = json.loads(done.stdout)
+    assert [(page, own) for page, own in zip(said, map(language.say, told), strict=True) if page != own] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("62 %", "62%"),
+        ("3 min 20 s", "3 分 20 秒"),
+        ("8 workers", "8 个 worker"),
+        (
+            "Training loses 96 % of its time waiting for data (measured over 6 s): 1 worker delivers 10 batches/s,"
+            " the model could take 238.",
+            "训练有 96% 的时间在等数据",
+        ),
+        (
+            "loaderwatch: [hung] Rank 1 waits in barrier for rank 0, which has been stuck at train.py:17 in <module> for"
+            " 61 s, waiting for something that never answers (do_wait). — http://127.0.0.1:1/#/runs/a",
+            "rank 0",
+        ),
+    ],
+)
+def test_sentences_are_put_together(language: Language, text: str, said: str) -> None:
+    assert said in language.say(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "resnet50", "train_loader", "/data/imagenet/val", "my run of Tuesday"]
+)
+def test_names_stay_as_they_are(language: Language, text: str) -> None:
+    assert language.say(text) == text
+
+
+@pytest.mark.parametrize(
+    ("environ", "asked"),
+    [
+        ({}, False),
+        ({"LANG": "zh_CN.UTF-8"}, True),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, False),
+        ({"LANG": "en_US.UTF-8", "LOADERWATCH_LANGUAGE": "zh"}, True),
+        ({"LANG": "zh_CN.UTF-8", "LOADERWATCH_LANGUAGE": "en"}, False),
+    ],
+)
+def test_who_asks_for_chinese(environ: dict[str, str], asked: bool) -> None:
+    assert asks_for_chinese(environ) is asked
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "LOADERWATCH_DIR": str(folder), "LOADERWATCH_LANGUAGE": "zh", "COLUMNS": "100"}
+    return subprocess.run(
+        [sys.executable, "-m", "loaderwatch", *arguments],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_the_command_line_speaks_it(tmp_path: Path) -> None:
+    helped = run(tmp_path, "analyze", "--help")
+    assert helped.returncode == 0, helped.stderr
+    assert "用法" in helped.stdout
+    assert not ENGLISH.search(re.sub(r"(?m)^ *(usage|用法).*(\n +\[.*)*", "", helped.stdout)), helped.stdout
+    path = next(path for path in RECORDINGS if path.stem == "s02_few_workers")
+    analyzed = run(tmp_path, "analyze", str(path))
+    assert "的时间在等数据" in analyzed.stdout
+    raw = run(tmp_path, "analyze", "--json", str(path))
+    assert "of its time waiting for data" in json.loads(raw.stdout)[0]["title"]
