@@ -14,9 +14,10 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.agent.launcher.ondemand import python_path
+from loaderwatch.agent.launcher.ondemand import TUNED, python_path
 from loaderwatch.agent.launcher.unwatched import hand_on
 from loaderwatch.agent.process.identity import find_run, process_facts
+from loaderwatch.agent.tuning.setting import take
 from loaderwatch.cli.flags import duration
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
@@ -93,6 +94,14 @@ def run(args: argparse.Namespace) -> int:
         os.environ["LOADERWATCH_REDACT"] = "1"
     os.environ["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
     target = _target(args)
+    setting = take(load_settings().tuned_path, _targets(args))
+    if setting is not None:
+        os.environ[TUNED] = msgspec.json.encode(setting).decode()
+        print(
+            f"loaderwatch: {setting.loader} ({setting.made_at}) starts with {setting}, as loaderwatch tune found; this once: write it"
+            " into the script to keep it",
+            file=sys.stderr,
+        )
     if args.keep_output:
         os.environ[KEPT_OUTPUT] = msgspec.json.encode(_output_files()).decode()
     if args.restart_on_hang == 0 and (args.after, args.restart_pause) != (None, None):
@@ -125,6 +134,13 @@ def _target(args: argparse.Namespace) -> _Target:
         raise ConfigError(f"there is no file {command[0]}; a command goes after --, a module after -m")
     argv = [sys.executable, *(["-m"] if args.module else []), *command]
     return _Target(sys.executable, argv, command[0] if args.module else Path(command[0]).name)
+
+
+def _targets(args: argparse.Namespace) -> list[str]:
+    """Return what a setting may be kept for: the script or module, or any file that a command names."""
+    if args.module:
+        return [f"-m {args.command[0]}"]
+    return [str(Path(word).resolve()) for word in args.command if Path(word).is_file()]
 
 
 def _become(target: _Target) -> None:

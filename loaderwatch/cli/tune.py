@@ -13,8 +13,10 @@ import msgspec
 
 from loaderwatch.agent.launcher.ondemand import TUNE
 from loaderwatch.agent.tuning.search import DEFAULT_PREFETCH, KNOWN_FILE
+from loaderwatch.agent.tuning.setting import TunedSetting, keep
 from loaderwatch.cli.flags import seconds
 from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
+from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderTrial, Tuning
 from loaderwatch.detect.text import duration, rate, size
@@ -55,6 +57,11 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long the script may take to come to its training loader (default 120)",
     )
+    parser.add_argument(
+        "--apply-env",
+        action="store_true",
+        help="let the next loaderwatch run of the same script start with the setting that was found, once",
+    )
     parser.add_argument("--json", action="store_true", help="print trials and advice as JSON")
     parser.add_argument("target", metavar="SCRIPT | MODULE")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
@@ -86,6 +93,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(msgspec.to_builtins(tuning), indent=2))
     else:
         print("\n".join(report(tuning)))
+    if args.apply_env:
+        print(_keep(args, tuning), file=sys.stderr)
     return 0 if tuning.advised_workers is not None else 1
 
 
@@ -139,7 +148,7 @@ def report(tuning: Tuning) -> list[str]:
     if played:
         lines += ["", f"With a step of {duration(tuning.step_s or 0.0)} between batches:"]
         lines += [f"  {_trial_line(trial)}" for trial in played]
-    lines += ["", *_advice(tuning, speeds)]
+    lines += ["", *_advice(tuning)]
     if tuning.error:
         lines.append(f"The search ended early: {tuning.error}.")
     elif tuning.stopped:
@@ -152,24 +161,77 @@ def report(tuning: Tuning) -> list[str]:
     return lines
 
 
-def _advice(tuning: Tuning, speeds: list[LoaderTrial]) -> list[str]:
+def _keep(args: argparse.Namespace, tuning: Tuning) -> str:
+    """Keep the setting for the next run, and return a line that says so.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    change = change_of(tuning)
+    if change is None or tuning.made_at is None:
+        return "There is no setting to start the next run with."
+    target = f"-m {args.target}" if args.module else str(Path(args.target).resolve())
+    workers, prefetch = change
+    setting = TunedSetting(
+        loader=tuning.loader, made_at=tuning.made_at, num_workers=workers, prefetch_factor=prefetch
+    )
+    path = load_settings().tuned_path
+    try:
+        keep(path, target, setting)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}; the setting is not kept") from error
+    return f"The next `loaderwatch run` of {args.target} starts with {setting}."
+
+
+def change_of(tuning: Tuning) -> tuple[int, int | None] | None:
+    """Return the number of workers and the prefetch factor (None: as it is) that are advised; None if nothing is to change."""
+    workers = tuning.advised_workers
+    if workers is None:
+        return None
+    prefetch = _prefetch(tuning.advised_prefetch)
+    same_prefetch = prefetch == _prefetch(tuning.prefetch_factor)
+    now, then = _speeds(tuning)
+    brings_little = abs(then / now - 1) <= SAME_RATIO
+    if same_prefetch and (workers == tuning.num_workers or (brings_little and workers > tuning.num_workers)):
+        return None
+    return workers, None if not workers or same_prefetch else prefetch
+
+
+def _advice(tuning: Tuning) -> list[str]:
     workers = tuning.advised_workers
     if workers is None:
         return ["Nothing could be tried."]
-    by_workers = {trial.num_workers: trial for trial in speeds}
-    now, then = by_workers[tuning.num_workers], by_workers.get(workers)
-    prefetch = tuning.advised_prefetch or DEFAULT_PREFETCH
-    same_prefetch = prefetch == (tuning.prefetch_factor or DEFAULT_PREFETCH)
-    faster = (then or now).batches_per_s / now.batches_per_s
-    if same_prefetch and (
-        workers == tuning.num_workers or (abs(faster - 1) <= SAME_RATIO and workers > tuning.num_workers)
-    ):
+    change = change_of(tuning)
+    if change is None:
         return [f"Nothing to change: num_workers={tuning.num_workers} is the smallest setting that does it."]
-    paste = f"num_workers={workers}" + (
-        "" if not workers or same_prefetch else f", prefetch_factor={prefetch}"
+    now, then = _speeds(tuning)
+    paste = f"num_workers={workers}" + ("" if change[1] is None else f", prefetch_factor={change[1]}")
+    return [f"Use DataLoader(…, {paste}): {rate(then)} batches/s, {rate(now)} now."]
+
+
+def _speeds(tuning: Tuning) -> tuple[float, float]:
+    """Return the batches/s of the present setting and of the advised one: with a step between batches, where one is known."""
+    return (
+        _speed(tuning, tuning.num_workers, tuning.prefetch_factor),
+        _speed(tuning, tuning.advised_workers or 0, tuning.advised_prefetch),
     )
-    gain = "" if then is None else f": {rate(then.batches_per_s)} batches/s, {rate(now.batches_per_s)} now"
-    return [f"Use DataLoader(…, {paste}){gain}."]
+
+
+def _speed(tuning: Tuning, workers: int, prefetch: int | None) -> float:
+    """Return how many batches/s a setting gives a training, as it was tried with steps; else as far as reading alone tells."""
+    of = [trial for trial in tuning.trials if trial.num_workers == workers]
+    for trial in reversed(of):
+        if trial.wait_ratio is not None and _prefetch(trial.prefetch_factor) == _prefetch(prefetch):
+            return trial.batches_per_s
+    step_s = tuning.step_s or 0.0
+    read = next(trial.batches_per_s for trial in of if trial.wait_ratio is None)
+    if not workers:  # it reads none while a step runs
+        return 1 / (1 / read + step_s)
+    return min(read, 1 / step_s) if step_s else read
+
+
+def _prefetch(factor: int | None) -> int:
+    return factor or DEFAULT_PREFETCH
 
 
 def _trial_line(trial: LoaderTrial) -> str:

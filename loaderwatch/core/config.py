@@ -75,6 +75,11 @@ class DataDir:
         return self.data_dir / "serve.json"
 
     @property
+    def tuned_path(self) -> Path:
+        """The settings that ``loaderwatch tune --apply-env`` found, for the next runs (JSON, by script)."""
+        return self.data_dir / "tuned.json"
+
+    @property
     def config_path(self) -> Path:
         """The settings that a person writes for this directory's server (TOML)."""
         return self.data_dir / "config.toml"

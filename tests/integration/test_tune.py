@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -97,6 +98,43 @@ def test_it_prints_the_line_to_paste(tmp_path: Path) -> None:
     assert "Use DataLoader(…, num_workers=" in said
     assert "← now" in said
     assert "With --step-ms" in said
+
+
+RUN = (
+    SCRIPT.replace(
+        "train_loader = DataLoader(Pictures(), batch_size=4, shuffle=True)",
+        "train_loader = DataLoader(Pictures(), 4, True)",
+    )
+    .replace(
+        "for batch in train_loader:",
+        "for batch in list(zip(range(2), train_loader)):",
+    )
+    .replace('print("TRAINED")', 'print("WORKERS", train_loader.num_workers, train_loader.batch_size)')
+)
+
+
+def test_the_next_run_starts_with_it_once(tmp_path: Path, data_dir: Path) -> None:
+    code, _, told = tune(tmp_path, RUN, "--seconds", "5", "--step-ms", "40", "--apply-env")
+    assert code == 0, told
+    assert "The next `loaderwatch run` of train.py starts with num_workers=" in told
+    said = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-m", "loaderwatch", "run", "train.py"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode == 0, done.stderr
+        said.append((done.stdout, done.stderr))
+    (first, notice), (second, silence) = said
+    workers = re.findall(r"WORKERS (\d+) 4", first)
+    assert workers
+    assert int(workers[0]) >= 1
+    assert f"train_loader (train.py:14) starts with num_workers={workers[0]}" in notice
+    assert re.findall(r"WORKERS (\d+) 4", second) == ["0", "0"]
+    assert "starts with" not in silence
 
 
 def test_an_interrupt_gives_what_is_known(tmp_path: Path) -> None:

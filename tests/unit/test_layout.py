@@ -61,7 +61,7 @@ IMPORTS_LATE: dict[str, tuple[set[str], str]] = {
         "import loaderwatch is quick: what attach needs comes with attach",
     ),
     "agent/launcher/ondemand.py": (
-        {"__init__", "agent/doctor/inspection", "agent/model/compilers"},
+        {"__init__", "agent/doctor/inspection", "agent/model/compilers", "agent/tuning/setting"},
         "runs in every Python that a watched script starts: most never iterate a loader",
     ),
     "agent/launcher/rank_start.py": (
@@ -143,7 +143,6 @@ TESTED_BY: dict[str, str] = {
     "cli/serve.py": "integration/test_server_cli.py",
     "cli/stacks.py": "integration/test_cli_stacks.py",
     "cli/stop.py": "integration/test_server_stay.py",
-    "cli/tune.py": "integration/test_tune.py",
     "cli/token.py": "integration/test_server_cli.py",
     "core/answers/basics.py": "unit/core/test_answers.py",
     "core/answers/charts.py": "unit/core/test_answers.py",

@@ -29,6 +29,8 @@ DOCTOR_FOLDER: Final = "LOADERWATCH_DOCTOR_FOLDER"
 """Variable with the folder alone, for processes that the script starts: spawned ranks, launchers, daemons."""
 TUNE: Final = "LOADERWATCH_TUNE"
 """Variable with ``TuneOptions`` as JSON: the process tries settings of its training loader in place of the doctor's look."""
+TUNED: Final = "LOADERWATCH_TUNED"
+"""Variable with a ``TunedSetting`` as JSON, for the loader that is made at its line."""
 SITE: Final = Path(__file__).parent / "site"
 """The folder that, on PYTHONPATH, makes every Python call ``start``."""
 
@@ -114,8 +116,16 @@ def _hook(module: Any) -> None:
 
     hook = IterHook(module.DataLoader, attach_first)
     hook.install()
+    if os.environ.get(TUNED):
+        shield(_apply_tuned)(module.DataLoader)
     construction.install(module.DataLoader)
     shield(watch_joining)()
+
+
+def _apply_tuned(kind: Any) -> None:
+    from loaderwatch.agent.tuning.setting import apply_tuned
+
+    apply_tuned(kind, os.environ[TUNED])
 
 
 def _hide_from_compile() -> None:
