@@ -87,7 +87,8 @@ class Made:
             rank=rank, worker=-1, pid=4000 + rank, phase="step", since_ns=now_ns, loader=0, epoch=0,
             batch=done, step=done, batches=done, steps=done,
         )  # fmt: skip
-        return self.feeds[rank].envelope(steps=0, tables=tables, spans=[span])
+        # Made at that moment: rows take a while to pack, and what passes then would be a step that goes on.
+        return self.feeds[rank].envelope(steps=0, tables=tables, spans=[span], made_ns=now_ns)
 
 
 def mean(series: dict[str, Any]) -> float:
