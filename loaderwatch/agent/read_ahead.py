@@ -30,9 +30,8 @@ from loaderwatch.core.clock import monotonic_ns
 
 MOST_BATCHES: Final = 2
 """Batches that a thread may get while the loop waits for one of them: the awaited one, and the next that it asks for at once."""
-
-
 LONGEST_POLL_S: Final = 0.015
+"""A loop that sleeps for longer is taken to work: steps that are sleeps are rarely so short, polls rarely longer."""
 FIRST_POLL: Final = 3
 """The first of so many equal sleeps in a row that counts."""
 POLLS_APART_NS: Final = 2_000_000

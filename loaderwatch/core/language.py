@@ -31,6 +31,8 @@ SAYS_MUCH: Final = 16
 MOST_WAYS: Final = 3
 MOST_LEFT: Final = 2
 MOST_KEPT: Final = 5_000
+LONGEST: Final = 1_200
+"""No sentence of ours is so long. What is may come from a script, and holes would be looked for in it for seconds."""
 FRAMES: Final = (
     (re.compile(r"\n"), "\n"),
     (re.compile(r"(?<=^loaderwatch:) "), " "),
@@ -111,6 +113,8 @@ class Language:
         framed = self._cut(text, FRAMES)
         if framed is not None:
             return framed
+        if len(text) > LONGEST:
+            return text
         several = STOP.search(text) is not None
         ways = [*self._known(text, SAYS_MUCH if several else 0), self._cut(text, SUBJECT)]
         ways += [self._in_sentences(text)] if several else []
@@ -238,15 +242,15 @@ def spoken() -> Language | None:
 
 @lru_cache(maxsize=1)
 def chinese() -> Language | None:
-    """Return the Chinese of the catalogue; None where the page's files are missing, which has it."""
+    """Return the Chinese of the catalogue; None where the page's file of it is missing or damaged."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package, package.parent):
         try:
             text = (folder / "web" / "lang" / "zh.json").read_text(encoding="utf-8")
-        except OSError:
+            catalogue = json.loads(text)
+            return Language(catalogue["sentences"] | catalogue["parts"])
+        except (OSError, ValueError, KeyError):  # whoever speaks goes on in English
             continue
-        catalogue = json.loads(text)
-        return Language(catalogue["sentences"] | catalogue["parts"])
     return None
 
 

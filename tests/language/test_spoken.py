@@ -102,6 +102,23 @@ def test_names_stay_as_they_are(language: Language, text: str) -> None:
     assert language.say(text) == text
 
 
+def test_what_is_longer_than_any_sentence_is_let_be(language: Language) -> None:
+    """As an exception's message may be: looking for holes in it would take as long as its sender likes."""
+    hostile = "a: b has been stuck for 3 s of " + "x, of " * 20_000
+    assert language.say(hostile) == hostile
+
+
+def test_a_damaged_catalogue_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    chinese.cache_clear()
+    try:
+        for text in ("", "{", '{"sentences": {}}'):
+            monkeypatch.setattr(Path, "read_text", lambda *_, text=text, **__: text)
+            assert chinese() is None
+    finally:
+        monkeypatch.undo()
+        chinese.cache_clear()
+
+
 @pytest.mark.parametrize(
     ("environ", "asked"),
     [

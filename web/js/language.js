@@ -25,6 +25,8 @@ const SAYS_MUCH = 16;
 const MOST_WAYS = 3;
 const MOST_LEFT = 2;
 const MOST_KEPT = 5000;
+/** No sentence of ours is so long. What is may come from a script, and holes would be looked for in it for seconds. */
+const LONGEST = 1200;
 
 /** What several sentences are put together with; there they are cut before any of them is looked for. @type {Cuts} */
 const FRAMES = [
@@ -92,6 +94,7 @@ export class Language {
     if (!/[A-Za-z%]/.test(text)) return text;
     const framed = this.cut(text, FRAMES);
     if (framed !== null) return framed;
+    if (text.length > LONGEST) return text;
     const several = STOP.test(text);
     const ways = [...this.known(text, several ? SAYS_MUCH : 0), this.cut(text, SUBJECT), several ? this.inSentences(text) : null];
     if (ways.every((way) => way === null || wordsLeft(way) > 0)) ways.push(this.cut(text, CUTS));
