@@ -103,6 +103,7 @@ TESTED_BY: dict[str, str] = {
     "agent/arguments.py": "unit/agent/test_attach.py",
     "agent/frames.py": "integration/test_cli_run_tracebacks.py",
     "agent/launcher/ondemand.py": "integration/test_agent_subclasses.py",
+    "agent/hot/collector.py": "unit/agent/process/test_garbage.py",
     "agent/launcher/rank_start.py": "integration/test_rank_start.py",
     "agent/launcher/site/sitecustomize.py": "integration/test_cli_run.py",
     "agent/loaders/class_hook.py": "integration/test_agent_subclasses.py",

@@ -1,7 +1,7 @@
 """The hot path: what every batch and every step of the model touches.
 
 It holds ``__next__`` of a watched iterator, ``fetch`` of a watched fetcher, and the clocks that these and the hooks on the model
-write to: that of the phases, that of samples, and that of the device. ``_hot.c`` is compiled when loaderwatch is installed. The
+write to: that of the phases, that of samples, and that of the device; also what times the garbage collector. ``_hot.c`` is compiled when loaderwatch is installed. The
 modules here do the same in Python: they explain both, and take the place of ``_hot.c`` where there was no compiler.
 
 After a step of the user's model nothing of ours is in the processor's caches, so every function that is called and every object
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard
-from loaderwatch.agent.hot import device_clock, fetches, nexts, passes, phases, samples
+from loaderwatch.agent.hot import collector, device_clock, fetches, nexts, passes, phases, samples
 from loaderwatch.agent.hot.layout import LAYOUT
 
 in_python: Final = SimpleNamespace(
@@ -29,7 +29,9 @@ in_python: Final = SimpleNamespace(
     Pass=passes.Pass,
     PhaseClock=phases.PhaseClock,
     SampleClock=samples.SampleClock,
+    TimedCollections=collector.TimedCollections,
     TimedIndices=samples.TimedIndices,
+    guard_stacks=None,
     nexts_on_the_stack=nexts.nexts_on_the_stack,
     noted_collate=fetches.noted_collate,
     timed_fetch=fetches.timed_fetch,
@@ -51,7 +53,12 @@ if not os.environ.get("LOADERWATCH_PLAIN"):
         ):
             _chosen = _hot
 
+guard_stacks: Final[Callable[[int, int], None] | None] = _chosen.guard_stacks
+"""Takes the handler of a signal from ``faulthandler`` (signal, descriptor of its file), so that a dump which reads what another
+thread is leaving begins anew instead of ending the process; None where nothing was compiled."""
+
 if TYPE_CHECKING:
+    from loaderwatch.agent.hot.collector import TimedCollections
     from loaderwatch.agent.hot.device_clock import DeviceClock
     from loaderwatch.agent.hot.fetches import noted_collate
     from loaderwatch.agent.hot.passes import Pass
@@ -60,13 +67,15 @@ if TYPE_CHECKING:
 else:
     DeviceClock, Pass = _chosen.DeviceClock, _chosen.Pass
     PhaseClock, SampleClock = _chosen.PhaseClock, _chosen.SampleClock
-    noted_collate = _chosen.noted_collate
+    TimedCollections, noted_collate = _chosen.TimedCollections, _chosen.noted_collate
 
 __all__ = [
     "DeviceClock",
     "Pass",
     "PhaseClock",
     "SampleClock",
+    "TimedCollections",
+    "guard_stacks",
     "nexts_on_the_stack",
     "noted_collate",
     "timed_fetch",

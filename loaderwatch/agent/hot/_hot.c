@@ -11,9 +11,13 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
+#include <errno.h>
 #include <math.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -1300,7 +1304,84 @@ static PyObject *say_after_success(PyObject *module, PyObject *text) {
 }
 #endif
 
+/* ---- the stacks of a process that runs on. Whoever answers a signal does not hold the interpreter's lock, and another thread may leave
+   a frame while it is read: faulthandler then reads memory that is none, which would end the process (seen after 1 to 300 dumps beside
+   a thread that talks to a socket; Python 3.10 to 3.13). Here it ends the dump, which begins anew. */
+
+#define DUMPS 20 /* of which each is torn with a probability of some percent */
+
+#if PY_VERSION_HEX < 0x030D0000
+extern const char *_Py_DumpTracebackThreads(int fd, PyInterpreterState *interpreter, PyThreadState *current) __attribute__((weak));
+#define DUMP_THREADS _Py_DumpTracebackThreads /* exported by Python 3.11 and 3.12 */
+#else
+#define DUMP_THREADS ((const char *(*)(int, PyInterpreterState *, PyThreadState *))NULL)
+#endif
+
+static volatile pid_t dumping; /* the thread that writes stacks, or 0 */
+static sigjmp_buf torn_off;
+static struct sigaction of_faulthandler, of_segv, of_bus;
+static int stacks_fd;
+
+static pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
+
+static void torn(int number) {
+    if (dumping == this_thread())
+        siglongjmp(torn_off, 1);
+    sigaction(number, number == SIGBUS ? &of_bus : &of_segv, NULL); /* the user's own: it happens again at once, and is theirs */
+}
+
+/* A process that was forked while another thread wrote has `torn` already. */
+static void take_over(int number, struct sigaction *before) {
+    struct sigaction guarded = {.sa_handler = torn}, was;
+    sigemptyset(&guarded.sa_mask);
+    if (sigaction(number, &guarded, &was) == 0 && was.sa_handler != torn)
+        *before = was;
+}
+
+static void write_stacks(int number) {
+    int error = errno;
+    pid_t nobody = 0;
+    volatile int dumps = 0;
+    off_t end;
+    if (!__atomic_compare_exchange_n(&dumping, &nobody, this_thread(), 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return;
+    take_over(SIGSEGV, &of_segv);
+    take_over(SIGBUS, &of_bus);
+    end = lseek(stacks_fd, 0, SEEK_END);
+    if (sigsetjmp(torn_off, 1) != 0 && DUMP_THREADS != NULL && dumps < DUMPS && ftruncate(stacks_fd, end) < 0)
+        dumps = DUMPS; /* what there is stays */
+    if (dumps++ < DUMPS) {
+        if (DUMP_THREADS != NULL)
+            DUMP_THREADS(stacks_fd, NULL, NULL);
+        else if (dumps == 1)
+            of_faulthandler.sa_handler(number); /* which answers no more once it was torn off */
+    }
+    sigaction(SIGSEGV, &of_segv, NULL);
+    sigaction(SIGBUS, &of_bus, NULL);
+    __atomic_store_n(&dumping, 0, __ATOMIC_RELEASE);
+    errno = error;
+}
+
+static PyObject *guard_stacks(PyObject *module, PyObject *args) {
+    int number, fd;
+    struct sigaction action;
+    if (!PyArg_ParseTuple(args, "ii", &number, &fd))
+        return NULL;
+    if (sigaction(number, NULL, &action) < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    if (action.sa_handler != write_stacks)
+        of_faulthandler = action;
+    action.sa_handler = write_stacks;
+    action.sa_flags &= ~SA_ONSTACK; /* the stack for overflows has no room for a second signal's registers */
+    stacks_fd = fd;
+    dumping = 0; /* a process that was forked while another thread wrote */
+    if (sigaction(number, &action, NULL) < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    METHOD("guard_stacks", guard_stacks, METH_VARARGS),
 #ifdef __GLIBC__
     METHOD("say_after_success", say_after_success, METH_O),
 #endif
@@ -1897,6 +1978,96 @@ static PyTypeObject NotedType = {
     .tp_new = PyType_GenericNew,
 };
 
+/* ---- TimedCollections: an entry of gc.callbacks. Python prints and drops what such a callback raises, and a signal that came
+   during the collection has its handler run by the callback's first bytecode. So here none runs: a pause that is worth a record
+   is told by a pending call, out of which an interrupt goes on into the user's code. */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *tell;
+    int64_t began;
+} Collections;
+
+typedef struct {
+    PyObject *tell;
+    int64_t began, took;
+    long long generation, collected;
+} Pause;
+
+static int pause_tell(void *queued) {
+    Pause pause = *(Pause *)queued;
+    PyObject *answer;
+    PyMem_RawFree(queued);
+    answer = PyObject_CallFunction(pause.tell, "LLLL", (long long)pause.began, (long long)pause.took, pause.generation, pause.collected);
+    Py_DECREF(pause.tell);
+    Py_XDECREF(answer);
+    return answer == NULL ? -1 : 0;
+}
+
+static long long counted(PyObject *info, const char *name) {
+    PyObject *value = PyDict_Check(info) ? PyDict_GetItemString(info, name) : NULL;
+    return value != NULL && PyLong_CheckExact(value) ? PyLong_AsLongLong(value) : -1;
+}
+
+static PyObject *collections_call(Collections *self, PyObject *args, PyObject *kwargs) {
+    PyObject *phase, *info;
+    int64_t began = self->began, took;
+    Pause *pause;
+    if (!PyArg_ParseTuple(args, "UO", &phase, &info))
+        return NULL;
+    if (PyUnicode_CompareWithASCIIString(phase, "start") == 0) {
+        self->began = MONOTONIC();
+        Py_RETURN_NONE;
+    }
+    took = MONOTONIC() - began;
+    self->began = 0;
+    if (began && took >= NOTABLE_PAUSE_NS && self->tell != NULL && (pause = PyMem_RawMalloc(sizeof *pause)) != NULL) {
+        *pause = (Pause){Py_NewRef(self->tell), began, took, counted(info, "generation"), counted(info, "collected")};
+        if (Py_AddPendingCall(pause_tell, pause) < 0) { /* dozens wait: the main thread runs no Python at all */
+            Py_DECREF(pause->tell);
+            PyMem_RawFree(pause);
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+static int collections_init(Collections *self, PyObject *args, PyObject *kwargs) {
+    PyObject *tell;
+    if (!PyArg_ParseTuple(args, "O", &tell))
+        return -1;
+    Py_XSETREF(self->tell, Py_NewRef(tell));
+    return 0;
+}
+
+static int collections_traverse(Collections *self, visitproc visit, void *arg) {
+    Py_VISIT(self->tell);
+    return 0;
+}
+
+static int collections_clear(Collections *self) {
+    Py_XSETREF(self->tell, Py_NewRef(Py_None)); /* it may be called until it is gone */
+    return 0;
+}
+
+static void collections_dealloc(Collections *self) {
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(self->tell);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyTypeObject CollectionsType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent.hot._hot.TimedCollections",
+    .tp_basicsize = sizeof(Collections),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_call = (ternaryfunc)collections_call,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)collections_init,
+    .tp_dealloc = (destructor)collections_dealloc,
+    .tp_traverse = (traverseproc)collections_traverse,
+    .tp_clear = (inquiry)collections_clear,
+};
+
 /* ---- the module */
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "loaderwatch.agent.hot._hot", NULL, -1, functions};
@@ -1916,7 +2087,7 @@ PyMODINIT_FUNC PyInit__hot(void) {
     IndicesType.tp_base = &PyList_Type;
     if (PyType_Ready(&ClockType) < 0 || PyType_Ready(&DeviceType) < 0 || PyType_Ready(&PassType) < 0 || PyType_Ready(&WalkType) < 0 || PyType_Ready(&NextType) < 0 ||
         PyType_Ready(&SamplesType) < 0 || PyType_Ready(&IndicesType) < 0 || PyType_Ready(&FetchType) < 0 ||
-        PyType_Ready(&NotedType) < 0 || (made = PyModule_Create(&module)) == NULL)
+        PyType_Ready(&NotedType) < 0 || PyType_Ready(&CollectionsType) < 0 || (made = PyModule_Create(&module)) == NULL)
         return NULL;
     if (PyModule_AddStringConstant(made, "LAYOUT", LAYOUT) < 0 ||
         PyModule_AddObject(made, "PhaseClock", Py_NewRef((PyObject *)&ClockType)) < 0 ||
@@ -1926,7 +2097,8 @@ PyMODINIT_FUNC PyInit__hot(void) {
         PyModule_AddObject(made, "SampleClock", Py_NewRef((PyObject *)&SamplesType)) < 0 ||
         PyModule_AddObject(made, "TimedIndices", Py_NewRef((PyObject *)&IndicesType)) < 0 ||
         PyModule_AddObject(made, "timed_fetch", Py_NewRef((PyObject *)&FetchType)) < 0 ||
-        PyModule_AddObject(made, "noted_collate", Py_NewRef((PyObject *)&NotedType)) < 0) {
+        PyModule_AddObject(made, "noted_collate", Py_NewRef((PyObject *)&NotedType)) < 0 ||
+        PyModule_AddObject(made, "TimedCollections", Py_NewRef((PyObject *)&CollectionsType)) < 0) {
         Py_DECREF(made);
         return NULL;
     }

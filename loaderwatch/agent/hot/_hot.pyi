@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from loaderwatch.agent.hot.collector import TimedCollections
 from loaderwatch.agent.hot.device_clock import DeviceClock
 from loaderwatch.agent.hot.passes import Pass
 from loaderwatch.agent.hot.phases import PhaseClock
@@ -18,7 +19,20 @@ class timed_next:
     def __call__(self, iterator: Any) -> Any: ...
 
 def nexts_on_the_stack() -> int: ...
+def guard_stacks(number: int, fd: int, /) -> None:
+    """Answer a signal that ``faulthandler.register`` was called for, with what it would write, but survive what it would not."""
+
 def say_after_success(text: bytes, /) -> None:
     """Write a line to stderr when this process has ended with exit code 0; not there without glibc."""
 
-__all__ = ["LAYOUT", "DeviceClock", "Pass", "PhaseClock", "SampleClock", "nexts_on_the_stack", "timed_next"]
+__all__ = [
+    "LAYOUT",
+    "DeviceClock",
+    "Pass",
+    "PhaseClock",
+    "SampleClock",
+    "TimedCollections",
+    "guard_stacks",
+    "nexts_on_the_stack",
+    "timed_next",
+]

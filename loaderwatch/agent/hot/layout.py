@@ -62,6 +62,9 @@ DRIFT_PPM: Final = 100
 JUMP_NS: Final = 1_000_000
 """By how much bounds may contradict each other: drift since the device reached what is seen only now, and rounding."""
 
+NOTABLE_PAUSE_NS: Final = 1_000_000
+"""The shortest pause of the collector that is recorded: young generations are collected hundreds of times a second, in microseconds."""
+
 Reader = Callable[[Any], tuple[int, int, int]]
 """Reads an iterator: batches ready, batches cached out of order, the worker whose batch must come next."""
 
@@ -118,6 +121,7 @@ _CONSTANTS: Final[dict[str, int]] = {
     "SAMPLE_WORD": (SAMPLE_AT - WORDS_AT) // 8,
     "CPU_CLOCK_ABOVE_NS": CPU_CLOCK_ABOVE_NS,
     "LOOK_EVERY": LOOK_EVERY,
+    "NOTABLE_PAUSE_NS": NOTABLE_PAUSE_NS,
     "EACH": EACH,
     "EACH_COUNTED": EACH_COUNTED,
     "AT_ONCE": AT_ONCE,

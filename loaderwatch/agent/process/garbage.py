@@ -1,24 +1,18 @@
 """Records pauses of Python's garbage collector, which stop every thread of the process.
 
-``gc.callbacks`` tells begin and end exactly. What the callback does while the collector runs is a clock reading and, for
-a pause long enough to notice, one record.
+``gc.callbacks`` tells begin and end exactly. What runs inside of a collection is a clock reading; a pause long enough to notice
+is one record.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable
 
 from loaderwatch.agent.guard import shield
-from loaderwatch.core.clock import monotonic_ns
+from loaderwatch.agent.hot import TimedCollections
 from loaderwatch.core.records import RecordKind
 from loaderwatch.core.ring import RingWriter
-
-NOTABLE_NS: Final = 1_000_000
-"""The shortest pause that is recorded: young generations are collected hundreds of times a second, in microseconds."""
-
-Callback = Callable[[str, Mapping[str, int]], object]
 
 
 def watch_collections(ring: RingWriter, worker: int) -> Callable[[], None]:
@@ -28,26 +22,19 @@ def watch_collections(ring: RingWriter, worker: int) -> Callable[[], None]:
         ring: the ring of this process; a forked child that mutes it writes nowhere.
         worker: -1 in the training process.
     """
-    began = 0
 
-    def note(phase: str, info: Mapping[str, int]) -> None:
-        nonlocal began
-        if phase == "start":
-            began = monotonic_ns()
-            return
-        took = monotonic_ns() - began
-        if began and took >= NOTABLE_NS:
+    def record(began: int, took: int, generation: int, collected: int) -> None:
+        if callback in gc.callbacks:  # else this was ended while it was on its way
             ring.append(
                 RecordKind.COLLECTION,
                 worker=worker,
                 request_ns=began,
                 duration_ns=took,
-                generation=info.get("generation", -1),
-                collected=info.get("collected", -1),
+                generation=generation,
+                collected=collected,
             )
-        began = 0
 
-    callback: Callback = shield(note)
+    callback = TimedCollections(shield(record))
     gc.callbacks.append(callback)
 
     def stop() -> None:

@@ -1,13 +1,19 @@
-"""The stack signal: a free real-time signal on which ``faulthandler`` writes the stacks."""
+"""The stack signal: a free real-time signal on which ``faulthandler`` writes the stacks.
+
+It reads the stacks of other threads while they run, and now and then that ends the process. So they are read under a guard;
+where that was not compiled, and in Python 3.10, only the thread that takes the signal writes its stack.
+"""
 
 from __future__ import annotations
 
 import faulthandler
 import signal
+import sys
 from pathlib import Path
 from typing import IO, Final
 
 from loaderwatch.agent.guard import say
+from loaderwatch.agent.hot import guard_stacks
 from loaderwatch.core.files import opener
 
 _FIRST: Final = 7
@@ -57,7 +63,10 @@ def register_stacks(path: Path, number: int) -> bool:
     except OSError as error:
         say(f"cannot write {path} ({error.strerror}); there will be no stacks of this process")
         return False
-    faulthandler.register(number, file=file, all_threads=True, chain=False)
+    others = guard_stacks is not None and sys.version_info >= (3, 11)  # 3.10 counts references as it reads
+    faulthandler.register(number, file=file, all_threads=others, chain=False)
+    if guard_stacks is not None:
+        guard_stacks(number, file.fileno())
     before = _registered.pop(number, None)
     _registered[number] = file
     if before is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import loaderwatch
+from loaderwatch.agent import hot
+from loaderwatch.agent.process import garbage
 from loaderwatch.agent.process.garbage import watch_collections
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import RECORD_FIELDS, RecordKind
@@ -26,7 +30,12 @@ def collections(path: Path) -> list[dict[str, int]]:
     return [dict(zip(RECORD_FIELDS[RecordKind.COLLECTION], row, strict=True)) for row in rows]
 
 
-def test_a_long_pause_is_recorded_and_a_short_one_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["as chosen", "in Python"])
+def test_a_long_pause_is_recorded_and_a_short_one_is_not(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "in Python":
+        monkeypatch.setattr(garbage, "TimedCollections", hot.in_python.TimedCollections)
     ring = RingWriter(tmp_path / "a.ring", RingIdentity(1, 1, -1, -1, 0), 64)
     before = len(gc.callbacks)
     stop = watch_collections(ring, 3)
@@ -45,6 +54,52 @@ def test_a_long_pause_is_recorded_and_a_short_one_is_not(tmp_path: Path) -> None
     gc.collect()
     assert collections(tmp_path / "a.ring")[-1] == long
     del heap
+    ring.close()
+
+
+def collect_and_wait() -> None:
+    """Collect a million lists, which takes longer than an alarm does, and wait for its signal."""
+    signal.setitimer(signal.ITIMER_REAL, 0.002)
+    gc.collect()
+    time.sleep(60)
+
+
+@pytest.mark.skipif(hot.TimedCollections is hot.in_python.TimedCollections, reason="nothing was compiled")
+def test_an_interrupt_during_a_collection_reaches_the_script(tmp_path: Path) -> None:
+    """Python prints and drops what a callback of the collector raises."""
+    others = gc.callbacks[:]  # hypothesis has one in Python, which would lose it
+    gc.callbacks.clear()
+    ring = RingWriter(tmp_path / "a.ring", RingIdentity(1, 1, -1, -1, 0), 64)
+    heap = [[number] for number in range(1_000_000)]
+    stop = watch_collections(ring, -1)
+    was = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        began = monotonic_ns()
+        with pytest.raises(KeyboardInterrupt):
+            collect_and_wait()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, was)
+        gc.collect()
+        stop()
+        gc.callbacks.extend(others)
+    assert len([row for row in collections(tmp_path / "a.ring") if row["request_ns"] > began]) >= 2, (
+        "and no pause is lost"
+    )
+    del heap
+    ring.close()
+
+
+def test_what_ended_while_a_pause_was_on_its_way_records_nothing(tmp_path: Path) -> None:
+    ring = RingWriter(tmp_path / "a.ring", RingIdentity(1, 1, -1, -1, 0), 64)
+    stop = watch_collections(ring, -1)
+    watching = gc.callbacks[-1]
+    watching("start", {})
+    time.sleep(0.002)
+    stop()
+    watching("stop", {"generation": 2, "collected": 0})
+    time.sleep(0)
+    assert collections(tmp_path / "a.ring") == []
     ring.close()
 
 
