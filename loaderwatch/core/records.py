@@ -76,6 +76,8 @@ class EndedBy(enum.IntEnum):
     EXHAUSTED = 1
     BREAK = 2  # the iterator was dropped or reset before StopIteration
     ERROR = 3  # next() raised something else
+    WORKER_DIED = 4  # next() raised, because one of its workers had died
+    LEFT_AFTER_DEATH = 5  # as BREAK, after one of its workers had died
 
 
 class Outcome(enum.IntEnum):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from loaderwatch.detect import sample_timeout
+from loaderwatch.detect.crash import caught
 from loaderwatch.detect.crash import detector as crash
 from loaderwatch.detect.epoch_boundary import detector as epoch_boundary
 from loaderwatch.detect.epoch_boundary import fast_forward, shards
@@ -25,6 +26,7 @@ Detector = Callable[[RunWindow, Limits], list[Finding]]
 DETECTORS: Final[tuple[Detector, ...]] = (
     hang.detect,
     crash.detect,
+    caught.detect,
     fast_forward.detect,
     epoch_boundary.detect,
     shards.detect,

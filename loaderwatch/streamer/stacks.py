@@ -74,6 +74,9 @@ class _Pending:
     signalled: bool = False
     size_before: int = 0
     size: int = 0
+    silent_ns: int = (
+        0  # the last look before anything came, at first when it was asked: what comes is of then
+    )
     wchan: str | None = None
 
 
@@ -246,7 +249,7 @@ class StackCollector:
         if not send_signal(member, number):
             del self._pending[member.pid]
             return
-        pending.signalled, pending.asked_ns = True, now_ns
+        pending.signalled, pending.asked_ns, pending.silent_ns = True, now_ns, now_ns
         pending.wchan = wchan
         pending.size_before = pending.size = size
 
@@ -254,15 +257,19 @@ class StackCollector:
         size = _size(pending.member)
         waited = now_ns - pending.asked_ns
         if size > pending.size_before and (size == pending.size or waited > ANSWER_NS):
-            self._finish(pending, now_ns, _read_from(pending.member, pending.size_before), pending.why)
-        elif waited > ANSWER_NS and size <= pending.size_before:
-            self._give_up(pending, now_ns, _unanswered(pending.member))
+            self._finish(
+                pending, pending.silent_ns, _read_from(pending.member, pending.size_before), pending.why
+            )
+        elif size <= pending.size_before:
+            pending.silent_ns = now_ns
+            if waited > ANSWER_NS:
+                self._give_up(pending, now_ns, _unanswered(pending.member))
         pending.size = size
 
     def _give_up(self, pending: _Pending, now_ns: int, why: str) -> None:
         self._finish(pending, now_ns, "", why)
 
-    def _finish(self, pending: _Pending, now_ns: int, text: str, why: str) -> None:
+    def _finish(self, pending: _Pending, taken_ns: int, text: str, why: str) -> None:
         member = pending.member
         self._pending.pop(member.pid, None)
         text = one_dump(text)
@@ -277,7 +284,7 @@ class StackCollector:
             why=why,
             wchan=pending.wchan,
         )
-        self._done.append((now_ns, dump))
+        self._done.append((taken_ns, dump))
 
 
 def one_dump(text: str) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import gc
 import inspect
+import os
 import pickle
 import random
 import signal
@@ -224,6 +225,38 @@ def test_epoch_goes_on_after_an_error(rings: RingFolder) -> None:
         EndedBy.ERROR,
         EndedBy.EXHAUSTED,
     ]
+
+
+class Deadly(Dataset[int]):
+    """Its last sample kills who reads it."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        if index == 7:
+            time.sleep(1.0)  # until the script is where it is to be
+            os.kill(os.getpid(), signal.SIGKILL)
+        return index
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_pass_says_that_a_worker_of_it_died(rings: RingFolder, leaves: bool) -> None:
+    """PyTorch raises wherever the script is: in ``next``, or in a step, after which the script drops the iterator."""
+    iterator = iter(loaderwatch.attach(DataLoader(Deadly(), batch_size=4, num_workers=1)))
+
+    def two_batches(batches: Iterator[Any]) -> None:
+        next(batches)
+        time.sleep(60.0 if leaves else 0.0)
+        next(batches)
+
+    with pytest.raises(RuntimeError, match="DataLoader worker") as caught:
+        two_batches(iterator)
+    traceback.clear_frames(caught.tb)
+    del iterator, caught
+    gc.collect()
+    (end,) = rings.main().of(RecordKind.EPOCH_END)
+    assert end["ended_by"] == (EndedBy.LEFT_AFTER_DEATH if leaves else EndedBy.WORKER_DIED)
 
 
 def test_break_ends_the_epoch_and_the_workers(rings: RingFolder) -> None:

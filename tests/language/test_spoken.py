@@ -85,6 +85,10 @@ console.log(JSON.stringify(texts.map((text) => language.say(text))));
             "训练有 96% 的时间在等数据",
         ),
         (
+            "  followed: 12.1 → 12.2 steps/s, promised at most 50; not more than noise · train.py (run-b)",
+            "已照做：12.1 → 12.2 步/s，承诺最多 50；未超出噪声 · train.py (run-b)",
+        ),
+        (
             "loaderwatch: [hung] Rank 1 waits in barrier for rank 0, which has been stuck at train.py:17 in <module> for"
             " 61 s, waiting for something that never answers (do_wait). — http://127.0.0.1:1/#/runs/a",
             "rank 0",

@@ -15,7 +15,7 @@ from tests.scenarios.cases import Case, counts
 LONG_S: Final = 0.02
 """A wait or pause shorter than this is no stall, whatever its share of the others."""
 
-FORECASTS: Final = frozenset(("S24", "S39", "S40", "S56"))
+FORECASTS: Final = frozenset(("S24", "S39", "S40", "S56", "S58"))
 """Said before anything stalls: nothing is repeated."""
 BOUNDARIES: Final = frozenset(("S15", "S28", "S29", "S30", "S31", "S32", "S33"))
 PAUSES: Final = frozenset(("S17", "S25", "S26", "S27", "S48"))
@@ -78,7 +78,7 @@ def waited_s(
 
     The second repetition is when the second long wait (pause, epoch boundary) ended; long is half of the second longest.
     """
-    if finding["code"] == "crashed":
+    if finding["code"] in ("crashed", "caught-error"):
         return fired_at - float(finding["began_at"])
     if scenario in FORECASTS:
         return None
@@ -90,7 +90,7 @@ def waited_s(
             if e["label"] == "limit learned for this phase"
         ]
         return fired_at - (float(finding["began_at"]) + max([hang_after_s, *learned]))
-    if scenario in BOUNDARIES:
+    if scenario in BOUNDARIES and finding["code"] != "input-bound":
         ends, lengths = _rows(payloads, "epoch_begins", ("iter_ns", "first_wait_ns"))
         more = _rows(payloads, "epoch_ends", ("teardown_ns",))
         ends, lengths = np.concatenate((ends, more[0])), np.concatenate((lengths, more[1]))

@@ -72,7 +72,8 @@ def left_epoch(rank: RankWindow) -> LeftEpoch | None:
     if last_sign_ns(rank) - span.since_ns > MOMENT_NS or ended_by == EndedBy.EXHAUSTED:
         return None
     loader = loader_of(rank, int(ends["loader"][-1]))
-    phase = "step" if ended_by == EndedBy.BREAK else "iter" if could_not_start(rank) else "wait"
+    left = ended_by in (EndedBy.BREAK, EndedBy.LEFT_AFTER_DEATH)
+    phase = "step" if left else "iter" if could_not_start(rank) else "wait"
     return LeftEpoch(loader, int(ends["epoch"][-1]), phase)
 
 
@@ -119,6 +120,12 @@ def sample_at_death(worker: SpanInfo | None) -> int | None:
     if worker is None or worker.alive or worker.phase != "fetch":
         return None
     return worker.sample_index
+
+
+def dead_worker(rank: RankWindow) -> SpanInfo | None:
+    """Return the worker that is known to have died; None where none is, or several: the others were ended after it."""
+    dead = {worker.pid: worker for worker in _own_workers(rank) if not worker.alive}
+    return next(iter(dead.values())) if len(dead) == 1 else None
 
 
 def _own_workers(rank: RankWindow) -> list[SpanInfo]:

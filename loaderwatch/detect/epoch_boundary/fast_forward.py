@@ -14,17 +14,26 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.statistics import median
 from loaderwatch.detect.text import duration, rate
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 CODE = "fast-forward"
-EMPTY_STEP_S = 0.0001  # seconds; a loop body that trains takes longer, if only to launch its kernels
+EMPTY_STEP_S = 0.0003
+"""Seconds: a loop body that trains takes longer, if only to launch its kernels. One that does nothing takes 20 µs, and on a busy
+machine several times that."""
+EMPTY_RATIO = 0.02
+"""A body that takes less than this share of the usual newest ones does nothing either."""
 FEW = 30  # batches in a row without a step
 LEAST_S = 2.0
 AHEAD = 16  # steps of which half must train: a body that only waited for a CPU is no training
 ALIKE = (
     2.0  # times as many batches as lie between two steps later on: fewer are what the loop makes a step of
 )
+TURNS = 4
+"""So many times, at least, a loop takes the same number of batches between two steps before it is known to do so."""
+TURNS_RATIO = 0.75
+"""Share of those numbers that are the same: hiccups come at any distance."""
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -44,11 +53,12 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | None:
     steps = rank.table("steps")
     rows = np.flatnonzero((steps["loader"] == loader.loader) & (steps["off_main_thread"] != 1))
-    if rows.size < FEW or _first(rank, _trains(rank, rows[: FEW + AHEAD])) < FEW:
+    empty_s = max(EMPTY_STEP_S, EMPTY_RATIO * median(seconds(steps["step_ns"][rows[-AHEAD:]])))
+    if rows.size < FEW or _first(rank, _trains(rank, rows[: FEW + AHEAD], empty_s)) < FEW:
         return None  # it trained nearly from the beginning, as nearly all do
-    trains = _trains(rank, rows)
+    trains = _trains(rank, rows, empty_s)
     first = _first(rank, trains)
-    if first < ALIKE * _longest_between(trains):
+    if first < ALIKE * _longest_between(trains[first:]):
         return None  # the loop puts a batch together from so many, again and again
     skipped = rows[:first]
     began_ns = int(steps["request_ns"][skipped[0]])
@@ -95,15 +105,15 @@ def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | 
     )
 
 
-def _trains(rank: RankWindow, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return which of these steps train, shape (rows,)."""
+def _trains(rank: RankWindow, rows: NDArray[np.intp], empty_s: float) -> NDArray[np.bool_]:
+    """Return which of these steps train, shape (rows,). Where no optimizer tells: those that take longer than ``empty_s`` seconds."""
     steps = rank.table("steps")
     if rank.process.has_optimizer:
         trains = np.asarray(steps["optimizer_steps"][rows] > 0)
         for phase in ("forward_ns", "backward_ns"):  # the optimizer may step only after many of them
             trains |= steps[phase][rows] > 0
         return trains
-    trains = seconds(steps["step_ns"][rows]) > EMPTY_STEP_S
+    trains = seconds(steps["step_ns"][rows]) > empty_s
     if rank.process.has_model:
         trains |= steps["forward_ns"][rows] > 0
     return trains
@@ -118,9 +128,19 @@ def _feeds_another(rank: RankWindow, loader: LoaderInfo, began_ns: int, until_ns
 
 
 def _first(rank: RankWindow, trains: NDArray[np.bool_]) -> int:
-    """Return the index of the first step that trains; the size if none. An optimizer's step is one whatever follows."""
+    """Return the index of the first step that trains; the size if none.
+
+    An optimizer's step is one whatever follows. Where none is known, others follow: nearly each, or each after as many batches.
+    """
+    found = np.flatnonzero(trains)
     if rank.process.has_optimizer:
-        return int(np.argmax(trains)) if trains.any() else int(trains.size)
+        return int(found[0]) if found.size else int(trains.size)
+    apart = np.diff(found)
+    if apart.size >= TURNS:
+        usual = float(np.median(apart))
+        in_turn = apart == usual
+        if usual > 1 and in_turn.mean() >= TURNS_RATIO:
+            return int(found[np.argmax(in_turn)])
     return _first_lasting(trains)
 
 

@@ -14,6 +14,11 @@ def name_of(rank: RankWindow, span: SpanInfo) -> str:
     return loader.name if loader is not None else UNKNOWN
 
 
+def workers_of(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
+    """Return the workers of the span's loader; those of all loaders where it is not known."""
+    return [w for w in rank.workers if span.loader is None or w.loader in (None, span.loader)]
+
+
 def evaluates(rank: RankWindow, span: SpanInfo) -> bool:
     """Whether the span's loader feeds an evaluation: a validation or a test."""
     loader = rank.loader(span.loader)

@@ -13,7 +13,14 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.excuses import is_excused
 from loaderwatch.detect.hang.outside_loops import SAVE_ADVICE, alone
-from loaderwatch.detect.hang.rank_positions import Seat, names, patience, place_evidence, places_of, seats_of
+from loaderwatch.detect.hang.rank_positions import (
+    Position,
+    names,
+    patience,
+    place_evidence,
+    places_of,
+    positions_of,
+)
 from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.gpu import spins_in_collective
@@ -35,24 +42,24 @@ def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Findin
     world = window.world_size
     if world == 1:
         return [alone(found[0])] if found else []
-    seats = seats_of(window, found, limits)
-    if any(seat.place == "moving" for seat in seats):
+    positions = positions_of(window, found, limits)
+    if any(position.place == "moving" for position in positions):
         return []  # somebody works, the others wait for it: slow, not hung
-    if _stacks_come(found, seats):
+    if _stacks_come(found, positions):
         return []
-    stuck = [seat for seat in seats if seat.place == "stuck"]
-    outside = [seat for seat in seats if seat.place in ("outside", "ended")]
-    crashed = any(seat.place == "crashed" for seat in seats)
-    if stuck and not outside and not crashed and not any(seat.collective for seat in stuck):
+    stuck = [position for position in positions if position.place == "stuck"]
+    outside = [position for position in positions if position.place in ("outside", "ended")]
+    crashed = any(position.place == "crashed" for position in positions)
+    if stuck and not outside and not crashed and not any(position.collective for position in stuck):
         return _without_collective(found, stuck)
     if not stuck:
-        waiting = [seat for seat in outside if seat.age_s >= limits.hang_floor_s and _stays(seat)]
+        waiting = [position for position in outside if _stays(position, limits)]
         return [_desync(waiting)] if len(waiting) > 1 and _differ(waiting) else []
     finding = (
         _unequal(stuck, outside, same_epoch=True)
         or (_desync(stuck + outside) if _in_buffer_sync(stuck + outside) else None)
         or _unequal(stuck, outside, same_epoch=False)
-        or _crashed(stuck, seats)
+        or _crashed(stuck, positions)
         or _busy_elsewhere(stuck, outside)
         or _ended(stuck, outside)
         or _desync(stuck + outside)
@@ -60,41 +67,45 @@ def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Findin
     return [_with_limit(_with_gpu(finding, stuck), found)]
 
 
-def _stacks_come(found: list[Stuck], seats: list[Seat]) -> bool:
+def _stacks_come(found: list[Stuck], positions: list[Position]) -> bool:
     """Whether to wait for the stack of a rank that is outside its loops: it may be at work there, or have left for good."""
     if not found or min(item.age_s - item.limit_s for item in found) > STACKS_COME_S:
         return False
-    return any(seat.place == "outside" and not seat.is_seen for seat in seats)
+    return any(position.place == "outside" and not position.is_seen for position in positions)
 
 
-def _stays(seat: Seat) -> bool:
-    """Whether the rank sits in its collective since its stack was taken.
+def _stays(position: Position, limits: Limits) -> bool:
+    """Whether the rank sits in its collective since its stack was taken, and for long.
 
     Outside a watched loop, a loop of the script's own may go on.
     """
-    if seat.collective is None or seat.dump is None:
+    if position.collective is None or position.dump is None or position.age_s < limits.hang_floor_s:
         return False
-    taken_ns = seat.dump.taken_ns
-    long = seat.rank.made_ns - taken_ns >= STAYS_NS
-    return long and stands_still(seat.rank, seat.rank.process.pid, taken_ns)
+    taken_ns = position.dump.taken_ns
+    long = position.rank.made_ns - taken_ns >= STAYS_NS
+    return long and stands_still(position.rank, position.rank.process.pid, taken_ns)
 
 
-def _without_collective(found: list[Stuck], stuck: list[Seat]) -> list[Finding]:
+def _without_collective(found: list[Stuck], stuck: list[Position]) -> list[Finding]:
     """Return the finding when all ranks stand still and no stack shows a collective: perhaps it is meant."""
-    if not all(seat.is_seen for seat in stuck):
+    if not all(position.is_seen for position in stuck):
         late = min(item.age_s - item.limit_s for item in found) > STACKS_COME_S
         return [_desync(stuck)] if late else []
-    in_kernel = {seat.number for seat in stuck if seat.in_kernel}
+    in_kernel = {position.number for position in stuck if position.in_kernel}
     return [alone(max(found, key=lambda item: (item.rank.rank in in_kernel, item.age_s)))]
 
 
-def _unequal(stuck: list[Seat], outside: list[Seat], *, same_epoch: bool) -> Finding | None:
+def _unequal(stuck: list[Position], outside: list[Position], *, same_epoch: bool) -> Finding | None:
     """Explain S44, or return None: some ranks have left the epoch, and others still have batches.
 
     Those wait for a partner that will not come.
     """
-    gone = [seat for seat in [*outside, *stuck] if seat.has_left and (same_epoch or not _comes_back(seat))]
-    waits = [seat for seat in stuck if not seat.has_left]
+    gone = [
+        position
+        for position in [*outside, *stuck]
+        if position.has_left and (same_epoch or not _comes_back(position))
+    ]
+    waits = [position for position in stuck if not position.has_left]
     for left in gone:
         for waiting in waits:
             if _more_batches(left, waiting, same_epoch=same_epoch):
@@ -102,13 +113,13 @@ def _unequal(stuck: list[Seat], outside: list[Seat], *, same_epoch: bool) -> Fin
     return None
 
 
-def _comes_back(left: Seat) -> bool:
+def _comes_back(left: Position) -> bool:
     """Whether the rank is between two epochs, in code of its own: the other may have begun the next one before."""
     in_own_code = left.place != "ended" and left.collective is None and left.is_seen
     return in_own_code and (left.in_kernel or in_loop_of(left.frames, left.rank.process.calls) is not False)
 
 
-def _more_batches(left: Seat, waiting: Seat, *, same_epoch: bool) -> bool:
+def _more_batches(left: Position, waiting: Position, *, same_epoch: bool) -> bool:
     if left.batches is None or waiting.batches is None or left.epoch is None or waiting.epoch is None:
         return False
     if same_epoch:
@@ -117,11 +128,13 @@ def _more_batches(left: Seat, waiting: Seat, *, same_epoch: bool) -> bool:
     return spans[0] is not None and spans[1] is not None and spans[1].batches > spans[0].batches
 
 
-def _unequal_finding(left: Seat, waiting: Seat, stuck: list[Seat], outside: list[Seat]) -> Finding:
-    gone = [seat.number for seat in outside]
-    waits = [seat.number for seat in stuck]
+def _unequal_finding(
+    left: Position, waiting: Position, stuck: list[Position], outside: list[Position]
+) -> Finding:
+    gone = [position.number for position in outside]
+    waits = [position.number for position in stuck]
     odd = left if len(gone) < len(waits) else waiting
-    planned = _planned(waiting)
+    planned = waiting.planned
     has = planned if planned is not None and planned > (left.batches or 0) else waiting.batches
     partner = f"rank {left.number}, which has" if len(gone) == 1 else f"ranks {_numbers(gone)}, which have"
     who = f"rank {waiting.number} waits" if len(waits) == 1 else f"ranks {_numbers(waits)} wait"
@@ -130,8 +143,8 @@ def _unequal_finding(left: Seat, waiting: Seat, stuck: list[Seat], outside: list
         scenario="S44",
         confidence=0.95 if left.epoch == waiting.epoch else 0.7,
         odd=odd,
-        seats=[*stuck, *outside],
-        age_s=max(seat.age_s for seat in stuck),
+        positions=[*stuck, *outside],
+        age_s=max(position.age_s for position in stuck),
         title=f"Rank {waiting.number} has {more} in epoch {waiting.epoch}, rank {left.number} has {left.batches}:"
         f" {who} in {waiting.stands} for {partner} left the epoch.",
         cause=f"Every step needs all ranks, but they do not have the same number of batches. Rank {waiting.number} is in batch"
@@ -143,46 +156,41 @@ def _unequal_finding(left: Seat, waiting: Seat, stuck: list[Seat], outside: list
         evidence=[
             *(
                 Evidence(
-                    label=f"batches of rank {seat.number} in epoch {seat.epoch}",
-                    value=seat.batches,
+                    label=f"batches of rank {position.number} in epoch {position.epoch}",
+                    value=position.batches,
                     unit="count",
                 )
-                for seat in (waiting, left)
+                for position in (waiting, left)
             ),
             Evidence(label=f"len(loader) of rank {waiting.number}", value=planned, unit="count"),
-            Evidence(label=f"len(loader) of rank {left.number}", value=_planned(left), unit="count"),
+            Evidence(label=f"len(loader) of rank {left.number}", value=left.planned, unit="count"),
         ],
     )
 
 
-def _planned(seat: Seat) -> int | None:
-    sizes = [loader.batches for loader in seat.rank.process.loaders if loader.role == "train"]
-    return sizes[0] if sizes else None
-
-
-def _in_buffer_sync(seats: list[Seat]) -> bool:
-    found = {seat.collective for seat in seats if seat.dump is not None}
+def _in_buffer_sync(positions: list[Position]) -> bool:
+    found = {position.collective for position in positions if position.dump is not None}
     return "buffer sync" in found and len(found) > 1
 
 
-def _differ(seats: list[Seat]) -> bool:
-    return len({seat.collective for seat in seats}) > 1
+def _differ(positions: list[Position]) -> bool:
+    return len({position.collective for position in positions}) > 1
 
 
-def _desync(seats: list[Seat]) -> Finding:
+def _desync(positions: list[Position]) -> Finding:
     """Explain S46, an exchange of buffers against something else, or S45, other collectives that differ."""
     groups: dict[str, list[int]] = {}
-    for seat in seats:
-        groups.setdefault(seat.stands, []).append(seat.number)
+    for position in positions:
+        groups.setdefault(position.stands, []).append(position.number)
     places = listing([f"{names(numbers)} in {place}" for place, numbers in groups.items()])
-    odd = places_of(seats)[0].seat
-    age_s = max(seat.age_s for seat in seats)
-    if _in_buffer_sync(seats):
+    odd = places_of(positions)[0].position
+    age_s = max(position.age_s for position in positions)
+    if _in_buffer_sync(positions):
         return _finding(
             scenario="S46",
             confidence=0.9,
-            odd=next(seat for seat in seats if seat.collective == "buffer sync"),
-            seats=seats,
+            odd=next(position for position in positions if position.collective == "buffer sync"),
+            positions=positions,
             age_s=age_s,
             title=f"The ranks wait for each other in different places: {places}, for {duration(age_s)}.",
             cause="DistributedDataParallel copies rank 0's buffers (BatchNorm statistics) to all ranks in every forward pass that"
@@ -192,7 +200,7 @@ def _desync(seats: list[Seat]) -> Finding:
             f" {_buffer_option(odd)} turns the copies off altogether.",
             evidence=[],
         )
-    if len(groups) > 1 and any(seat.collective for seat in seats):
+    if len(groups) > 1 and any(position.collective for position in positions):
         title = f"The ranks wait for each other in different places: {places}, for {duration(age_s)}."
         cause = (
             "The ranks took different ways through the code, so their collectives do not match: a batch skipped on one rank, a"
@@ -200,7 +208,7 @@ def _desync(seats: list[Seat]) -> Finding:
         )
         confidence = 0.75
     else:
-        who = ranks_phrase([seat.number for seat in seats], len(seats))
+        who = ranks_phrase([position.number for position in positions], len(positions))
         title = f"{who} have stood still in {next(iter(groups))} for {duration(age_s)}."
         cause = "A collective does not complete although all ranks are in it: the network between them, or a partner that died."
         confidence = 0.5
@@ -208,7 +216,7 @@ def _desync(seats: list[Seat]) -> Finding:
         scenario="S45",
         confidence=confidence,
         odd=odd,
-        seats=seats,
+        positions=positions,
         age_s=age_s,
         title=title,
         cause=cause,
@@ -218,8 +226,8 @@ def _desync(seats: list[Seat]) -> Finding:
     )
 
 
-def _buffer_option(seat: Seat) -> str:
-    version = (seat.rank.process.torch or "").split("+")[0].split(".")[:2]
+def _buffer_option(position: Position) -> str:
+    version = (position.rank.process.torch or "").split("+")[0].split(".")[:2]
     try:
         new = (int(version[0]), int(version[1])) >= (2, 13)
     except (IndexError, ValueError):
@@ -227,8 +235,8 @@ def _buffer_option(seat: Seat) -> str:
     return "forward_sync_buffers=False" if new else "broadcast_buffers=False"
 
 
-def _crashed(stuck: list[Seat], seats: list[Seat]) -> Finding | None:
-    dead = [seat for seat in seats if seat.place == "crashed"]
+def _crashed(stuck: list[Position], positions: list[Position]) -> Finding | None:
+    dead = [position for position in positions if position.place == "crashed"]
     if not dead:
         return None
     how = f" ({dead[0].rank.process.exit})" if dead[0].rank.process.exit else ""
@@ -237,9 +245,9 @@ def _crashed(stuck: list[Seat], seats: list[Seat]) -> Finding | None:
         scenario="S45",
         confidence=0.9,
         odd=dead[0],
-        seats=[*dead, *stuck],
-        age_s=max(seat.age_s for seat in stuck),
-        title=f"{names([seat.number for seat in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].stands} for"
+        positions=[*dead, *stuck],
+        age_s=max(position.age_s for position in stuck),
+        title=f"{names([position.number for position in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].stands} for"
         f" rank {dead[0].number}, which crashed{how}.",
         cause=f"Rank {dead[0].number} is gone; the others sit in a collective with it until that times out.",
         advice=f"Find out why rank {dead[0].number} on {dead[0].rank.host} died; its last steps are on its page. Stop the job:"
@@ -248,22 +256,22 @@ def _crashed(stuck: list[Seat], seats: list[Seat]) -> Finding | None:
     )
 
 
-def _ended(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
+def _ended(stuck: list[Position], outside: list[Position]) -> Finding | None:
     """Explain a wait in a collective for ranks that have ended without an error, or return None."""
-    gone = [seat for seat in outside if seat.place == "ended"]
-    if not gone or len(gone) < len(outside) or len({seat.stands for seat in stuck}) > 1:
+    gone = [position for position in outside if position.place == "ended"]
+    if not gone or len(gone) < len(outside) or len({position.stands for position in stuck}) > 1:
         return None
     if not stuck[0].collective:
         return None
     one, has = len(stuck) == 1, "has" if len(gone) == 1 else "have"
-    left = names([seat.number for seat in gone])
+    left = names([position.number for position in gone])
     return _finding(
         scenario="S45",
         confidence=0.85,
         odd=stuck[0] if one else gone[0],
-        seats=[*gone, *stuck],
-        age_s=max(seat.age_s for seat in stuck),
-        title=f"{names([seat.number for seat in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].stands} for {left},"
+        positions=[*gone, *stuck],
+        age_s=max(position.age_s for position in stuck),
+        title=f"{names([position.number for position in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].stands} for {left},"
         f" which {has} ended.",
         cause=f"{left.capitalize()} {has} ended without an error and will not come; the others sit in a collective until that times out.",
         advice="Let all ranks take part in the same collectives up to the last, and let no rank leave before the others:"
@@ -272,14 +280,16 @@ def _ended(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
     )
 
 
-def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
+def _busy_elsewhere(stuck: list[Position], outside: list[Position]) -> Finding | None:
     """Explain S47, S52 or S53, or return None: one rank is outside any collective, at work or stuck.
 
     The others wait in a collective meanwhile.
     """
-    waiting = [seat for seat in [*stuck, *outside] if seat.collective]
-    away = [seat for seat in [*stuck, *outside] if seat.collective is None and seat.is_seen]
-    in_kernel = sorted((seat for seat in away if seat.in_kernel), key=lambda seat: -seat.age_s)
+    waiting = [position for position in [*stuck, *outside] if position.collective]
+    away = [position for position in [*stuck, *outside] if position.collective is None and position.is_seen]
+    in_kernel = sorted(
+        (position for position in away if position.in_kernel), key=lambda position: -position.age_s
+    )
     away = in_kernel[:1] or away
     if not waiting or len(away) != 1 or away[0].place == "ended":
         return None
@@ -299,9 +309,9 @@ def _busy_elsewhere(stuck: list[Seat], outside: list[Seat]) -> Finding | None:
         scenario="S47" if not stands else "S52" if saves else "S53",
         confidence=0.85 if stands else 0.6,
         odd=odd,
-        seats=[*waiting, odd],
-        age_s=max(seat.age_s for seat in waiting),
-        title=f"{names([seat.number for seat in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in"
+        positions=[*waiting, odd],
+        age_s=max(position.age_s for position in waiting),
+        title=f"{names([position.number for position in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in"
         f" {waiting[0].stands} for rank {odd.number}, which has {'been stuck' if reason or stands else 'been'} {'at' if odd.frames else 'in'} {odd.stands} for"
         f" {duration(odd.age_s)}{because}.",
         cause=f"Rank {odd.number} does something the others do not, while they wait for it in a collective."
@@ -327,23 +337,27 @@ def _finding(
     *,
     scenario: str,
     confidence: float,
-    odd: Seat,
-    seats: list[Seat],
+    odd: Position,
+    positions: list[Position],
     age_s: float,
     title: str,
     cause: str,
     advice: str,
     evidence: list[Evidence],
 ) -> Finding:
-    found = places_of(list({seat.number: seat for seat in seats}.values()), odd.number)
-    left = patience(seats)
+    found = places_of(list({position.number: position for position in positions}.values()), odd.number)
+    left = patience(positions)
     return Finding(
         key=f"{CODE}:collective",
         code=CODE,
         scenario=scenario,
         severity="critical",
         confidence=confidence,
-        began_ns=max(seat.rank.made_ns - int(seat.age_s * 1e9) for seat in seats if seat.age_s <= age_s),
+        began_ns=max(
+            position.rank.made_ns - int(position.age_s * 1e9)
+            for position in positions
+            if position.age_s <= age_s
+        ),
         title=title,
         cause=f"{cause} {left.sentence}" if left else cause,
         advice=advice,
@@ -365,10 +379,10 @@ def _finding(
     )
 
 
-def _with_gpu(finding: Finding, stuck: list[Seat]) -> Finding:
-    for seat in stuck:
-        span = seat.rank.span
-        said = spins_in_collective(seat.rank, span.since_ns) if span else None
+def _with_gpu(finding: Finding, stuck: list[Position]) -> Finding:
+    for position in stuck:
+        span = position.rank.span
+        said = spins_in_collective(position.rank, span.since_ns) if span else None
         if said:
             return msgspec.structs.replace(finding, cause=f"{finding.cause} {said}")
     return finding

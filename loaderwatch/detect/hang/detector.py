@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 
-import msgspec
 import numpy as np
 
 from loaderwatch.core.answers import Evidence, Severity
@@ -18,17 +17,17 @@ from loaderwatch.detect.crash.killed import oom_kills
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.hang import collectives, outside_loops
-from loaderwatch.detect.hang.awaited import evaluates, missing, name_of, thing
+from loaderwatch.detect.hang.awaited import evaluates, missing, name_of, thing, workers_of
 from loaderwatch.detect.hang.flight_recorder import recorded
 from loaderwatch.detect.hang.rank_positions import patience, place_evidence, places
-from loaderwatch.detect.hang.reasons import reason_of
+from loaderwatch.detect.hang.reasons import reason_of, without_end
+from loaderwatch.detect.hang.retries import Retries, retries_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
     WORKER_IDLE,
     Stuck,
     at_end,
-    cpu_ratio,
     frames_now,
     stack_of,
     stuck,
@@ -40,10 +39,6 @@ from loaderwatch.detect.window import RankWindow, RunWindow
 CODE = "hung"
 VANISHED_NS = 3_000_000_000
 READING_FACTOR = 10.0  # a worker that still reads gets this many times the limit
-RETRYING_FACTOR = (
-    2.0  # one that reads and computes all the time in one sample: it begins that again and again (S22)
-)
-COMPUTING_RATIO = 0.5
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -80,18 +75,17 @@ def _loader_finding(
     main = stack_of(rank, -1, None)
     own = main_frames(dump) if worker else main_frames(main)
     where = user_frame(own)
-    retries = item.reading and worker is not None and _computes(item, worker)
-    if retries and worker is not None:
-        worker = msgspec.structs.replace(worker, os_state="R")  # also where it just waited for the file
-    reason = reason_of(rank, span, worker, own)
+    retries = retries_of(window, item, worker or span)
+    reason = without_end(sleeps=retries.sleeps) if retries else reason_of(rank, span, worker, own)
     kills = oom_kills(window.hosts.get(rank.host)) if reason.scenario == "S37" else 0
     index = worker.sample_index if worker else span.sample_index
     others = sorted(other.rank.rank for other in everything if other.rank.rank != rank.rank)
     severity: Severity = "critical"
-    if item.reading and item.age_s < (RETRYING_FACTOR if retries else READING_FACTOR) * item.limit_s:
+    factor = retries.factor if retries else READING_FACTOR
+    if item.reading and item.age_s < factor * item.limit_s:
         severity = "info"
     stands = places(window, limits)
-    left = patience([seat for place in stands for seat in place.seats])
+    left = patience([position for place in stands for position in place.positions])
     stacks = [stack for stack in (dump, main) if stack is not None]
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
@@ -101,7 +95,7 @@ def _loader_finding(
         confidence=reason.confidence,
         began_ns=span.since_ns,
         title=_title(item, worker, index, reason, window),
-        cause=_cause(item, worker, where, others, len(in_loader), retries=retries)
+        cause=_cause(item, worker, where, others, len(in_loader), retries)
         + _out_of_memory(kills)
         + (f" {left.sentence}" if left else ""),
         advice=reason.advice,
@@ -120,13 +114,6 @@ def _loader_finding(
     )
 
 
-def _computes(item: Stuck, worker: SpanInfo) -> bool:
-    """Whether a worker computes for most of the time, in the same sample since the wait began or longer."""
-    since_ns = worker.sample_since_ns or worker.since_ns
-    half_ns = item.span.since_ns + (item.rank.made_ns - item.span.since_ns) // 2
-    return since_ns <= half_ns and cpu_ratio(item.rank, worker.pid, half_ns) >= COMPUTING_RATIO
-
-
 def _out_of_memory(kills: int) -> str:
     if not kills:
         return ""
@@ -138,7 +125,7 @@ def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
 
     The busiest is the one that has been busy longest. None when all are idle or none is known.
     """
-    own = [w for w in rank.workers if span.loader is None or w.loader in (None, span.loader)]
+    own = workers_of(rank, span)
     for worker in own:
         if worker.worker == span.awaited_worker and (worker.phase != WORKER_IDLE or _is_out(worker)):
             return worker
@@ -218,8 +205,7 @@ def _cause(
     where: object | None,
     others: list[int],
     loaders: int,
-    *,
-    retries: bool,
+    retries: Retries | None,
 ) -> str:
     loop = "evaluation" if evaluates(item.rank, item.span) else "training loop"
     waits = f"The {loop} has waited {duration(item.age_s)} for {thing(item.rank, item.span)}"
@@ -233,19 +219,17 @@ def _cause(
         verb = "waits" if len(others) == 1 else "wait"
         names = f"{'Rank' if len(others) == 1 else 'Ranks'} {listing([str(rank) for rank in others])}"
         text += f" {names} {verb} for it in {'a loader too' if loaders > 1 else 'the gradient exchange'}."
-    if item.reading:
-        text += (
-            " It reads and computes all the while, as one does that begins anew each time it fails."
-            if retries
-            else " It still reads bytes, so it may only be very slow."
-        )
+    if retries:
+        text += retries.sentence
+    elif item.reading:
+        text += " It still reads bytes, so it may only be very slow."
     return text
 
 
 def _evidence(
     item: Stuck, worker: SpanInfo | None, index: int | None, where: object | None
 ) -> list[Evidence]:
-    process = worker or item.span
+    process, workers = worker or item.span, workers_of(item.rank, item.span)
     return known_evidence(
         ("no progress for", item.age_s, "s"),
         ("limit learned for this phase", item.limit_s, "s"),
@@ -256,5 +240,5 @@ def _evidence(
         ("blocked at", str(where) if where else None, "text"),
         ("process state", process.os_state, "text"),
         ("waits in kernel function", process.wchan if process.wchan not in ("", "0") else None, "text"),
-        ("idle workers", sum(w.phase == WORKER_IDLE for w in item.rank.workers), "count"),
+        ("idle workers", sum(w.phase == WORKER_IDLE for w in workers) if workers else None, "count"),
     )

@@ -27,9 +27,11 @@ from loaderwatch.detect.measures.progress import (
     dump_now,
     frames_now,
     recent_ns,
+    sleeps,
     stands_still,
     still_stands_there,
     trains_on,
+    waits_for_lock,
     waits_for_lost_reader,
     waits_in_kernel,
 )
@@ -122,16 +124,19 @@ def wait_for_each_other(window: RunWindow, found: Sequence[Stuck]) -> bool:
     """
     if not any(collective(frames_now(item.rank)) for item in found):
         return False
-    return all(_does_nothing(rank) for rank in window.ranks.values() if rank.process.state == "live")
+    quiet_ns = min(QUIET_NS, int(max(item.limit_s for item in found) * 1e9))  # who asks for less gets less
+    return all(
+        _does_nothing(rank, quiet_ns) for rank in window.ranks.values() if rank.process.state == "live"
+    )
 
 
-def _does_nothing(rank: RankWindow) -> bool:
+def _does_nothing(rank: RankWindow, quiet_ns: int) -> bool:
     span = rank.span
-    if span is None or rank.made_ns - span.since_ns < QUIET_NS:
+    if span is None or rank.made_ns - span.since_ns < quiet_ns:
         return False
     if spins_in_collective(rank, span.since_ns) is not None:
         return True
-    return stands_still(rank, span.pid, recent_ns(rank, span))
+    return stands_still(rank, span.pid, recent_ns(rank, span, quiet_ns))
 
 
 def is_still(item: Stuck) -> bool:
@@ -164,10 +169,11 @@ def alone(item: Stuck) -> Finding:
     if stands and span.os_state == "R":  # woken for a moment, as to write its stack
         span = msgspec.structs.replace(span, os_state=None, wchan=None)
     reason = blocked(span, "the training process")
-    if orphaned or waits_on_queue(frames):
+    nobody_fills = orphaned or waits_on_queue(frames)
+    if nobody_fills:
         reason = producer_gone(rank.process.loaders)
     severity = _severity(item, frames)
-    known = severity != "info" and stands and (span.os_state, span.wchan) != (None, None)
+    known = severity != "info" and stands and (nobody_fills or (span.os_state, span.wchan) != (None, None))
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
         code=CODE,
@@ -175,7 +181,12 @@ def alone(item: Stuck) -> Finding:
         severity=severity,
         confidence=0.85 if severity == "critical" else 0.5,
         began_ns=span.since_ns,
-        title=_title(item, frames, reason.because if known else "", blames_loader=waits),
+        title=_title(
+            item,
+            frames,
+            reason.because if known else "",
+            clears_loader=not (waits or (read and waits_for_lock(rank))),
+        ),
         cause=_cause(item, frames, on_queue=waits_on_queue(frames)),
         advice=reason.advice if waits else _advice(item, reason, saves=saves, known=known),
         evidence=[
@@ -208,13 +219,13 @@ def _severity(item: Stuck, frames: Sequence[Frame]) -> Severity:
         return "critical"
     if saving(frames) and _was_silent_when_seen(item) and not save_works(item, frames):
         return "critical"
-    sleeps = "nanosleep" in (span.wchan or "")
+    asleep = sleeps(rank, span)
     in_vain = not waits_for_child(frames) or children_work(rank, span.pid, recent_ns(rank, span)) is False
     stands = _stands(item) and in_vain
     if is_to_train_on(item):
-        on_purpose = sleeps and span.phase != "outside" and not waits_for_lost_reader(item.rank)
+        on_purpose = asleep and span.phase != "outside" and not waits_for_lost_reader(item.rank)
         return "critical" if stands and not on_purpose else "warning" if late else "info"
-    if not stands or sleeps or serves(item):
+    if not stands or asleep or serves(item):
         return "info"
     if _has_not_begun(rank):
         return "critical" if _is_pointed(span) else "warning"
@@ -242,14 +253,14 @@ def _is_pointed(span: SpanInfo) -> bool:
     return any(mark in (span.wchan or "") for mark in _POINTED)
 
 
-def _title(item: Stuck, frames: Sequence[Frame], because: str, *, blames_loader: bool) -> str:
+def _title(item: Stuck, frames: Sequence[Frame], because: str, *, clears_loader: bool) -> str:
     where, span, age = user_frame(frames), item.span, duration(item.age_s)
     world, rank = item.rank.process.world_size, f"rank {item.rank.rank}"
     who = "Training" if world < 2 else rank.capitalize()
     phase = f'phase "{span.phase_name}"' if span.phase_name else span.phase
     at = f" at {where}" if where else f" in {_OUTSIDE if span.phase == 'outside' else f'its {phase}'}"
     because = f", {because}" if because else ""
-    loader = "" if blames_loader else "; the data loader is not the cause"
+    loader = "; the data loader is not the cause" if clears_loader else ""
     if saving(frames):
         return f"A save{'' if world < 2 else f' of {rank}'} hangs{at}: nothing has been written for {duration(silent_s(item))}{because}."
     if _works(item):

@@ -36,17 +36,17 @@ DEFAULT_TIMEOUT_S: Final = {"nccl": 600.0, "gloo": 1800.0}
 STALE_NS = 10_000_000_000  # a host that has not been heard of for so long says nothing about its ranks
 
 
-SeatPlace: TypeAlias = Literal["stuck", "outside", "moving", "ended", "crashed", "unknown"]
+PositionKind: TypeAlias = Literal["stuck", "outside", "moving", "ended", "crashed", "unknown"]
 _Group: TypeAlias = tuple[PlaceState, str | None, str, str | None]
-"""The fields of a Place without its seats: seats that have them in common are in one place."""
+"""The fields of a Place without its positions: positions that have them in common are in one place."""
 
 
 @dataclass(frozen=True)
-class Seat:
+class Position:
     """The position of one rank while the run stands still."""
 
     rank: RankWindow
-    place: SeatPlace
+    place: PositionKind
     frames: Sequence[Frame]
     dump: StackDump | None  # of the open span
     in_kernel: bool  # in an uninterruptible wait, in which often no stack can be taken
@@ -59,6 +59,12 @@ class Seat:
     def number(self) -> int:
         """Return the rank's number."""
         return self.rank.rank
+
+    @property
+    def planned(self) -> int | None:
+        """Return the batches that the rank's training loader has in an epoch; None where it does not say."""
+        sizes = [loader.batches for loader in self.rank.process.loaders if loader.role == "train"]
+        return sizes[0] if sizes else None
 
     @property
     def is_seen(self) -> bool:
@@ -89,20 +95,20 @@ class Seat:
         return str(where) if where else {"outside": "code outside the loop"}.get(phase, f"its {phase}")
 
 
-def seats_of(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Seat]:
-    """Return one seat for each rank; ``found`` are the ranks that are stuck outside their loaders."""
+def positions_of(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Position]:
+    """Return one position for each rank; ``found`` are the ranks that are stuck outside their loaders."""
     stuck = {item.rank.rank: item for item in found}
-    return [_seat(window, rank, stuck.get(rank.rank), limits) for rank in window.ranks.values()]
+    return [_position(window, rank, stuck.get(rank.rank), limits) for rank in window.ranks.values()]
 
 
-def _seat(window: RunWindow, rank: RankWindow, item: Stuck | None, limits: Limits) -> Seat:
+def _position(window: RunWindow, rank: RankWindow, item: Stuck | None, limits: Limits) -> Position:
     dump, span = dump_now(rank), rank.span
     frames = main_frames(dump)
     age_s = (rank.made_ns - span.since_ns) / 1e9 if span else 0.0
     in_kernel = span is not None and waits_in_kernel(rank, span)
     name = collective(frames)
-    epoch, batches = _position(rank)
-    place: SeatPlace
+    epoch, batches = _in_epoch(rank)
+    place: PositionKind
     if rank.process.state == "crashed":
         place = "crashed"
     elif rank.process.state == "finished":
@@ -118,10 +124,10 @@ def _seat(window: RunWindow, rank: RankWindow, item: Stuck | None, limits: Limit
         place = "moving" if patience else "outside"
     else:
         place = "moving"
-    return Seat(rank, place, frames, dump, in_kernel, name, age_s, epoch, batches)
+    return Position(rank, place, frames, dump, in_kernel, name, age_s, epoch, batches)
 
 
-def _position(rank: RankWindow) -> tuple[int | None, int | None]:
+def _in_epoch(rank: RankWindow) -> tuple[int | None, int | None]:
     """Return the epoch of the training loader and the batches delivered in it; None where not known.
 
     They are those of the open span, else of the epoch that ended last.
@@ -139,23 +145,23 @@ def _position(rank: RankWindow) -> tuple[int | None, int | None]:
 
 @dataclass(frozen=True)
 class Place:
-    """A place where some ranks stand. ``seats`` are ordered by rank; ``seat`` has stood there longest."""
+    """A place where some ranks stand. ``positions`` are ordered by rank; ``position`` has stood there longest."""
 
     state: PlaceState
     collective: str | None
     stands: str  # "backward", "train.py:31 in prepare", "next(train_loader)"
     at: str | None  # the line of the user's code, where that is not what ``stands`` says
-    seats: tuple[Seat, ...]
+    positions: tuple[Position, ...]
 
     @property
     def ranks(self) -> list[int]:
         """Return the numbers of the ranks that stand here."""
-        return [seat.number for seat in self.seats]
+        return [position.number for position in self.positions]
 
     @property
-    def seat(self) -> Seat:
-        """Return the seat of the rank that has stood here longest."""
-        return max(self.seats, key=lambda seat: seat.age_s)
+    def position(self) -> Position:
+        """Return the position of the rank that has stood here longest."""
+        return max(self.positions, key=lambda position: position.age_s)
 
     @property
     def dump(self) -> StackDump | None:
@@ -163,7 +169,11 @@ class Place:
 
         Of a rank that waits for a worker, it is the worker's stack.
         """
-        dumps = [dump for seat in self.seats if (dump := _worker_dump(seat) or seat.dump) is not None]
+        dumps = [
+            dump
+            for position in self.positions
+            if (dump := _worker_dump(position) or position.dump) is not None
+        ]
         return dumps[0] if dumps else None
 
     @property
@@ -172,51 +182,51 @@ class Place:
         return f"{self.stands} ({self.at})" if self.at else self.stands
 
 
-def places_of(seats: Sequence[Seat], odd: int | None = None) -> list[Place]:
-    """Return the seats grouped by collective and line of code.
+def places_of(positions: Sequence[Position], odd: int | None = None) -> list[Place]:
+    """Return the positions grouped by collective and line of code.
 
     The group of the rank ``odd`` comes first, then one that crashed, then the smallest, and of these one in
     no collective before one in some.
     """
-    groups: dict[_Group, list[Seat]] = {}
-    for seat in sorted(seats, key=lambda seat: seat.number):
-        groups.setdefault(_key(seat), []).append(seat)
+    groups: dict[_Group, list[Position]] = {}
+    for position in sorted(positions, key=lambda position: position.number):
+        groups.setdefault(_key(position), []).append(position)
     found = [Place(*key, tuple(group)) for key, group in groups.items()]
     return sorted(
         found,
         key=lambda place: (
             odd not in place.ranks,
             place.state != "crashed",
-            len(place.seats),
+            len(place.positions),
             place.collective is not None,
             place.ranks[0],
         ),
     )
 
 
-def _key(seat: Seat) -> _Group:
-    if seat.place in ("crashed", "ended"):
-        state: PlaceState = "crashed" if seat.place == "crashed" else "ended"
+def _key(position: Position) -> _Group:
+    if position.place in ("crashed", "ended"):
+        state: PlaceState = "crashed" if position.place == "crashed" else "ended"
         return state, None, state, None
-    if seat.place == "unknown":
+    if position.place == "unknown":
         return "unknown", None, "not heard of", None
-    if seat.age_s < STANDS_AFTER_S:
+    if position.age_s < STANDS_AFTER_S:
         return "moving", None, "goes on", None
-    span = seat.rank.span
+    span = position.rank.span
     if span is not None and span.phase in LOADER_PHASES:
-        where = user_frame(main_frames(_worker_dump(seat)))
-        return "stands", None, call_of(seat.rank, span), f"worker at {where}" if where else None
-    where = user_frame(seat.frames) if seat.collective else None
-    return "stands", seat.collective, seat.stands, str(where) if where else None
+        where = user_frame(main_frames(_worker_dump(position)))
+        return "stands", None, call_of(position.rank, span), f"worker at {where}" if where else None
+    where = user_frame(position.frames) if position.collective else None
+    return "stands", position.collective, position.stands, str(where) if where else None
 
 
-def _worker_dump(seat: Seat) -> StackDump | None:
+def _worker_dump(position: Position) -> StackDump | None:
     """Return the stack of the worker for whose batch a rank waits; None if none has been taken."""
-    span = seat.rank.span
+    span = position.rank.span
     if span is None or span.phase not in LOADER_PHASES or span.awaited_worker is None:
         return None
-    pids = [worker.pid for worker in seat.rank.workers if worker.worker == span.awaited_worker]
-    return stack_of(seat.rank, span.awaited_worker, pids[0]) if pids else None
+    pids = [worker.pid for worker in position.rank.workers if worker.worker == span.awaited_worker]
+    return stack_of(position.rank, span.awaited_worker, pids[0]) if pids else None
 
 
 def places(window: RunWindow, limits: Limits) -> list[Place]:
@@ -226,7 +236,7 @@ def places(window: RunWindow, limits: Limits) -> list[Place]:
     if not found or len(window.ranks) < 2:
         return []
     odd = next((item.rank.rank for item in found if item.span.phase in LOADER_PHASES), None)
-    return places_of(seats_of(window, found, limits), odd)
+    return places_of(positions_of(window, found, limits), odd)
 
 
 def without_stack(window: RunWindow) -> list[int]:
@@ -292,19 +302,19 @@ class Patience:
         return f"In {duration(self.left_s)} the collective is given up, after {after}, and the job dies."
 
 
-def patience(seats: Sequence[Seat]) -> Patience | None:
+def patience(positions: Sequence[Position]) -> Patience | None:
     """Return when the first collective is given up; None if no rank waits in one or no timeout is known.
 
     A rank has entered its collective when its span began or later, so it may be a little more.
     """
     found: list[Patience] = []
-    for seat in seats:
-        process = seat.rank.process
+    for position in positions:
+        process = position.rank.process
         default_s = next(
             (s for name, s in DEFAULT_TIMEOUT_S.items() if name in (process.backend or "")), None
         )
         timeout_s = process.collective_timeout_s or default_s
-        if seat.collective is not None and timeout_s is not None:
+        if position.collective is not None and timeout_s is not None:
             known = process.collective_timeout_s is not None
-            found.append(Patience(timeout_s - seat.age_s, timeout_s, known))
+            found.append(Patience(timeout_s - position.age_s, timeout_s, known))
     return min(found, key=lambda one: one.left_s, default=None)

@@ -7,6 +7,7 @@ from typing import Final
 
 from loaderwatch.core.facts import LoaderInfo, SpanInfo
 from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.hang.awaited import workers_of
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.stacks import Frame, waits_on_queue
 from loaderwatch.detect.window import RankWindow
@@ -30,7 +31,7 @@ def reason_of(
     ``frames`` are the stack of that worker, else of the training process.
     """
     if worker is None:
-        idle = [w for w in rank.workers if w.phase == WORKER_IDLE]
+        idle = [w for w in workers_of(rank, span) if w.phase == WORKER_IDLE]
         if idle:
             return _relay_dead(len(idle))
         if waits_on_queue(frames):
@@ -71,12 +72,28 @@ def producer_gone(loaders: Sequence[LoaderInfo]) -> Explanation:
             advice=f"{ended.reader_error} ended the thread, and nobody told the loop: its message and line are in the job's log. Mend what"
             " it names. Hand a thread's errors on through its queue, and use get(timeout=…) with a check that the thread is alive.",
         )
+    readers = [one for one in loaders if one.reader is not None]
+    because = "and the loop waits on a queue that nobody fills"
+    if len(readers) == 1:
+        (one,) = readers
+        because = f"and the loop waits on a queue that nobody fills: {one.reader}, which reads {one.name}, brings nothing"
     return Explanation(
         "S41",
         0.8,
-        "and the loop waits on a queue that nobody fills",
+        because,
         advice="The thread that fills the queue has ended or is stuck: look for its exception in the job's log. Hand its errors on through"
         " the queue, and use get(timeout=…) with a check that the thread is alive.",
+    )
+
+
+def without_end(*, sleeps: bool = False) -> Explanation:
+    """Explain S22: a process that computes for ever, or tries the same for ever and ``sleeps`` in between."""
+    return Explanation(
+        "S22",
+        0.85,
+        "trying the same again and again" if sleeps else "computing without an end",
+        advice="Look at that sample and at the line named here: a retry loop, an augmentation that cannot succeed, or a corrupt file in a"
+        " decoder. Bound every retry and skip the sample with a log line.",
     )
 
 
@@ -87,13 +104,7 @@ def blocked(process: SpanInfo, who: str, *, asked: bool = True) -> Explanation:
     """
     state, wchan = process.os_state, process.wchan or ""
     if state == "R":
-        return Explanation(
-            "S22",
-            0.85,
-            "computing without an end",
-            advice="Look at that sample and at the line named here: a retry loop, an augmentation that cannot succeed, or a corrupt file in a"
-            " decoder. Bound every retry and skip the sample with a log line.",
-        )
+        return without_end()
     if state == "D":
         return _uninterruptible(process, wchan)
     if state in ("T", "t"):

@@ -188,12 +188,15 @@ def _proven_cause(slow: Finding, swings: Finding) -> bool:
     cost, idle = slow.gain_ceiling_ratio, swings.gain_ceiling_ratio
     if cost is not None and idle is not None and cost < PROVEN_PART * idle:
         return False
-    return slow.scenario == "S48" or (slow.severity != "info" and _same_rank(slow, swings))
+    proven = (
+        slow.severity != "info" and slow.scenario != "S26"
+    )  # long steps are what the GPU sees, not why it does
+    return slow.scenario == "S48" or (proven and _same_rank(slow, swings))
 
 
-def _swings(swings: Finding, remark: Finding) -> bool:
-    """Whether long steps are only a remark, of whichever rank, and a GPU is known to idle in them."""
-    return remark.severity == "info" and remark.scenario == "S26"
+def _swings(swings: Finding, pauses: Finding) -> bool:
+    """Whether steps are long, of whichever rank, and a GPU is known to idle in them."""
+    return pauses.scenario == "S26"
 
 
 def _waited_for(straggler: Finding, swings: Finding) -> bool:
@@ -223,6 +226,8 @@ _RULES: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
     ("crashed", "running-out"): _crash_of_what_ran_out,
     ("crashed", "hung"): _same_rank,
     ("crashed", "input-bound"): _crash_in_a_wait,
+    ("caught-error", "epoch-boundary"): _same_rank,
+    ("caught-error", "slow-evaluation"): _same_rank,
     ("hung", "running-out"): _hang_of_what_ran_out,
     ("hung", "input-bound"): _hang_of_a_wait,
     ("hung", "hung"): _loader_that_holds_all,

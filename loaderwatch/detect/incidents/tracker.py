@@ -220,7 +220,9 @@ class Tracker:
         is_graver = SEVERITIES[new.severity] > SEVERITIES[old.severity]
         keep_old = old.scenario != new.scenario and new.confidence <= old.confidence and not is_graver
         base = old if keep_old else new
-        indices = list(dict.fromkeys([*old.sample_indices, *new.sample_indices]))[-MOST_INDICES:]
+        indices = base.sample_indices
+        if old.scenario == new.scenario:
+            indices = list(dict.fromkeys([*old.sample_indices, *new.sample_indices]))[-MOST_INDICES:]
         finding = msgspec.structs.replace(
             base,
             severity=graver(old.severity, new.severity),

@@ -19,7 +19,7 @@ from loaderwatch.detect.window import RankWindow, RunWindow
 
 DISPATCHER = "Dispatcher"  # Accelerate's DataLoaderDispatcher
 COUPLED_RATIO = 0.35  # iteration times of ranks that wait for each other differ less than this
-RECENT_NS = 20_000_000_000
+READER_NS = 20_000_000_000
 
 
 def as_dispatch(window: RunWindow, findings: Sequence[Finding], stalls: Sequence[Stall]) -> list[Finding]:
@@ -57,7 +57,7 @@ def lone_reader(window: RunWindow, stalls: Sequence[Stall]) -> RankWindow | None
         return None
     # While the others do one iteration, it reads between one batch (a large one, cut up) and one per rank.
     theirs_s = mean(np.array([stall.pace.iteration_s for stall in waiting]))
-    own = [pace.since(reader.made_ns - RECENT_NS) for pace in paces(reader) if pace.workers is not None]
+    own = [pace.since(reader.made_ns - READER_NS) for pace in paces(reader) if pace.workers is not None]
     batches = [theirs_s / pace.iteration_s for pace in own if pace.wait_s.size]
     if any(not 1 - COUPLED_RATIO <= ratio <= (1 + COUPLED_RATIO) * len(live) for ratio in batches):
         return None
@@ -66,10 +66,10 @@ def lone_reader(window: RunWindow, stalls: Sequence[Stall]) -> RankWindow | None
 
 def _reads(rank: RankWindow) -> bool:
     fetches = rank.table("fetches")
-    if bool((fetches["request_ns"] >= rank.made_ns - RECENT_NS).any()):
+    if bool((fetches["request_ns"] >= rank.made_ns - READER_NS).any()):
         return True
     processes = rank.table("processes")
-    return bool(((processes["worker"] >= 0) & (processes["t_ns"] >= rank.made_ns - RECENT_NS)).any())
+    return bool(((processes["worker"] >= 0) & (processes["t_ns"] >= rank.made_ns - READER_NS)).any())
 
 
 def _finding(
@@ -85,7 +85,7 @@ def _finding(
     waiting = ranks_phrase(sorted({stall.pace.rank.rank for stall in receivers}), world)
     one = len(receivers) == 1
     fetches = reader.table("fetches")
-    own = fetches["request_ns"] >= reader.made_ns - RECENT_NS
+    own = fetches["request_ns"] >= reader.made_ns - READER_NS
     fetch_s = float(np.median(fetches["fetch_ns"][own])) / 1e9 if own.any() else math.nan
     evidence = [
         Evidence(label="ranks that read", value=1, unit="count"),

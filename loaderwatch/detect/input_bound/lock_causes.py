@@ -2,21 +2,26 @@
 
 A lock is waited for in the kernel, whose function says so; or by trying again and again with a sleep between (SQLite's busy handler,
 ``filelock``, a loop around ``fcntl``). Sleeping alone is no waiting for a lock: a reader with retries sleeps, and so does one that
-keeps to a limit of requests. It is, where a file lock goes from one worker to another meanwhile, or where the stack is that of
-a lock's own code.
+keeps to a limit of requests. It is, where a file lock goes from one worker to another meanwhile, where the stack is that of
+a lock's own code, or where what one worker gets done the others lack.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LOCK_FUNCTIONS, TIMER_FUNCTIONS, StackDump
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.input_bound.turns import Turns, turns_of
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, waits_for_lock
 from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.text import duration, percent, rate
@@ -32,11 +37,10 @@ SEVERAL_PART = (
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class Looks:
     """What the workers of one loader were seen to do, once a second. Ratios are 0 to 1, NaN where not known."""
 
-    timer_ratio: float  # share of the looks at a worker that found it sleeping for a set time
-    looks: int  # seconds in which it is known who held a file lock
+    seconds: int  # in which it is known who held a file lock
     held_ratio: float  # share of these in which just one worker held one that excludes others
     several_ratio: float  # ... in which several did, each its own
     holders: int  # different workers that were seen to hold one
@@ -44,7 +48,7 @@ class Turns:
     @property
     def goes_around(self) -> bool:
         """Whether a file lock goes from worker to worker."""
-        seen = self.looks >= FEW_LOOKS and self.holders >= 2
+        seen = self.seconds >= FEW_LOOKS and self.holders >= 2
         return seen and self.held_ratio >= HELD_RATIO and self.several_ratio <= SEVERAL_PART * self.held_ratio
 
 
@@ -108,31 +112,61 @@ def _in_kernel(s: Symptoms) -> _Wait | None:
 
 def _by_trying(s: Symptoms) -> _Wait | None:
     """Return the wait for a lock that workers try to get again and again, asleep between; None otherwise."""
-    turns = turns_of(s)
-    if not turns.timer_ratio >= LOCKED_RATIO:
+    sleeping = timer_ratio(s)
+    if not sleeping >= LOCKED_RATIO:
         return None
+    looks = _looks(s)
     asleep = [dump for dump in _dumps(s) if _stands_in(dump, TIMER_FUNCTIONS)]
     in_lock = [dump for dump in asleep if waits_for_lock(main_frames(dump))]
-    if not turns.goes_around and not 2 * len(in_lock) > len(asleep):
+    turns = _turns(s)
+    if not (looks.goes_around or 2 * len(in_lock) > len(asleep) or turns.taken):
         return None
-    seen = f", which {turns.holders} workers were seen to hold in turn" if turns.goes_around else ""
+    seen = f", which {looks.holders} workers were seen to hold in turn" if looks.goes_around else ""
+    how = (
+        f"{percent(sleeping)} of the time a worker sleeps between two tries to get a lock{seen}. SQLite's busy handler,"
+        " filelock and loops around fcntl wait like this, and the lock lies free until one of them wakes up."
+    )
+    if turns.taken:
+        how += (
+            f" What one gets done the others lack, as with one lock or one limit for all: in {duration(turns.slice_s)} they get the same done"
+            f" together within {percent(turns.together_ratio)}, and would by chance within {percent(turns.own_ratio)}."
+        )
     return _Wait(
-        f"{percent(turns.timer_ratio)} of the time a worker sleeps between two tries to get a lock{seen}. SQLite's busy handler,"
-        " filelock and loops around fcntl wait like this, and the lock lies free until one of them wakes up.",
-        next(reversed(in_lock or asleep), None),
+        how,
+        _usual(in_lock or asleep),
         known_evidence(
-            ("share of the time that a worker sleeps between tries", turns.timer_ratio, "ratio"),
-            ("share of the time that one worker holds a file lock", turns.held_ratio, "ratio"),
+            ("share of the time that a worker sleeps between tries", sleeping, "ratio"),
+            ("share of the time that one worker holds a file lock", looks.held_ratio, "ratio"),
+            ("what all workers get done varies by", turns.together_ratio, "ratio"),
+            ("it would if they worked apart", turns.own_ratio, "ratio"),
         ),
     )
 
 
-def turns_of(s: Symptoms) -> Turns:
-    """Return how the workers of the loader took turns lately."""
-    rank = s.pace.rank
-    rows = rank.table("processes")
-    mine = (rows["worker"] >= 0) & (rows["loader"] == s.loader.loader)
-    mine &= rows["t_ns"] >= rank.made_ns - TURNS_NS
+def _turns(s: Symptoms) -> Turns:
+    """Return how the workers take turns lately, or in all the time that is known, where that shows it."""
+    lately = turns_of(s.pace.fetches)
+    return lately if lately.taken or s.history is None else turns_of(s.history)
+
+
+def _usual(dumps: Sequence[StackDump]) -> StackDump | None:
+    """Return the newest stack at the line where most of them are: who has the lock may sleep as well."""
+    lines = [str(user_frame(main_frames(dump))) for dump in dumps]
+    often = Counter(reversed(lines)).most_common(1)
+    return next(
+        (dump for dump, line in zip(reversed(dumps), reversed(lines), strict=True) if line == often[0][0]),
+        None,
+    )
+
+
+def timer_ratio(s: Symptoms) -> float:
+    """Return the share (0 to 1) of the looks at a worker of the loader that found it asleep for a set time lately; NaN if not known."""
+    return mean(s.pace.rank.table("processes")["timer_wait"][_lately(s)])
+
+
+def _looks(s: Symptoms) -> Looks:
+    """Return what the workers of the loader were seen to do lately."""
+    rows, mine = s.pace.rank.table("processes"), _lately(s)
     held: Counter[int] = Counter()
     holders: set[int] = set()
     columns = (rows[name][mine].tolist() for name in ("t_ns", "pid", "holds_file_lock"))
@@ -141,13 +175,20 @@ def turns_of(s: Symptoms) -> Turns:
             held[at] += bool(holds)
             holders |= {pid} if holds else set()
     seen = len(held)
-    return Turns(
-        timer_ratio=mean(rows["timer_wait"][mine]),
-        looks=seen,
+    return Looks(
+        seconds=seen,
         held_ratio=sum(count == 1 for count in held.values()) / seen if seen else math.nan,
         several_ratio=sum(count > 1 for count in held.values()) / seen if seen else math.nan,
         holders=len(holders),
     )
+
+
+def _lately(s: Symptoms) -> NDArray[np.bool_]:
+    """Return which rows of the table ``processes`` are of the loader's workers lately."""
+    rank = s.pace.rank
+    rows = rank.table("processes")
+    mine: NDArray[np.bool_] = (rows["worker"] >= 0) & (rows["loader"] == s.loader.loader)
+    return mine & (rows["t_ns"] >= rank.made_ns - TURNS_NS)
 
 
 def _dumps(s: Symptoms) -> list[StackDump]:

@@ -64,6 +64,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         lock_causes.shared_lock,  # S49
         cpu_causes.crowd,  # S03; workers without a CPU use little of it, as those that read from storage do
         storage_causes.thrashing_cache,  # S09
+        worker_causes.growing,  # S58; more workers, or CPUs for them, would only put it off
         worker_causes.no_cpu_for_more,  # S07
         storage_causes.warming_cache,  # S09; no cache gives CPU to workers that compute
         worker_causes.slow_storage,  # S08
@@ -73,6 +74,8 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         batch_causes.collector_pause,  # S25
         worker_causes.heavy_share,  # S23
         storage_causes.cold_first_epoch,  # S09
+        lock_causes.shared_lock,  # S49; whoever is unlucky with a lock waits long for it, and no sample is to blame
+        spike_causes.blocks,  # S33; the first sample of a block is no slow sample
         spike_causes.jitter,  # S21
         spike_causes.slow_sample,  # S20
     ),

@@ -1,16 +1,18 @@
-"""Causes of single long waits for a loader that otherwise keeps up: S20 and S21.
+"""Causes of single long waits for a loader that otherwise keeps up: S20, S21 and S33.
 
-S20 is a slow sample, S21 is jitter: many fetches that now and then outlast what is read ahead.
+S20 is a slow sample, S21 is jitter: many fetches that now and then outlast what is read ahead. S33 is a dataset that reads a block
+of samples at once.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
 from loaderwatch.core.answers import Evidence
+from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.input_bound.symptoms import Symptoms
@@ -24,7 +26,40 @@ RECURRING_RATIO = 0.5
 MOST_NAMED = 3
 MOST_INDICES = 16
 MOST_PREFETCH = 32  # a prefetch_factor above this costs more memory than it is worth
+MOST_BURST_PREFETCH = 128  # the same where nothing but a large one bears the burst of a whole block
+LEAST_BLOCK = 8  # samples: what lies nearer to each other may be slow by itself
 MOST_BLOCKED_PREFETCH = 16  # the same where in_order=False lets ready batches pass, which costs none
+
+
+def blocks(s: Symptoms) -> Explanation | None:
+    """Explain S33: the dataset reads many samples at once whenever it has handed out the last of them; None otherwise.
+
+    Told by the places of the slow samples: of each worker they lie a block apart.
+    """
+    size = _block(s.spikes)
+    if size is None or not (s.loader.iterable_dataset or _each_reads_them(s, size)):
+        return None
+    each_s, tail_s = s.mean_fetch_s / s.workers, _tail_s(s.spikes)
+    advice = (
+        "No sample is to blame. Read the next block while this one is handed out: in a thread of the dataset, or, for a shuffle buffer,"
+        " take one sample and read one. Smaller blocks make shorter stops that come more often."
+    )
+    prefetch = prefetch_needed(_cushion_needed_s(s), s.step_s, s.workers)
+    if each_s > s.step_s:
+        advice += f" On average a batch takes the workers {duration(each_s)}, for steps of {duration(s.step_s)}: that stays."
+    elif prefetch <= MOST_BURST_PREFETCH:
+        advice += f" prefetch_factor={prefetch} bears it as well.{_memory(s, prefetch)}"
+    return Explanation(
+        scenario="S33",
+        confidence=0.92,  # above that of a slow sample, which the first block is told as
+        because=f"every {size} samples a worker stops to read for up to {duration(tail_s)}",
+        cause=f"The slow samples lie {size} apart in what a worker reads. There the dataset reads a whole block (a shuffle buffer that is"
+        f" filled anew, a row group, a shard) and then hands it out from memory: a usual batch takes {duration(s.typical_fetch_s)}.",
+        advice=advice,
+        gain_ceiling_ratio=s.gain(max(s.without_spikes_s, each_s)),
+        worker=s.longest.worker if s.workers == 1 else None,
+        evidence=[*_evidence(s), Evidence(label="samples read at once", value=size, unit="count")],
+    )
 
 
 def jitter(s: Symptoms) -> Explanation | None:
@@ -101,6 +136,35 @@ def slow_sample(s: Symptoms) -> Explanation:
         sample_indices=indices[:MOST_INDICES],
         evidence=_evidence(s),
     )
+
+
+def _block(spikes: Sequence[Spike]) -> int | None:
+    """Return how many samples lie between the slow ones of each worker; None where that differs.
+
+    Two of them may lie anywhere, unless they are as far apart as the first is from the beginning, or a part of that. A block
+    that nobody waited for leaves a gap of two, but half of the gaps are of one.
+    """
+    places: defaultdict[int | None, set[int]] = defaultdict(set)
+    for spike in spikes:
+        if spike.sample_index is not None:
+            places[spike.worker].add(spike.sample_index)
+    apart = [gap for found in places.values() for gap in np.diff(sorted(found)).tolist()]
+    if not apart or min(apart) < LEAST_BLOCK:
+        return None
+    size = int(min(apart))
+    if len(apart) == 1:
+        apart += [size, *(place for found in places.values() if len(found) > 1 for place in found)]
+    alike = sum(gap == size for gap in apart)
+    return size if 2 * alike >= len(apart) and all(gap % size == 0 for gap in apart) else None
+
+
+def _each_reads_them(s: Symptoms, size: int) -> bool:
+    """Whether most blocks were read by several workers: a sample of a map-style dataset may be slow by itself, but for one of them."""
+    fetches, least_s = s.pace.fetches, 0.5 * _tail_s(s.spikes)
+    readers: defaultdict[int, set[int]] = defaultdict(set)
+    for row in np.flatnonzero((np.nan_to_num(fetches.slow_s) >= least_s) & (fetches.slow_index != UNKNOWN)):
+        readers[int(fetches.slow_index[row]) // size].add(int(fetches.worker[row]))
+    return 2 * sum(len(workers) > 1 for workers in readers.values()) > len(readers)
 
 
 def _others_could_pass(s: Symptoms) -> bool:

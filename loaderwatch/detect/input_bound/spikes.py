@@ -23,6 +23,9 @@ from loaderwatch.detect.measures.statistics import median
 SPIKE_S = 0.25  # a single wait shorter than this is not a spike, however long it is against the others
 SPIKE_FACTOR = 4.0  # times the typical iteration
 FETCH_PART = 0.5  # share of a long wait in which a worker must have been fetching to be its cause
+SAMPLE_PART = (
+    0.5  # share of a long fetch, or of a wait that goes on, that one sample must have taken to be its cause
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def _spike(pace: Pace, row: int) -> Spike | None:
         return None
     slowest = int(rows[np.argmax(np.nan_to_num(fetches.fetch_s[rows]))])
     fetch_s, sample_s = float(fetches.fetch_s[slowest]), float(fetches.slow_s[slowest])
-    named = sample_s >= 0.5 * fetch_s and fetches.slow_index[slowest] != UNKNOWN
+    named = sample_s >= SAMPLE_PART * fetch_s and fetches.slow_index[slowest] != UNKNOWN
     return Spike(
         request_ns=request_ns,
         wait_s=wait_s,
@@ -118,16 +121,19 @@ def _open_spike(
     )
     if span is not None and span.phase == "idle":
         return None
-    sample_s = None
+    sample_index = sample_s = None
     if span is not None and span.sample_since_ns is not None:
-        sample_s = (pace.rank.made_ns - span.sample_since_ns) / 1e9
+        in_hand_s = (pace.rank.made_ns - span.sample_since_ns) / 1e9
+        # The worker's state may be newer than the loop's: the awaited batch is done then, and a sample of the next one in hand.
+        if in_hand_s >= SAMPLE_PART * wait_s:
+            sample_index, sample_s = span.sample_index, in_hand_s
     others_idle = any(w.phase == "idle" and w.worker != worker for w in workers)
     return Spike(
         request_ns=request_ns,
         wait_s=wait_s,
         ready=others_idle,
         worker=worker,
-        sample_index=span.sample_index if span is not None else None,
+        sample_index=sample_index,
         sample_s=sample_s,
         fetch_s=sample_s,
         pid=span.pid if span is not None else None,

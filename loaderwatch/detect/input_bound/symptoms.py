@@ -33,6 +33,7 @@ READY_RATIO = 0.5  # share of the wait with a batch lying ready, from which the 
 DELIVERY_CPU_RATIO = (
     0.06  # measured: unpickling is a seventh (busy machine) to half CPU, waiting for workers below 3 %
 )
+OTHERS_FACTOR = 4.0  # measured: threads that hold the interpreter's lock use 5 (busy machine) to 13 times the CPU of the wait
 UNPACK_RATIO = 0.05  # of an iteration without waiting; unpacking that costs less is not the trouble
 UNPACK_S = 0.002
 SHORT_RATIO = 1.05  # median fetch time / workers, against a step: above it they are too slow
@@ -126,8 +127,19 @@ class Symptoms:
         return (
             self.ready_wait_ratio >= READY_RATIO
             and self.wait_cpu_ratio >= DELIVERY_CPU_RATIO
+            and not self.lock_is_held
             and unpack_s >= max(UNPACK_S, UNPACK_RATIO * (self.step_s + unpack_s))
         )
+
+    @cached_property
+    def lock_is_held(self) -> bool:
+        """Whether other threads of the training process compute several times as much as the training thread does in its waits.
+
+        Then a little work takes long because they hold the interpreter's lock, which one thread has at a time; native code
+        needs no lock, so no more than one CPU of theirs counts.
+        """
+        others = self.machine.other_cpu_ratio
+        return math.isfinite(others) and min(1.0, others) > OTHERS_FACTOR * self.wait_cpu_ratio
 
     @cached_property
     def first_epoch(self) -> bool:

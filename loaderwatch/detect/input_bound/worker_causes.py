@@ -1,7 +1,7 @@
-"""Causes that lie in workers which are missing or too slow: S01, S02, S07, S08 and S23.
+"""Causes that lie in workers which are missing or too slow: S01, S02, S07, S08, S23 and S58.
 
 S01 is no workers at all, S02 too few of them, S07 no CPU for more, S08 slow storage, S23 one worker with a
-heavy share.
+heavy share, S58 fetches that take longer and longer.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.cpu_causes import neighbours
+from loaderwatch.detect.input_bound.lock_causes import timer_ratio
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.gain import iteration_with, workers_needed
 from loaderwatch.detect.measures.machine import Cpus
-from loaderwatch.detect.measures.statistics import median
+from loaderwatch.detect.measures.slices import FEW_ROWS, parts
+from loaderwatch.detect.measures.statistics import median, trend
 from loaderwatch.detect.measures.streams import split_first
 from loaderwatch.detect.text import count, cpu_count, duration, listing, percent, rate
 
@@ -28,8 +30,15 @@ CHEAPER = (
 MOST_PER_CORE = 4  # workers per core beyond which even sleeping workers are not the cure
 FREE_CPUS = 0.5  # with less of a CPU free, there is none for one more worker
 MANY_WORKERS = 4  # so many that wait for storage are no mistake of the loader
+ASLEEP_RATIO = 0.5  # of the looks at workers, which find them asleep for a set time
 MOST_NEEDED = 16  # workers: with more of them, the storage's latency is the trouble
 MAPPED_FAULTS_PER_S = 20.0  # of one worker; those for loading code and libraries are over in a second
+GROWN_RATIO = 1.5
+"""Times its first value that a fetch takes in the end, at least, so that its growth is the cause."""
+RISES = 0.9
+"""Rank correlation of a fetch's time with its place in time. A jump between two levels that hardly vary has as much, so the middle must
+lie between the ends as well: by ``BETWEEN_RATIO`` at least."""
+BETWEEN_RATIO = 1.1
 HEAVIER = 3.0  # times the lightest worker's usual batch
 LEAST_BATCHES = 4  # of each worker, before its usual batch is known
 
@@ -150,6 +159,50 @@ def heavy_share(s: Symptoms) -> Explanation | None:
     )
 
 
+def growing(s: Symptoms) -> Explanation | None:
+    """Explain S58: the workers kept up, and a fetch has taken longer and longer since; None otherwise.
+
+    More workers would only put it off.
+    """
+    grown = _growth(s)
+    if grown is None:
+        return None
+    first_s, last_s, span_s = grown
+    return Explanation(
+        scenario="S58",
+        confidence=0.95,  # above that of too few workers, which it is told as before its growth is seen
+        because=f"{_because(s)}, and a fetch takes longer and longer",
+        cause=f"{_facts(s)}. The time of a fetch has risen steadily, from {duration(first_s)} to {duration(last_s)} in"
+        f" {duration(span_s)}; before, {count(s.workers, 'worker')} kept up.",
+        advice="Look for what grows in the dataset with each sample (a list that is searched, a file that is read from its beginning, a"
+        " cache or a connection that degrades), or for storage and CPUs that others use more and more. More workers only put it off.",
+        gain_ceiling_ratio=s.gain(max(s.step_s, first_s / s.workers)),
+        evidence=known_evidence(
+            ("fetch of a batch", last_s, "s"),
+            ("fetch of a batch before", first_s, "s"),
+            ("seen for", span_s, "s"),
+        ),
+    )
+
+
+def _growth(s: Symptoms) -> tuple[float, float, float] | None:
+    """Return the time of a fetch before and now, and the time between, in seconds; None where it has not risen all along.
+
+    What grows with each sample grows ever more slowly in time once the loop waits, so no straight line is asked for.
+    """
+    course = s.pace.rank.courses.get(s.loader.loader)
+    for slices in parts(course) if course is not None else ():
+        few = max(FEW_ROWS, slices.fetch_s.size // 16)  # at each end
+        first_s, last_s = median(slices.fetch_s[:few]), median(slices.fetch_s[-few:])
+        half = (slices.fetch_s.size - few) // 2
+        middle_s = median(slices.fetch_s[half : half + few])
+        kept_up, grown = first_s / s.workers <= s.step_s, last_s >= GROWN_RATIO * first_s
+        between = BETWEEN_RATIO * first_s <= middle_s <= last_s / BETWEEN_RATIO
+        if kept_up and grown and between and trend(slices.fetch_s) >= RISES:
+            return first_s, last_s, float(slices.t_ns[-1] - slices.t_ns[0]) / 1e9
+    return None
+
+
 def no_cpu_for_more(s: Symptoms) -> Explanation | None:
     """Explain S07: the workers compute, and no CPU is free for more of them; None otherwise."""
     cpus, computing = s.cpus, s.computing_ratio
@@ -207,7 +260,7 @@ def slow_storage(s: Symptoms) -> Explanation | None:
             if mapped
             else ""
         )
-        + split_first(s.loader),
+        + _more(s),
         gain_ceiling_ratio=s.gain(s.step_s),
         evidence=known_evidence(
             ("read from storage per second", machine.read_bytes_per_s, "bytes"),
@@ -242,7 +295,7 @@ def too_few_workers(s: Symptoms) -> Explanation:
         because=_because(s),
         cause=f"{_facts(s)}{verdict}.{_comb(s)}",
         advice=f"Raise num_workers {workers} → {target}: each fetch takes {duration(s.fetch_s)} and a step {duration(s.step_s)}."
-        f"{room}. prefetch_factor does not raise throughput.{split_first(s.loader)}",
+        f"{room}. prefetch_factor does not raise throughput.{_more(s)}",
         gain_ceiling_ratio=s.gain(after_s),
     )
 
@@ -276,6 +329,18 @@ def _because(s: Symptoms) -> str:
 
 def _facts(s: Symptoms) -> str:
     return f"A worker needs {duration(s.fetch_s)} for a batch and the model {duration(s.step_s)} for a step"
+
+
+def _more(s: Symptoms) -> str:
+    """Return what to know before there are more workers: how a stream is split, and that they may sleep for what more cannot help."""
+    asleep = timer_ratio(s)
+    if not (s.waits_for_storage and asleep >= ASLEEP_RATIO):
+        return split_first(s.loader)
+    caution = (
+        f" But {percent(asleep)} of the time a worker sleeps for a set time, rather than in a read: if it tries for a lock or keeps to a limit of"
+        " requests, more workers wait in the same queue. `loaderwatch tune` counts what each number of workers delivers."
+    )
+    return split_first(s.loader) + caution
 
 
 def _comb(s: Symptoms) -> str:

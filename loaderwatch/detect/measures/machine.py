@@ -189,7 +189,9 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
         main_affinity=median(mine["affinity_cpus"][main]),
         main_delay_ratio=_mean(mine, "run_delay_ratio", main),
         pin_cpu_ratio=pin_ratio,
-        other_cpu_ratio=mean(mine["cpu_ratio"][main]) - pin_ratio - _mean(mine, "main_cpu_ratio", main),
+        other_cpu_ratio=mean(mine["cpu_ratio"][main])
+        - _mean(mine, "main_cpu_ratio", main)
+        - (pin_ratio if math.isfinite(pin_ratio) else 0.0),
         read_chars_per_s=_total_rate(mine, "read_chars", workers),
         read_bytes_per_s=_total_rate(mine, "read_bytes", workers),
     )

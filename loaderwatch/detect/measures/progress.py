@@ -39,6 +39,7 @@ FEW = 3  # steps before which a phase has no history worth the name
 STILL_SWITCHES_PER_S = 1.0
 POLLS_RATIO = 0.8  # of the looks, which find a process asleep that looks for something again and again
 POLLS_PER_S = 5.0
+LOCKED_RATIO = 0.8  # of the looks, which find a process in a lock that it waits for
 HOLE_S = 4.0  # between two samples of processes that are taken every second
 MAIN_READ_CHARS = 65_536  # the training process reads a little all the time (progress bars, /proc)
 MAIN_WRITTEN_CHARS = 65_536  # and it writes a little: stacks that we ask for
@@ -135,10 +136,20 @@ def _has_reason(rank: RankWindow) -> bool:
 
 
 def waits_for_lost_reader(rank: RankWindow) -> bool:
-    """Whether the loop waits, on a queue or by looking again and again, while an error has ended a thread that read for it."""
+    """Whether the loop waits, on a queue, a lock or by looking again and again, while an error has ended a thread that read for it."""
     if not any(loader.reader_error is not None for loader in rank.process.loaders):
         return False
-    return waits_on_queue(frames_now(rank)) or polls(rank)
+    return waits_on_queue(frames_now(rank)) or polls(rank) or waits_for_lock(rank)
+
+
+def waits_for_lock(rank: RankWindow) -> bool:
+    """Whether the training process has stood still in a lock lately, as in ``queue.SimpleQueue``, which waits without Python code."""
+    span = rank.span
+    if span is None:
+        return False
+    since_ns, rows = recent_ns(rank, span), rank.table("processes")
+    locked = rows["lock_wait"][(rows["pid"] == span.pid) & (rows["t_ns"] >= since_ns)]
+    return mean(locked) >= LOCKED_RATIO and stands_still(rank, span.pid, since_ns)
 
 
 def polls(rank: RankWindow) -> bool:
@@ -267,16 +278,17 @@ def _read_since(rank: RankWindow, pid: int, since_ns: int) -> float:
 
     They may come by read() or through a memory map.
     """
-    chars, stored = (_grown_since(rank, pid, since_ns, name) for name in ("read_chars", "read_bytes"))
-    return max(chars, stored if stored >= MAPPED_BYTES else 0.0)
+    chars, stored = (grown_lately(rank, pid, since_ns, name) for name in ("read_chars", "read_bytes"))
+    return max(stored if stored >= MAPPED_BYTES else 0.0, chars if np.isfinite(chars) else 0.0)
 
 
-def _grown_since(rank: RankWindow, pid: int, since_ns: int, counter: str) -> float:
+def grown_lately(rank: RankWindow, pid: int, since_ns: int, counter: str) -> float:
+    """Return by how much a counter of a process has grown in the second half of the time since then; NaN if not known."""
     rows = rank.table("processes")
     half_ns = since_ns + (rank.made_ns - since_ns) // 2
     mask = (rows["pid"] == pid) & (rows["t_ns"] >= half_ns) & np.isfinite(rows[counter])
     values = rows[counter][mask]
-    return float(values[-1] - values[0]) if values.size >= 2 else 0.0
+    return float(values[-1] - values[0]) if values.size >= 2 else float("nan")
 
 
 def cpu_ratio(rank: RankWindow, pid: int, since_ns: int) -> float:
@@ -313,6 +325,15 @@ def stands_still(rank: RankWindow, pid: int, since_ns: int) -> bool:
 def recent_ns(rank: RankWindow, span: SpanInfo, ns: int = QUIET_NS) -> int:
     """Return when readings of the last ``ns`` begin that tell of the span alone: the first one in it tells of before as well."""
     return max(span.since_ns + READING_NS, rank.made_ns - ns)
+
+
+def sleeps(rank: RankWindow, span: SpanInfo) -> bool:
+    """Whether a process sleeps for a set time; one that has just been woken, as to write its stack, did so at most looks before."""
+    if span.os_state != "R":
+        return "nanosleep" in (span.wchan or "")
+    rows = rank.table("processes")
+    mine = (rows["pid"] == span.pid) & (rows["t_ns"] >= recent_ns(rank, span))
+    return mean(rows["timer_wait"][mine]) >= POLLS_RATIO
 
 
 def waits_in_kernel(rank: RankWindow, span: SpanInfo) -> bool:

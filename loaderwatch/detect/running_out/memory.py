@@ -36,7 +36,7 @@ CRITICAL_ETA_S = 300.0
 LEAST_S = 8.0
 LEAST_PSS_S = 20.0
 LEAST_GROWN = 100e6  # bytes, all processes of the host together
-RECENT_NS = 10_000_000_000
+OLD_NS = 10_000_000_000  # the newest reading, of a process that is no longer looked at
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _leaks(rank: RankWindow) -> list[_Leak]:
     for pid in distinct(pids):
         own = np.flatnonzero(pids == pid)
         t_ns = times[own]
-        if rank.made_ns - int(t_ns[-1]) > RECENT_NS:
+        if rank.made_ns - int(t_ns[-1]) > OLD_NS:
             continue  # it has ended
         settled = first_at(t_ns, int(t_ns[0]) + SETTLING_NS)
         late, t_ns = own[settled:], t_ns[settled:]

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.facts import StackDump
+from loaderwatch.core.facts import LONG_STEP, StackDump
 from loaderwatch.detect.limits import STARVED_PART
 from loaderwatch.detect.measures.machine import run_delay_s
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import loop_over_loader, main_frames, user_frame
-from loaderwatch.detect.measures.statistics import Floats, median
+from loaderwatch.detect.measures.statistics import Floats, mean, median
 from loaderwatch.detect.window import RankWindow
 
 LOOK_BACK_S = 60.0
@@ -67,16 +67,26 @@ class Pauses:
 
     @property
     def dumps(self) -> list[StackDump]:
-        """Return the stacks of the training process that were taken in long steps."""
+        """Return the stacks of the training process that were taken in long steps, or in one that goes on and is long already."""
         pace, rows = self.pace, self.rows
         began_ns = pace.request_ns[rows]
         took_s = np.nan_to_num(pace.loop_wait_s[rows]) + pace.own_s[rows]
-        return [
-            dump
-            for dump in self.rank.stacks
-            if dump.worker == -1
-            and ((began_ns <= dump.taken_ns) & (dump.taken_ns <= began_ns + took_s * 1e9)).any()
-        ]
+
+        def in_one(dump: StackDump) -> bool:
+            within = (began_ns <= dump.taken_ns) & (dump.taken_ns <= began_ns + took_s * 1e9)
+            goes_on = dump.why == LONG_STEP and dump.taken_ns > pace.request_ns[-1]
+            return goes_on or bool(within.any())
+
+        return [dump for dump in self.rank.stacks if dump.worker == -1 and in_one(dump)]
+
+    @property
+    def asleep_ratio(self) -> float:
+        """Return the share of the looks at the process during long steps that found it asleep for a set time; NaN without any."""
+        processes, began_ns = self.rank.table("processes"), self.pace.request_ns[self.rows]
+        ended_ns = began_ns + (np.nan_to_num(self.pace.own_s[self.rows]) * 1e9).astype(np.int64)
+        t_ns = processes["t_ns"][:, np.newaxis]
+        within = ((t_ns >= began_ns) & (t_ns <= ended_ns)).any(axis=1)
+        return mean(processes["timer_wait"][within & (processes["pid"] == self.rank.process.pid)])
 
     @property
     def place(self) -> tuple[str, StackDump | None, bool]:

@@ -3,7 +3,8 @@
 S25 is the garbage collector, S26 other work of the loop, S27 new shapes. The loader is not to blame, which is
 the first thing to say: pauses of the loop are the largest class of "GPU idle" that is mistaken for a slow
 loader. Only what is proven alerts: the collector by its own clock (torchtitan#148), compilation by stacks or
-by shapes never seen before (pytorch#174704). The rest is a remark.
+by shapes never seen before (pytorch#174704), and work of the script's own that costs much and is seen in a
+stack. The rest is a remark: it may be meant to be so.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import paces
-from loaderwatch.detect.measures.stacks import compiling, main_frames, user_frame
+from loaderwatch.detect.measures.stacks import compiling, main_frames, saving, user_frame
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.slow_step.long_steps import (
     FEW,
@@ -36,6 +37,11 @@ from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 ATTACH_IT: Final = 'Attach that loader too, with loaderwatch.attach(loader, role="eval"): its waits are then told apart, with what to change. '
 CODE: Final = "slow-step"
+ASLEEP_RATIO = 0.5  # of the looks at a long step, which find the loop asleep for a set time
+MODEL_PASS = (
+    "_call_impl",
+    "forward",
+)  # functions of torch.nn.Module that are on the stack while a model computes
 SHAPE_PART = 0.6  # of the pauses come with a new shape, and of the new shapes with a pause
 
 
@@ -80,7 +86,7 @@ def _explain(pauses: Pauses, limits: Limits) -> list[Finding]:
         found.append(_collector(pauses.only(collected), limits))
     rest = pauses.only(~collected)
     if rest.rows.size:
-        found.append(_shapes(rest, limits) or _other(rest.only(~rest.without_cpu)))
+        found.append(_shapes(rest, limits) or _other(rest.only(~rest.without_cpu), limits))
     return [finding for finding in found if finding is not None]
 
 
@@ -196,20 +202,22 @@ def _compile_dump(pauses: Pauses) -> StackDump | None:
     return next((dump for dump in pauses.dumps if compiling(main_frames(dump))), None)
 
 
-def _other(pauses: Pauses) -> Finding | None:
+def _other(pauses: Pauses, limits: Limits) -> Finding | None:
     """Explain S26: something else in the loop makes steps long; None if it does so rarely or costs little.
 
-    It is only a remark, because it may be meant to be so. Gradient accumulation is left out.
+    It alerts where it costs as much as what is critical elsewhere and is seen to be nobody's intention, as a rule a logger; a
+    checkpoint, an evaluation and a throttle may be meant to be so. Gradient accumulation is left out.
     """
     if pauses.rows.size < FEW or pauses.share < REMARK_RATIO or _is_accumulation(pauses):
         return None
     longest_s = float(pauses.excess_s.max())
     rhythm, sure = _rhythm(pauses)
     place, dump, reads = pauses.place
+    costs = pauses.share >= limits.input_critical_ratio and not reads
     return _finding(
         pauses,
         scenario="S26",
-        severity="info",
+        severity="warning" if costs and _works_aside(pauses, dump) else "info",
         confidence=0.7 if sure else 0.5,
         share=pauses.share,
         lost_s=pauses.lost_s,
@@ -228,6 +236,15 @@ def _other(pauses: Pauses) -> Finding | None:
         evidence=[],
         stacks=[] if dump is None else [dump],
     )
+
+
+def _works_aside(pauses: Pauses, dump: StackDump | None) -> bool:
+    """Whether a stack shows the loop at work of the script's own, which neither saves, nor runs a model, nor sleeps."""
+    frames = main_frames(dump)
+    awake = pauses.asleep_ratio < ASLEEP_RATIO  # not where nobody looked
+    if user_frame(frames) is None or saving(frames) or not awake:
+        return False
+    return not any(frame.library and frame.function in MODEL_PASS for frame in frames)
 
 
 def _is_accumulation(pauses: Pauses) -> bool:

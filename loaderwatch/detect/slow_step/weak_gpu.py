@@ -29,7 +29,7 @@ BAD_REASONS: Final[dict[int, str]] = {
     0x80: "hardware power brake",
 }
 BAD_BITS = sum(BAD_REASONS)
-RECENT_NS = 8_000_000_000  # half of it must be bad readings, and an alert is due after ten seconds
+READINGS_NS = 8_000_000_000  # half of it must be bad readings, and an alert is due after ten seconds
 STEPS_NS = 15_000_000_000
 FEW = 20  # readings, at ten a second
 BUSY_RATIO = 0.3  # utilization from which a reading counts: an idle GPU clocks down, and rightly
@@ -87,7 +87,7 @@ def _against(gpu: _Gpu, others: list[_Gpu]) -> tuple[float, float]:
 def _may_be_weak(rank: RankWindow) -> bool:
     """Whether a recent reading says throttled or shared; cheap, as most of a thousand GPUs are well."""
     rows = rank.table("gpus")
-    first = first_at(rows["t_ns"], rank.made_ns - RECENT_NS)
+    first = first_at(rows["t_ns"], rank.made_ns - READINGS_NS)
     reasons = rows["throttle_reasons"][first:]
     reasons = reasons[reasons > 0]
     return bool((reasons & BAD_BITS).any()) or bool((rows["other_pids"][first:] > 0).any())
@@ -97,7 +97,7 @@ def _gpu(rank: RankWindow) -> _Gpu | None:
     if rank.process.state != "live":
         return None
     rows = rank.table("gpus")
-    late = (rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["utilization_ratio"] >= BUSY_RATIO)
+    late = (rows["t_ns"] >= rank.made_ns - READINGS_NS) & (rows["utilization_ratio"] >= BUSY_RATIO)
     if int(late.sum()) < FEW:
         return None
     bits = np.where(rows["throttle_reasons"][late] > 0, rows["throttle_reasons"][late], 0)
@@ -186,7 +186,7 @@ def _finding(
         scenario="S48",
         severity=severity,
         confidence=confidence,
-        began_ns=rank.made_ns - RECENT_NS,
+        began_ns=rank.made_ns - READINGS_NS,
         title=title,
         cause=cause,
         advice=advice,

@@ -40,14 +40,14 @@ def coupling_of(window: RunWindow, limits: Limits) -> answers.Coupling:
         return going
     waiting = [rank for place in standing if place.collective for rank in place.ranks]
     others = [rank for place in standing if not place.collective for rank in place.ranks]
-    left = patience([seat for place in standing for seat in place.seats])
+    left = patience([position for place in standing for position in place.positions])
     return msgspec.structs.replace(
         going,
         state="standing",
         reason="",
         waiting=waiting,
         waited_for=others if waiting else [],
-        wait_s=max((place.seat.age_s for place in standing if place.collective), default=None),
+        wait_s=max((place.position.age_s for place in standing if place.collective), default=None),
         cause=None,
         where=None,
         given_up_in_s=max(0.0, left.left_s) if left else None,
@@ -62,6 +62,6 @@ def _place(place: Place) -> answers.Place:
         collective=place.collective,
         stands=place.stands,
         at=place.at,
-        for_s=place.seat.age_s if place.state == "stands" else None,
+        for_s=place.position.age_s if place.state == "stands" else None,
         stack=None if place.dump is None else stack_of(place.dump),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import subprocess
@@ -220,6 +221,26 @@ def test_a_lone_thread_in_an_uninterruptible_wait_gets_two_signals_in_all(waitin
         assert dump.text == ""
         assert dump.why.startswith("process is in an uninterruptible wait (state D, ")
     assert waiting.signals == 2
+
+
+def test_a_stack_is_of_the_moment_at_which_it_was_asked_for(tmp_path: Path) -> None:
+    """It is read two looks later, when a long step may be over."""
+    roster, ring = make(tmp_path)
+    ring.set_status(RingStatus(False, NUMBER, 0, False))
+    (member,) = roster.mains.values()
+    with Path(member.ring.stack_path).open("ab", buffering=0) as file:
+        faulthandler.register(NUMBER, file=file)
+        try:
+            collector = StackCollector()
+            collector.request(0, roster, SECOND)
+            time.sleep(0)  # the signal is taken at the latest here
+            for look in (2, 3):
+                collector.poll(roster, {}, look * SECOND)
+        finally:
+            faulthandler.unregister(NUMBER)
+    (dump,) = collector.take(0)
+    assert "test_a_stack_is_of_the_moment" in dump.text
+    assert dump.taken_ns == SECOND
 
 
 def test_two_dumps_in_one_text() -> None:

@@ -9,24 +9,33 @@ from loaderwatch.detect.finding import Finding
 from tests.unit.detect.build import RankBuilder, loader, run, verdict_now
 
 
-def resumed(skipped: int, wait: float, trained: int = 0, *, optimizer: bool = False) -> RankBuilder:
+def resumed(
+    skipped: int, wait: float, trained: int = 0, *, optimizer: bool = False, body: float = 0.00001
+) -> RankBuilder:
     builder = RankBuilder(loaders=[loader(batches=10_000)])
     builder.has_optimizer = optimizer
     for number in range(skipped):
         builder.fetch(number % 2, 2 * wait, cpu=0.1)
-        builder.step(wait, 0.00001, optimizer_steps=0 if optimizer else -(2**63))
+        builder.step(wait, body, optimizer_steps=0 if optimizer else -(2**63))
     for number in range(trained):
         builder.fetch(number % 2, 2 * wait, cpu=0.1)
         builder.step(0.001, 0.05, optimizer_steps=1 if optimizer else -(2**63))
     return builder
 
 
-def test_a_hiccup_is_no_training_step() -> None:
+HICCUPS = (6, 9, 51, 58, 430, 598, 599)
+
+
+@pytest.mark.parametrize("trained", [0, 40])
+def test_a_hiccup_is_no_training_step(trained: int) -> None:
     builder = RankBuilder()
     for number in range(600):
         builder.fetch(number % 2, 0.04, cpu=0.1)
-        builder.step(0.02, 0.03 if number % 17 == 3 or number > 597 else 0.00001)
-    assert remark(detect(run(builder))).ended_ns is None
+        builder.step(0.02, 0.03 if number in HICCUPS else 0.00001)
+    for number in range(trained):
+        builder.fetch(number % 2, 0.04, cpu=0.1).step(0.001, 0.05)
+    finding = remark(detect(run(builder)))
+    assert (finding.ended_ns is not None) == bool(trained)
 
 
 def remark(findings: list[Finding]) -> Finding:
@@ -52,6 +61,13 @@ def test_the_first_training_steps_are_not_blamed_for_it() -> None:
     finding = remark(detect(run(resumed(800, 0.02, 40))))
     assert finding.ended_ns is not None
     assert "fast-forwarded" in finding.title
+
+
+@pytest.mark.parametrize(("trained", "body"), [(0, 0.0002), (40, 0.0002), (40, 0.0008)])
+def test_a_body_that_a_busy_machine_slows_down_still_does_nothing(trained: int, body: float) -> None:
+    finding = remark(detect(run(resumed(800, 0.02, trained, body=body))))
+    assert (finding.ended_ns is not None) == bool(trained)
+    assert "800 batches were read and thrown away" in finding.title
 
 
 def test_long_after_it_nothing_is_left() -> None:
@@ -86,15 +102,16 @@ def test_a_loader_that_feeds_another_one_is_used() -> None:
     assert "S34" not in {finding.scenario for finding in detect(run(rank))}
 
 
-@pytest.mark.parametrize("together", [16, 50])
-def test_a_loop_that_makes_a_step_of_many_batches_skips_none(together: int) -> None:
+@pytest.mark.parametrize("optimizer", [False, True])
+@pytest.mark.parametrize("together", [4, 16, 50])
+def test_a_loop_that_makes_a_step_of_many_batches_skips_none(together: int, optimizer: bool) -> None:
     """As with ``batch_size=None`` and a list that is stacked; what it waits for is told as elsewhere."""
     builder = RankBuilder(loaders=[loader(num_workers=1, batches=100_000)])
-    builder.has_optimizer = True
+    builder.has_optimizer = optimizer
     for number in range(1000):
         last = number % together == together - 1
         builder.fetch(0, 0.05, cpu=0.1)
-        builder.step(0.05, 0.02 if last else 0.00001, optimizer_steps=int(last))
+        builder.step(0.05, 0.02 if last else 0.00001, optimizer_steps=int(last) if optimizer else -(2**63))
     assert "S34" not in {finding.scenario for finding in detect(run(builder))}
 
 

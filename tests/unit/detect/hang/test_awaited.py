@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from loaderwatch.core.facts import PhaseName
@@ -10,7 +12,7 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.rank_positions import places
 from loaderwatch.detect.limits import Limits
 from tests.unit.detect import stacks
-from tests.unit.detect.build import RankBuilder, loader, run
+from tests.unit.detect.build import T0, RankBuilder, S, loader, run
 
 
 def hang(phase: PhaseName, number: int | None = 1, *, worker: bool = True) -> Finding:
@@ -72,3 +74,54 @@ def test_where_ranks_stand_names_the_loader_too() -> None:
     other = RankBuilder(1, 2).step(0.001, 0.05).open("step", 400.0)
     other.stack(-1, 101, stacks.main_in("barrier"))
     assert "next(val_loader)" in {place.stands for place in places(run(waits, other), Limits())}
+
+
+def with_idle_validation(number: int, **span: Any) -> RankBuilder:
+    """A loop that waits for its training loader of so many workers, while those of the validation's loader have nothing to do."""
+    loaders = [loader(num_workers=number), loader(loader=1, name="val_loader", role="eval")]
+    builder = RankBuilder(loaders=loaders)
+    for _ in range(50):
+        builder.step(0.001, 0.05, ready=4)
+    builder.open("wait", 40.0, batch=12, awaited_worker=0, **span)
+    for worker in range(2):
+        builder.worker(worker, "idle", 39.0, loader=1, pid=300 + worker)
+    return builder
+
+
+def test_idle_workers_of_another_loader_have_lost_no_message() -> None:
+    """The training process reads itself, and stands in a sample."""
+    since = {
+        "sample_index": 7,
+        "sample_since_ns": T0 + int(2.6 * S),
+        "wchan": "sk_wait_data",
+        "os_state": "S",
+    }
+    (finding,) = detect(run(with_idle_validation(0, **since)))
+    assert finding.scenario == "S36"
+    assert (
+        "the training process (pid 100) has been stuck for 40 s in dataset[7] of train_loader"
+        in finding.title
+    )
+    assert "idle workers" not in {item.label for item in finding.evidence}
+
+
+def test_only_the_idle_workers_of_the_loader_are_counted() -> None:
+    builder = with_idle_validation(3)
+    for worker in range(3):
+        builder.worker(worker, "idle", 39.0)
+    (finding,) = detect(run(builder))
+    assert finding.title == (
+        "Training hangs: no batch has come from train_loader for 40 s, although all 3 workers are idle."
+    )
+    assert {item.label: item.value for item in finding.evidence}["idle workers"] == 3
+
+
+def test_a_queue_that_stays_empty_names_the_loader_that_fills_it() -> None:
+    """Of several only one is read by a thread."""
+    builder = RankBuilder(loaders=[loader(reader="fill"), loader(loader=1, name="val_loader", role="eval")])
+    for _ in range(50):
+        builder.step(0.001, 0.05, ready=4)
+    builder.open("step", 40.0, os_state="S", wchan="futex_wait_queue").stack(-1, 100, stacks.QUEUE)
+    (finding,) = detect(run(builder.half_a_minute()))
+    assert finding.scenario == "S41"
+    assert "a queue that nobody fills: fill, which reads train_loader, brings nothing" in finding.title

@@ -159,12 +159,12 @@ def test_a_rank_that_is_stuck_between_two_epochs(text: str, scenario: str, words
 @pytest.mark.parametrize("many", [False, True])
 def test_a_rank_whose_storage_does_not_answer(others: str, at: str, phase: str, many: bool) -> None:
     """It gives no stack; the others wait for it, and nothing says that their batches are unequal."""
-    seats = []
+    positions = []
     for number in (0, 1, 2) if many else (0, 1):
         if number == 0 and at == "step":
-            seats.append(stuck(0, others, batch=0, epoch=1, batches=31, age=70.0))
+            positions.append(stuck(0, others, batch=0, epoch=1, batches=31, age=70.0))
         elif number == 0:
-            seats.append(left(0, others, batches=30, age=70.0))
+            positions.append(left(0, others, batches=30, age=70.0))
         else:
             away = left(number, "", batches=30, age=70.0)
             if phase == "step":
@@ -173,12 +173,12 @@ def test_a_rank_whose_storage_does_not_answer(others: str, at: str, phase: str, 
                 away.open("step", 70.0, batch=1, epoch=1)
             assert away.span is not None
             away.span = msgspec.structs.replace(away.span, os_state="D", wchan="folio_wait_bit_common")
-            seats.append(away)
-    for seat in seats:
-        seat.half_a_minute()
-        for row in seat.rows["processes"]:
-            row["state"] = ord("S" if seat.rank == 0 else "D")
-    finding = only(run(*seats))
+            positions.append(away)
+    for position in positions:
+        position.half_a_minute()
+        for row in position.rows["processes"]:
+            row["state"] = ord("S" if position.rank == 0 else "D")
+    finding = only(run(*positions))
     assert (finding.scenario, finding.rank) == ("S53" if phase == "outside" else "S47", 1)
     assert "storage that does not answer (folio_wait_bit_common)" in finding.title
     assert finding.severity == "critical"

@@ -297,10 +297,37 @@ class TestStuckInItsOwnCode:
         assert "fill, which read train_loader, by OSError" in finding.title
         assert "not the cause" not in finding.title
 
-    @pytest.mark.parametrize(("error", "asleep"), [("OSError", 1.0), (None, 1.0), ("OSError", 0.3)])
-    def test_a_loop_that_polls_for_what_a_lost_thread_brought(self, error: str | None, asleep: float) -> None:
-        """The thread's end is known; without one, or where the process is awake as often, it may look for anything."""
+    @pytest.mark.parametrize(
+        ("error", "in_lock", "scenario", "clears"),
+        [("OSError", 1.0, "S41", False), (None, 1.0, "S53", False), ("OSError", 0.3, "S53", True)],
+    )
+    def test_a_queue_without_python_code(
+        self, error: str | None, in_lock: float, scenario: str, clears: bool
+    ) -> None:
+        """``queue.SimpleQueue`` waits in C: the kernel sees a lock, and the stack ends at the line that asks."""
+        builder = between_passes(10.0, stacks.main_in(user="train"))
+        builder.calls = [Call(file="/home/me/project/train.py", function="<module>", line=98, loop=(90, 99))]
+        builder.loaders[0] = loader(reader="fill", reader_error=error)
+        builder.helpers["lock_wait"] = in_lock
+        finding = only(run(builder.half_a_minute()))
+        assert (finding.scenario, finding.severity) == (scenario, "critical")
+        assert ("the data loader is not the cause" in finding.title) is clears
+        assert ("fill, which read train_loader, by OSError" in finding.title) is (scenario == "S41")
+
+    @pytest.mark.parametrize(
+        ("error", "asleep", "state"),
+        [("OSError", 1.0, "S"), ("OSError", 1.0, "R"), (None, 1.0, "S"), ("OSError", 0.3, "S")],
+    )
+    def test_a_loop_that_polls_for_what_a_lost_thread_brought(
+        self, error: str | None, asleep: float, state: str
+    ) -> None:
+        """The thread's end is known; without one, or where the process is awake as often, it may look for anything.
+
+        A loop that polls is now and then met awake: its thread is named then, too.
+        """
         builder = between_passes(10.0)
+        assert builder.span is not None
+        builder.span = msgspec.structs.replace(builder.span, os_state=state)
         builder.calls = [Call(file="/home/me/project/train.py", function="<module>", line=98, loop=(90, 99))]
         builder.loaders[0] = loader(reader="fill", reader_error=error)
         found = hangs(run(builder.half_a_minute(cpu=0.01, switches_per_s=100.0, timer_wait=asleep)))
@@ -557,6 +584,15 @@ class TestNotHung:
         builder.stack(-1, 100, stacks.main_in(user="throttle")).half_a_minute()
         assert bool(hangs(run(builder))) is told
 
+    @pytest.mark.parametrize(("asleep", "told"), [(1.0, False), (0.0, True)])
+    def test_a_sleeper_that_was_woken_to_write_its_stack_still_sleeps(
+        self, asleep: float, told: bool
+    ) -> None:
+        """N09 on a busy machine: it waits for a CPU then, and the kernel names no function."""
+        builder = trained().open("step", 10.0, wchan="0", os_state="R")
+        builder.stack(-1, 100, stacks.main_in(user="throttle")).half_a_minute(timer_wait=asleep)
+        assert bool(hangs(run(builder))) is told
+
     @pytest.mark.parametrize("moved", [{"cpu": 0.9}, {"written_per_s": 1e6}])
     def test_a_stack_of_before_says_nothing(self, moved: dict[str, float]) -> None:
         """N23: the save, or the last epoch, ended after the stack was taken; what it waits for now is not known."""
@@ -661,6 +697,19 @@ class TestNotHung:
         (finding,) = detect(ranks())
         assert (finding.severity, finding.rank) == ("critical", 1)  # rank 0 waits for it
         assert not detect(ranks(cpu=0.9))
+
+    @pytest.mark.parametrize(("floor_s", "told"), [(6.0, True), (30.0, False)])
+    def test_after_the_last_epoch_ranks_stand_still_for_as_long_as_is_asked_for(
+        self, floor_s: float, told: bool
+    ) -> None:
+        """20 s without any work are asked for, or the limit itself where that is less."""
+        built = [trained(number, 2).open("outside", 0.0) for number in (0, 1)]
+        for rank, text in zip(built, ("barrier", "report"), strict=True):
+            rank.half_a_minute().stack(-1, 100 + rank.rank, stacks.main_in(text))
+            assert rank.span is not None
+            rank.span = msgspec.structs.replace(rank.span, since_ns=rank.now_ns - 19 * S)
+        found = hangs(run(*built), hang_floor_s=floor_s)
+        assert [finding.rank for finding in found] == ([1] if told else [])
 
     def test_a_checkpoint_in_a_phase_of_its_own(self) -> None:
         """N02: against its own history, or with much patience when it is the first."""

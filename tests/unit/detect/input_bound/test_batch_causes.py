@@ -160,7 +160,9 @@ def test_a_long_pause_is_no_slow_sample() -> None:
             slow = number % 100 == 50
             took_s = 1.2 if slow else 0.03
             began_ns = builder.now_ns if slow else builder.now_ns - int(took_s * S)
-            builder.fetch(number % 2, took_s, request_ns=began_ns, slow_index=number, slow_ns=int(took_s * S))
+            builder.fetch(
+                number % 2, took_s, request_ns=began_ns, slow_index=number**2, slow_ns=int(took_s * S)
+            )
             if slow and collected:
                 builder.add("collections", worker=0, request_ns=began_ns + S // 10, duration_ns=S)
             builder.step(1.2 if slow else 0.001, 0.05, ready=2)
@@ -180,6 +182,26 @@ def test_delivery_in_the_training_process() -> None:
     finding = only(run(builder))
     assert finding.scenario == "S13"
     assert "More workers or more prefetch will not help" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("wait_cpu", "others", "scenario"),
+    [
+        (0.075, 0.9, "S14"),
+        (0.065, 0.3, "S14"),  # on a busy machine
+        (0.065, 0.0, "S13"),
+        (0.14, 0.5, "S13"),  # threads of the model, which compute without the lock
+        (0.5, 12.0, "S13"),
+    ],
+)
+def test_a_little_work_beside_a_thread_that_holds_the_lock_is_no_slow_delivery(
+    wait_cpu: float, others: float, scenario: str
+) -> None:
+    builder = RankBuilder(loaders=[loader(prefetch_factor=4)])
+    for number in range(150):
+        builder.fetch(number % 2, 0.05, cpu=0.5).step(0.1, 0.06, ready=8, wait_cpu_ns=int(wait_cpu * 0.1 * S))
+    watch(builder, 2, cpu=0.3, main_cpu=others + 0.05, main_main_cpu_ratio=0.05)
+    assert only(run(builder)).scenario == scenario
 
 
 def test_delivery_is_told_from_a_cold_cache_at_once() -> None:

@@ -10,6 +10,7 @@ import pytest
 from loaderwatch.core.facts import LOCK_WAIT, StackDump
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect.polled_lock import polled
 from tests.unit.detect.workers import only, starve, watch
 
 READING: Final = """  File "/home/me/project/index.py", line 31 in lookup
@@ -141,3 +142,43 @@ def test_who_waits_for_a_network_does_not_wait_for_a_lock_that_is_held_now_and_t
                 holds_file_lock=float(look % 4 == worker),
             )
     assert found(builder).scenario == "S08"
+
+
+def test_a_lock_that_nobody_knows_of() -> None:
+    """A key in Redis, a file that exists or not: what one worker gets done the others lack."""
+    builder = asleep(polled(), 4, {})
+    stack(builder, 0, "hrtimer_nanosleep")
+    stack(builder, 1, "hrtimer_nanosleep")
+    stack(
+        builder, 2, "hrtimer_nanosleep", '  File "/home/me/project/index.py", line 40 in read\n'
+    )  # it has it
+    finding = found(builder)
+    assert finding.scenario == "S49"
+    assert "at index.py:31 in lookup" in finding.title  # where most of them were found
+    assert "What one gets done the others lack" in finding.cause
+    assert "what all workers get done varies by" in {item.label for item in finding.evidence}
+
+
+@pytest.mark.parametrize(("step", "pause"), [(0.01, 0.05), (0.032, 0.05), (0.032, 0.005), (0.056, 0.005)])
+def test_who_is_unlucky_with_a_lock_has_no_slow_sample(step: float, pause: float) -> None:
+    """Most get it at once, and some try for long: the usual batch is quick enough, and single ones are late."""
+    finding = found(asleep(polled(step_s=step, pause_s=pause), 4, {}))
+    assert finding.scenario == "S49"
+    assert not finding.sample_indices
+
+
+def test_who_gets_on_alike_without_sleeping_has_no_lock() -> None:
+    """As those do that share what a disk or a network brings."""
+    builder = watch(polled(), 4, cpu=0.05, lock_wait=0.0, timer_wait=0.0)
+    assert found(builder).scenario in ("S02", "S08")
+
+
+def test_who_sleeps_for_who_knows_what_is_told_so() -> None:
+    """Nothing shows a lock, and nothing rules one out."""
+    finding = found(asleep(short_of_workers(4), 4, {}))
+    assert finding.scenario == "S08"
+    assert "75 % of the time a worker sleeps for a set time" in finding.advice
+    assert "`loaderwatch tune`" in finding.advice
+    fewer = found(asleep(short_of_workers(2), 2, {}))
+    assert "sleeps for a set time" in fewer.advice
+    assert "sleeps" not in found(watch(short_of_workers(4), 4, cpu=0.05, timer_wait=0.0)).advice

@@ -1,8 +1,9 @@
-"""S20 S21: single long waits for a loader that keeps up, and slow samples beside a steady shortage."""
+"""S20 S21 S33: single long waits for a loader that keeps up, and slow samples beside a steady shortage."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -119,7 +120,7 @@ def test_many_slow_fetches_are_jitter_and_prefetch_is_the_cure() -> None:
 @pytest.mark.parametrize("number", [3, 6])
 def test_several_slow_samples_hold_up_the_ready_batches_behind_them(number: int) -> None:
     """In the first epoch each comes once; to read ahead of 4 s takes 40 batches of each worker, to let others pass takes none."""
-    spikes = {100 + 45 * one: (1000 + 7 * one, 4.0) for one in range(number)}
+    spikes = {100 + 45 * one: (1000 + 7 * one**2, 4.0) for one in range(number)}
     finding = only(run(slow_sample(RankBuilder(), spikes)))
     assert finding.scenario == "S20"
     assert finding.sample_indices == [index for index, _ in spikes.values()]
@@ -206,6 +207,68 @@ def test_a_wait_that_goes_on_is_a_remark_until_it_ends_or_hangs() -> None:
     builder.worker(1, "fetch", 6.0, sample_age=5.9, sample_index=77)
     (finding,) = detect(run(builder))
     assert (finding.scenario, finding.severity, finding.sample_indices) == ("S20", "info", [77])
+
+
+def bursts(
+    places: Sequence[int], *, fetch: float = 0.01, took: float = 2.0, stream: bool = True
+) -> RankBuilder:
+    """A worker that hands its samples out from memory, and reads for seconds at these places of its stream."""
+    rank = RankBuilder(loaders=[loader(num_workers=1, iterable_dataset=stream)])
+    for number in range(400):
+        slow = next((place for place in places if number * 8 <= place < number * 8 + 8), None)
+        if slow is None:
+            rank.fetch(0, fetch, cpu=0.1).step(0.001, 0.05, ready=1)
+        else:
+            began_ns = rank.now_ns - S // 10
+            rank.fetch(0, took + 0.1, request_ns=began_ns, slow_index=slow, slow_ns=int(took * S))
+            rank.step(took, 0.05, awaited_worker=0)
+    return rank
+
+
+@pytest.mark.parametrize("places", [(2048, 2560), (1500, 2012, 2524), (1024, 1536, 2560, 3072)])
+def test_samples_that_are_slow_a_block_apart_are_a_buffer_that_is_filled(places: tuple[int, ...]) -> None:
+    finding = only(run(bursts(places)))
+    assert (finding.scenario, finding.sample_indices, finding.worker) == ("S33", [], 0)
+    assert "every 512 samples a worker stops to read for up to 2.1 s" in finding.title
+    assert "prefetch_factor=44 bears it as well." in finding.advice
+
+
+@pytest.mark.parametrize(("both", "scenario"), [(True, "S33"), (False, "S21")])
+def test_row_groups_of_a_map_style_dataset_are_read_by_each_worker(both: bool, scenario: str) -> None:
+    """What a single worker reads slowly may be that sample."""
+    rank = RankBuilder(loaders=[loader(batches=100_000)])
+    for number in range(400):
+        worker, place = number % 2, number * 8
+        slow = place % 512 < (16 if both else 8) and number > 100
+        if slow:
+            rank.fetch(worker, 1.1, request_ns=rank.now_ns - S // 10, slow_index=place, slow_ns=S)
+        else:
+            rank.fetch(worker, 0.01, cpu=0.1)
+        rank.step(1.0 if slow else 0.001, 0.05, ready=0 if slow else 2, awaited_worker=worker)
+    finding = only(run(rank))
+    assert finding.scenario == scenario
+    assert not both or "every 512 samples a worker stops to read" in finding.title
+
+
+def test_a_block_that_takes_longer_than_its_steps_is_no_matter_of_reading_ahead() -> None:
+    finding = only(run(bursts((2048, 2560, 3072), took=6.0)))
+    assert finding.scenario == "S33"
+    assert "prefetch_factor" not in finding.advice
+    assert "On average a batch takes the workers" in finding.advice
+
+
+@pytest.mark.parametrize("places", [(2048, 2569), (1000, 1512), (1024, 1536, 2061), (1030, 1033, 1036)])
+def test_samples_that_are_slow_anywhere_are_no_buffer(places: tuple[int, ...]) -> None:
+    assert only(run(bursts(places))).scenario in ("S20", "S21")
+
+
+def test_a_sample_that_a_worker_has_just_begun_is_not_what_the_loop_waits_for() -> None:
+    """The workers' states are newer than the loop's: the slow sample is done, and the worker has the next batch in hand."""
+    builder = slow_sample(RankBuilder(), {100: (777, 2.0), 200: (777, 2.0)}, batches=250)
+    builder.open("wait", 1.5, awaited_worker=0).worker(1, "idle", 1.4)
+    builder.worker(0, "fetch", 0.01, sample_age=0.002, sample_index=142)
+    (finding,) = detect(run(builder))
+    assert (finding.scenario, finding.sample_indices) == ("S20", [777])
 
 
 @pytest.mark.parametrize(("every", "found"), [(10, ["S14"]), (150, [])])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from loaderwatch.core.facts import ProcessState
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.measures.machine import cpus_of
 from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect.played import looks, read
 from tests.unit.detect.workers import only, starve, starved
 
 
@@ -278,3 +280,23 @@ def test_other_loaders_have_no_heavy_share(fetch_s: list[float], iterable: bool)
     """A map-style dataset has no shares; where all are slow, or the slowest is quick enough, it is not the share."""
     found = detect(run(heavy(fetch_s, step_s=0.02, iterable=iterable)))
     assert "S23" not in {finding.scenario for finding in found}
+
+
+@pytest.mark.parametrize(
+    ("fetch_s", "told"),
+    [
+        (lambda at_s: 0.04 + 0.001 * at_s, True),
+        (lambda at_s: 0.02 + 0.015 * at_s**0.5, True),
+        (lambda at_s: 0.04 if at_s < 150 else 0.2, False),
+        (lambda at_s: 0.2, False),
+    ],
+    ids=["a line", "ever more slowly", "a jump", "slow all along"],
+)
+def test_fetches_that_grow_are_told_from_those_that_jumped(
+    fetch_s: Callable[[float], float], told: bool
+) -> None:
+    """S58: workers that kept up at first; more of them would only put it off. The jump is too long ago for S10."""
+    *_, (_, last) = looks(read(300, fetch_s)[0], 10.0)
+    (finding,) = [finding for finding in last if finding.code == "input-bound"]
+    assert (finding.scenario == "S58") is told
+    assert ("More workers only put it off" in finding.advice) is told

@@ -113,6 +113,25 @@ def test_the_line_of_the_last_long_step_is_named() -> None:
     assert len(finding.stacks) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "asleep", "severity"),
+    [
+        (stacks.main_in(user="log_pictures"), 0, "warning"),
+        (stacks.main_in(user="log_pictures"), 1, "info"),
+        (stacks.SAVE, 0, "info"),
+        (stacks.main_in("forward", user="evaluate"), 0, "info"),
+        (stacks.main_in("named_parameters", user="write_weights"), 0, "warning"),
+    ],
+    ids=["at work", "a throttle", "a checkpoint", "an evaluation", "at work on weights"],
+)
+def test_costly_work_that_is_seen_is_an_alert(text: str, asleep: int, severity: str) -> None:
+    builder = logging_loop("log_pictures")
+    builder.stacks[0] = msgspec.structs.replace(builder.stacks[0], text=text)
+    builder.add("processes", pid=100, worker=-1, t_ns=builder.now_ns - S // 3, timer_wait=asleep)
+    (finding,) = detect(run(builder))
+    assert (finding.scenario, finding.severity) == ("S26", severity)
+
+
 def reading(*torchs: str) -> RankBuilder:
     """The long steps read a sample, through these files of PyTorch's."""
     builder = logging_loop("evaluate")
@@ -124,6 +143,16 @@ def reading(*torchs: str) -> RankBuilder:
     sample = '  File "/home/me/data.py", line 9 in __getitem__'
     builder.stacks[0] = msgspec.structs.replace(dump, text="\n".join([head, sample, *within, frames]))
     return builder
+
+
+def test_the_line_stays_while_the_next_long_step_goes_on() -> None:
+    """Of each process the newest stack is kept, and that of a step that goes on has no row yet."""
+    builder = logging_loop("log_pictures")
+    (dump,) = builder.stacks
+    builder.open("step", 0.5)
+    builder.stacks[0] = msgspec.structs.replace(dump, taken_ns=builder.now_ns - S // 4)
+    (finding,) = detect(run(builder))
+    assert ", lately at train.py:61 in log_pictures; the data loader" in finding.title
 
 
 def test_a_sample_that_the_loop_reads_by_hand_is_no_loader() -> None:

@@ -1,0 +1,81 @@
+"""Whether a process that is stuck in one sample, and reads, tries the same again and again (S22): its bytes are no progress then.
+
+Who gets on reads what is new: storage or a connection brings it, and as a rule is waited for. Who begins anew each time it fails computes, or
+sleeps until its next try, and what it reads lies in memory from the time before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from loaderwatch.core.facts import SpanInfo
+from loaderwatch.detect.measures.progress import MAPPED_BYTES, Stuck, cpu_ratio, grown_lately
+from loaderwatch.detect.measures.statistics import mean
+from loaderwatch.detect.window import RunWindow
+
+COMPUTING_RATIO: Final = 0.5
+"""Share of one core, from which a process computes for most of the time."""
+OWN_RATIO: Final = 0.8
+"""Of the looks, which find a process running, ready to run or asleep for a set time: nobody keeps it waiting."""
+BROUGHT_PART: Final = 0.5
+"""Of the bytes that a process reads: what storage or a connection brings of them is new."""
+LITTLE_PER_S: Final = 2**20
+"""A connection that brings no more would be waited for, and the host may well receive as much for others."""
+COMPUTES_FACTOR: Final = 2.0
+"""Times the limit, for one that computes while it reads what may be new: it decompresses, or it tries again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How a process tries again: the times its limit after which that is told as a hang, and whether it sleeps in between."""
+
+    factor: float
+    sleeps: bool
+
+    @property
+    def sentence(self) -> str:
+        """Return what it does, for the cause of the hang."""
+        if self.sleeps:
+            return " It reads what is in memory already and sleeps in between, as one does that tries again each time it fails."
+        return " It reads and computes all the while, as one does that begins anew each time it fails."
+
+
+def retries_of(window: RunWindow, item: Stuck, process: SpanInfo) -> Retries | None:
+    """Return how a process that reads tries again: the worker to blame or, without workers, the training process; None if it does not.
+
+    It must have been in the same sample since the middle of the wait.
+    """
+    rank = item.rank
+    half_ns = item.span.since_ns + (rank.made_ns - item.span.since_ns) // 2
+    since_ns = process.sample_since_ns
+    if since_ns is None and process.worker >= 0:
+        since_ns = process.since_ns
+    if not (item.reading and process.alive) or since_ns is None or since_ns > half_ns:
+        return None
+    rows = rank.table("processes")
+    seen = (rows["pid"] == process.pid) & (rows["t_ns"] >= half_ns)
+    runs, sleeps = mean((rows["state"][seen] == ord("R")).astype(np.float64)), mean(rows["timer_wait"][seen])
+    sleeps = sleeps if sleeps == sleeps else 0.0  # not recorded
+    computes = cpu_ratio(rank, process.pid, half_ns) >= COMPUTING_RATIO or runs >= OWN_RATIO
+    if runs + sleeps >= OWN_RATIO and _from_memory(window, item, process):
+        return Retries(1.0, sleeps=not computes and sleeps > runs)
+    return Retries(COMPUTES_FACTOR, sleeps=False) if computes else None
+
+
+def _from_memory(window: RunWindow, item: Stuck, process: SpanInfo) -> bool:
+    """Whether neither storage nor a connection brings what a process reads; False where that is not known."""
+    rank, since_ns = item.rank, item.span.since_ns
+    chars, stored = (grown_lately(rank, process.pid, since_ns, name) for name in ("read_chars", "read_bytes"))
+    if not stored <= max(MAPPED_BYTES, BROUGHT_PART * chars):
+        return False
+    half_s = (rank.made_ns - since_ns) / 2e9
+    if chars <= LITTLE_PER_S * half_s:
+        return True
+    host = window.hosts.get(rank.host)
+    if host is None:
+        return False
+    late = host.hosts["t_ns"] >= rank.made_ns - int(half_s * 1e9)
+    return mean(host.hosts["network_rx_bytes_per_s"][late]) * half_s <= BROUGHT_PART * chars
