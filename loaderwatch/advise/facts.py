@@ -14,7 +14,7 @@ import numpy as np
 from loaderwatch.core.facts import LoaderInfo, LoaderProbe, ProcessInfo, ScriptReport
 from loaderwatch.core.records import UNKNOWN, IterKind
 from loaderwatch.detect.measures.rebuilt_loaders import joined
-from loaderwatch.detect.measures.statistics import known, mean, quantile, ratio
+from loaderwatch.detect.measures.statistics import known, last, mean, quantile, ratio
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, between_s, seconds
 
 MEASURED_STEPS = 20
@@ -161,7 +161,7 @@ def _probed(
 
 def _host_facts(host: HostWindow) -> HostFacts:
     quota, total, used = (
-        _last(host.hosts[name]) for name in ("quota_cpus", "shm_total_bytes", "shm_used_bytes")
+        last(host.hosts[name]) for name in ("quota_cpus", "shm_total_bytes", "shm_used_bytes")
     )
     if not math.isfinite(total) and host.info.shm_bytes is not None:
         total = float(host.info.shm_bytes)
@@ -232,11 +232,6 @@ def _worst_sample(
     worst = slow_index[int(np.nanargmax(fetch_s))]
     result: np.ndarray[tuple[int], np.dtype[np.bool_]] = (slow_index == worst) & (worst != UNKNOWN)
     return result
-
-
-def _last(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    values = known(values)
-    return float(values[-1]) if values.size else math.nan
 
 
 def _most(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:

@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.advise.simulation import Pipeline, Setting, iteration_s
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import RECENT_NS, cpus_of, machine_of
 from loaderwatch.detect.measures.pace import Pace, pace_of, recent
 from loaderwatch.detect.measures.statistics import Floats, known, mean, ratio, total
 from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.pipeline.simulation import KNEE_RATIO, Pipeline, Setting, iteration_s
 
 MOST_WORKERS: Final = 32
 LEAST_NUMBERS: Final = 8
@@ -28,8 +28,8 @@ PLAYS: Final = 6
 """Orders of what was measured in which a setting is played; the range is from the least to the most that they give."""
 BLOCK: Final = 8
 """Batches that stay together when the order changes, so that a burst stays one."""
-KNEE_RATIO: Final = 0.03
-"""The knee is the fewest workers whose iteration is at most this much longer than with any number."""
+MOST_OFF: Final = 1.5
+"""Times by which the play may miss today's speed: beyond that the loop waits for something that is not played, and nothing is told."""
 MOST_DELAY: Final = 0.9
 HANDOVER_S: Final = 0.02
 """What a batch that lies ready may take the loop at most, in seconds: what is more is a wait for something else."""
@@ -66,17 +66,28 @@ class WhatIf:
     workers: list[Option]  # one for each number of workers, with today's prefetch_factor
     knee: int  # the fewest of them that are as good as any
     others: list[Option]  # today's or the knee's workers with another prefetch_factor, and out of order
-    fetches: int  # measured
-    fetch_s: float
-    step_s: float
-    cpus: float  # that loop and workers share; infinite where not known
-    fetch_cpus: float  # that one worker keeps busy while it reads
+    pipeline: Pipeline  # what was measured, and is played
+
+    @property
+    def fetches(self) -> int:
+        """Return how many fetches were measured."""
+        return int(self.pipeline.fetch_s.size)
+
+    @property
+    def fetch_s(self) -> float:
+        """Return the mean seconds of a fetch."""
+        return float(self.pipeline.fetch_s.mean())
+
+    @property
+    def step_s(self) -> float:
+        """Return the mean seconds of a step."""
+        return float(self.pipeline.step_s.mean())
 
 
 def what_if(window: RunWindow, rank: int, loader: int) -> WhatIf | None:
     """Return what other settings would give for a loader of a rank.
 
-    None when it is not being iterated, is no DataLoader, or too few of its fetches are known.
+    None when it is not being iterated, is no DataLoader, too few of its fetches are known, or they do not explain today's speed.
     """
     found = window.ranks.get(rank)
     info = next((one for one in found.process.loaders if one.loader == loader), None) if found else None
@@ -92,11 +103,13 @@ def what_if(window: RunWindow, rank: int, loader: int) -> WhatIf | None:
     setting = Setting(now.workers, info.prefetch_factor or 2, info.in_order is not False)
     played_s = _played(pipeline, setting)
     off = measured_s / played_s[0]
+    if not 1 / MOST_OFF <= off <= MOST_OFF:
+        return None
     batch_bytes = mean(now.fetches.bytes)
 
     def option(one: Setting) -> Option:
         middle_s, least_s, most_s = _played(pipeline, one)
-        gain = max(0.0, 1 - middle_s / measured_s)
+        gain = max(0.0, 1 - middle_s / played_s[0])  # what the play misses of today's speed is no gain
         ahead = one.num_workers * one.prefetch_factor
         memory = int(ahead * batch_bytes) if math.isfinite(batch_bytes) else None
         return Option(one, middle_s, min(least_s, least_s * off), max(most_s, most_s * off), gain, memory)
@@ -108,17 +121,14 @@ def what_if(window: RunWindow, rank: int, loader: int) -> WhatIf | None:
     several = replace(setting, num_workers=setting.num_workers or knee)
     others = [replace(several, prefetch_factor=factor) for factor in FACTORS]
     others += [replace(several, in_order=not several.in_order)] if several.num_workers > 1 else []
+    played = {setting, *(one.setting for one in workers)}
     return WhatIf(
         today=option(setting),
         measured_s=measured_s,
         workers=workers,
         knee=knee,
-        others=[option(one) for one in others if one != setting and one.num_workers],
-        fetches=int(pipeline.fetch_s.size),
-        fetch_s=float(pipeline.fetch_s.mean()),
-        step_s=float(pipeline.step_s.mean()),
-        cpus=pipeline.cpus,
-        fetch_cpus=pipeline.fetch_cpus,
+        others=[option(one) for one in others if one not in played and one.num_workers],
+        pipeline=pipeline,
     )
 
 

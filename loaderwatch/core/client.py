@@ -12,7 +12,17 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from loaderwatch.core.answers import Advice, Comparison, Finding, RunRow, ServerFacts, Stack, Summary, Worker
+from loaderwatch.core.answers import (
+    Advice,
+    Comparison,
+    Finding,
+    RunRow,
+    ServerFacts,
+    Stack,
+    Summary,
+    WhatIf,
+    Worker,
+)
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.server_file import read_server_file, read_token_file
@@ -82,6 +92,10 @@ class Client:
     def audit(self, run_id: str) -> list[Advice]:
         """Return the advice on a run's configuration, the worst first."""
         return self.get(f"{_run(run_id)}/audit", list[Advice])
+
+    def what_if(self, run_id: str) -> list[WhatIf]:
+        """Return what other settings of a run's loaders would give."""
+        return self.get(f"{_run(run_id)}/what-if", list[WhatIf])
 
     def comparison(self, a: str, b: str) -> Comparison:
         """Return what changed from one run to another."""

@@ -33,7 +33,7 @@ from loaderwatch.core.answers.comparison import (
     Judgement,
     Setting,
 )
-from loaderwatch.core.answers.findings import Finding, Folded
+from loaderwatch.core.answers.findings import Finding, Folded, Followed
 from loaderwatch.core.answers.present import Coupling, Gpu, GpuProcess, Place, Share, Worker
 from loaderwatch.core.answers.runs import (
     Contents,
@@ -48,7 +48,7 @@ from loaderwatch.core.answers.runs import (
     ServerFacts,
     Summary,
 )
-from loaderwatch.core.answers.settings import LoaderSetting, WhatIf
+from loaderwatch.core.answers.settings import LoaderOption, LoaderSetting, WhatIf
 from loaderwatch.core.answers.timeline import EpochParts, LoaderEpochs, Mark, MarkKind
 
 __all__ = [
@@ -70,6 +70,7 @@ __all__ = [
     "Fetches",
     "Finding",
     "Folded",
+    "Followed",
     "GainOf",
     "Gpu",
     "GpuProcess",
@@ -79,6 +80,7 @@ __all__ = [
     "Labels",
     "Loader",
     "LoaderEpochs",
+    "LoaderOption",
     "LoaderSetting",
     "Mark",
     "MarkKind",

@@ -18,12 +18,25 @@ class LoaderSetting(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int | None  # of the batches that are read ahead
 
 
+class LoaderOption(msgspec.Struct, frozen=True, kw_only=True):
+    """An option of a loader, and the shares of the run's time that it saves at least and at most; below 0 where it costs some.
+
+    ``per_epoch_s`` is what it saves of an epoch at most, null for what acts on each batch; ``rests_on`` says what was measured.
+    """
+
+    change: str
+    least_ratio: float
+    most_ratio: float
+    per_epoch_s: float | None
+    rests_on: str
+
+
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     """A loader of a rank with other settings: ``GET /runs/{run}/what-if``.
 
     ``workers`` differ in ``num_workers`` alone; ``knee`` is the fewest of them that are as good as any. What it rests on:
     ``fetches`` that were measured, of ``fetch_s`` each, and a step of ``step_s``; ``cpus`` that loop and workers share, null
-    where not known, of which a worker that reads keeps ``fetch_cpus`` busy.
+    where not known, of which a worker that reads keeps ``fetch_cpus`` busy. ``free_bytes`` are free for batches, in ``free_in``.
     """
 
     rank: int
@@ -39,3 +52,6 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     step_s: float
     cpus: float | None
     fetch_cpus: float
+    options: list[LoaderOption]
+    free_bytes: int | None
+    free_in: str  # "memory" or "/dev/shm", whichever has less

@@ -14,12 +14,14 @@ MIN_CORRELATION = 0.35
 FEW_READINGS = 4  # before a growth is called steady
 FEW_FOR_DRIFT = 16  # values of a noisy series
 CLEAR = 6.0  # times the noise by which such a series grows
+MOST = 1e100
+"""Nothing is measured so large: whoever sent it meant harm, and its sums and squares would overflow."""
 STEADY_RATIO = 0.4  # the slope of each half against that of the whole: what levels off is no leak
 
 
 def known(values: Floats) -> Floats:
-    """Return the values that are known: finite numbers."""
-    result: Floats = values[np.isfinite(values)]
+    """Return the values that are known: numbers that something may have measured."""
+    result: Floats = values[np.abs(values) < MOST]
     return result
 
 
@@ -27,6 +29,12 @@ def mean(values: Floats) -> float:
     """Return the mean of the known values; NaN if there are none."""
     values = known(values)
     return float(values.mean()) if values.size else math.nan
+
+
+def last(values: Floats) -> float:
+    """Return the last of the known values; NaN if there are none."""
+    values = known(values)
+    return float(values[-1]) if values.size else math.nan
 
 
 def median(values: Floats) -> float:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
+from loaderwatch.advise.other_options import Estimate, estimates_of
 from loaderwatch.advise.whatif import Option, WhatIf, what_if
 from loaderwatch.core import answers
+from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.detect.measures.statistics import last
 from loaderwatch.detect.window import RunWindow
 
 
@@ -15,19 +18,19 @@ def what_if_of(window: RunWindow, rank: int | None) -> list[answers.WhatIf]:
     for number in ranks:
         loaders = [loader for loader in window.ranks[number].process.loaders if loader.role == "train"]
         played = [(loader, what_if(window, number, loader.loader)) for loader in loaders]
-        found = [
-            _answer(number, loader.loader, loader.name, one) for loader, one in played if one is not None
-        ]
+        found = [_answer(window, number, loader, one) for loader, one in played if one is not None]
         if found:
             return found
     return []
 
 
-def _answer(rank: int, loader: int, name: str, found: WhatIf) -> answers.WhatIf:
+def _answer(window: RunWindow, rank: int, loader: LoaderInfo, found: WhatIf) -> answers.WhatIf:
+    cpus = found.pipeline.cpus
+    free_bytes, free_in = _free(window, rank)
     return answers.WhatIf(
         rank=rank,
-        loader=loader,
-        name=name,
+        loader=loader.loader,
+        name=loader.name,
         measured_per_s=1 / found.measured_s,
         today=_setting(found.today),
         workers=[_setting(option) for option in found.workers],
@@ -36,8 +39,33 @@ def _answer(rank: int, loader: int, name: str, found: WhatIf) -> answers.WhatIf:
         fetches=found.fetches,
         fetch_s=found.fetch_s,
         step_s=found.step_s,
-        cpus=found.cpus if math.isfinite(found.cpus) else None,
-        fetch_cpus=found.fetch_cpus,
+        cpus=cpus if math.isfinite(cpus) else None,
+        fetch_cpus=found.pipeline.fetch_cpus,
+        options=[_option(one) for one in estimates_of(window, rank, loader.loader, found)],
+        free_bytes=int(free_bytes) if math.isfinite(free_bytes) else None,
+        free_in=free_in,
+    )
+
+
+def _free(window: RunWindow, rank: int) -> tuple[float, str]:
+    """Return the bytes that are free for batches on a rank's host, NaN where not known, and where there are the fewest."""
+    host = window.hosts.get(window.ranks[rank].host)
+    if host is None:
+        return math.nan, "memory"
+    free, total, used = (
+        last(host.hosts[name]) for name in ("memory_available_bytes", "shm_total_bytes", "shm_used_bytes")
+    )
+    shm = total - used  # NaN where there is no /dev/shm
+    return (max(shm, 0.0), "/dev/shm") if shm < free or not math.isfinite(free) else (free, "memory")
+
+
+def _option(estimate: Estimate) -> answers.LoaderOption:
+    return answers.LoaderOption(
+        change=estimate.change,
+        least_ratio=estimate.least_ratio,
+        most_ratio=estimate.most_ratio,
+        per_epoch_s=estimate.per_epoch_s,
+        rests_on=estimate.rests_on,
     )
 
 

@@ -117,3 +117,15 @@ def windows(recording: Recording) -> Iterator[tuple[RunWindow, bool]]:
             yield builder.window(), builder.facts.state != "live"
     if unseen:
         yield builder.window(), builder.facts.state != "live"
+
+
+def last_window(recording: Recording) -> RunWindow:
+    """Return the run as it stood at the recording's end.
+
+    Raises:
+        WireError: an envelope is malformed.
+    """
+    builder = WindowBuilder(recording.run_id)
+    for envelope in recording.decoded():
+        builder.add(envelope)
+    return builder.window()

@@ -106,3 +106,11 @@ def test_nothing_to_say() -> None:
     few = RankBuilder()
     few.fetch(0, 0.1).step(0.1, 0.01)
     assert what_if(run(few), 0, 0) is None
+
+
+def test_nothing_is_told_where_the_loop_waits_for_something_else() -> None:
+    """Batches lie ready, yet each is handed over late: no number of workers changes that."""
+    builder = RankBuilder()
+    for number in range(100):
+        builder.fetch(number % 2, 0.01).step(0.2, 0.02, ready=4)
+    assert what_if(run(builder), 0, 0) is None

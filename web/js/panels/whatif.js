@@ -10,6 +10,7 @@ import { cell } from "./tables.js";
  * @typedef {import("../store.js").State} State
  * @typedef {import("../types.js").WhatIf} WhatIf
  * @typedef {import("../types.js").LoaderSetting} LoaderSetting
+ * @typedef {import("../types.js").LoaderOption} LoaderOption
  * @typedef {import("../main.js").Actions} Actions
  */
 
@@ -31,7 +32,7 @@ export function whatIfPanel(state, act) {
     height: "32px",
     flush: true,
     body: open ? h("div", {}, (list ?? []).map((w) => settings(w))) : null,
-    empty: open && list?.length === 0 ? empty("Nothing is predicted yet", "It takes a training DataLoader and at least eight measured batches.") : null,
+    empty: open && list?.length === 0 ? empty("Nothing is predicted yet", "It takes a training DataLoader, at least eight measured batches, and a loop that waits for what its workers do.") : null,
   });
 }
 
@@ -64,14 +65,96 @@ function settings(w) {
   return h(
     "div",
     { class: "table-scroll", key: `${w.rank}/${w.loader}` },
-    h("p", { class: "whatif-basis" }, restsOn(w)),
+    h("p", { class: "whatif-basis" }, restsOn(w), freeSpace(w)),
+    curve(w, numbers),
     h(
       "table",
       { class: "grid whatif" },
       h("thead", {}, h("tr", {}, heads.map((t, i) => h("th", { scope: "col", class: i >= 2 ? "num" : "" }, t)))),
       h("tbody", {}, [...numbers, ...w.others].map((s) => row(s, w, most))),
     ),
+    w.options.length > 0 && options(w),
   );
+}
+
+/** @param {WhatIf} w */
+function freeSpace(w) {
+  return w.free_bytes === null ? null : ` ${bytes(w.free_bytes)} are free in ${w.free_in}.`;
+}
+
+/**
+ * Batches per second over the number of workers, with the range; marked are today, the fewest that are as good as any, and from where the
+ * workers want more CPUs than there are.
+ * @param {WhatIf} w @param {LoaderSetting[]} numbers
+ */
+function curve(w, numbers) {
+  if (numbers.length < 2) return null;
+  const [first, last] = [numbers[0].num_workers, numbers[numbers.length - 1].num_workers];
+  const top = Math.max(w.measured_per_s, ...numbers.map((s) => s.most_per_s)) * 1.08;
+  const across = (/** @type {number} */ workers) => ((workers - first) / (last - first)) * 100;
+  const up = (/** @type {number} */ perS) => (perS / top) * 100;
+  const points = (/** @type {(s: LoaderSetting) => number} */ of) => numbers.map((s) => `${across(s.num_workers).toFixed(2)},${(100 - up(of(s))).toFixed(2)}`);
+  const upright = (/** @type {number} */ workers, /** @type {string} */ cls) => h("line", { class: cls, x1: across(workers), x2: across(workers), y1: 0, y2: 100 });
+  const full = w.cpus !== null && w.fetch_cpus > 0 ? w.cpus / w.fetch_cpus : Infinity;
+  const dot = (/** @type {number} */ workers, /** @type {number} */ perS, /** @type {string} */ cls) =>
+    h("i", { class: `whatif-dot ${cls}`, style: { left: `${across(workers)}%`, bottom: `${up(perS)}%` } });
+  const knee = numbers.find((s) => s.num_workers === w.knee);
+  const marks = [
+    w.today.num_workers >= first && ["today", "Today", w.today.num_workers],
+    knee && ["knee", "As good as any", w.knee],
+    full >= first && full <= last && ["full", "CPUs are full", full],
+  ].filter(Boolean);
+  return h(
+    "figure",
+    { class: "whatif-curve" },
+    h(
+      "div",
+      { class: "whatif-plot", role: "img", "aria-label": `${w.name}: ${inShort(w, false)}` },
+      h(
+        "svg",
+        { viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" },
+        h("polygon", { class: "band", points: [...points((s) => s.most_per_s), ...points((s) => s.least_per_s).reverse()].join(" ") }),
+        full >= first && full <= last && upright(full, "full"),
+        knee && upright(w.knee, "knee"),
+        h("polyline", { class: "line", points: points((s) => s.steps_per_s).join(" ") }),
+      ),
+      knee && dot(w.knee, knee.steps_per_s, "knee"),
+      w.today.num_workers >= first && dot(w.today.num_workers, w.measured_per_s, "today"),
+      h("span", { class: "whatif-top" }, speed(top / 1.08)),
+    ),
+    h("div", { class: "whatif-axis", "aria-hidden": "true" }, h("span", {}, `num_workers=${first}`), h("span", {}, number(last))),
+    h(
+      "figcaption",
+      {},
+      marks.map((mark) => {
+        const [cls, text, workers] = /** @type {[string, string, number]} */ (mark);
+        return [h("span", { class: `whatif-mark ${cls}` }, h("i", { "aria-hidden": "true" }), text, ": ", number(Math.round(workers * 10) / 10)), " "];
+      }),
+    ),
+  );
+}
+
+/** What options bring that are not played. @param {WhatIf} w */
+function options(w) {
+  return h(
+    "table",
+    { class: "grid whatif" },
+    h("thead", {}, h("tr", {}, ["Option", "Time saved", "What it rests on"].map((t) => h("th", { scope: "col" }, t)))),
+    h(
+      "tbody",
+      {},
+      w.options.map((o) =>
+        h("tr", { key: o.change }, cell("Option", h("b", {}, o.change)), cell("Time saved", saved(o)), cell("What it rests on", h("span", { class: "wrapped" }, o.rests_on))),
+      ),
+    ),
+  );
+}
+
+/** @param {LoaderOption} o */
+function saved(o) {
+  if (o.most_ratio < LEAST_GAIN) return o.least_ratio > -LEAST_GAIN ? "nothing" : `costs up to ${percent(-o.least_ratio)}`;
+  const range = o.most_ratio - o.least_ratio < 0.005 ? percent(o.most_ratio) : `${percent(o.least_ratio)} to ${percent(o.most_ratio)}`;
+  return o.per_epoch_s === null ? range : `${range}, ${duration(o.per_epoch_s)} of an epoch`;
 }
 
 /** What the numbers rest on, and what they cannot know. @param {WhatIf} w */
@@ -90,8 +173,15 @@ function row(s, w, most) {
     cell("Batches/s", h("span", { class: "metered" }, meter(s.steps_per_s / most, ""), h("span", {}, rate(s.steps_per_s)))),
     cell("Range", `${rate(s.least_per_s)} to ${rate(s.most_per_s)}`, true),
     cell("Time saved", s.gain_ratio < LEAST_GAIN ? "–" : percent(s.gain_ratio), true),
-    cell("Memory read ahead", s.memory_bytes === null ? "–" : bytes(s.memory_bytes), true),
+    cell("Memory read ahead", memory(s, w), true),
   );
+}
+
+/** @param {LoaderSetting} s @param {WhatIf} w */
+function memory(s, w) {
+  if (!s.memory_bytes) return "–";
+  const tooMuch = w.free_bytes !== null && s.memory_bytes > w.free_bytes;
+  return [bytes(s.memory_bytes), tooMuch && [" ", h("span", { class: "too-much" }, `more than is free in ${w.free_in}`)]];
 }
 
 /** What is to be written, where it differs from today's. @param {LoaderSetting} s @param {LoaderSetting} today */

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from loaderwatch.server.queries.settings import what_if_of
@@ -25,3 +27,26 @@ def test_the_loaders_of_the_lowest_rank_that_trains() -> None:
     assert knee.steps_per_s == pytest.approx(50, rel=0.02)
     assert what_if_of(run(evaluates, trains), 0) == []
     assert what_if_of(run(evaluates, trains), 7) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "free"),
+    [
+        (
+            {"memory_available_bytes": 8e9, "shm_total_bytes": 4e9, "shm_used_bytes": 1e9},
+            (3_000_000_000, "/dev/shm"),
+        ),
+        (
+            {"memory_available_bytes": 8e9, "shm_total_bytes": 64e9, "shm_used_bytes": 1e9},
+            (8_000_000_000, "memory"),
+        ),
+        (
+            {"memory_available_bytes": 8e9, "shm_total_bytes": math.nan, "shm_used_bytes": math.nan},
+            (8_000_000_000, "memory"),
+        ),
+    ],
+)
+def test_batches_lie_where_there_is_least_room(row: dict[str, float], free: tuple[int, str]) -> None:
+    """Also on a host that has no /dev/shm, or does not tell."""
+    (found,) = what_if_of(run(starved(0.05), cpus=4, host_rows=[row] * 5), None)
+    assert (found.free_bytes, found.free_in) == free

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loaderwatch.advise.simulation import Pipeline, Setting, iteration_s
 from loaderwatch.detect.measures.statistics import Floats
+from loaderwatch.pipeline.simulation import Pipeline, Setting, iteration_s
 
 times = st.lists(st.floats(0.001, 1.0), min_size=1, max_size=40).map(np.array)
 workers = st.integers(1, 9)

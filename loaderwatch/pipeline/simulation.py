@@ -12,12 +12,15 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from loaderwatch.detect.measures.statistics import Floats
+Floats: TypeAlias = NDArray[np.float64]
 
+KNEE_RATIO: Final = 0.03
+"""The knee is the fewest workers whose iteration is at most this much longer than with any number."""
 LEAST_BATCHES: Final = 240
 ROUNDS: Final = 12
 """The batches played, in rounds of all that are asked for ahead, where that is more than the least."""

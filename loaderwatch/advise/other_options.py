@@ -1,0 +1,130 @@
+"""What options of a running loader would bring that need no play of its batches: each as a range of the run's time, and what it rests on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from loaderwatch.advise.facts import LoaderFacts, facts_of
+from loaderwatch.advise.whatif import WhatIf
+from loaderwatch.detect.measures.statistics import mean, ratio
+from loaderwatch.detect.text import count, duration
+from loaderwatch.detect.window import RankWindow, RunWindow, seconds
+from loaderwatch.pipeline.simulation import iteration_s
+
+LATELY: Final = 200
+"""Steps whose copies to the GPU are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """An option and the shares (0 to 1) of the run's time that it saves at least and at most; below 0 where it costs some.
+
+    ``per_epoch_s`` is what it saves of an epoch at most, None for what acts on each batch.
+    """
+
+    change: str
+    least_ratio: float
+    most_ratio: float
+    rests_on: str
+    per_epoch_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    rank: RankWindow
+    facts: LoaderFacts
+    played: WhatIf
+
+
+def estimates_of(window: RunWindow, rank: int, loader: int, played: WhatIf) -> list[Estimate]:
+    """Return what other options would bring to a loader for which settings were played; those that are set already are left out.
+
+    None of them is played for what the model makes of it: ``batch_size`` is that of the loader alone.
+    """
+    facts = next(
+        (one for one in facts_of(window).loaders if (one.rank, one.info.loader) == (rank, loader)), None
+    )
+    if facts is None:
+        return []
+    known = _Known(window.ranks[rank], facts, played)
+    estimates = (option(known) for option in OPTIONS)
+    return [estimate for estimate in estimates if estimate is not None]
+
+
+def _persistent_workers(k: _Known) -> Estimate | None:
+    facts = k.facts
+    if not facts.workers or facts.info.persistent_workers is not False or not _starts_cost(facts):
+        return None
+    least_s = max(0.0, facts.start_s - k.played.fetch_s)
+    anew = ", made once and not for each epoch" if 2 * facts.rebuilt > facts.starts else ""
+    return Estimate(
+        "persistent_workers=True",
+        ratio(least_s, facts.epoch_s),
+        ratio(facts.start_s, facts.epoch_s),
+        f"Workers started anew in {count(facts.starts, 'epoch', 'epochs')}, {duration(facts.start_s)} until the first batch, of"
+        f" {duration(facts.epoch_s)} an epoch. Workers that are kept{anew} still read that batch.",
+        per_epoch_s=facts.start_s,
+    )
+
+
+def _start_method(k: _Known) -> Estimate | None:
+    facts = k.facts
+    spawned = facts.info.start_method not in (None, "fork")
+    if not facts.workers or not spawned or facts.info.persistent_workers or not _starts_cost(facts):
+        return None
+    return Estimate(
+        "multiprocessing_context='fork'",
+        0.0,
+        ratio(facts.start_s, facts.epoch_s),
+        f"With {facts.info.start_method!r} it takes {duration(facts.start_s)} until the first batch of an epoch. How much of"
+        " that are imports and the pickled dataset, which a forked worker inherits, was not measured.",
+        per_epoch_s=facts.start_s,
+    )
+
+
+def _starts_cost(facts: LoaderFacts) -> bool:
+    return facts.starts > 0 and math.isfinite(facts.start_s) and facts.start_s < facts.epoch_s
+
+
+def _batch_size(k: _Known) -> Estimate | None:
+    samples, today = k.facts.info.batch_size, k.played.today.setting
+    if samples is None:
+        return None
+    pipeline = replace(k.played.pipeline, fetch_s=2 * k.played.pipeline.fetch_s)
+    now_s = iteration_s(k.played.pipeline, today)
+    times = [iteration_s(replace(pipeline, step_s=factor * pipeline.step_s), today) for factor in (2, 1)]
+    least, most = (1 - ratio(each_s / 2, now_s) for each_s in times)
+    return Estimate(
+        f"batch_size={2 * samples}",
+        least,
+        most,
+        "Twice the samples take a worker twice as long, and the batches read ahead twice the memory. The step takes twice as long at"
+        " worst, and as long as now at best. The model learns from other batches then.",
+    )
+
+
+def _pin_memory(k: _Known) -> Estimate | None:
+    if k.facts.info.pin_memory is not False or not k.rank.process.cuda:
+        return None
+    steps = k.rank.steps
+    copied_s = mean(seconds(steps["h2d_ns"][steps["loader"] == k.facts.info.loader][-LATELY:]))
+    if not copied_s > 0:
+        return None
+    return Estimate(
+        "pin_memory=True",
+        0.0,
+        min(1.0, ratio(copied_s, k.played.measured_s)),
+        f"From its delivery to the model's first call a batch takes {duration(copied_s)}, the copy to the GPU with it. From pinned memory, with"
+        " .to(device, non_blocking=True), that copy runs beside the model; a thread then copies each batch once more on the host.",
+    )
+
+
+OPTIONS: Final[tuple[Callable[[_Known], Estimate | None], ...]] = (
+    _persistent_workers,
+    _start_method,
+    _batch_size,
+    _pin_memory,
+)
