@@ -1,9 +1,10 @@
-"""Training loops whose loader is slow in one way each, for ``benchmarks.predictions``: run one with its settings.
+"""Training loops whose loader is slow in one way each, for ``benchmarks.predictions`` and ``benchmarks.tuning``: run one with its settings.
 
     python -m benchmarks.pipelines PIPELINE [--workers 2] [--prefetch 2] [--out-of-order] [--seconds 10] [--watch]
+    python -m benchmarks.pipelines PIPELINE [--workers 1] --epochs 5 [--batches 300] [--autotune]
 
 The steps sleep, as a loop does that waits for its GPU. Prints a line of JSON: the batches after the first of them, and the
-seconds that those took. With ``--watch`` under loaderwatch.
+seconds that those took; with ``--epochs`` a line for each, with its number of workers. With ``--watch`` under loaderwatch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, get_worker_info
 
 import loaderwatch
 
@@ -126,6 +127,23 @@ PIPELINES: Final[dict[str, Pipeline]] = {
 }
 
 
+def _epochs(loader: Any, step_s: float, epochs: int, *, autotune: bool) -> None:
+    """Train for so many epochs, and print the speed of each without its first quarter, in which the cushion fills."""
+    if autotune:
+        loaderwatch.attach(loader, autotune=True)
+    for _ in range(epochs):
+        warm_s, warm, batches = 0.0, len(loader) // 4, 0
+        for batches, _ in enumerate(loader, 1):
+            time.sleep(step_s)
+            if batches == warm:
+                warm_s = time.perf_counter()
+        took_s = time.perf_counter() - warm_s
+        print(
+            json.dumps({"batches": batches - warm, "seconds": took_s, "workers": loader.num_workers}),
+            flush=True,
+        )
+
+
 def main() -> int:
     """Train, and print the speed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -135,11 +153,15 @@ def main() -> int:
     parser.add_argument("--out-of-order", action="store_true")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--watch", action="store_true")
+    parser.add_argument("--epochs", type=int, default=0)
+    parser.add_argument("--batches", type=int, default=300)
+    parser.add_argument("--autotune", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(1)
     pipeline = PIPELINES[given.pipeline]
+    dataset = Subset(pipeline.dataset, range(given.batches * BATCH)) if given.epochs else pipeline.dataset
     loader: Any = DataLoader(
-        pipeline.dataset,
+        dataset,
         batch_size=BATCH,
         num_workers=given.workers,
         prefetch_factor=given.prefetch if given.workers else None,
@@ -147,6 +169,9 @@ def main() -> int:
     )
     if given.watch:
         loader = loaderwatch.attach(loader)
+    if given.epochs:
+        _epochs(loader, pipeline.step_s, given.epochs, autotune=given.autotune)
+        return 0
     began, warm_s, batches = time.perf_counter(), 0.0, 0
     ended = began
     for _ in loader:

@@ -40,6 +40,7 @@ def attach(
     notify: str | Sequence[str] | None = None,
     sample_timeout: float | None = None,
     on_timeout: str = "raise",
+    autotune: bool = False,
 ) -> L:
     """Watch a loader from its next iteration on.
 
@@ -61,6 +62,8 @@ def attach(
         sample_timeout: seconds that reading one sample of this DataLoader may take; None: as long as it likes. Linux only.
         on_timeout: "raise" ends the fetch with SampleTimeout, "skip" leaves the sample out of its batch. Code that does not
             return to Python can only be ended with its worker, 5 s later.
+        autotune: between epochs, move ``num_workers`` and ``prefetch_factor`` of this DataLoader towards the fewest workers
+            that keep the device fed (docs/tune.md).
 
     Returns:
         The loader, or its wrapper.
@@ -77,10 +80,22 @@ def attach(
     try:
         agent = _agent()
         if agent is None:
-            _check(loader, name, role, model, optimizer, run, server, notify, sample_timeout, on_timeout)
+            _check(
+                loader,
+                name,
+                role,
+                model,
+                optimizer,
+                run,
+                server,
+                notify,
+                sample_timeout,
+                on_timeout,
+                autotune,
+            )
             return loader
         watched: L = agent.attach(
-            loader, name, role, model, optimizer, run, server, notify, sample_timeout, on_timeout
+            loader, name, role, model, optimizer, run, server, notify, sample_timeout, on_timeout, autotune
         )
     finally:
         if collects:

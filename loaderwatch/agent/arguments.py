@@ -27,6 +27,7 @@ def check_arguments(
     notify: object,
     sample_timeout: object,
     on_timeout: object,
+    autotune: object,
 ) -> None:
     """Raise for the first argument that cannot be used.
 
@@ -63,6 +64,12 @@ def check_arguments(
         raise ValueError(f"server is {server!r}; use a URL such as 'http://127.0.0.1:8790'")
     given_addresses(notify)
     _check_limit(loader, sample_timeout, on_timeout)
+    if not isinstance(autotune, bool):
+        raise TypeError(f"autotune is {_shown(autotune)}; use True or False")
+    if autotune and not _is_loader(loader):
+        raise ValueError(
+            f"autotune needs a PyTorch DataLoader, which has workers; loader is {_shown(loader)}"
+        )
 
 
 def given_addresses(notify: object) -> tuple[str, ...] | None:

@@ -19,6 +19,7 @@ from loaderwatch.agent.describe import describe_loader, synced_buffers
 from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.launcher.unwatched import found
 from loaderwatch.agent.loaders import construction, dataloader, roles, substitutes
+from loaderwatch.agent.loaders.cached import CachedBatches, cached_batches
 from loaderwatch.agent.loaders.limited import end_limit, set_limit
 from loaderwatch.agent.loaders.naming import name_made
 from loaderwatch.agent.loaders.watch import Watch, epoch_check
@@ -27,6 +28,7 @@ from loaderwatch.agent.model.compilers import hide_from_compile, hide_from_scrip
 from loaderwatch.agent.model.discovery import Scout
 from loaderwatch.agent.model.hooks import StepHooks
 from loaderwatch.agent.session import Session, current_session, open_session
+from loaderwatch.agent.tuning.autotune import autotune as autotuned
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
@@ -52,9 +54,12 @@ def attach(
     notify: str | Sequence[str] | None = None,
     sample_timeout: float | None = None,
     on_timeout: str = "raise",
+    autotune: bool = False,
 ) -> Any:
     """See ``loaderwatch.attach``."""
-    check_arguments(loader, name, role, model, optimizer, run, server, notify, sample_timeout, on_timeout)
+    check_arguments(
+        loader, name, role, model, optimizer, run, server, notify, sample_timeout, on_timeout, autotune
+    )
     if guard.tripped or get_worker_info() is not None:
         return loader
     settings = _settings(server)
@@ -74,6 +79,8 @@ def attach(
     watched = shield(_attach)(session, loader, name, cast("LoaderRole", role), model, optimizer)
     if sample_timeout is not None:
         shield(_limit)(session, loader, sample_timeout, on_timeout)
+    if autotune:
+        shield(_tune)(session, loader)
     if guard.faults > faults:
         say(
             f"cannot watch all that attach was given, for a fault of its own ({guard.last}); training is not affected"
@@ -124,6 +131,25 @@ def _limit(session: Session, loader: Any, seconds: float, on_timeout: str) -> No
         say(f"cannot keep sample_timeout={seconds:g}, as this loader is not watched; see the line before")
     else:
         set_limit(watch, seconds, on_timeout == "skip", str(session.folder))
+
+
+def _tune(session: Session, loader: Any) -> None:
+    held = dataloader.held_by(loader)
+    target = loader if held is None else held
+    watch = dataloader.watch_of(target)
+    if watch is None:
+        say("cannot tune this loader, which is not watched; see the line before")
+        return
+    if watch.tuner is not None:
+        return  # it goes on, with a loader that the script made anew
+    number = watch.loader
+    watch.tuner = autotuned(
+        watch,
+        target,
+        session.folder,
+        publish=lambda facts: session.change_loader(number, **facts),
+        says=lambda: session.info.rank == 0,
+    )
 
 
 def _step_hooks(session: Session, model: Any, optimizer: Any, trains: bool) -> StepHooks | None:
@@ -199,6 +225,7 @@ def _watch(
             session.note_reader,
         )
         lineage.add(loader, info, made, watch)
+        _cache(session, watch)
         if guessed and role != "train":
             roles.doubt(watch, session.recorder, partial(_trains_after_all, session, watch, hooks))
     if watch.role == "train":
@@ -212,6 +239,22 @@ def _watch(
     if watch not in _wrappers:
         _wrappers.append(watch)
     return wrapper
+
+
+def _cache(session: Session, watch: Watch) -> None:
+    """Give a loader's first batches again and again, where ``loaderwatch run --cached-batches`` asked for that."""
+    most = session.settings.cached_batches
+    if most:
+        number = watch.loader
+        watch.cached = cached = cached_batches(
+            watch, most, lambda kept: session.change_loader(number, cached_batches=kept)
+        )
+        session.on_end.append(lambda: _say_speeds(session, watch, cached))
+
+
+def _say_speeds(session: Session, watch: Watch, cached: CachedBatches) -> None:
+    if session.info.rank == 0 and watch.role == "train":
+        cached.say_speeds(watch.name)
 
 
 def _trains_after_all(session: Session, watch: Watch, hooks: StepHooks | None) -> None:
@@ -231,6 +274,7 @@ def _taken_up(
     dataloader.release(watch)
     if changed:
         kept = {"loader": watch.loader, "name": watch.name, "role": watch.role}
+        kept |= watch.tuner.settings if watch.tuner is not None else {}
         session.change_loader(watch.loader, **{**msgspec.structs.asdict(info), **kept})
     return watch
 

@@ -64,6 +64,7 @@ class Session:
         self.pid = os.getpid()
         self.folder = settings.rings_dir / run.run_id
         self.on_close: list[Callable[[], None]] = []
+        self.on_end: list[Callable[[], None]] = []  # what is said when the process ends
         self.lineage = Lineage()
         self.addresses: tuple[str, ...] | None = None  # whom to tell; None: not looked for yet
         self.unasked = False  # `loaderwatch run` opened it, and nobody has attached since
@@ -374,6 +375,8 @@ def _script_over() -> None:
 def _exit() -> None:
     if _session is not None:
         shield(_session.finish)()
+        for tell in _session.on_end:
+            shield(tell)()
         shield(_say_closing)(_session)
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from loaderwatch.advise.audit import audit
 from loaderwatch.advise.facts import Facts, HostFacts, facts_of, facts_of_script
-from loaderwatch.cli.flags import add_data_dir, seconds
+from loaderwatch.cli.flags import add_data_dir, is_file, is_folder, seconds
 from loaderwatch.cli.run_source import FILES, FiledRun, NoSuchRun, RecordedRun, ServedRun, open_run
 from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
 from loaderwatch.core.answers import Advice, RunRow
@@ -75,11 +75,11 @@ def run(args: argparse.Namespace) -> int:
         ScriptFailed: the script did not get to a training loader.
     """
     script = Path(args.target).expanduser()
-    if args.module or (script.is_file() and script.suffix not in FILES):
+    if args.module or (is_file(script) and script.suffix not in FILES):
         found, lines = _of_script(args)
-    elif script.is_dir():
+    elif is_folder(script):
         raise ConfigError(f"{args.target} is a folder; name the script in it, or a module with -m")
-    elif script.suffix in FILES and not script.is_file():
+    elif script.suffix in FILES and not is_file(script):
         raise ConfigError(f"there is no file {args.target}")
     elif args.arguments or args.ranks is not None:
         raise ConfigError(f"there is no file {args.target}; name a script, or a module with -m")

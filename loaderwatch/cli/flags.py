@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from pathlib import Path
 
 
@@ -29,6 +30,20 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
 def add_hang_after(parser: argparse.ArgumentParser, about: str) -> None:
     """Add the option ``--hang-after`` in seconds, None where it is not given; ``about`` is its help text."""
     parser.add_argument("--hang-after", type=_hang_seconds, default=None, metavar="SECONDS", help=about)
+
+
+def is_file(argument: str | Path) -> bool:
+    """Whether an argument is the name of a file. It may be any text, and longer than a name can be."""
+    with contextlib.suppress(OSError):
+        return Path(argument).is_file()
+    return False
+
+
+def is_folder(argument: str | Path) -> bool:
+    """Whether an argument is the name of a folder; the same holds for it."""
+    with contextlib.suppress(OSError):
+        return Path(argument).is_dir()
+    return False
 
 
 def path(text: str) -> Path:

@@ -18,8 +18,8 @@ from loaderwatch.agent.launcher.ondemand import TUNED, python_path
 from loaderwatch.agent.launcher.unwatched import hand_on
 from loaderwatch.agent.process.identity import find_run, process_facts
 from loaderwatch.agent.tuning.setting import take
-from loaderwatch.cli.flags import duration
-from loaderwatch.core.config import load_settings
+from loaderwatch.cli.flags import duration, is_file
+from loaderwatch.core.config import CACHED_BATCHES, load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import OutputFile
 from loaderwatch.core.system import has_proc
@@ -75,6 +75,13 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show the last 20 lines of stdout and stderr with a crash, where they go to a file",
     )
+    parser.add_argument(
+        "--cached-batches",
+        type=_batches,
+        default=None,
+        metavar="N",
+        help="read N batches, then train with those again and again: the speed with a perfect loader",
+    )
     parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT | MODULE | -- COMMAND")
 
@@ -90,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
     environ = dict(os.environ)
     if args.name is not None:
         os.environ["LOADERWATCH_RUN"] = args.name
+    if args.cached_batches is not None:
+        os.environ[CACHED_BATCHES] = str(args.cached_batches)
     if args.redact:
         os.environ["LOADERWATCH_REDACT"] = "1"
     os.environ["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
@@ -130,7 +139,7 @@ def _target(args: argparse.Namespace) -> _Target:
         return _Target(program, command[1:], None)
     if not command or command == ["--"]:
         raise ConfigError("name a script, -m and a module, or -- and a command")
-    if not args.module and not Path(command[0]).is_file():
+    if not args.module and not is_file(command[0]):
         raise ConfigError(f"there is no file {command[0]}; a command goes after --, a module after -m")
     argv = [sys.executable, *(["-m"] if args.module else []), *command]
     return _Target(sys.executable, argv, command[0] if args.module else Path(command[0]).name)
@@ -140,7 +149,7 @@ def _targets(args: argparse.Namespace) -> list[str]:
     """Return what a setting may be kept for: the script or module, or any file that a command names."""
     if args.module:
         return [f"-m {args.command[0]}"]
-    return [str(Path(word).resolve()) for word in args.command if Path(word).is_file()]
+    return [str(Path(word).resolve()) for word in args.command if is_file(word)]
 
 
 def _become(target: _Target) -> None:
@@ -220,6 +229,12 @@ def _name_of(target: _Target, *, redact: bool) -> str:
     mark = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:8]
     script = target.script or next((word for word in target.argv if word.endswith(".py")), target.argv[0])
     return f"{'run' if redact else Path(script).stem}-{mark}"
+
+
+def _batches(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 100_000:
+        raise argparse.ArgumentTypeError(f"it is {text!r}; use how many batches, 1 to 100000")
+    return int(text)
 
 
 def _restarts(text: str) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from loaderwatch.cli.flags import is_file
 from loaderwatch.core.answers import RunRow
 from loaderwatch.core.client import Client, find_server
 from loaderwatch.core.config import DataDir, load_settings
@@ -95,7 +96,7 @@ def open_run(which: str, data_dir: Path | None) -> Iterator[RunSource]:
     file = Path(which).expanduser()
     if file.suffix == SUFFIX:
         yield RecordedRun(load(file), file)
-    elif file.suffix == STORED or file.is_file():
+    elif file.suffix == STORED or is_file(file):
         _check_database(file)
         with _open_store(file.absolute().parent) as store:
             yield FiledRun(store, pick(rows_of(store), file.stem))
@@ -141,7 +142,7 @@ def _check_database(file: Path) -> None:
     Raises:
         NoSuchRun: there is no such file, or it cannot be read, or is something else.
     """
-    if not file.is_file():
+    if not is_file(file):
         raise NoSuchRun(f"there is no file {file}")
     try:
         with file.open("rb") as opened:

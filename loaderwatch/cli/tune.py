@@ -14,7 +14,7 @@ import msgspec
 from loaderwatch.agent.launcher.ondemand import TUNE
 from loaderwatch.agent.tuning.search import DEFAULT_PREFETCH, KNOWN_FILE
 from loaderwatch.agent.tuning.setting import TunedSetting, keep
-from loaderwatch.cli.flags import seconds
+from loaderwatch.cli.flags import is_file, seconds
 from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: there is no such script.
         ScriptFailed: the script did not get to a training loader, or that cannot be read.
     """
-    if not args.module and not Path(args.target).is_file():
+    if not args.module and not is_file(args.target):
         raise ConfigError(f"there is no file {args.target}; name a script, or a module with -m")
     known: list[Tuning] = []
     try:

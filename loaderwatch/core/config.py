@@ -17,6 +17,8 @@ from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.system import HAS_OWNERS, SHM, own_user
 
 DEFAULT_PORT: Final = 8790
+CACHED_BATCHES: Final = "LOADERWATCH_CACHED_BATCHES"
+_MOST_DIGITS: Final = 9
 _BETWEEN_ADDRESSES: Final = re.compile(r"[\s,;]+(?=[a-z0-9]+://)", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"[a-z0-9]+://\S", re.IGNORECASE)
 
@@ -106,13 +108,15 @@ class Settings(DataDir):
     redact: bool = False  # LOADERWATCH_REDACT
     notify: tuple[str, ...] = ()  # LOADERWATCH_NOTIFY: secrets
     page_token: str | None = None  # LOADERWATCH_PAGE_TOKEN, for what reads; else the token
+    cached_batches: int = 0  # LOADERWATCH_CACHED_BATCHES; 0: loaders are read
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """Read the LOADERWATCH_* variables.
 
     Raises:
-        ConfigError: LOADERWATCH_SERVER is not an http(s) URL, or LOADERWATCH_NOTIFY has no addresses' form.
+        ConfigError: LOADERWATCH_SERVER is not an http(s) URL, LOADERWATCH_NOTIFY has no addresses' form, or
+            LOADERWATCH_CACHED_BATCHES is no number of batches.
     """
     env = os.environ if environ is None else environ
     server = env.get("LOADERWATCH_SERVER") or None
@@ -120,6 +124,9 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         raise ConfigError(
             f"LOADERWATCH_SERVER is {server!r}; use a URL such as http://127.0.0.1:{DEFAULT_PORT}"
         )
+    cached = env.get(CACHED_BATCHES, "") or "0"
+    if not cached.isdecimal() or len(cached) > _MOST_DIGITS:
+        raise ConfigError(f"{CACHED_BATCHES} is {cached[:40]!r}; use a number of batches, such as 50")
     directory = env.get("LOADERWATCH_DIR")
     return Settings(
         server=server.rstrip("/") if server else None,
@@ -130,6 +137,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         redact=env.get("LOADERWATCH_REDACT", "") not in ("", "0"),
         notify=split_addresses(env.get("LOADERWATCH_NOTIFY", ""), "LOADERWATCH_NOTIFY"),
         page_token=env.get("LOADERWATCH_PAGE_TOKEN") or None,
+        cached_batches=int(cached),
     )
 
 

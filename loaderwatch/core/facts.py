@@ -60,6 +60,8 @@ class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
         None  # the function (or thread) that iterates it beside the loop; None: the loop itself
     )
     reader_error: str | None = None  # the type of the error that ended that
+    autotuned: str | None = None  # what attach(autotune=True) changed last, in words
+    cached_batches: Int = 0  # batches that are given again in place of what it would read
 
 
 class FlightEntry(msgspec.Struct, frozen=True, kw_only=True):

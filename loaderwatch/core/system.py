@@ -82,6 +82,15 @@ def raise_descriptor_limit(wanted: int) -> int:
     return descriptor_limit()
 
 
+def usable_cpus(fs_root: Path = Path("/")) -> float:
+    """Return how many CPUs this process may use at once: its affinity, and a container's quota."""
+    cpus = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    with contextlib.suppress(OSError, ValueError):  # no quota; "max" stands for none
+        quota, period = (fs_root / "sys/fs/cgroup/cpu.max").read_text("ascii").split()
+        cpus = min(cpus, int(quota) / int(period))
+    return cpus
+
+
 def free_memory_bytes(fs_root: Path = Path("/")) -> int:
     """Return how much memory processes can still take, a container's limit included."""
     import psutil  # only who asks for this needs it

@@ -66,6 +66,12 @@ def test_a_script_is_watched_and_ends_as_by_itself(script: Path, rings: RingFold
     assert (rings.directory / "mine").is_dir()
 
 
+def test_an_argument_longer_than_a_file_s_name_is_an_argument(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import sys; print(len(sys.argv[1]))")
+    done = loaderwatch_run("train.py", "x" * 5000, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "5000\n"), done.stderr
+
+
 def test_ranks_of_torchrun_are_watched_and_torchrun_is_not(script: Path, rings: RingFolder) -> None:
     done = loaderwatch_run("--", *TORCHRUN, str(script), "0", cwd=script.parent)
     assert done.returncode == 0, done.stderr

@@ -135,6 +135,7 @@ TESTED_BY: dict[str, str] = {
     "advise/comparison/measures.py": "unit/advise/comparison/test_compare.py",
     "cli/analyze.py": "integration/test_server_cli.py",
     "cli/demo.py": "integration/test_demo_acts.py",
+    "agent/tuning/measured.py": "integration/test_autotune.py",
     "agent/tuning/script.py": "integration/test_tune.py",
     "cli/doctor.py": "integration/test_doctor.py",
     "cli/export.py": "unit/server/recordings/test_export.py",

@@ -13,7 +13,7 @@ from loaderwatch.core.facts import GpuInfo, HostInfo, LoaderInfo, ProcessInfo
 
 PROCESS: Final = "process"
 MACHINE: Final = "machine"
-_NO_SETTINGS: Final = frozenset({"loader", "name", "role", "same_epoch_passes", "reader_error"})
+_NO_SETTINGS: Final = frozenset({"loader", "name", "role", "same_epoch_passes", "reader_error", "autotuned"})
 _OF_A_PROCESS: Final = ("world_size", "python", "torch", "backend", "cuda", "synced_buffers")
 _OF_A_HOST: Final = ("cpus", "usable_cpus", "memory_bytes", "shm_bytes")
 

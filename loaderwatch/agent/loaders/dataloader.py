@@ -114,10 +114,13 @@ def _timed_iter(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def __iter__(self: Any) -> Any:
         started = begin(self)
         try:
-            iterator = call(self)
+            iterator = call(self) if started is None else _passing(self, started[0], call)
         except BaseException as error:
             failed(started, error)
             raise
+        finally:
+            if started is not None and started[0].tuner is not None:
+                started[0].tuner.begun(self)
         if started is None:
             return iterator
         watched = begun(self, started, iterator)
@@ -125,6 +128,12 @@ def _timed_iter(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     __iter__._torchdynamo_disable = True  # type: ignore[attr-defined]  # never inlined into a compiled loop
     return __iter__
+
+
+def _passing(loader: Any, watch: Watch, call: Callable[[Any], Any]) -> Any:
+    if watch.cached is None or watch.role != "train":
+        return call(loader)
+    return watch.cached.passing(loader, lambda: call(loader))
 
 
 def _begin(loader: Any) -> Any:
@@ -136,6 +145,8 @@ def _begin(loader: Any) -> Any:
         watch = watch_of(loader)
     if watch is None:
         return None
+    if watch.tuner is not None:
+        watch.tuner.before_pass(loader)
     reused = getattr(loader, "_iterator", None) if getattr(loader, "persistent_workers", False) else None
     return watch, begin_pass(watch, reused)
 

@@ -15,7 +15,7 @@ from loaderwatch.agent.hot import Pass
 from loaderwatch.agent.hot.layout import CPU_CLOCK_ABOVE_NS, ENDING, nothing_to_read
 from loaderwatch.agent.hot.phases import NO_STEP, NOT_TIMED, Phases, add_phases
 from loaderwatch.agent.loaders.thread_reader import ThreadReader
-from loaderwatch.agent.loaders.watch import Watch
+from loaderwatch.agent.loaders.watch import Watch, ended_by
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, ReadBy, RecordKind
@@ -182,7 +182,7 @@ class Epoch(Pass):
         if self.delivered_ns:
             self._end_step(now, worked_ns)
         if self.ended is not None:
-            if self.ended is not EndedBy.ERROR:
+            if self.ended not in (EndedBy.ERROR, EndedBy.WORKER_DIED):
                 return  # an exhausted pass that is asked again has nothing new to record
             self.ended = None
         self.ready, self.cached, self.awaited = self.read(iterator)
@@ -259,8 +259,7 @@ class Epoch(Pass):
             self.recorder.depth = self._depth
             if not self._depth:
                 self.recorder.since_ns = monotonic_ns()
-        exhausted = isinstance(error, StopIteration)
-        self.end(EndedBy.EXHAUSTED if exhausted else EndedBy.ERROR, self.wait_since_ns, took)
+        self.end(ended_by(error), self.wait_since_ns, took)
 
     def end(self, ended_by: EndedBy, request_ns: int, teardown_ns: int) -> None:
         """Record the end of the epoch.

@@ -68,21 +68,36 @@ def _watched_class(base: type) -> type:
             "__next__": timed_next(base.__next__),  # type: ignore[attr-defined]
             "__del__": _timed_del(getattr(base, "__del__", None)),
         }
+        if hasattr(base, "_shutdown_workers"):
+            namespace["_shutdown_workers"] = _told_shutdown(base._shutdown_workers)
         watched = _classes[base] = hidden_subclass(base, namespace)
     return watched
 
 
+def _told_shutdown(call: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Tell whoever tunes the loader before the workers end: what they measured goes with them."""
+
+    def _shutdown_workers(self: Any) -> None:
+        epoch = self.__dict__.get("_loaderwatch")
+        if epoch is not None and epoch.watch.tuner is not None:
+            epoch.watch.tuner.leaving(self)
+        call(self)
+
+    return _shutdown_workers
+
+
 def _timed_del(call: Any) -> Any:
-    began_drop = shield(_began_drop)
-    ended_drop = shield(_ended_drop)
+    began_drop, ended_drop, how_left = shield(_began_drop), shield(_ended_drop), shield(_how_left)
 
     def __del__(self: Any) -> None:
         epoch = self.__dict__.get("_loaderwatch")
-        began = began_drop(epoch) if epoch is not None and epoch.ended is None else None
+        began = ended_by = None
+        if epoch is not None and epoch.ended is None:
+            began, ended_by = began_drop(epoch), how_left(self)
         if call is not None:
             call(self)
         if began is not None:
-            ended_drop(epoch, began)
+            ended_drop(epoch, began, ended_by)
 
     return __del__
 
@@ -96,8 +111,14 @@ def _began_drop(epoch: Epoch) -> int:
     return now
 
 
-def _ended_drop(epoch: Epoch, began: int) -> None:
-    epoch.end(EndedBy.BREAK, began, monotonic_ns() - began)
+def _how_left(iterator: Any) -> EndedBy:
+    """Return how an iterator is left before its end; asked before its workers are told to end."""
+    died = any(worker.exitcode for worker in getattr(iterator, "_workers", ()))
+    return EndedBy.LEFT_AFTER_DEATH if died else EndedBy.BREAK
+
+
+def _ended_drop(epoch: Epoch, began: int, ended_by: EndedBy | None) -> None:
+    epoch.end(ended_by or EndedBy.BREAK, began, monotonic_ns() - began)
 
 
 def begin_pass(watch: Watch, persistent: Any = None) -> Epoch:

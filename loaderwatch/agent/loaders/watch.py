@@ -13,7 +13,7 @@ from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from loaderwatch.agent.workers.fetch import FetchClock
     from loaderwatch.agent.workers.sample_limit import SampleGuard, SampleLimit
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 
 PUBLISHED_PASSES: Final = 3
 """How many passes in the same order are published; more say nothing new, and publishing writes a file."""
+
+
+_WORKER_DIED: Final = "DataLoader worker (pid"
+"""How PyTorch's error begins when a worker was killed or left by itself."""
+
+
+def ended_by(error: BaseException) -> EndedBy:
+    """Return how the pass ends whose ``next`` raised this."""
+    if isinstance(error, StopIteration):
+        return EndedBy.EXHAUSTED
+    died = isinstance(error, RuntimeError) and str(error).startswith(_WORKER_DIED)
+    return EndedBy.WORKER_DIED if died else EndedBy.ERROR
 
 
 def _nobody() -> None:
@@ -53,6 +65,33 @@ class WatchedPass(Protocol):
 
     def read_from(self, inner: Any) -> None:
         """Read batches ready and the like from PyTorch's iterator from now on, from which this pass gets its batches."""
+
+
+class PassSource(Protocol):
+    """What gives a loader's passes in its place."""
+
+    def passing(self, loader: Any, begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """Return a pass over the loader; ``begin`` begins one of its own."""
+
+
+class Tuner(Protocol):
+    """What changes a loader's settings between its passes. None of these raises."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The facts of the loader that are the tuner's by now."""
+
+    @property
+    def before_pass(self) -> Callable[[Any], None]:
+        """Is called with the loader before ``iter(loader)``."""
+
+    @property
+    def begun(self) -> Callable[[Any], None]:
+        """Is called with the loader after it, also if it raised."""
+
+    @property
+    def leaving(self) -> Callable[[Any], None]:
+        """Is called with PyTorch's iterator before its workers end."""
 
 
 class Watch:
@@ -101,6 +140,8 @@ class Watch:
         self.note_calls = note_calls  # publishes from where a training pass is read
         self._note_reader = note_reader
         self.note_pass: Callable[[], None] | None = None  # looks at the sampler as a pass begins
+        self.tuner: Tuner | None = None  # attach(autotune=True)
+        self.cached: PassSource | None = None  # LOADERWATCH_CACHED_BATCHES
         self.limit: SampleLimit | None = None  # attach(sample_timeout=)
         self.sample_guard: SampleGuard | None = None  # keeps it in this process
 

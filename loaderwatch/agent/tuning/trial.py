@@ -87,7 +87,7 @@ def _read(made: Any, setting: Setting, seconds: float, step_s: float, began: flo
         start_s=first_at - began,
         wait_ratio=_wait_ratio(arrivals, waits_s, seconds) if step_s else None,
         batch_bytes=tensor_bytes(got),
-        worker_bytes=_own_bytes(passes[-1]),
+        worker_bytes=own_bytes(passes[-1]),
     )
 
 
@@ -122,7 +122,7 @@ def _wait_ratio(arrivals: list[float], waits_s: list[float], seconds: float) -> 
     return min(1.0, sum(waits_s[first + 1 :]) / took) if took > 0 else 1.0
 
 
-def _own_bytes(iterator: Any) -> int | None:
+def own_bytes(iterator: Any) -> int | None:
     """Return the memory that the workers share with nobody, in bytes; None without workers or where the system does not say."""
     workers = getattr(iterator, "_workers", ())
     found = [_private_bytes(worker.pid) for worker in workers]

@@ -266,10 +266,23 @@ def recent(pace: Pace, limits: Limits, aside_s: float = 0.0) -> Pace | None:
     return now if enough else None
 
 
+def workers_changed_ns(rank: RankWindow, loader: LoaderInfo) -> int | None:
+    """Return when the first epoch began (ns UTC) that all have had the present number of workers since; None if it did not change.
+
+    What was measured with another number is no pace of this one: a script may set it between two epochs, and so does autotune.
+    """
+    begins = rank.table("epoch_begins")
+    own = (begins["loader"] == loader.loader) & (begins["workers"] != UNKNOWN)
+    workers = begins["workers"][own]
+    others = np.flatnonzero(workers != workers[-1]) if workers.size else workers
+    return int(begins["request_ns"][own][others[-1] + 1]) if others.size else None
+
+
 def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pace:
     """Return the pace of a loader without the first ``warm`` batches of each epoch.
 
-    None leaves out those that were asked for before the epoch began.
+    None leaves out those that were asked for before the epoch began. Steps and fetches with another number of workers are left
+    out, too.
     """
     steps, recorded = rank.steps, rank.clocked_steps
     warm = warm_batches(loader) if warm is None else warm
@@ -279,6 +292,10 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         & (steps["off_main_thread"] != 1)
         & (steps["wait_ns"] != UNKNOWN)
     )
+    fetches, changed_ns = fetches_of(rank, loader), workers_changed_ns(rank, loader)
+    if changed_ns is not None:
+        mask &= steps["request_ns"] >= changed_ns
+        fetches = fetches.where(fetches.began_ns >= changed_ns)
     nested_s = np.nan_to_num(seconds(steps["nested_ns"][mask]))
     beside_s = np.nan_to_num(seconds(recorded["step_ns"][mask]) - seconds(steps["step_ns"][mask]))
     aside_s = np.nan_to_num(seconds(recorded["nested_ns"][mask])) - nested_s + beside_s
@@ -342,5 +359,5 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         hidden_s=hidden_s,
         slack_s=slack_s,
         gpu_step_s=gpu_step_s,
-        fetches=fetches_of(rank, loader),
+        fetches=fetches,
     )

@@ -19,7 +19,7 @@ from loaderwatch.server.store.protocol import Store
 
 SETTINGS: Final = (
     *("batch_size", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order"),
-    *("drop_last", "timeout_s", "start_method", "sampler_class", "dataset_class"),
+    *("drop_last", "timeout_s", "start_method", "sampler_class", "dataset_class", "cached_batches"),
 )
 """Fields of a loader that are its configuration."""
 
@@ -90,7 +90,12 @@ class _Told:
             before = made.predecessor(t_ns, loader)
         changed = _changes(before, loader) if before is not None else []
         if changed:
-            self.changes.append(_moment("config", t_ns, [rank], f"{name}: {', '.join(changed)}"))
+            by = (
+                "autotune, "
+                if before is not None and loader.autotuned not in (None, before.autotuned)
+                else ""
+            )
+            self.changes.append(_moment("config", t_ns, [rank], f"{name}: {by}{', '.join(changed)}"))
 
     def phase(self, rank: int, index: int, t_ns: int) -> str | None:
         """Return the name of a phase of the process that ran then."""

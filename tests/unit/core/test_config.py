@@ -27,11 +27,13 @@ def test_everything_set(tmp_path: Path) -> None:
             "LOADERWATCH_RUN": "r",
             "LOADERWATCH_DIR": str(tmp_path),
             "LOADERWATCH_DISABLE": "1",
+            "LOADERWATCH_CACHED_BATCHES": "50",
         }
     )
     assert (settings.server, settings.token, settings.run) == ("https://box:1", "t", "r")
     assert (settings.data_dir, settings.disabled) == (tmp_path, True)
     assert settings.outbox_dir.parent == tmp_path
+    assert settings.cached_batches == 50
 
 
 @pytest.mark.parametrize("value", ["", "0"])
@@ -45,6 +47,12 @@ def test_server_that_is_no_url() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="shared memory is a folder on Linux only")
+@pytest.mark.parametrize("value", ["many", "-1", "1.5", "9" * 20])
+def test_cached_batches_that_are_no_number(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"LOADERWATCH_CACHED_BATCHES is .*use a number of batches"):
+        load_settings({"LOADERWATCH_CACHED_BATCHES": value})
+
+
 def test_rings_lie_in_shared_memory_apart_by_data_directory(tmp_path: Path) -> None:
     one = load_settings({"LOADERWATCH_DIR": str(tmp_path / "a")}).rings_dir
     two = load_settings({"LOADERWATCH_DIR": str(tmp_path / "b")}).rings_dir

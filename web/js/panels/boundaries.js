@@ -29,6 +29,13 @@ export const PARTS = [
   { of: "teardown_s", name: "Teardown", part: "teardown" },
   { of: "gap_s", name: "Gap to the next", part: "gap" },
 ];
+/** How a pass was left, where it did not come to its end. @type {Record<string, string>} */
+const ENDED = {
+  break: "left early",
+  error: "ended by an error",
+  worker_died: "ended by a worker's death",
+  left_after_death: "left after a worker's death",
+};
 const AT_BOUNDARY = PARTS.filter((p) => p.of !== "steady_s");
 
 /** @param {State} state @param {Actions} act */
@@ -91,7 +98,7 @@ function loaderEpochs(one, several, state, act) {
 
 /** @param {EpochParts} e @param {EpochParts|undefined} before @param {number} longest @param {number} now */
 function row(e, before, longest, now) {
-  const ended = e.ended_at === null ? "goes on" : e.ended_by === "break" ? "left early" : e.ended_by === "error" ? "ended by an error" : null;
+  const ended = e.ended_at === null ? "goes on" : ENDED[e.ended_by ?? ""] ?? null;
   return h(
     "tr",
     { key: `${e.epoch}/${e.began_at}` },

@@ -72,6 +72,19 @@ def test_other_settings_of_a_loader_are_a_mark_and_its_twin_is_none(store: Store
     ]
 
 
+def test_what_autotune_and_cached_batches_change_is_a_mark(store: Store) -> None:
+    tuned = _loader(num_workers=4, autotuned="before epoch 1: num_workers 2 → 4")
+    by_hand = _loader(num_workers=5, autotuned=tuned.autotuned)
+    replayed = _loader(num_workers=5, autotuned=tuned.autotuned, cached_batches=20)
+    for seq, loader in enumerate((_loader(), tuned, by_hand, replayed)):
+        store.append([envelope(1 + 60 * seq, processes=[process(0, loaders=[loader])])])
+    assert [mark.text for mark in marks_of(store, "run-1", [])] == [
+        "train_loader: autotune, num_workers 2 → 4",
+        "train_loader: num_workers 4 → 5",
+        "train_loader: cached_batches 0 → 20",
+    ]
+
+
 def test_ranks_that_change_alike_are_one_mark(store: Store) -> None:
     for seq, workers in ((1, 2), (60, 4)):
         ranks = [process(rank, 2, loaders=[_loader(num_workers=workers)]) for rank in (0, 1)]

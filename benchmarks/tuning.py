@@ -1,0 +1,101 @@
+"""``loaderwatch tune`` and ``attach(autotune=True)`` against a full sweep: what share of the best hand-tuned speed each reaches.
+
+    python -m benchmarks.tuning [PIPELINE...] [--seconds 6] [--epochs 6]
+
+Each pipeline is trained bare with every number of workers of the sweep; then with the setting that ``tune`` advises, and from one
+worker on with autotune, of which the last epoch counts. All speeds are batches per second of training. Exit code 1 where one
+reaches less than 95 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, Final
+
+from benchmarks.pipelines import PIPELINES
+from benchmarks.predictions import ROOT, Setting, run_bare
+
+WORKERS: Final = (1, 2, 3, 4, 6, 8, 12)
+CHOSEN: Final = ("latency", "lognormal", "bursts", "big-batches", "decoding", "fetched")
+ENOUGH: Final = 0.95
+
+
+def main() -> int:
+    """Sweep, tune and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("pipelines", nargs="*", metavar="PIPELINE", default=list(CHOSEN))
+    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--epochs", type=int, default=6)
+    given = parser.parse_args()
+    print(
+        f"{'pipeline':12} {'best':>16} {'tune advises':>20} {'trains':>14} {'took':>6}   autotune, by epoch"
+    )
+    enough = True
+    for name in given.pipelines:
+        swept = {workers: run_bare(name, Setting(workers), given.seconds) for workers in WORKERS}
+        most = max(swept, key=lambda workers: swept[workers])
+        best = swept[most]
+        advised, took_s = _tuned(name)
+        trains = run_bare(name, advised, given.seconds)
+        epochs = _autotuned(name, given.epochs)
+        last = epochs[-1]["batches"] / epochs[-1]["seconds"]
+        enough = enough and min(trains, last) >= ENOUGH * best
+        path = " ".join(f"{one['workers']}:{one['batches'] / one['seconds']:.1f}" for one in epochs)
+        print(
+            f"{name:12} {best:8.1f} with {most:2} {f'{advised.workers} workers, {advised.prefetch}':>20}"
+            f" {trains:6.1f} ({trains / best:4.0%}) {took_s:4.0f} s   {path} ({last / best:.0%})",
+            flush=True,
+        )
+        print(
+            f"{'':12} " + " ".join(f"{workers}:{speed:.1f}" for workers, speed in swept.items()), flush=True
+        )
+    return 0 if enough else 1
+
+
+def _tuned(name: str) -> tuple[Setting, float]:
+    """Return what ``loaderwatch tune`` advises for a pipeline that has one worker, and how many seconds it took."""
+    began = time.monotonic()
+    step_ms = f"{1e3 * PIPELINES[name].step_s:g}"
+    command = ["loaderwatch", "tune", "--json", "--step-ms", step_ms, "-m", "benchmarks.pipelines"]
+    said = json.loads(_output([sys.executable, "-m", *command, name, "--workers=1"]))
+    return Setting(said["advised_workers"], said["advised_prefetch"] or 2), time.monotonic() - began
+
+
+def _autotuned(name: str, epochs: int) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "benchmarks.pipelines", name, "--workers=1", "--autotune"]
+    lines = _output([*command, f"--epochs={epochs}"]).splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def _output(command: list[str]) -> str:
+    with tempfile.TemporaryDirectory(prefix="loaderwatch-tuning-") as scratch:
+        environ = os.environ | {"LOADERWATCH_DIR": scratch}
+        try:
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=environ,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                timeout=600,
+                check=True,
+            )
+        finally:
+            subprocess.run(
+                [sys.executable, "-m", "loaderwatch", "stop", "--force"],
+                env=environ,
+                capture_output=True,
+                check=False,
+            )
+    return done.stdout
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,149 @@
+"""A loader's first batches, given again and again for the rest of the run: what the model does with a perfect loader.
+
+``loaderwatch run --cached-batches N`` asks for it. The first N batches are read as ever; then the workers end, and each pass goes on
+with those batches for as long as it would have been.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from loaderwatch.agent.guard import ask, say
+from loaderwatch.agent.loaders.watch import Watch
+
+MAX_DEPTH: Final = 4
+WARM_RATIO: Final = 0.25
+"""The share of the batches that are read, and whose time does not count: the first steps compile, and fill caches."""
+FEW: Final = 4
+"""Iterations below which no speed is said."""
+
+
+class CachedBatches:
+    """The first batches of one loader, and how fast the loop took them and takes them again.
+
+    Args:
+        most: how many batches are kept.
+        began: is called once, when the first batch is given again.
+    """
+
+    def __init__(self, most: int, began: Callable[[], None]) -> None:
+        self.most = most
+        self._began = began
+        self._kept: list[Any] = []  # empty until there are ``most``, or all that the loader has
+        self._given = 0  # of the kept ones, in turn
+        self._length: int | None = None  # of a pass over a loader that does not say it
+        self._read_ns: list[int] = []  # when each batch that is kept was given
+        self._again = (0, 0)  # iterations with kept batches, and their nanoseconds
+
+    def passing(self, loader: Any, begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """Return one pass over the loader, ``begin`` begins a true one."""
+        length = _length(loader)
+        length = self._length if length is None else length
+        given = 0
+        if not self._kept:
+            kept: list[Any] = []
+            times: list[int] = []
+            iterator = begin()
+            for batch in iterator:
+                if not self._kept and len(kept) < self.most:
+                    kept.append(batch)
+                    times.append(time.monotonic_ns())
+                given += 1
+                yield _shallow(batch)
+                if len(kept) == self.most and length is not None:
+                    break
+            else:  # it ended by itself
+                self._length = given
+                length = given
+            if not self._kept and kept:
+                self._kept, self._read_ns = kept, times
+                _end(loader, iterator)
+            del iterator
+        yield from self._replay((length or 0) - given)
+
+    def _replay(self, batches: int) -> Iterator[Any]:
+        if batches <= 0:
+            return
+        if not self._given:
+            self._began()
+        first_ns = last_ns = time.monotonic_ns()
+        for number in range(batches):
+            batch = self._kept[self._given % len(self._kept)]
+            self._given += 1
+            last_ns = time.monotonic_ns()
+            if number:
+                steps, took_ns = self._again
+                self._again = (steps + 1, took_ns + last_ns - first_ns)
+            first_ns = last_ns
+            yield _shallow(batch)
+
+    def speeds(self) -> tuple[float, float] | None:
+        """Return batches per second as they were read, and as they were given again; None where too few were."""
+        times = self._read_ns[int(WARM_RATIO * len(self._read_ns)) :]
+        steps, took_ns = self._again
+        if min(len(times) - 1, steps) < FEW or times[-1] <= times[0] or not took_ns:
+            return None
+        return (len(times) - 1) * 1e9 / (times[-1] - times[0]), steps * 1e9 / took_ns
+
+    def say_speeds(self, name: str) -> None:
+        """Say on stderr what a perfect loader would give."""
+        kept = len(self._read_ns)
+        found = self.speeds()
+        if found is None:
+            say(
+                f"{name}: too few batches for a speed with cached ones: {kept} were read, {self._again[0]} steps done with them again"
+            )
+            return
+        read, again = found
+        gain = (
+            f"a perfect loader would make this run at most {again / read:.1f} times as fast"
+            if again > 1.05 * read
+            else "a perfect loader would not make this run faster"
+        )
+        say(
+            f"{name}: {again:.3g} batches/s with {kept} cached batches, {read:.3g} while it read them itself; {gain}"
+        )
+
+
+def cached_batches(watch: Watch, most: int, publish: Callable[[int], None]) -> CachedBatches:
+    """Return the cache of a loader; ``publish`` is told how many batches it holds when they are given again."""
+
+    def began() -> None:
+        say(
+            f"{watch.name}: its first {most} batches are given again from now on; what is trained is worthless"
+        )
+        publish(most)
+
+    return CachedBatches(most, began)
+
+
+def _length(loader: Any) -> int | None:
+    length = ask(lambda: len(loader))
+    return length if isinstance(length, int) else None
+
+
+def _end(loader: Any, iterator: Any) -> None:
+    """End the workers of a pass that is given up: they would take CPUs and memory from the model."""
+    end = getattr(iterator, "_shutdown_workers", None)
+    if callable(end):
+        end()
+    if getattr(loader, "_iterator", None) is iterator:
+        loader._iterator = None
+
+
+def _shallow(batch: Any, depth: int = 0) -> Any:
+    """Return a batch whose containers are new, so that a loop may take things out of it; its tensors are the same."""
+    if depth > MAX_DEPTH:
+        return batch
+    if type(batch) is dict:
+        return {key: _shallow(value, depth + 1) for key, value in batch.items()}
+    if type(batch) is list:
+        return [_shallow(value, depth + 1) for value in batch]
+    if type(batch) is tuple:
+        return tuple(_shallow(value, depth + 1) for value in batch)
+    if isinstance(batch, dict) or hasattr(batch, "keys"):
+        return copy.copy(batch)  # a framework's own kind of dictionary
+    return batch

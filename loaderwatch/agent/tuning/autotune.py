@@ -1,0 +1,284 @@
+"""``attach(autotune=True)``: between two epochs, the workers of a DataLoader move towards the fewest that keep the device fed.
+
+After each pass the loader is played with other settings (``pipeline.simulation``) from what the pass measured, and the next pass
+begins with the one that lies on the way to the knee: never more than twice the workers, never in the middle of an epoch. What a move
+was to bring is compared with what it brought; a move that did not come true is taken back and not tried again.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from loaderwatch.agent.describe import is_iterable_dataset, splits
+from loaderwatch.agent.guard import say, shield
+from loaderwatch.agent.loaders.watch import Watch
+from loaderwatch.agent.tuning.measured import Measured, PassClock
+from loaderwatch.agent.tuning.rebuild import setting_of
+from loaderwatch.agent.tuning.room import why_no_room
+from loaderwatch.agent.tuning.search import FED_RATIO, MOST_WORKERS
+from loaderwatch.agent.tuning.search import Setting as Tried
+from loaderwatch.core.facts import LoaderTrial
+from loaderwatch.core.system import usable_cpus
+from loaderwatch.pipeline.simulation import KNEE_RATIO, Setting, iteration_s
+
+LITTLE: Final = 0.05
+"""Two epochs whose iterations differ by less are alike: neither better nor worse."""
+SPARE: Final = 1.25
+"""Workers are taken away down to this many times the knee: fetches that take longer than others want some to spare."""
+LADDER: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+FACTORS: Final = (2, 4, 8, 16)
+
+Publish = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A change of settings between two epochs; times are seconds per iteration."""
+
+    before: Setting
+    after: Setting
+    before_s: float
+    predicted_s: float
+    why: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the move in words."""
+        changes = []
+        for name in ("num_workers", "prefetch_factor"):
+            old, new = getattr(self.before, name), getattr(self.after, name)
+            if old != new:
+                changes.append(f"{name} {old} → {new}")
+        speeds = f"{_speed(self.before_s)} batches/s, {_speed(self.predicted_s)} predicted"
+        return f"{', '.join(changes)} ({self.why or speeds})"
+
+
+class Planner:
+    """Decides on moves from what passes measured. It touches no loader.
+
+    Args:
+        most: the largest number of workers that is right for the dataset.
+        why_no_room: says why a setting might run out of something; None: there is room.
+    """
+
+    def __init__(
+        self,
+        most: int = MOST_WORKERS,
+        why_no_room: Callable[[Setting, Measured], str | None] = lambda *_: None,
+    ) -> None:
+        self._most = most
+        self._why_no_room = why_no_room
+        self._last: Move | None = None
+        self._doubts = False  # whether the last move has had one pass that it did not speed up
+        self._refused: set[Setting] = set()
+
+    def move(self, now: Setting, measured: Measured) -> Move | None:
+        """Return the move to make before the next pass, None to stay."""
+        last, self._last = self._last, None
+        if last is not None and last.after == now and not self._is_better(last, measured):
+            if measured.iteration_s <= (1 + LITTLE) * last.before_s and not self._doubts:
+                self._last, self._doubts = (
+                    last,
+                    True,
+                )  # no worse: one more pass, which other programs may disturb less
+                return None
+            self._doubts = False
+            self._refused.add(now)
+            why = f"taken back: {_speed(measured.iteration_s)} batches/s, {_speed(last.predicted_s)} were predicted"
+            return Move(last.after, last.before, measured.iteration_s, last.before_s, why)
+        self._doubts = False
+        self._last = self._next(now, measured)
+        return self._last
+
+    @staticmethod
+    def _is_better(last: Move, measured: Measured) -> bool:
+        """Whether a move brought what it was for: more speed, or as much with fewer workers."""
+        for_speed = last.predicted_s < (1 - LITTLE) * last.before_s
+        return measured.iteration_s <= last.before_s * (1 - LITTLE if for_speed else 1 + LITTLE)
+
+    def _next(self, now: Setting, measured: Measured) -> Move | None:
+        played_s = iteration_s(measured.pipeline, now)
+        if not (played_s > 0 and measured.iteration_s > 0):
+            return None
+        off = measured.iteration_s / played_s  # what the play gets wrong today, it gets wrong of the others
+
+        def predicted_s(setting: Setting) -> float:
+            return off * iteration_s(measured.pipeline, setting)
+
+        knee = self._knee(now, measured, predicted_s)
+        if knee > now.num_workers and measured.wait_ratio > FED_RATIO:
+            workers = min(knee, max(2, 2 * now.num_workers))
+        elif math.ceil(SPARE * knee) < now.num_workers:
+            workers = max(math.ceil(SPARE * knee), now.num_workers // 2)
+        else:
+            workers = now.num_workers
+        after = replace(now, num_workers=workers)
+        if after == now and measured.wait_ratio > FED_RATIO and now.num_workers:
+            after = self._deeper(now, measured, predicted_s)
+        if after == now or after in self._refused:
+            return None
+        if after.num_workers > now.num_workers and self._why_no_room(after, measured) is not None:
+            return None
+        move = Move(now, after, measured.iteration_s, predicted_s(after))
+        is_more = after.num_workers >= now.num_workers
+        return move if not is_more or move.predicted_s < (1 - LITTLE) * move.before_s else None
+
+    def _knee(self, now: Setting, measured: Measured, predicted_s: Callable[[Setting], float]) -> int:
+        """Return the fewest workers that are as good as any, as far as CPUs, dataset and earlier moves allow more."""
+        most = self._most
+        pipeline = measured.pipeline
+        if pipeline.fetch_cpus > 0 and math.isfinite(pipeline.cpus):
+            most = min(most, max(2, math.ceil(2 * pipeline.cpus / pipeline.fetch_cpus)))
+        most = min(
+            [most, *(one.num_workers - 1 for one in self._refused if one.num_workers > now.num_workers)]
+        )
+        numbers = sorted({*(number for number in LADDER if number <= most), now.num_workers})
+        times = {number: predicted_s(replace(now, num_workers=number)) for number in numbers}
+        enough_s = (1 + KNEE_RATIO) * min(times.values())
+        return min(number for number, each_s in times.items() if each_s <= enough_s)
+
+    def _deeper(self, now: Setting, measured: Measured, predicted_s: Callable[[Setting], float]) -> Setting:
+        """Return the setting with the next deeper cushion, if that takes waits away."""
+        factor = next((one for one in FACTORS if one > now.prefetch_factor), None)
+        deeper = now if factor is None else replace(now, prefetch_factor=factor)
+        if deeper == now or self._why_no_room(deeper, measured) is not None:
+            return now
+        return deeper if predicted_s(deeper) < (1 - LITTLE) * measured.iteration_s else now
+
+
+class Autotune:
+    """Keeps one watched DataLoader on its way: measures each pass, and sets the loader before the next.
+
+    Args:
+        watch: the loader's watch.
+        clock: measures its passes.
+        planner: decides.
+        publish: is given the settings after each move, with the words about it.
+    """
+
+    def __init__(self, watch: Watch, clock: PassClock, planner: Planner, publish: Publish) -> None:
+        self._watch = watch
+        self._clock = clock
+        self._planner = planner
+        self._publish = publish
+        self._generator: Any = None  # the loader's own, while workers start anew that were to be kept
+        self._holds = False
+        self._put: Setting | None = None  # what the loader was given
+        self._loader: Callable[[], Any] = lambda: None
+        self.leaving: Callable[[Any], None] = shield(clock.take)
+        self.before_pass: Callable[[Any], None] = shield(self._before_pass)
+        self.begun: Callable[[Any], None] = shield(self._begun)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the facts of the loader that are this tuner's by now."""
+        return {} if self._put is None else _facts(self._put)
+
+    def _before_pass(self, loader: Any) -> None:
+        kept = getattr(loader, "_iterator", None)
+        if any(one is not getattr(kept, "_loaderwatch", None) for one in self._watch.passes):
+            return  # another pass goes on, and what is measured is of both
+        if self._put is not None and self._loader() is not loader:
+            _put(loader, self._put)  # the script made it anew, with its own settings
+        self._loader = weakref.ref(loader)
+        self._clock.take(kept)
+        measured = self._clock.measured()
+        now = _setting_of(loader)
+        if (
+            measured is not None and measured.workers == now.num_workers
+        ):  # else the script has set another number
+            move = self._planner.move(now, measured)
+            if move is not None:
+                self._apply(loader, move)
+        self._clock.begin(_setting_of(loader))
+
+    def _begun(self, loader: Any) -> None:
+        if self._holds:
+            loader.generator, self._generator, self._holds = self._generator, None, False
+
+    def _apply(self, loader: Any, move: Move) -> None:
+        kept = getattr(loader, "_iterator", None)
+        if kept is not None:  # workers that were to be kept; their number is fixed while they live
+            kept._shutdown_workers()
+            loader._iterator = None
+            # A loader draws one number as its workers start. Without a move it would draw none now, and whoever shuffles with the
+            # same generator would give another order than a run that has had these settings all the time.
+            self._generator, self._holds = loader.generator, True
+            loader.generator = torch.Generator()
+            loader.generator.manual_seed(getattr(kept, "_base_seed", 0))
+        self._put = move.after
+        _put(loader, move.after)
+        self._publish({**_facts(move.after), "autotuned": f"before epoch {self._watch.epochs}: {move.text}"})
+
+
+def _let_be() -> None:
+    """Stand in for PyTorch's check of the number of workers: those that wait for storage may outnumber the CPUs."""
+
+
+def _put(loader: Any, setting: Setting) -> None:
+    loader.check_worker_number_rationality = _let_be
+    loader.num_workers = setting.num_workers
+    loader.prefetch_factor = setting.prefetch_factor if setting.num_workers else None
+
+
+def _facts(setting: Setting) -> dict[str, Any]:
+    return {
+        "num_workers": setting.num_workers,
+        "prefetch_factor": setting.prefetch_factor if setting.num_workers else None,
+    }
+
+
+def autotune(watch: Watch, loader: Any, folder: Path, publish: Publish, says: Callable[[], bool]) -> Autotune:
+    """Return what tunes a watched loader; ``says`` whether this process tells of moves on stderr."""
+
+    def told(facts: dict[str, Any]) -> None:
+        publish(facts)
+        if says():
+            say(f"autotune of {watch.name} {facts['autotuned']}")
+
+    planner = Planner(_most_workers(loader), _why_no_room)
+    return Autotune(watch, PassClock(folder, watch.loader, free_cpus()), planner, told)
+
+
+def _most_workers(loader: Any) -> int:
+    """Return how many workers a loader may get: with a stream that may not deal its rows out, no more would be right."""
+    if is_iterable_dataset(loader) and not splits(loader):
+        return max(1, int(loader.num_workers))
+    return MOST_WORKERS
+
+
+def _setting_of(loader: Any) -> Setting:
+    workers, prefetch = setting_of(loader)
+    return Setting(workers, prefetch, getattr(loader, "in_order", True) is not False)
+
+
+def _why_no_room(setting: Setting, measured: Measured) -> str | None:
+    trial = LoaderTrial(
+        num_workers=measured.workers,
+        prefetch_factor=None,
+        batches=measured.steps,
+        batches_per_s=1 / measured.iteration_s,
+        start_s=0.0,
+        batch_bytes=measured.batch_bytes,
+        worker_bytes=measured.worker_bytes,
+    )
+    return why_no_room(Tried(setting.num_workers, setting.prefetch_factor), trial)
+
+
+def free_cpus(environ: Mapping[str, str] | None = None) -> float:
+    """Return the CPUs that this rank may count on: those of the process, shared with the ranks that torchrun started beside it."""
+    env = os.environ if environ is None else environ
+    ranks = env.get("LOCAL_WORLD_SIZE", "1")
+    return usable_cpus() / max(1, int(ranks) if ranks.isdecimal() else 1)
+
+
+def _speed(each_s: float) -> str:
+    return f"{1 / each_s:.3g}" if each_s > 0 else "?"
