@@ -35,6 +35,7 @@ from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles, find_web
 from loaderwatch.server.parts import Parts
+from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.recovery import recover_runs
 from loaderwatch.server.stay import Stay
@@ -103,6 +104,7 @@ def create_app(
         config=config,
         static=static,
         verdicts=verdicts,
+        later_runs=LaterRuns(opened),
         url=url,
         keys=keys,
         stay=Stay(None if options.idle_hours is None else options.idle_hours * 3600),

@@ -12,6 +12,7 @@ from loaderwatch.server.live.events import Hub
 from loaderwatch.server.live.runs import LiveRuns
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles
+from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.stay import Stay
 from loaderwatch.server.store.protocol import Store
@@ -30,6 +31,7 @@ class Parts:
     config: ConfigFile
     static: StaticFiles
     verdicts: Verdicts
+    later_runs: LaterRuns
     url: str
     keys: Keys  # the tokens in force, with which the server also proves itself
     stay: Stay

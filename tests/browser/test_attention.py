@@ -69,7 +69,9 @@ def test_a_hidden_tab_changes_title_and_icon_and_tells_with_a_notification_and_a
     access.send(feed.envelope())
     page.goto(f"{access.url}/#/runs/run-1")
     icon = "document.querySelector('link[rel=icon]')"
-    page.wait_for_function("document.title === 'train.py · loaderwatch'", polling=100)  # not by frames
+    until(
+        page, lambda: page.title() == "train.py · loaderwatch", "the tab has the run's name"
+    )  # not by frames
     quiet = page.evaluate(f"{icon}.href")
     assert page.evaluate("document.querySelectorAll('main').length") == 0, "nothing has been drawn"
     page.mouse.click(5, 5)  # a browser plays no sound before

@@ -19,7 +19,7 @@ from tests.browser.drawing import drawn, until
 from tests.fakes.feed import Feed
 from tests.fakes.runs import SECOND
 from tests.fakes.serving import Access, ScriptedDetector, serving, wait_until
-from tests.fakes.two_runs import paced
+from tests.fakes.two_runs import following, paced, store_advised
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 TITLE: Final = "62 % of the time is data wait <b>bold</b>"
@@ -215,3 +215,19 @@ def test_two_runs_beside_each_other(access: Access, watched: Watched) -> None:
     watched.allow_network_errors = True
     page.goto(f"{access.url}/#/compare/slow-run/nope")
     expect(page.get_by_text("These runs cannot be compared")).to_be_visible()
+
+
+def test_an_advice_that_was_followed_says_so(tmp_path: Path, watched: Watched) -> None:
+    lately = time.time_ns() - 600 * SECOND
+    store_advised(tmp_path / "runs", lately)
+    with serving(tmp_path) as access:
+        access.send(following(lately + 200 * SECOND))
+        page = opened(access, watched, "#/runs/run-a")
+        page.get_by_role("button", name="Training waits for data half of its time.").click()
+        line = page.locator(".alert-body .followed")
+        (found,) = access.get("/runs/run-a/findings")
+        expect(line).to_have_text(f"{found['followed']['sentence']} · train.py")
+        expect(line.get_by_role("link", name="train.py")).to_have_attribute("href", "#/runs/run-b")
+        line.get_by_role("link", name="followed:").click()
+        expect(page.locator(".compared-title")).to_contain_text("faster than A")
+        assert page.evaluate("location.hash") == "#/compare/run-a/run-b"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.wire import Envelope
+from loaderwatch.detect.finding import Finding
+from loaderwatch.server.alerts.book import Alert
+from loaderwatch.server.store.duckdb import DuckDBStore
 from tests.fakes.runs import SECOND, T0, envelope, process, steps, table
 
 
@@ -63,3 +67,23 @@ def paced(
         1, run_id=run_id, stream=run_id[:64], made_ns=began_ns + int(seconds * SECOND), tables=tables, processes=processes,
         final=state == "finished",
     )  # fmt: skip
+
+
+def store_advised(runs_dir: Path, began_ns: int) -> None:
+    """Store run-a, which is over and whose alert advises eight workers instead of two, with half of its time to win."""
+    store = DuckDBStore(runs_dir)
+    store.append([paced("run-a", began_ns=began_ns, num_workers=2)])
+    finding = Finding(
+        key="input-bound:0:steady", code="input-bound", scenario="S02", severity="critical", confidence=0.9, rank=0,
+        began_ns=began_ns + SECOND, title="Training waits for data half of its time.", cause="Two workers are too few.",
+        advice="Raise num_workers 2 → 8: reads are slow.", lost_s=60.0, gain_ceiling_ratio=0.5,
+    )  # fmt: skip
+    over_ns = began_ns + 120 * SECOND
+    alert = Alert("run-a.1", finding, "resolved", began_ns + 5 * SECOND, over_ns, over_ns)
+    store.save_alerts("run-a", [alert.stored()])
+    store.close()
+
+
+def following(began_ns: int) -> Envelope:
+    """The envelope of run-b, which has those eight workers."""
+    return paced("run-b", began_ns=began_ns, iteration_s=0.055, wait_ratio=0.08, start_s=0.5, num_workers=8)

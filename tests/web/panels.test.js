@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { textOf } from "../../web/js/dom.js";
 import { alertsPanel, hangCard, hangNow } from "../../web/js/panels/alerts.js";
+import { sourcesOf } from "../../web/js/cards.js";
 import { attemptBar } from "../../web/js/panels/attempts.js";
 import { auditPanel } from "../../web/js/panels/audit.js";
 import { card, freshness } from "../../web/js/panels/frame.js";
@@ -156,6 +157,20 @@ test("alerts: none, folded, unfolded", () => {
   assert.match(resolved, /lasted 60 s/);
 });
 
+test("alerts: an advice that was followed in a later run says so, of a run that is over", () => {
+  const f = finding({ state: "resolved", ended_at: 1260 });
+  /** @type {import("../../web/js/types.js").Followed} */
+  const followed = { run_id: "r2", name: "train.py", measure: "steps_per_s", before_per_s: 12, after_per_s: 47, promised_per_s: 50, judgement: "better", sentence: "followed: 12 → 47 steps/s, promised at most 50" };
+  const over = state({ findings: [f], open: { f1: true }, summary: summary({ state: "finished" }) });
+  assert.doesNotMatch(text(alertsPanel(over, act)), /followed/, "the stream leaves it out");
+  const cards = { findings: { data: { findings: [{ ...f, followed }] }, range: null, error: null, loaded_at: 0 } };
+  assert.match(text(alertsPanel({ ...over, cards }, act)), /Do.*followed: 12 → 47 steps\/s, promised at most 50\s+·\s+train\.py/s);
+  const asks = (/** @type {any} */ more) => sourcesOf({ ...over, ...more }).find((s) => s.id === "findings")?.asks({ ...over, ...more });
+  assert.notEqual(asks({}), null);
+  assert.equal(asks({ summary: summary() }), null, "it goes on");
+  assert.equal(asks({ findings: [{ ...f, lost_s: null }] }), null, "it cost no time");
+});
+
 test("what else was seen of the same cause lies under its alert, each a button", () => {
   const other = { key: "running-out:shm:a", code: "running-out", scenario: "S39", severity: "warning", title: "/dev/shm is too small.", began_at: 1190, warned_s: 24, evidence: [{ label: "needed", value: 68, unit: "count" }] };
   const f = finding({ code: "crashed", title: "Died", folded: [other] });
@@ -270,7 +285,12 @@ test("other settings are laid beside today's, up to where more bring nothing", (
     rank: 0, loader: 0, name: "train_loader", measured_per_s: 16, today: setting(2, 16.2),
     workers: [setting(1, 8), setting(2, 16.2), setting(3, 25), setting(6, 48), setting(7, 48), setting(9, 48)], knee: 6,
     others: [setting(2, 16.2, { prefetch_factor: 8 }), setting(2, 18, { in_order: false })],
-    fetches: 200, fetch_s: 0.12, step_s: 0.02, cpus: null, fetch_cpus: 0.1,
+    fetches: 200, fetch_s: 0.12, step_s: 0.02, cpus: 0.4, fetch_cpus: 0.1, free_bytes: 20 * 2 ** 20, free_in: "/dev/shm",
+    options: [
+      { change: "persistent_workers=True", least_ratio: 0.06, most_ratio: 0.08, per_epoch_s: 4, rests_on: "Workers started anew in 3 epochs." },
+      { change: "batch_size=16", least_ratio: 0, most_ratio: 0.01, per_epoch_s: null, rests_on: "The step takes 2 times as long at worst." },
+      { change: "pin_memory=True", least_ratio: -0.2, most_ratio: 0, per_epoch_s: null, rests_on: "It was measured." },
+    ],
   };
   const cards = /** @type {any} */ ({ whatif: { data: [found], range: null, error: null, loaded_at: 1600 } });
   const short = text(whatIfPanel(state({ cards }), act));
@@ -284,6 +304,14 @@ test("other settings are laid beside today's, up to where more bring nothing", (
   assert.match(told, /num_workers=2, in_order=False/);
   assert.match(told, /47\.0 to 49\.0 *67 % *12\.0 MiB/);
   assert.doesNotMatch(told, /num_workers=9/);
+  assert.match(told, /num_workers=6[^%]*67 % *12\.0 MiB(?! *more)/);
+  assert.match(told, /20\.0 MiB are free in \/dev\/shm/);
+  assert.match(told, /Today *: *2 .*As good as any *: *6 .*CPUs are full *: *4/);
+  assert.match(told, /persistent_workers=True *6\.0 % to 8\.0 %, 4\.0 s of an epoch *Workers started anew in 3 epochs/);
+  assert.match(told, /batch_size=16 *nothing/);
+  assert.match(told, /pin_memory=True *costs up to 20 %/);
+  const tight = /** @type {any} */ ({ whatif: { ...cards.whatif, data: [{ ...found, free_bytes: 5 * 2 ** 20 }] } });
+  assert.match(text(whatIfPanel(state({ cards: tight, open: { whatif: true } }), act)), /num_workers=6[^%]*67 % *12\.0 MiB *more than is free in \/dev\/shm/);
   const even = { ...found, workers: found.workers.map((s) => ({ ...s, gain_ratio: 0 })) };
   const none = /** @type {any} */ ({ whatif: { ...cards.whatif, data: [even] } });
   assert.match(text(whatIfPanel(state({ cards: none }), act)), /no number of workers gives more than today's 16\.0 batches\/s/);

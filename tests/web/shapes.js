@@ -27,7 +27,7 @@ export function finding(more = {}) {
   return {
     id: "f1", key: "k", code: "input-bound", scenario: "S02", severity: "warning", state: "firing", confidence: 0.9, rank: 1, host: "gpu01",
     worker: null, pid: null, sample_indices: [], began_at: 1200, ended_at: null, title: "Waits", cause: "Because", advice: "Do",
-    evidence: [], lost_s: 10, gain_ceiling_ratio: 0.3, gain_of: "finding", stacks: [], folded: [], silenced_until: null, recovering: false, ...more,
+    evidence: [], lost_s: 10, gain_ceiling_ratio: 0.3, gain_of: "finding", stacks: [], folded: [], silenced_until: null, recovering: false, followed: null, ...more,
   };
 }
 

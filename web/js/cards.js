@@ -12,7 +12,7 @@ import { hangNow } from "./panels/alerts.js";
 import { unfolded } from "./panels/culprit.js";
 import { asksOfHeatmap, heatmapQuery } from "./charts/heatmap.js";
 import { goesOn, pageAsked } from "./ranks.js";
-import { shownRange, shownRank } from "./store.js";
+import { isGoing, shownRange, shownRank } from "./store.js";
 
 /**
  * @typedef {import("./store.js").State} State
@@ -139,12 +139,15 @@ const RANK_ROW = {
   load: (state, _range, _points, signal) => call(withQuery(`${base(state)}/ranks`, { rank: shownRank(state) }), { signal }),
 };
 
-/** The stream leaves stack texts out; they are asked for when findings changed. @type {Source} */
+/** The stream leaves stack texts out, and which later run followed an advice; asked for when findings changed. @type {Source} */
 const FINDINGS = {
   id: "findings",
   when: "always",
   settled: true,
-  asks: (state) => (state.findings.some((f) => f.stacks.length > 0) ? `version ${state.findings_version}` : null),
+  asks: (state) => {
+    const going = isGoing(state.summary);
+    return state.findings.some((f) => f.stacks.length > 0 || (!going && f.lost_s !== null)) ? JSON.stringify([state.findings_version, going]) : null;
+  },
   load: async (state, _range, _points, signal) => ({ findings: await call(withQuery(`${base(state)}/findings`, { attempt: state.route.attempt }), { signal }) }),
 };
 

@@ -43,9 +43,11 @@
  *   confidence: number, rank: number|null, host: string|null, worker: number|null, pid: number|null,
  *   sample_indices: number[], began_at: number, ended_at: number|null, title: string, cause: string, advice: string,
  *   evidence: Evidence[], lost_s: number|null, gain_ceiling_ratio: number|null, gain_of: GainOf, stacks: Stack[],
- *   folded: Folded[], silenced_until: number|null, recovering: boolean}} Finding
+ *   folded: Folded[], silenced_until: number|null, recovering: boolean, followed: Followed|null}} Finding
  * @typedef {{key: string, code: string, scenario: string, severity: Severity, title: string, evidence: Evidence[],
  *   began_at: number, warned_s: number|null}} Folded
+ * @typedef {{run_id: string, name: string, measure: "steps_per_s"|"samples_per_s", before_per_s: number,
+ *   after_per_s: number, promised_per_s: number|null, judgement: Judgement, sentence: string}} Followed
  * @typedef {{state: CouplingState, reason: string, source: "measured"|"durations"|null, iterations: number,
  *   waiting: number[], waited_for: number[], wait_s: number|null, cause: "data"|"work"|null, where: string|null,
  *   ranks: Share[], places: Place[], given_up_in_s: number|null, timeout_s: number|null}} Coupling
@@ -76,7 +78,7 @@
  *   drop_last: boolean|null, timeout_s: number|null, start_method: string|null, iterable_dataset: boolean|null,
  *   sampler_class: string|null, distributed: boolean|null, same_epoch_passes: number|null, shards: number|null,
  *   splits_by_worker: boolean|null, snapshot_every_n_steps: number|null, reader: string|null,
- *   reader_error: string|null, rank: number}} Loader
+ *   reader_error: string|null, autotuned: string|null, cached_batches: number, rank: number}} Loader
  * @typedef {{framework: string, version: string, stage: string|null, epoch: number|null, max_epochs: number|null,
  *   global_step: number|null}} Progress
  * @typedef {{total: number, rows: RankRow[]}} RankPage
@@ -97,11 +99,13 @@
  *   compute_duty_ratio: number|null, goodput_ratio: number|null, lost_s: number|null, lost_clock: Clock,
  *   lost_records: number, simulated_gpu: boolean, epochs: number|null, progress: Progress|null, verdict: Verdict,
  *   loaders: Loader[], ranks: RankRow[]}} Summary
+ * @typedef {{change: string, least_ratio: number, most_ratio: number, per_epoch_s: number|null,
+ *   rests_on: string}} LoaderOption
  * @typedef {{num_workers: number, prefetch_factor: number, in_order: boolean, steps_per_s: number, least_per_s: number,
  *   most_per_s: number, gain_ratio: number, memory_bytes: number|null}} LoaderSetting
  * @typedef {{rank: number, loader: number, name: string, measured_per_s: number, today: LoaderSetting,
  *   workers: LoaderSetting[], knee: number, others: LoaderSetting[], fetches: number, fetch_s: number, step_s: number,
- *   cpus: number|null, fetch_cpus: number}} WhatIf
+ *   cpus: number|null, fetch_cpus: number, options: LoaderOption[], free_bytes: number|null, free_in: string}} WhatIf
  * @typedef {{epoch: number, began_at: number, start_s: number|null, sampler_s: number|null, first_batch_s: number|null,
  *   steady_s: number|null, teardown_s: number|null, gap_s: number|null, cost_s: number, ended_at: number|null,
  *   ended_by: string|null, batches: number|null, iter_kind: string|null, workers: number|null,

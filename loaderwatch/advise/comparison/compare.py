@@ -59,7 +59,7 @@ def comparison(a: Observed, b: Observed) -> Comparison:
         for name, measure in MEASURES.items()
         if name in ours or name in theirs
     ]
-    speed = _speed(a, b, measures)
+    speed = speed_of(a, b)
     return Comparison(
         a=a.run,
         b=b.run,
@@ -69,6 +69,15 @@ def comparison(a: Observed, b: Observed) -> Comparison:
         settings=changed((a.processes, a.hosts, a.gpus), (b.processes, b.hosts, b.gpus)),
         measures=measures,
     )
+
+
+def speed_of(a: Observed, b: Observed) -> Difference | None:
+    """Return the difference in speed: in samples where a step has not as many in both; None where that of one is not known."""
+    name = SAMPLES if a.samples_of_a_step != b.samples_of_a_step else SPEED
+    ours, theirs = a.means.get(name), b.means.get(name)
+    if ours is None or theirs is None:
+        return None
+    return _difference(name, MEASURES[name], ours, theirs)
 
 
 def _difference(name: str, measure: Measure, a: Mean | None, b: Mean | None) -> Difference:
@@ -115,18 +124,11 @@ def _estimate(of: Mean | None) -> Estimate | None:
     )
 
 
-def _speed(a: Observed, b: Observed, measures: Sequence[Difference]) -> Difference | None:
-    """Return the measure of speed: samples where a step has not as many in both."""
-    by_samples = a.samples_of_a_step != b.samples_of_a_step
-    wanted = SAMPLES if by_samples else SPEED
-    return next((each for each in measures if each.measure == wanted and each.a and each.b), None)
-
-
 def _title(speed: Difference | None) -> str:
     if speed is None or speed.a is None or speed.b is None or speed.change is None:
         return "Too little is known of the speed of these runs to compare it."
     unit = "samples/s" if speed.measure == SAMPLES else "steps/s"
-    values = f"{speed.a.mean:.3g} → {speed.b.mean:.3g} {unit}"
+    values = f"{three_digits(speed.a.mean)} → {three_digits(speed.b.mean)} {unit}"
     if speed.change_low is None or speed.change_high is None:
         return f"Too little was measured to compare the speed: {values}."
     between = f"95 % interval {signed(speed.change_low)} to {signed(speed.change_high)}"
@@ -134,6 +136,11 @@ def _title(speed: Difference | None) -> str:
         return f"No difference in speed beyond noise: {values} ({between})."
     word = "faster" if speed.change > 0 else "slower"
     return f"B is {percent(abs(speed.change))} {word} than A: {values} ({between})."
+
+
+def three_digits(per_second: float) -> str:
+    """Return a speed with three digits, and never as a power of ten: "0.42", "12.1", "1,240"."""
+    return f"{per_second:.3g}" if per_second < 999.5 else f"{per_second:,.0f}"
 
 
 def signed(change: float) -> str:

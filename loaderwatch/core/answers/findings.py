@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from loaderwatch.core.answers.basics import AlertState, Evidence, GainOf, Severity, Stack
+from loaderwatch.core.answers.comparison import Judgement
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,10 +23,23 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
     warned_s: float | None
 
 
+class Followed(msgspec.Struct, frozen=True, kw_only=True):
+    """A later run of the same script that did what a finding's advice says, and its speed beside that of the finding's run."""
+
+    run_id: str
+    name: str
+    measure: Literal["steps_per_s", "samples_per_s"]  # samples where a step has not as many in both
+    before_per_s: float
+    after_per_s: float
+    promised_per_s: float | None  # at most, by gain_ceiling_ratio
+    judgement: Judgement
+    sentence: str
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A finding and its alert, in ``GET /runs/{run}/findings``.
 
-    ``recovering``: the detectors' last pass did not find it any more, and the alert is about to be resolved.
+    ``recovering``: the detectors' last pass did not find it any more, and the alert is about to be resolved. ``followed``: only of runs that are over, and not in live events.
     """
 
     id: str
@@ -51,3 +67,4 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     folded: list[Folded] = []
     silenced_until: float | None = None
     recovering: bool = False
+    followed: Followed | None = None

@@ -72,8 +72,8 @@ async def ranks(
 
 @router.get("/{run}/findings")
 def findings(request: Request, run: str, attempt: Attempt = None) -> Response:
-    """Return the detectors' findings, with stacks."""
-    return json_answer(live_answers.findings(_parts(request), run, attempt))
+    """Return the detectors' findings, with stacks and with what came of their advice in later runs."""
+    return json_answer(live_answers.findings_followed(_parts(request), run, attempt))
 
 
 @router.get("/{run}/series")

@@ -99,8 +99,15 @@ async def run_state(parts: Parts, run_id: str, attempt: int | None = None) -> Ru
     return await run_in_threadpool(_stored_state, parts, run_id, None)
 
 
+def findings_followed(parts: Parts, run_id: str, attempt: int | None = None) -> list[answers.Finding]:
+    """Answer ``GET /runs/{run}/findings``: those of the newest attempt with the later runs that followed their advice."""
+    found = findings(parts, run_id, attempt)
+    run = parts.store.run(run_id)
+    return parts.later_runs.mark(run, found) if attempt in (None, run.attempt) else found
+
+
 def findings(parts: Parts, run_id: str, attempt: int | None = None) -> list[answers.Finding]:
-    """Answer ``GET /runs/{run}/findings``."""
+    """Return the findings of a run's attempt (None: the newest), newest first."""
     run = parts.store.run(run_id)  # an unknown run is no empty list
     live = parts.live.get(run_id)
     if live is not None and attempt in (None, run.attempt):

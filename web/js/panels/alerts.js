@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { ago, clock, duration, evidence, percent, scope } from "../format.js";
 import { icon, severityIcon } from "../icons.js";
-import { isGoing, knownUntil, routeHash, serverNow, stateNow } from "../store.js";
+import { isGoing, knownUntil, pairHash, routeHash, serverNow, stateNow } from "../store.js";
 import { fetchesButton, issueButton, lastFetches, loadAloneView, scriptFor } from "./culprit.js";
 import { button, copyAction, copyButton } from "./parts.js";
 import { ownFrame, stackView } from "./stacks.js";
@@ -19,13 +19,13 @@ import { isRecovering } from "./verdict.js";
 
 const WORDS = { firing: "Firing", acknowledged: "Acknowledged", silenced: "Silenced", resolved: "Resolved" };
 
-/** Findings as they are now, with the stack texts that the stream leaves out. @param {State} state @returns {Finding[]} */
+/** Findings as they are now, with what the stream leaves out: stack texts, and where an advice was followed. @param {State} state @returns {Finding[]} */
 export function withStacks(state) {
   /** @type {Finding[]} */
   const full = state.cards.findings?.data?.findings ?? [];
-  const stacks = new Map(full.map((f) => [f.id, f.stacks]));
+  const known = new Map(full.map((f) => [f.id, f]));
   const now = serverNow(state);
-  return state.findings.map((f) => ({ ...f, state: stateNow(f, now), stacks: stacks.get(f.id) ?? f.stacks }));
+  return state.findings.map((f) => ({ ...f, state: stateNow(f, now), stacks: known.get(f.id)?.stacks ?? f.stacks, followed: known.get(f.id)?.followed ?? null }));
 }
 
 /** @param {State} state @param {Actions} act */
@@ -110,6 +110,7 @@ function alertBody(f, state, act) {
       h("h3", {}, "What to do"),
       h("p", { class: "advice" }, f.advice),
       f.gain_ceiling_ratio !== null && h("p", { class: "gain" }, "Mending it can give back at most ", h("b", {}, percent(f.gain_ceiling_ratio)), f.gain_of === "run" ? " of the run." : " of the time while it lasts."),
+      f.followed !== null && followedLine(f.followed, state),
       h("p", { class: "facts" }, facts.filter(Boolean).map((t) => h("span", {}, t))),
       h(
         "div",
@@ -124,6 +125,11 @@ function alertBody(f, state, act) {
     f.folded.length > 0 && alsoSeen(f, state, act),
     f.stacks.length > 0 && h("div", { class: "alert-stacks" }, h("h3", {}, "Stacks"), stackList(f, state, act)),
   );
+}
+
+/** What came of the advice in a later run, beside which the sentence leads. @param {import("../types.js").Followed} later @param {State} state */
+function followedLine(later, state) {
+  return h("p", { class: "followed" }, h("a", { href: pairHash(state.route.run ?? "", later.run_id) }, later.sentence), " · ", h("a", { href: routeHash({ run: later.run_id }) }, later.name));
 }
 
 /** @param {import("../types.js").Evidence[]} list @param {string|null} caption */

@@ -1,0 +1,62 @@
+"""The settings that the advice of a finding names. Findings carry them in their sentences only, so those are read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from loaderwatch.core.answers import Setting
+
+_NAME: Final = r"(?<![\w.-])(?P<name>[A-Za-z_]\w*)"
+_FORMS: Final = (
+    re.compile(_NAME + r"=(?P<quote>[\"']?)(?P<value>\w+(?:\.\w+)*)(?P=quote)"),
+    re.compile(_NAME + r" \d+(?:\.\d+)? → (?P<value>\d+(?:\.\d+)?)"),
+)
+"""How a sentence names a setting with its value: "num_workers=8", "num_workers 2 → 8"."""
+_DIRECTION: Final = re.compile(r"\b(?P<way>lower|raise) (?P<name>[A-Za-z_]\w*) \(now \d+\)", re.IGNORECASE)
+"""How it names one without a value: "lower prefetch_factor (now 4)"."""
+_CALLED: Final = {"multiprocessing_context": "start_method"}
+"""Options of a DataLoader that a loader's description calls otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """A setting and its advised value as a text; "inf" and "-inf" only say in which direction to go."""
+
+    name: str
+    value: str
+
+    def followed_by(self, change: Setting) -> bool:
+        """Whether a setting that changed is this one, and now has the advised value or, of numbers, went towards it or beyond."""
+        if change.what != self.name or change.b is None:
+            return False
+        if change.b == self.value:
+            return True
+        target, before, after = map(_number, (self.value, change.a, change.b))
+        if target is None or before is None or after is None:
+            return False
+        return (target - before) * (after - before) > 0
+
+
+def advised_in(advice: str) -> list[Advised]:
+    """Return the settings that an advice names, in the forms above; what it says in other words is not seen."""
+    found = [
+        Advised(_called(each["name"]), each["value"]) for form in _FORMS for each in form.finditer(advice)
+    ]
+    found += [
+        Advised(_called(each["name"]), "-inf" if each["way"].lower() == "lower" else "inf")
+        for each in _DIRECTION.finditer(advice)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _called(name: str) -> str:
+    return _CALLED.get(name, name)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
