@@ -8,7 +8,7 @@ import pytest
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.scenarios.cases import Case, in_group
-from tests.scenarios.play import SLEEPERS_AT_ONCE, Outcome, play
+from tests.scenarios.play import Outcome, play
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -18,7 +18,7 @@ CASES = in_group("collectives")
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     """All scripts, played."""
-    return play(CASES, tmp_path_factory.mktemp("scenarios"), SLEEPERS_AT_ONCE)
+    return play(CASES, tmp_path_factory.mktemp("scenarios"))
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.stacks], ids=lambda case: case.id)

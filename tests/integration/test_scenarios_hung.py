@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios.cases import Case, in_group
-from tests.scenarios.play import SLEEPERS_AT_ONCE, Outcome, line_of, play
+from tests.scenarios.play import Outcome, line_of, play
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -17,7 +17,7 @@ CASES = in_group("hung")
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     """All scripts, played."""
-    return play(CASES, tmp_path_factory.mktemp("scenarios"), SLEEPERS_AT_ONCE)
+    return play(CASES, tmp_path_factory.mktemp("scenarios"))
 
 
 def stack_of(finding: dict[str, Any], worker: int) -> str:

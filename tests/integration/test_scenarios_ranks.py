@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.scenarios.cases import Case, in_group
-from tests.scenarios.play import SLEEPERS_AT_ONCE, Outcome, line_of, play
+from tests.scenarios.play import Outcome, line_of, play
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -15,7 +15,7 @@ CASES = in_group("ranks")
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     """All scripts, played."""
-    return play(CASES, tmp_path_factory.mktemp("scenarios"), SLEEPERS_AT_ONCE)
+    return play(CASES, tmp_path_factory.mktemp("scenarios"))
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.stacks], ids=lambda case: case.id)

@@ -30,7 +30,9 @@ from tests.waiting import PATIENCE_S
 ROOT = Path(__file__).resolve().parents[2]
 HANG_AFTER_S = 6.0  # stacks are taken when a span is five seconds old
 AT_ONCE = 4
-SLEEPERS_AT_ONCE = 8  # of those in which nothing computes for long: they wait, as what they show does
+SLEEPERS_AT_ONCE = 8
+SLEEPING_GROUPS = frozenset({"collectives", "epochs", "hung", "ranks", "start_end", "stuck", "threads"})
+"""Of the cases in which nothing computes for long: they wait, as what they show does, so more of them fit beside each other."""
 BUILT_IN = "built in: "  # as training.py prints it; this module need not import torch
 START_S = 30.0  # for Python, torch and ranks to come up
 
@@ -77,8 +79,9 @@ class Outcome:
         return "\n".join([self.case.id, *lines, *self.verdicts[-5:], self.output[-3000:]])
 
 
-def play(cases: Sequence[Case], data_dir: Path, at_once: int = AT_ONCE) -> dict[str, Outcome]:
+def play(cases: Sequence[Case], data_dir: Path) -> dict[str, Outcome]:
     """Play all, several at a time; by the case's id."""
+    at_once = SLEEPERS_AT_ONCE if {case.group for case in cases} <= SLEEPING_GROUPS else AT_ONCE
     with serve(data_dir) as access, ThreadPoolExecutor(at_once) as pool:
         played = pool.map(lambda case: play_one(case, access, data_dir / case.id), cases)
         return {outcome.case.id: outcome for outcome in played}

@@ -131,7 +131,7 @@ def test_a_late_row_is_played_again_alone(monkeypatch: pytest.MonkeyPatch, tmp_p
 
     def play(cases: list[Case], folder: Path, jobs: int, *_: Any) -> list[Row]:
         played.append(([case.id for case in cases], jobs))
-        late_s = 9.0 if len(played) == 1 else 2.0
+        late_s = 9.0 if len(played) == 2 else 2.0
         return [
             Row(
                 case,
@@ -146,9 +146,15 @@ def test_a_late_row_is_played_again_alone(monkeypatch: pytest.MonkeyPatch, tmp_p
         ]
 
     monkeypatch.setattr(diagnosis, "_play", play)
-    rows = diagnosis.play_all([Case("s36", ("S36",)), Case("s36_b", ("S36",))], tmp_path, 4)
-    assert played == [(["s36", "s36_b"], 4), (["s36"], 1)]
-    assert [row.waited_s for row in rows] == [2.0, 1.0]
+    cases = [
+        Case("s36", ("S36",), "input"),
+        Case("s36_b", ("S36",), "input"),
+        Case("s36_c", ("S36",), "hung"),
+    ]
+    rows = diagnosis.play_all(cases, tmp_path, 2)
+    assert played == [(["s36_c"], 8), (["s36", "s36_b"], 2), (["s36"], 1)]
+    assert [row.case.id for row in rows] == ["s36", "s36_b", "s36_c"]
+    assert [row.waited_s for row in rows] == [2.0, 1.0, 1.0]
 
 
 def test_crowding_is_the_time_in_which_a_task_waited_for_a_cpu(tmp_path: Path) -> None:
