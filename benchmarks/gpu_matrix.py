@@ -27,7 +27,7 @@ import msgspec
 import torch
 
 from tests.fakes.serving import ServeProcess
-from tests.fakes.streaming import end_streamers
+from tests.fakes.streaming import end_processes
 from tests.gpu.matrix import Run, Stage
 from tests.gpu.rows import matrix
 
@@ -81,7 +81,7 @@ def main() -> int:
             with ThreadPoolExecutor(1 if options.real else options.jobs) as pool:
                 return judge(list(pool.map(row_of, chosen)))
         finally:
-            end_streamers(folder / "loaderwatch")
+            end_processes(folder / "loaderwatch")
 
 
 def _kept(path: Path | None) -> dict[str, Row]:

@@ -20,6 +20,7 @@ from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.records import RECORD_FIELDS, RecordKind
 from loaderwatch.core.ring import RingReader, RingStatus
 from loaderwatch.core.ring.span import OpenSpan
+from tests.fakes.streaming import end_processes
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell without job control starts "make test &" so, and every process of ours would inherit it.
@@ -44,7 +45,7 @@ def repo_root() -> Path:
 
 @pytest.fixture
 def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A private LOADERWATCH_DIR; this process and its children use it, and its shared memory is removed after."""
+    """A private LOADERWATCH_DIR; this process and its children use it. Its shared memory and its processes end with the test."""
     directory = tmp_path / "loaderwatch"
     monkeypatch.setenv("LOADERWATCH_DIR", str(directory))
     for name in (
@@ -61,6 +62,8 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield directory
     finally:
         close_agent()
+        if directory.exists():
+            end_processes(directory)
         shutil.rmtree(rings, ignore_errors=True)
 
 

@@ -18,7 +18,7 @@ from tests.browser.conftest import Watched
 from tests.browser.drawing import drawn, until
 from tests.fakes.own_faults import stored_faults
 from tests.fakes.serving import Access, ServeProcess
-from tests.fakes.streaming import end_streamers
+from tests.fakes.streaming import end_processes
 from tests.waiting import PATIENCE_S
 
 pytestmark = [
@@ -113,7 +113,7 @@ def training(tmp_path: Path, data_dir: Path, free_port: int) -> Iterator[Trainin
             except subprocess.TimeoutExpired:
                 os.killpg(trainee.pid, signal.SIGKILL)
                 trainee.communicate(timeout=PATIENCE_S)
-            end_streamers(data_dir)
+            end_processes(data_dir)
         (file,) = (tmp_path / "server" / "runs").glob("*.duckdb")
         assert stored_faults(file.parent, file.stem) == {}
 

@@ -121,8 +121,8 @@ class Streaming:
         return self.pids("loaderwatch.streamer")
 
 
-def end_streamers(data_dir: Path) -> None:
-    """Streamers outlive the training to deliver its end; without a server they would wait for one."""
+def end_processes(data_dir: Path) -> None:
+    """End what a training leaves behind to deliver its end and to show its page: its streamers, and the server that it started."""
     left: list[psutil.Process] = []
     for process in psutil.process_iter():
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.serving import Access, ServeProcess
-from tests.fakes.streaming import end_streamers, kill_group
+from tests.fakes.streaming import end_processes, kill_group
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [
@@ -85,7 +85,7 @@ def training(served: Access, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]
     finally:
         kill_group(process.pid)
         process.wait(PATIENCE_S)
-        end_streamers(tmp_path / "data")
+        end_processes(tmp_path / "data")
 
 
 @pytest.mark.usefixtures("training")

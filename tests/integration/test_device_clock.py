@@ -14,7 +14,7 @@ import pytest
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.text import rate
 from tests.fakes.serving import ServeProcess
-from tests.fakes.streaming import end_streamers
+from tests.fakes.streaming import end_processes
 from tests.gpu.matrix import STEP_MS, Ran, Run, Stage
 
 pytestmark = [
@@ -58,7 +58,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
         finally:
             for process in itertools.chain(*ranks):
                 process.kill()
-            end_streamers(data_dir)
+            end_processes(data_dir)
 
 
 def sawtooth(of: Ran) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.serving import Access, ServeProcess, wait_until
-from tests.fakes.streaming import end_streamers
+from tests.fakes.streaming import end_processes
 from tests.waiting import PATIENCE_S
 
 pytestmark = [
@@ -38,7 +38,7 @@ if __name__ == "__main__":
 def served(tmp_path: Path) -> Iterator[Access]:
     with ServeProcess(tmp_path / "data", "--port", "0") as process:
         yield process.start()
-    end_streamers(tmp_path / "data")
+    end_processes(tmp_path / "data")
 
 
 def crashed(tmp_path: Path, *options: str, log: Path) -> subprocess.CompletedProcess[bytes]:

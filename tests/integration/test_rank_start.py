@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.serving import Access, ServeProcess
-from tests.fakes.streaming import end_streamers, kill_group
+from tests.fakes.streaming import end_processes, kill_group
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -39,7 +39,7 @@ dist.init_process_group("gloo")
 def served(tmp_path: Path) -> Iterator[Access]:
     with ServeProcess(tmp_path / "data", "--port", "0", "--hang-after", "3") as process:
         yield process.start()
-    end_streamers(tmp_path / "data")
+    end_processes(tmp_path / "data")
 
 
 def test_a_rank_that_never_comes_is_told(tmp_path: Path, served: Access) -> None:

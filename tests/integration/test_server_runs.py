@@ -21,7 +21,7 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.server.live import events
 from tests.fakes.feed import SECOND, Feed
 from tests.fakes.serving import Access, EventReader, ScriptedDetector, ServeProcess, serving, wait_until
-from tests.fakes.streaming import end_streamers
+from tests.fakes.streaming import end_processes
 from tests.fakes.webhook import Webhook
 
 
@@ -571,7 +571,7 @@ def test_a_killed_training_is_told_once_and_a_stopped_one_is_not(tmp_path: Path)
             assert verdict()
             server.stop()
         assert len(hook.messages) == 1
-    end_streamers(tmp_path / "jobs")
+    end_processes(tmp_path / "jobs")
 
 
 def _row(access: Access, name: str, state: str = "live") -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.serving import Access, ServeProcess, wait_until
-from tests.fakes.streaming import end_streamers, kill_group
+from tests.fakes.streaming import end_processes, kill_group
 from tests.faults.cluster import free_port
 
 TRAINING = """
@@ -177,7 +177,7 @@ def test_every_place_says_the_same_number_of_steps(tmp_path: Path, how: str) -> 
                 assert rank.wait(200) == 0
         wait_until("the end", lambda: access.get("/runs")[0]["state"] == "finished", 200)
         assert said_by_the_server(access) == expected
-        end_streamers(tmp_path / "host")
+        end_processes(tmp_path / "host")
         server.stop(signal.SIGTERM)
         assert said_in_the_terminal(data_dir) == in_terminal, "without a server"
         access = server.start()

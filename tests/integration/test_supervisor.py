@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from tests.fakes.serving import Access, ServeProcess
-from tests.fakes.streaming import end_streamers
+from tests.fakes.streaming import end_processes
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [
@@ -155,7 +155,7 @@ def script(tmp_path: Path) -> Path:
 def served(tmp_path: Path) -> Iterator[Access]:
     with ServeProcess(tmp_path / "data", "--port", "0", "--hang-after", "3") as process:
         yield process.start()
-    end_streamers(tmp_path / "data")
+    end_processes(tmp_path / "data")
 
 
 # -- the job ends as without us
@@ -445,4 +445,4 @@ def test_a_crash_is_told_after_the_jobs_end_and_a_command_that_fails_is_shown(tm
 def nothing_is_left(tmp_path: Path) -> Iterator[None]:
     yield
     with suppress(psutil.Error):
-        end_streamers(tmp_path / "data")
+        end_processes(tmp_path / "data")
