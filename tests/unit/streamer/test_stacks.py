@@ -233,7 +233,8 @@ def test_a_stack_is_of_the_moment_at_which_it_was_asked_for(tmp_path: Path) -> N
         try:
             collector = StackCollector()
             collector.request(0, roster, SECOND)
-            time.sleep(0)  # the signal is taken at the latest here
+            # Another thread of this process may be the one that takes the signal, and takes its time.
+            wait_until("a stack", lambda: Path(member.ring.stack_path).stat().st_size)
             for look in (2, 3):
                 collector.poll(roster, {}, look * SECOND)
         finally:
