@@ -247,6 +247,25 @@ def test_the_theme_is_kept(server: PageServer, watched: Watched) -> None:
     page.wait_for_function("() => document.documentElement.dataset.theme === 'dark'")
 
 
+def test_a_dark_page_is_printed_light(server: PageServer, watched: Watched) -> None:
+    """And is as dark as before, afterwards."""
+    page = watched.page
+    page.emulate_media(color_scheme="dark")
+    page.goto(server.url + DIGITS)
+    drawn(page, "steps")
+    tick = "document.querySelector('#plot-steps .ytick text').style.fill"
+    page.evaluate(
+        f"""window.addEventListener("beforeprint", async () => {{
+            for (let turn = 0; turn < 50; turn += 1) await null;  // all that may come before the picture is taken
+            window.onPaper = [getComputedStyle(document.documentElement).colorScheme, {tick}].join();
+        }})"""
+    )
+    page.pdf()
+    assert page.evaluate("window.onPaper") == "light,rgb(89, 98, 115)"
+    page.wait_for_function(f"() => {tick} === 'rgb(160, 169, 184)'")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_nothing_overflows_sideways(server: PageServer, watched: Watched, route: str) -> None:
     """Opened on a phone, and turned into a wide window and back."""

@@ -22,7 +22,7 @@ import { makeReport } from "./report.js";
 import { runActions } from "./run_actions.js";
 import { Store, active, aged, heard, isGoing, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
 import { Stream, failure } from "./stream.js";
-import { applyTheme, readPalette, savedTheme } from "./theme.js";
+import { applyTheme, listenPrint, readPalette, savedTheme } from "./theme.js";
 import { saveUtc, savedUtc, useUtc } from "./zone.js";
 
 /**
@@ -465,6 +465,10 @@ function start() {
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     themeTurn += 1;
     schedule();
+  });
+  listenPrint(() => {
+    themeTurn += 1;
+    paint();
   });
   new ResizeObserver(() => schedule()).observe(app);
   window.addEventListener("pointerdown", (event) => hold(event.button === 0), true);

@@ -22,8 +22,25 @@ export function applyTheme(theme) {
   else localStorage.setItem(KEY, theme);
 }
 
+let printing = false;
+
+/** On paper the page is light, whatever the reader chose: of a dark one the light text would stay, without its background. @param {() => void} draw - at once */
+export function listenPrint(draw) {
+  window.addEventListener("beforeprint", () => {
+    printing = true;
+    document.documentElement.dataset.theme = "light";
+    draw();
+  });
+  window.addEventListener("afterprint", () => {
+    printing = false;
+    applyTheme(savedTheme());
+    draw();
+  });
+}
+
 /** @param {"light"|"dark"|"auto"} theme @returns {"light"|"dark"} */
 export function effective(theme) {
+  if (printing) return "light";
   if (theme !== "auto") return theme;
   return window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }

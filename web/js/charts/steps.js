@@ -12,7 +12,7 @@ import { bandNames, epochNames, marks, niceTop, timeLayout, toAxis, valueAxis } 
 /** In the order of a step, bottom up. @type {Part[]} */
 export const PARTS = [
   { metric: "data_wait_s", name: "data wait", color: "wait" },
-  { metric: "hidden_s", name: "waiting while the GPU works", color: "gpu" },
+  { metric: "hidden_s", name: "waiting while the GPU works", color: "gpu", hatch: true },
   { metric: "h2d_s", name: "H2D copy", color: "h2d" },
   { metric: "forward_s", name: "forward", color: "forward" },
   { metric: "backward_s", name: "backward", color: "backward" },
