@@ -11,19 +11,21 @@ Not every such wait is for a batch. It is not while the thread itself waits, as 
 thread goes on to get one batch after the other, and the loop does not wake up. ``queue.SimpleQueue`` and a bare lock wait in C,
 where we cannot see it: then nothing is known of the loop's waits.
 
-A thread that dies of an error of its own tells nobody but ``threading.excepthook``; the loop waits for it for ever.
+A thread that dies of an error of its own tells nobody but ``threading.excepthook``, and one whose error is caught tells nobody at
+all; the loop waits for either for ever. What lies in a thread's own storage is dropped as the thread ends, however that is.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import selectors
 import threading
 import time
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any, Final, Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from loaderwatch.agent.guard import shield
 from loaderwatch.core.clock import monotonic_ns
@@ -58,7 +60,10 @@ class Reader(Protocol):
 
     @property
     def note_end(self) -> Callable[[str, str | None], None]:
-        """Publishes which thread read the loader, by its name, and the type of the error that ended it; keeps no pass alive."""
+        """Publishes which thread read the loader, by its name, and the type of the error that ended it; keeps no pass alive.
+
+        The type is "" where a thread ended before its pass did and no error was seen.
+        """
 
 
 class ReadAhead:
@@ -80,6 +85,7 @@ class ReadAhead:
         self._note_end: WeakKeyDictionary[threading.Thread, Callable[[str, str | None], None]] = (
             WeakKeyDictionary()
         )
+        self._whole: WeakSet[threading.Thread] = WeakSet()  # those that came to the end of their newest pass
         self._blocked: set[int] = set()  # those of the threads that wait themselves
         self._stands = False  # the loop is in a wait of whatever kind
         self._got = 0  # batches that the threads got in that wait
@@ -98,7 +104,7 @@ class ReadAhead:
         known = self.readers.pop(thread, None)
         self.readers[thread] = reader
         if known is not reader:
-            self._note_end[threading.current_thread()] = reader.note_end
+            self._begins(threading.current_thread(), reader)
         if known is None:
             watch(self)
         self._blocked.discard(thread)
@@ -114,8 +120,22 @@ class ReadAhead:
             if self.knows:
                 self._newest().loop_goes_on(monotonic_ns())
 
-    def left(self, reader: Reader) -> None:
-        """Note that a pass ended, or that the loop reads it itself."""
+    def _begins(self, thread: threading.Thread, reader: Reader) -> None:
+        self._note_end[thread] = reader.note_end
+        self._whole.discard(thread)
+        if not hasattr(_storage, "end"):
+            _storage.end = _End(shield(functools.partial(self._ended, thread)))
+
+    def _ended(self, thread: threading.Thread) -> None:
+        """Note that a thread that read a loader has ended."""
+        note_end = self._note_end.pop(thread, None)
+        if note_end is not None and thread not in self._whole:
+            note_end(thread.name, "")
+
+    def left(self, reader: Reader, *, whole: bool = False) -> None:
+        """Note that a pass ended, or that the loop reads it itself; ``whole``: this thread came to the pass's end."""
+        if whole:
+            self._whole.add(threading.current_thread())
         for thread in [thread for thread, one in self.readers.items() if one is reader]:
             self._blocked.discard(thread)
             if len(self.readers) == 1:
@@ -208,6 +228,23 @@ class ReadAhead:
         return self.readers[next(reversed(self.readers))]
 
 
+class _End:
+    """Tells of the end of the thread in whose own storage it lies."""
+
+    __slots__ = ("_pid", "_told")
+
+    def __init__(self, told: Callable[[], object]) -> None:
+        self._told = told
+        self._pid = os.getpid()
+
+    def __del__(self) -> None:
+        if (
+            os.getpid() == self._pid
+        ):  # a forked process drops what the threads that it does not have had stored
+            self._told()
+
+
+_storage: Final = threading.local()
 _clock: ReadAhead | None = None
 _own: Callable[..., bool] | None = None  # Condition's own wait, while ours is in its place
 _own_hook: Callable[[threading.ExceptHookArgs], object] | None = None  # and threading's own excepthook

@@ -142,8 +142,10 @@ class Session:
             self.change(calls=calls)
 
     def note_reader(self, loader: int, thread: str, error: str | None) -> None:
-        """Publish which function reads a loader in a thread of its own, and the type of the error that ended that."""
+        """Publish which function reads a loader in a thread of its own, and the type of the error that ended that ("": not known)."""
         known = self.info.loaders[loader]
+        if error == "" and known.reader_error is not None:
+            return
         calls = calls_outside()
         reader = calls[0].function if calls else thread
         if error is not None and known.reader is not None:

@@ -59,7 +59,9 @@ class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
     reader: str | None = (
         None  # the function (or thread) that iterates it beside the loop; None: the loop itself
     )
-    reader_error: str | None = None  # the type of the error that ended that
+    reader_error: str | None = (
+        None  # the type of the error that ended that; "": it ended before its pass did, and why is not known
+    )
     autotuned: str | None = None  # what attach(autotune=True) changed last, in words
     cached_batches: Int = 0  # batches that are given again in place of what it would read
 

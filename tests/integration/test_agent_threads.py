@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import gc
 import os
 import queue
 import selectors
@@ -23,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 import loaderwatch
 from loaderwatch.core.records import UNKNOWN, EndedBy, ReadBy, RecordKind
 from tests.conftest import RingFolder
-from tests.waiting import PATIENCE_S, Stopwatch
+from tests.waiting import PATIENCE_S, Stopwatch, wait_until
 
 pytestmark = [
     pytest.mark.usefixtures("data_dir", "no_streamer"),
@@ -346,17 +347,47 @@ def test_a_thread_that_dies_of_its_own_work_is_named(
         for _ in loader:
             sys.exit()
 
+    def drop() -> None:
+        with contextlib.suppress(ZeroDivisionError):
+            normalize()
+
     own = threading.excepthook
-    for work, error in ((normalize, "ZeroDivisionError"), (leave, None)):
+    for work, error in ((normalize, "ZeroDivisionError"), (leave, ""), (drop, "")):
         thread = threading.Thread(target=work, name="prefetcher")
         thread.start()
         thread.join()
+        wait_until("its end", lambda: rings.processes()[0].loaders[0].reader_error is not None)
         (info,) = rings.processes()[0].loaders
         assert (info.reader, info.reader_error) == (work.__name__, error)
     assert [args.exc_type for args in told] == [ZeroDivisionError, SystemExit]  # as without us
     assert threading.excepthook is not own
     loaderwatch.detach(None)
     assert threading.excepthook is own
+
+
+def test_a_thread_that_comes_to_the_end_of_its_pass_is_not_told(rings: RingFolder) -> None:
+    """Neither as it ends, nor as a forked process drops what the thread had stored."""
+    loader = loaderwatch.attach(DataLoader(Samples(0.0), num_workers=0))
+    half, go_on = threading.Event(), threading.Event()
+
+    def read() -> None:
+        for number, _ in enumerate(loader):
+            if number == 1:
+                half.set()
+                go_on.wait()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    half.wait()
+    child = os.fork()
+    if not child:
+        gc.collect()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert rings.processes()[0].loaders[0].reader_error is None
+    go_on.set()
+    thread.join()
+    assert rings.processes()[0].loaders[0].reader_error is None
 
 
 def test_the_death_of_another_thread_with_the_same_identifier_is_not_its_own(

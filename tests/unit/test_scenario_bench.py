@@ -54,6 +54,7 @@ def test_cases_are_chosen_by_scenario_group_and_id() -> None:
         "s54_generator_dead",
         "s54_polled_dead",
         "s54_simple_queue_dead",
+        "s54_swallowed",
     }
     assert all(case.group == "healthy" for case in chosen(["healthy"]) if case.id != "healthy")
     with pytest.raises(SystemExit, match="S99"):

@@ -254,7 +254,8 @@ class Epoch(Pass):
         took = monotonic_ns() - self.wait_since_ns
         self.recorder.cool()
         if self.reader is not None:
-            self.reader.leaves(None if isinstance(error, StopIteration) else error)
+            whole = isinstance(error, StopIteration)
+            self.reader.leaves(None if whole else error, whole=whole)
         else:
             self.recorder.depth = self._depth
             if not self._depth:

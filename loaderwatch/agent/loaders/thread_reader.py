@@ -56,7 +56,7 @@ class ThreadReader:
 
     @property
     def note_end(self) -> Callable[[str, str | None], None]:
-        """Publishes which thread read the loader, by its name, and the type of the error that ended it."""
+        """Publishes which thread read the loader, by its name, and the type of the error that ended it ("": not known)."""
         return self._pass.watch.note_reader
 
     def asks(self, now: int) -> None:
@@ -76,9 +76,9 @@ class ThreadReader:
         if not self._ahead.knows:
             self._pass.publish(Phase.STEP, now, self._pass.batch)
 
-    def leaves(self, error: BaseException | None = None) -> None:
-        """Note that the thread reads this pass no longer, and what ended that."""
-        self._ahead.left(self)
+    def leaves(self, error: BaseException | None = None, *, whole: bool = False) -> None:
+        """Note that the thread reads this pass no longer, and what ended that; ``whole``: it came to the pass's end."""
+        self._ahead.left(self, whole=whole)
         if error is not None:
             self._pass.watch.note_reader(threading.current_thread().name, type(error).__name__)
 

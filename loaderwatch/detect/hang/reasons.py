@@ -61,9 +61,17 @@ def _relay_dead(idle: int) -> Explanation:
 def producer_gone(loaders: Sequence[LoaderInfo]) -> Explanation:
     """Explain a wait on a queue of this process that stays empty.
 
-    ``loaders``: the rank's; one of them may have been read by a thread that has ended with an error.
+    ``loaders``: the rank's; one of them may have been read by a thread that has ended with an error, or before its pass did.
     """
     ended = next((one for one in loaders if one.reader_error is not None), None)
+    if ended is not None and not ended.reader_error:
+        return Explanation(
+            "S41",
+            0.9,
+            f"and the loop waits for a thread that has ended: {ended.reader}, which read {ended.name} and left it before its end",
+            advice="Look for what the thread catches: an error that it drops, or logs at a level that is not shown. Hand a thread's errors on"
+            " through its queue, and use get(timeout=…) with a check that the thread is alive.",
+        )
     if ended is not None:
         return Explanation(
             "S41",
