@@ -217,6 +217,14 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s46_validation", group="advised", ranks=2, args=("--no-buffer-sync",), name="s46_no_buffer_sync"),
     Case("s45_collectives", ("S45",), "collectives", ranks=2, stacks=1),
     Case("s47_one_rank", ("S47",), "collectives", ranks=2, stacks=1, says=("prepare",)),
+    Case(
+        "s47_stopped",
+        ("S47",),
+        "collectives",
+        ranks=2,
+        within_s=60,
+        says=("stopped by a signal", "kill -CONT"),
+    ),
     # ---- stuck outside the loader: in a save, or between two epochs
     Case("s52_save", ("S52",), "stuck", within_s=60, stacks=1, says=("in save", "named pipe")),
     Case(
@@ -301,6 +309,9 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s54_own_work", ("S54",), "threads", says=("the thread that reads", "_fill")),
     Case("s54_dead", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "OSError")),
     Case("s54_simple_queue_dead", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "OSError")),
+    Case(
+        "s54_swallowed", ("S41",), "threads", within_s=60, stacks=1, says=("fill", "left it before its end")
+    ),
     Case("s54_trained_in_thread", ("S02",), "threads", says=("num_workers 1 →",)),
     Case("s54_background_generator", ("S02",), "threads", says=("num_workers 1 →",)),
     Case("s54_polling_buffer", ("S01",), "threads", says=("num_workers=0",)),

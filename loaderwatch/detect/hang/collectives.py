@@ -91,8 +91,8 @@ def _without_collective(found: list[Stuck], stuck: list[Position]) -> list[Findi
     if not all(position.is_seen for position in stuck):
         late = min(item.age_s - item.limit_s for item in found) > STACKS_COME_S
         return [_desync(stuck)] if late else []
-    in_kernel = {position.number for position in stuck if position.in_kernel}
-    return [alone(max(found, key=lambda item: (item.rank.rank in in_kernel, item.age_s)))]
+    held = {position.number for position in stuck if position.is_held}
+    return [alone(max(found, key=lambda item: (item.rank.rank in held, item.age_s)))]
 
 
 def _unequal(stuck: list[Position], outside: list[Position], *, same_epoch: bool) -> Finding | None:
@@ -116,7 +116,7 @@ def _unequal(stuck: list[Position], outside: list[Position], *, same_epoch: bool
 def _comes_back(left: Position) -> bool:
     """Whether the rank is between two epochs, in code of its own: the other may have begun the next one before."""
     in_own_code = left.place != "ended" and left.collective is None and left.is_seen
-    return in_own_code and (left.in_kernel or in_loop_of(left.frames, left.rank.process.calls) is not False)
+    return in_own_code and (left.is_held or in_loop_of(left.frames, left.rank.process.calls) is not False)
 
 
 def _more_batches(left: Position, waiting: Position, *, same_epoch: bool) -> bool:
@@ -287,21 +287,19 @@ def _busy_elsewhere(stuck: list[Position], outside: list[Position]) -> Finding |
     """
     waiting = [position for position in [*stuck, *outside] if position.collective]
     away = [position for position in [*stuck, *outside] if position.collective is None and position.is_seen]
-    in_kernel = sorted(
-        (position for position in away if position.in_kernel), key=lambda position: -position.age_s
-    )
-    away = in_kernel[:1] or away
+    held = sorted((position for position in away if position.is_held), key=lambda position: -position.age_s)
+    away = held[:1] or away
     if not waiting or len(away) != 1 or away[0].place == "ended":
         return None
     odd = away[0]
     span, saves = odd.rank.span, saving(odd.frames)
     since_ns = odd.rank.made_ns - int(min(odd.age_s * 1e9, STAYS_NS))
-    still = odd.in_kernel or (
+    still = odd.is_held or (
         stands_still(odd.rank, odd.rank.process.pid, since_ns)
         and still_stands_there(odd.rank, odd.dump, since_ns)
     )
     stands = span is not None and still and (saves or odd.has_left)
-    tells = span is not None and span.wchan and (stands or odd.in_kernel)
+    tells = span is not None and (odd.is_held or (stands and span.wchan))
     reason = blocked(span, "the training process") if span is not None and tells else None
     because = f", {reason.because}" if reason else ""
     polls = not stands and cpu_ratio(odd.rank, odd.rank.process.pid, since_ns) < IDLE_CPU_RATIO

@@ -15,6 +15,7 @@ from loaderwatch.detect.measures.progress import (
     Stuck,
     cpu_ratio,
     dump_now,
+    is_stopped,
     stack_of,
     stuck,
     waits_in_kernel,
@@ -49,7 +50,7 @@ class Position:
     place: PositionKind
     frames: Sequence[Frame]
     dump: StackDump | None  # of the open span
-    in_kernel: bool  # in an uninterruptible wait, in which often no stack can be taken
+    is_held: bool  # in an uninterruptible wait, or stopped by a signal: often no stack can be taken
     collective: str | None
     age_s: float
     epoch: int | None
@@ -69,7 +70,7 @@ class Position:
     @property
     def is_seen(self) -> bool:
         """Whether it is known where the rank stands: its stack says so, or it is where no stack can be taken."""
-        return self.dump is not None or self.in_kernel
+        return self.dump is not None or self.is_held
 
     @property
     def has_left(self) -> bool:
@@ -105,7 +106,7 @@ def _position(window: RunWindow, rank: RankWindow, item: Stuck | None, limits: L
     dump, span = dump_now(rank), rank.span
     frames = main_frames(dump)
     age_s = (rank.made_ns - span.since_ns) / 1e9 if span else 0.0
-    in_kernel = span is not None and waits_in_kernel(rank, span)
+    is_held = span is not None and (waits_in_kernel(rank, span) or is_stopped(rank, span))
     name = collective(frames)
     epoch, batches = _in_epoch(rank)
     place: PositionKind
@@ -124,7 +125,7 @@ def _position(window: RunWindow, rank: RankWindow, item: Stuck | None, limits: L
         place = "moving" if patience else "outside"
     else:
         place = "moving"
-    return Position(rank, place, frames, dump, in_kernel, name, age_s, epoch, batches)
+    return Position(rank, place, frames, dump, is_held, name, age_s, epoch, batches)
 
 
 def _in_epoch(rank: RankWindow) -> tuple[int | None, int | None]:

@@ -136,7 +136,10 @@ def _has_reason(rank: RankWindow) -> bool:
 
 
 def waits_for_lost_reader(rank: RankWindow) -> bool:
-    """Whether the loop waits, on a queue, a lock or by looking again and again, while an error has ended a thread that read for it."""
+    """Whether the loop waits, on a queue, a lock or by looking again and again, while a thread that read for it has ended.
+
+    That is by an error, or before its pass was over.
+    """
     if not any(loader.reader_error is not None for loader in rank.process.loaders):
         return False
     return waits_on_queue(frames_now(rank)) or polls(rank) or waits_for_lock(rank)
@@ -350,6 +353,13 @@ def waits_in_kernel(rank: RankWindow, span: SpanInfo) -> bool:
         and bool((states == UNINTERRUPTIBLE).all())
         and stands_still(rank, span.pid, since_ns)
     )
+
+
+def is_stopped(rank: RankWindow, span: SpanInfo) -> bool:
+    """Whether a signal has stopped the training process (state T) for as long as it is looked at; no stack of it can be taken then."""
+    rows = rank.table("processes")
+    states = rows["state"][(rows["pid"] == span.pid) & (rows["t_ns"] >= recent_ns(rank, span))]
+    return span.os_state == "T" and bool((states == ord("T")).all())
 
 
 def still_stands_there(rank: RankWindow, dump: StackDump | None, still_since_ns: int) -> bool:

@@ -157,8 +157,17 @@ def test_a_rank_that_is_stuck_between_two_epochs(text: str, scenario: str, words
 @pytest.mark.parametrize(("others", "at"), [(BACKWARD, "step"), (BARRIER, "outside")])
 @pytest.mark.parametrize("phase", ["outside", "step"])
 @pytest.mark.parametrize("many", [False, True])
-def test_a_rank_whose_storage_does_not_answer(others: str, at: str, phase: str, many: bool) -> None:
-    """It gives no stack; the others wait for it, and nothing says that their batches are unequal."""
+@pytest.mark.parametrize(
+    ("state", "wchan", "words"),
+    [
+        ("D", "folio_wait_bit_common", "storage that does not answer (folio_wait_bit_common)"),
+        ("T", "", "stopped by a signal"),
+    ],
+)
+def test_a_rank_that_gives_no_stack(
+    others: str, at: str, phase: str, many: bool, state: str, wchan: str, words: str
+) -> None:
+    """Its storage does not answer, or somebody stopped it; the others wait for it, and nothing says that their batches are unequal."""
     positions = []
     for number in (0, 1, 2) if many else (0, 1):
         if number == 0 and at == "step":
@@ -172,15 +181,15 @@ def test_a_rank_whose_storage_does_not_answer(others: str, at: str, phase: str, 
                 away.now_ns -= 70 * S
                 away.open("step", 70.0, batch=1, epoch=1)
             assert away.span is not None
-            away.span = msgspec.structs.replace(away.span, os_state="D", wchan="folio_wait_bit_common")
+            away.span = msgspec.structs.replace(away.span, os_state=state, wchan=wchan)
             positions.append(away)
     for position in positions:
         position.half_a_minute()
         for row in position.rows["processes"]:
-            row["state"] = ord("S" if position.rank == 0 else "D")
+            row["state"] = ord("S" if position.rank == 0 else state)
     finding = only(run(*positions))
     assert (finding.scenario, finding.rank) == ("S53" if phase == "outside" else "S47", 1)
-    assert "storage that does not answer (folio_wait_bit_common)" in finding.title
+    assert words in finding.title
     assert finding.severity == "critical"
 
 
