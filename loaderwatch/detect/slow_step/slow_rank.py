@@ -1,7 +1,7 @@
 """A rank that works longer than the others in each iteration, so that they wait for it: code ``slow-step``.
 
-It is a remark. From the other ranks' side it looks like a slow loader, and is none. It is seen where
-collectives are measured (DDP with gloo).
+It is a remark, or a warning where it costs as much as what is critical elsewhere. From the other ranks' side it looks like a slow
+loader, and is none. It is seen where collectives are measured (DDP with gloo).
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     own = found.share(rank)
     usual_s = median(np.array([found.share(other).own_s for other in found.waiting]))
     at = window.ranks[rank]
+    lost_ratio = found.wait_s / own.iteration_s
     verb = "waits" if len(found.waiting) == 1 else "wait"
     return [
         Finding(
             key=f"{CODE}:gpu:rank{rank}",
             code=CODE,
             scenario="S48",
-            severity="info",
+            severity="warning" if lost_ratio >= limits.input_critical_ratio else "info",
             confidence=0.6,
             began_ns=at.made_ns - int(found.iterations * own.iteration_s * 1e9),
             title=f"Rank {rank} works {duration(own.own_s)} in each iteration where others need {duration(usual_s)}:"
             f" {names(found.waiting)} {verb} {duration(found.wait_s)} for it.",
-            cause=f"All ranks take {duration(own.iteration_s)} per iteration. {percent(found.wait_s / own.iteration_s)} of that"
+            cause=f"All ranks take {duration(own.iteration_s)} per iteration. {percent(lost_ratio)} of that"
             f" the others wait in DDP's collectives for rank {rank}, which waits for nobody. The loader is not the cause.",
             advice=f"Compare rank {rank} on {at.host} with the others: clock and other processes of its GPU or CPU, CPU affinity, more"
             " work per batch (longer samples), or code that only this rank runs.",
@@ -57,6 +58,6 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             rank=rank,
             host=at.host,
             pid=at.process.pid,
-            gain_ceiling_ratio=found.wait_s / own.iteration_s,
+            gain_ceiling_ratio=lost_ratio,
         )
     ]

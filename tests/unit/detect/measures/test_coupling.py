@@ -78,13 +78,27 @@ def test_a_rank_that_computes_longer_is_seen_where_collectives_are_measured() ->
     assert found(run(*without_hooks(ranks(3, work={0: 0.09})))).state == "even"  # there it cannot be seen
 
 
-def test_a_rank_that_computes_longer_is_a_remark_and_no_loader() -> None:
-    built = ranks(3, work={0: 0.09})
-    (finding,) = detect(run(*built))
-    assert (finding.code, finding.scenario, finding.severity, finding.rank) == ("slow-step", "S48", "info", 0)
-    assert finding.title == (
-        "Rank 0 works 91 ms in each iteration where others need 31 ms: ranks 1 and 2 wait 60 ms for it."
-    )
+@pytest.mark.parametrize(
+    ("work_s", "severity", "says"),
+    [
+        (
+            0.04,
+            "info",
+            "Rank 0 works 41 ms in each iteration where others need 31 ms: ranks 1 and 2 wait 10 ms for it.",
+        ),
+        (
+            0.09,
+            "warning",
+            "Rank 0 works 91 ms in each iteration where others need 31 ms: ranks 1 and 2 wait 60 ms for it.",
+        ),
+    ],
+)
+def test_a_rank_that_computes_longer_is_told_by_what_it_costs_and_no_loader(
+    work_s: float, severity: str, says: str
+) -> None:
+    (finding,) = detect(run(*ranks(3, work={0: work_s})))
+    assert (finding.code, finding.scenario, finding.rank) == ("slow-step", "S48", 0)
+    assert (finding.severity, finding.title) == (severity, says)
 
 
 @pytest.mark.parametrize(("left_s", "state"), [(0.5, "even"), (0.05, "waiting")])
