@@ -49,6 +49,11 @@ class Alert:
         """Whether this alert is more than a remark."""
         return self.finding.severity != "info"
 
+    @property
+    def cost_s(self) -> float | None:
+        """The training time that it has cost, in seconds; None where not known, and of a remark, which may be about what is meant."""
+        return self.finding.lost_s if self.pages else None
+
     def stored(self) -> StoredAlert:
         """Return the alert in the form that the store keeps."""
         return StoredAlert(

@@ -199,7 +199,7 @@ class LiveRun:
             hung = any(a.finding.code == "hung" and a.pages and a.state != "resolved" for a in alerts)
             state: RunStatus = "hung" if base == "live" and hung else base
             findings = [shape(alert, stack_texts=False) for alert in alerts]
-            costs_s = [alert.finding.lost_s for alert in alerts]
+            costs_s = [alert.cost_s for alert in alerts]
             verdict_now = self._verdict_now(window, alerts, base)
             totals = builder.totals()
         # This runs outside the lock: with a thousand ranks it takes a while, and it reads only immutable data.

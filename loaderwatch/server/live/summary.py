@@ -52,7 +52,7 @@ def summary_of(
 
     Without a ``verdict`` the summary has a plain sentence from the numbers.
     ``host_lost`` tells whether a host has fallen silent; without it, the hosts' own times of their newest envelopes decide.
-    ``costs_s`` is what each finding of the run has cost. ``lost_s`` in the answer is the largest of them, and at least what
+    ``costs_s`` is what each alert of the run has cost. ``lost_s`` in the answer is the largest of them, and at least what
     ``lost_s`` of ``critical_path`` finds for data wait and epoch boundaries so far. ``earlier`` are the run's
     earlier attempts; everything else is about the window's attempt. ``name`` is shown in place of the script's.
     """

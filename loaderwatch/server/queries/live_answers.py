@@ -200,7 +200,7 @@ def _stored_state(parts: Parts, run_id: str, attempt: int | None) -> RunState:
         if attempt is None
         else stored_verdict(run, store, now_ns, attempt)
     )
-    summary = stored_summary(store, run_id, said, [alert.finding.lost_s for alert in alerts], attempt)
+    summary = stored_summary(store, run_id, said, [alert.cost_s for alert in alerts], attempt)
     found = [shape(alert, stack_texts=False) for alert in alerts]
     return RunState(encode_json(summary), encode_json(found), summary.last_seen_at, summary)
 

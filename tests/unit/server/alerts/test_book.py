@@ -85,11 +85,20 @@ def test_an_alert_that_is_not_found_any_more_is_recovering_until_it_is_resolved(
 
 def test_a_remark_is_listed_and_never_announced() -> None:
     run = Run()
-    run.see(finding(severity="info"), seconds=5)
+    run.see(finding(severity="info", lost_s=9.0), seconds=5)
     run.see(seconds=5)
     assert run.told == []
     (alert,) = run.book.newest_first()
     assert alert.state == "resolved"
+    assert alert.cost_s is None, "it may be about what is meant, such as a pause"
+
+
+def test_an_alert_counts_with_what_it_cost() -> None:
+    run = Run()
+    run.see(finding(lost_s=9.0), seconds=5)
+    (alert,) = run.book.newest_first()
+    assert alert.cost_s is not None
+    assert alert.cost_s >= 9.0
 
 
 def test_a_remark_that_becomes_a_warning_is_announced_then() -> None:
