@@ -135,9 +135,9 @@ class Session:
             ]
             self.change(loaders=loaders)
 
-    def note_calls(self) -> None:
-        """Publish from where the training loader is iterated, if that has changed."""
-        calls = calls_outside()
+    def note_calls(self, thread: int | None = None) -> None:
+        """Publish from where the training loader is iterated, if that has changed: from here, or from where that thread is."""
+        calls = calls_outside(thread)
         if calls != self.info.calls:
             self.change(calls=calls)
 

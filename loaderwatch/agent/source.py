@@ -32,9 +32,9 @@ def is_ours(frame: FrameType) -> bool:
     )
 
 
-def frames_outside() -> Iterator[FrameType]:
-    """The frames of the script and of libraries, the innermost first."""
-    frame: FrameType | None = sys._getframe(1)
+def frames_outside(thread: int | None = None) -> Iterator[FrameType]:
+    """The frames of the script and of libraries, the innermost first; of this thread, or of the one with that identifier."""
+    frame = sys._getframe(1) if thread is None else sys._current_frames().get(thread)
     while frame is not None:
         if not is_ours(frame):
             yield frame
@@ -52,13 +52,15 @@ def is_script(file: str) -> bool:
     )
 
 
-def calls_outside() -> list[Call]:
-    """The calls that led here from the script's outermost one on, outermost first, at most ``MOST_CALLS``.
+def calls_outside(thread: int | None = None) -> list[Call]:
+    """The calls that led here, or to where another thread is, from the script's outermost one on, outermost first, at most ``MOST_CALLS``.
 
     What runs the script (a notebook's kernel, a job's worker, pytest) has loops of its own, which do not train. Without a frame
     of a script, a framework's own command runs, and all of its calls count.
     """
-    frames = [frame for frame in frames_outside() if not frame.f_code.co_filename.startswith(_ELSEWHERE)]
+    frames = [
+        frame for frame in frames_outside(thread) if not frame.f_code.co_filename.startswith(_ELSEWHERE)
+    ]
     frames.reverse()
     begin = next((at for at, frame in enumerate(frames) if is_script(frame.f_code.co_filename)), 0)
     return [

@@ -116,7 +116,6 @@ TESTED_BY: dict[str, str] = {
     "agent/loaders/lineage.py": "integration/test_agent_made_anew.py",
     "agent/loaders/roles.py": "integration/test_agent_roles.py",
     "agent/loaders/substitutes.py": "integration/test_agent_substitutes.py",
-    "agent/loaders/thread_reader.py": "integration/test_agent_threads.py",
     "agent/loaders/watch.py": "integration/test_agent_loader.py",
     "agent/loaders/wrapper.py": "compat/test_loader.py",
     "agent/model/compilers.py": "compat/test_training.py",

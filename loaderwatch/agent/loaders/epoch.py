@@ -143,7 +143,7 @@ class Epoch(Pass):
         if watch.note_pass is not None:
             watch.note_pass()
         if self.trains and threading.get_ident() == self.recorder.thread:
-            watch.note_calls()
+            watch.note_calls(None)
 
     def read_from(self, inner: Any) -> None:
         """Read batches ready and the like from PyTorch's iterator from now on, from which this pass gets its batches."""

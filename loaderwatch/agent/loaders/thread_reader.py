@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from loaderwatch.agent.hot import PhaseClock
 from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.agent.read_ahead import ReadAhead
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.records import UNKNOWN, Phase, ReadBy
+
+CALLS_AT: Final = (8, 64, 512)
+"""Batches of a pass at which it is noted where the loop is that takes them, as long as it was not seen to wait for one: in its body, as a
+rule, since the thread soon reads no more than the loop takes."""
 
 
 class ReadPass(Protocol):
@@ -65,6 +69,8 @@ class ThreadReader:
         if ahead.reads(self):
             one.watch.note_reader(threading.current_thread().name, None)
             self._waited_ns = ahead.waited_ns(now)
+        if one.trains and not self._called and one.batch in CALLS_AT:
+            one.watch.note_calls(one.recorder.thread)
         if not ahead.knows:
             one.publish(Phase.WAIT, now, one.batch + 1, one.awaited)
         elif ahead.since_ns:
@@ -86,7 +92,7 @@ class ThreadReader:
         """Note that the loop works on what the thread reads; called from the loop's own thread."""
         if self._pass.trains and not self._called:
             self._called = True
-            self._pass.watch.note_calls()
+            self._pass.watch.note_calls(None)
 
     def loop_waits(self, now: int) -> None:
         """Note that the loop waits for the thread from now on."""

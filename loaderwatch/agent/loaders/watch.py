@@ -106,7 +106,7 @@ class Watch:
         make_probe: WorkerProbeMaker | None,
         make_fetch: Callable[[int], FetchClock],
         refresh: Callable[[], None],
-        note_calls: Callable[[], None],
+        note_calls: Callable[[int | None], None],
         note_reader: Callable[[int, str, str | None], None],
     ) -> None:
         self.loader = loader
