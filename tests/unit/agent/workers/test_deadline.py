@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -25,6 +26,8 @@ def signals() -> Signals:
 
 @pytest.fixture
 def deadline(signals: Signals) -> Iterator[Deadline]:
+    # What other tests of this process left is collected now: its workers are waited for, and an interrupt would end in that.
+    gc.collect()
     made = Deadline(signals)
     yield made
     made.rest()
