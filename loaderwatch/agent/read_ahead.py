@@ -20,6 +20,7 @@ from __future__ import annotations
 import functools
 import os
 import selectors
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -237,10 +238,12 @@ class _End:
         self._told = told
         self._pid = os.getpid()
 
-    def __del__(self) -> None:
-        if (
-            os.getpid() == self._pid
-        ):  # a forked process drops what the threads that it does not have had stored
+    def __del__(
+        self, getpid: Callable[[], int] = os.getpid, is_over: Callable[[], bool] = sys.is_finalizing
+    ) -> None:
+        # A forked process drops what the threads had stored that it does not have. As Python ends it drops what daemons had stored,
+        # when there may be no modules any more.
+        if getpid() == self._pid and not is_over():
             self._told()
 
 
