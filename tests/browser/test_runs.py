@@ -148,6 +148,24 @@ def test_a_link_opens_exactly_that(access: Access, watched: Watched) -> None:
     expect(page.get_by_text("The workers are too few.")).to_be_visible()
 
 
+def test_a_drawing_between_a_click_and_the_browsers_word_keeps_the_link(
+    access: Access, watched: Watched
+) -> None:
+    """The address changes at the click, and the page hears of it in a later task: here, after it has drawn."""
+    watched.page.add_init_script(
+        "addEventListener('hashchange', event => window.deaf && event.stopImmediatePropagation())"
+    )
+    page = opened(access, watched)
+    expect(page.locator(".run-item")).to_have_count(3)
+    page.evaluate("window.deaf = true; location.hash = '#/runs/slow-run?last=900'")
+    page.get_by_role("button", name="Keyboard shortcuts").click()
+    expect(page.get_by_role("dialog")).to_be_visible()  # so it has drawn
+    assert page.evaluate("location.hash") == "#/runs/slow-run?last=900"
+    page.keyboard.press("Escape")
+    page.evaluate("window.deaf = false; dispatchEvent(new HashChangeEvent('hashchange'))")
+    expect(page.get_by_role("button", name="15 min")).to_have_attribute("aria-pressed", "true")
+
+
 def test_charts_are_taken_along(access: Access, watched: Watched, tmp_path: Path) -> None:
     page = opened(access, watched, "#/runs/slow-run")
     drawn(page, "steps")

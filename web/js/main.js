@@ -351,11 +351,17 @@ function announce(state) {
 
 // ---- where we are -------------------------------------------------------------------------------------------------
 
+/** The address that the state follows: another one stands there from a click on a link until the browser tells of it. */
+let followed = "";
+
 /** What is shown stands in the address; going back leads to the page before, not through every zoom. @param {State} state */
 function writeAddress(state) {
-  const [path = "", query = ""] = location.hash.split("?");
+  if (location.hash !== followed) return;
+  const [path = "", query = ""] = followed.split("?");
   const wanted = seenQuery(state);
-  if (wanted !== query) history.replaceState(history.state, "", `${path || "#/"}${wanted === "" ? "" : `?${wanted}`}`);
+  if (wanted === query) return;
+  history.replaceState(history.state, "", `${path || "#/"}${wanted === "" ? "" : `?${wanted}`}`);
+  followed = location.hash;
 }
 
 async function loadPair() {
@@ -366,8 +372,9 @@ async function loadPair() {
 }
 
 function navigate() {
+  followed = location.hash;
   const before = store.state.route;
-  const route = parseRoute(location.hash);
+  const route = parseRoute(followed);
   const sameRun = before.run === route.run && before.attempt === route.attempt;
   if (!sameRun || before.page !== route.page || before.rank !== route.rank) {
     refresher.clear();
@@ -379,7 +386,7 @@ function navigate() {
     stream = null;
     beforeZoom = null;
   }
-  const { seen: asked, alert } = parseSeen(location.hash);
+  const { seen: asked, alert } = parseSeen(followed);
   store.set({ ...navigated(store.state, route), ...asked });
   shownAlert = route.finding ?? alert;
   if (route.pair !== undefined) void loadPair();
