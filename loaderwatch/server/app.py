@@ -28,6 +28,7 @@ from loaderwatch.server.config_file import ConfigFile
 from loaderwatch.server.encoding import error_answer, json_answer
 from loaderwatch.server.http import alerts, comparison, identity, ingest, labels, recording, runs, server
 from loaderwatch.server.ingest import Busy, Ingest
+from loaderwatch.server.lifetime import Lifetime
 from loaderwatch.server.live.events import Hub
 from loaderwatch.server.live.judge import detector
 from loaderwatch.server.live.run import LiveRun
@@ -38,7 +39,6 @@ from loaderwatch.server.parts import Parts
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.recovery import recover_runs
-from loaderwatch.server.stay import Stay
 from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, UnknownRun
@@ -107,7 +107,7 @@ def create_app(
         later_runs=LaterRuns(opened),
         url=url,
         keys=keys,
-        stay=Stay(None if options.idle_hours is None else options.idle_hours * 3600),
+        stay=Lifetime(None if options.idle_hours is None else options.idle_hours * 3600),
     )
 
     app = FastAPI(

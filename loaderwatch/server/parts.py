@@ -8,13 +8,13 @@ from loaderwatch.server.access.tokens import Keys
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.config_file import ConfigFile
 from loaderwatch.server.ingest import Ingest, IngestCounts
+from loaderwatch.server.lifetime import Lifetime
 from loaderwatch.server.live.events import Hub
 from loaderwatch.server.live.runs import LiveRuns
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.verdict_cache import Verdicts
-from loaderwatch.server.stay import Stay
 from loaderwatch.server.store.protocol import Store
 
 
@@ -34,6 +34,6 @@ class Parts:
     later_runs: LaterRuns
     url: str
     keys: Keys  # the tokens in force, with which the server also proves itself
-    stay: Stay
+    stay: Lifetime
     ready: bool = False
     ingest_counts: IngestCounts = field(default_factory=IngestCounts)

@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     office = elect(folder, job_stderr.stand_by if job_stderr is not None else lambda: None)
     if office is None:
         return 0
-    from loaderwatch.streamer.loop import Streamer  # not at import: a standby needs none of it
+    from loaderwatch.streamer.streamer import Streamer  # not at import: a standby needs none of it
 
     try:
         name = options.run_name or options.run_id

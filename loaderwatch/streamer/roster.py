@@ -15,12 +15,12 @@ from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.ring.span import OpenSpan
 from loaderwatch.core.system import PROC
 from loaderwatch.streamer.exit_code import Handle
-from loaderwatch.streamer.loops import in_loops
 from loaderwatch.streamer.outbox.files import set_aside
 from loaderwatch.streamer.rings import RingFolder, TrackedRing
 from loaderwatch.streamer.samplers.output import last_lines
 from loaderwatch.streamer.samplers.process import process_began_s
 from loaderwatch.streamer.samplers.procfs import ProcessFiles, Stat, started_after
+from loaderwatch.streamer.training_loops import in_loops
 
 log = logging.getLogger(__name__)
 

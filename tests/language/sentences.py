@@ -31,7 +31,7 @@ SPOKEN: Final = (
     ),
     *(
         "streamer/messages",
-        "streamer/loop.py",
+        "streamer/streamer.py",
         "streamer/upload.py",
         "streamer/samplers/nvml.py",
         "demo/acts.py",

@@ -17,7 +17,7 @@ from loaderwatch.detect.hang.awaited import name_of
 from loaderwatch.detect.hang.excuses import ALONE_FACTOR, serves
 from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import IDLE_CPU_RATIO
-from loaderwatch.detect.measures.helpers import children_work, threads_work
+from loaderwatch.detect.measures.children import children_work, threads_work
 from loaderwatch.detect.measures.progress import (
     WORKER_IDLE,
     Stuck,

@@ -7,8 +7,8 @@ from pathlib import PurePath
 from typing import Final
 
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO
+from loaderwatch.detect.measures.children import children_work
 from loaderwatch.detect.measures.gpu import spins_in_collective
-from loaderwatch.detect.measures.helpers import children_work
 from loaderwatch.detect.measures.progress import (
     Stuck,
     cpu_ratio,

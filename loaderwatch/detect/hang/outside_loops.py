@@ -17,8 +17,8 @@ from loaderwatch.detect.hang.excuses import ALONE_FACTOR, is_excused, save_works
 from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.hang.reasons import blocked, producer_gone
 from loaderwatch.detect.limits import IDLE_CPU_RATIO
+from loaderwatch.detect.measures.children import children_work
 from loaderwatch.detect.measures.gpu import spins_in_collective
-from loaderwatch.detect.measures.helpers import children_work
 from loaderwatch.detect.measures.progress import (
     QUIET_NS,
     Stuck,

@@ -20,7 +20,7 @@ from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, calle
 from loaderwatch.server.access.sign_in import sign_in_page
 from loaderwatch.server.access.tokens import Access, AllowedHosts, Keys, same_origin
 from loaderwatch.server.encoding import error_answer
-from loaderwatch.server.stay import SERVER_PATH
+from loaderwatch.server.lifetime import SERVER_PATH
 
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/login", IDENTITY_PATH})
 _COOKIE_SECONDS: Final = 30 * 86400

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from loaderwatch.core.answers import ServerFacts
 from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.encoding import error_answer, json_answer
+from loaderwatch.server.lifetime import SERVER_PATH
 from loaderwatch.server.parts import Parts
-from loaderwatch.server.stay import SERVER_PATH
 from loaderwatch.server.store.protocol import UnknownRun
 
 router = APIRouter(prefix=SERVER_PATH)

@@ -18,7 +18,7 @@ from loaderwatch.server.live.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffe
 from loaderwatch.server.live.totals import RunTotals, Totals
 from loaderwatch.server.store.facts import RunFacts
 from loaderwatch.server.store.protocol import PathTotals, RankTotals, StoredRun
-from loaderwatch.server.store.sequence import SequenceSet
+from loaderwatch.server.store.sequence_set import SequenceSet
 
 _MANY_ROWS: Final = 1_000_000
 """Most rows of a table over all ranks, some 150 MB. A thousand ranks at ten steps a second get the last 100 s."""

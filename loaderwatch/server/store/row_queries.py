@@ -17,7 +17,7 @@ from loaderwatch.server.store.facts import RunFacts, unpack_event
 from loaderwatch.server.store.metrics import LEVELS
 from loaderwatch.server.store.protocol import PathTotals, RankTotals, StoredEvent
 from loaderwatch.server.store.schema import SQL_TYPES, time_column
-from loaderwatch.server.store.sequence import SequenceSet
+from loaderwatch.server.store.sequence_set import SequenceSet
 
 
 def _rows(snapshot: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:

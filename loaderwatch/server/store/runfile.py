@@ -24,7 +24,7 @@ from loaderwatch.server.store import labels, rollup, rows, schema
 from loaderwatch.server.store.facts import RunFacts, pack_event, unpack_event
 from loaderwatch.server.store.metrics import LEVELS, SOURCES
 from loaderwatch.server.store.protocol import StoredRun
-from loaderwatch.server.store.sequence import SequenceSet
+from loaderwatch.server.store.sequence_set import SequenceSet
 
 SPANS_EVERY_NS: Final = 900_000_000
 """Open spans are kept once a second for each stream, which is enough for a replay at 1 Hz."""

@@ -15,8 +15,8 @@ import psutil
 from loaderwatch.core.facts import LOCK_FUNCTIONS, TIMER_FUNCTIONS
 from loaderwatch.core.records import UNKNOWN, Values
 from loaderwatch.core.system import PROC
+from loaderwatch.streamer.samplers.children import NOT_LOOKED, ChildrenSampler
 from loaderwatch.streamer.samplers.file_locks import FileLocks
-from loaderwatch.streamer.samplers.helpers import NOT_LOOKED, HelperSampler
 from loaderwatch.streamer.samplers.procfs import ProcessFiles
 from loaderwatch.streamer.samplers.threads import ThreadTimes
 
@@ -69,7 +69,7 @@ class _Past:
     age: int = 0
     pss_at_ns: int = 0
     threads: ThreadTimes | None = None
-    helpers: HelperSampler | None = None
+    helpers: ChildrenSampler | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class ProcessSampler:
             past.helpers = None  # their rates are of one span
             return NOT_LOOKED
         if past.helpers is None:
-            past.helpers = HelperSampler(pid, self._proc_root)
+            past.helpers = ChildrenSampler(pid, self._proc_root)
         return past.helpers.look(now_ns, apart)
 
     def _pss(self, files: ProcessFiles, past: _Past, now_ns: int) -> int | None:

@@ -5,7 +5,7 @@ import { downloadButtons } from "../downloads.js";
 import { clock, clockBare, duration, plural } from "../format.js";
 import { icon, logo } from "../icons.js";
 import { tongue } from "../language.js";
-import { nearest } from "../near.js";
+import { nearest } from "../similar_runs.js";
 import { readingOf } from "../reading.js";
 import { active, isGoing, routeHash, serverNow } from "../store.js";
 import { zoneName } from "../zone.js";

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.facts import Call
-from loaderwatch.streamer.loops import MOST_BYTES, in_loops
+from loaderwatch.streamer.training_loops import MOST_BYTES, in_loops
 
 SCRIPT = """\
 def train_epoch(loader):

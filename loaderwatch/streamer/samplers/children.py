@@ -34,7 +34,7 @@ _Key = tuple[str, int]
 """Pid or thread id, and when it began."""
 
 
-class HelperSampler:
+class ChildrenSampler:
     """Reads the threads and descendants of one process, and keeps the last values for rates."""
 
     def __init__(self, pid: int, proc_root: Path = PROC) -> None:

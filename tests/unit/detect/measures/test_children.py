@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loaderwatch.detect.measures.helpers import children_work, threads_work
+from loaderwatch.detect.measures.children import children_work, threads_work
 from tests.unit.detect.build import RankBuilder
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderwatch.server.store.sequence import SequenceSet
+from loaderwatch.server.store.sequence_set import SequenceSet
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 5))))

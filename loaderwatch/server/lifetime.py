@@ -12,7 +12,7 @@ SERVER_PATH: Final = "/api/v1/server"
 
 
 @dataclass(slots=True)
-class Stay:
+class Lifetime:
     """When somebody last reported or looked; the server leaves ``idle_s`` after that, if that is given."""
 
     idle_s: float | None = None

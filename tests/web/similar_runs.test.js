@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { distance, nearest } from "../../web/js/near.js";
+import { distance, nearest } from "../../web/js/similar_runs.js";
 import { blocked, freshness } from "../../web/js/panels/frame.js";
 import { textOf } from "../../web/js/dom.js";
 import { initialState, parseRoute } from "../../web/js/store.js";

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loaderwatch.streamer.samplers.helpers import NOT_LOOKED, HelperSampler
+from loaderwatch.streamer.samplers.children import NOT_LOOKED, ChildrenSampler
 from tests.waiting import wait_until
 
 SECOND = 10**9
@@ -42,7 +42,7 @@ def test_threads_and_descendants_without_the_workers(tmp_path: Path) -> None:
         write(tmp_path, "30", children="31", woken=2 * second)
         write(tmp_path, "31", woken=5 * second, cpu=os.sysconf("SC_CLK_TCK") * second // 2)
 
-    sampler = HelperSampler(1, tmp_path)
+    sampler = ChildrenSampler(1, tmp_path)
     at(0)
     assert sampler.look(0, {20}) == NOT_LOOKED, "no rates yet"
     at(2)
@@ -56,7 +56,7 @@ def test_threads_and_descendants_without_the_workers(tmp_path: Path) -> None:
 
 
 def test_a_child_that_is_new_counts_from_its_start(tmp_path: Path) -> None:
-    sampler = HelperSampler(1, tmp_path)
+    sampler = ChildrenSampler(1, tmp_path)
     write(tmp_path, "1", children="30")
     write(tmp_path, "30", woken=1000)
     sampler.look(0, ())
@@ -66,13 +66,13 @@ def test_a_child_that_is_new_counts_from_its_start(tmp_path: Path) -> None:
 
 def test_a_kernel_that_lists_no_children(tmp_path: Path) -> None:
     write(tmp_path, "1", children=None)
-    sampler = HelperSampler(1, tmp_path)
+    sampler = ChildrenSampler(1, tmp_path)
     sampler.look(0, ())
     assert sampler.look(SECOND, ())["children_cpu_ratio"] is None
 
 
 def test_a_process_that_has_ended(tmp_path: Path) -> None:
-    sampler = HelperSampler(4711, tmp_path)
+    sampler = ChildrenSampler(4711, tmp_path)
     assert sampler.look(0, ()) == NOT_LOOKED
     assert sampler.look(SECOND, ())["children_cpu_ratio"] is None
 
@@ -89,7 +89,7 @@ def busy_child() -> Iterator[int]:
     not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="a kernel that lists no children"
 )
 def test_a_real_child_that_computes(busy_child: int) -> None:
-    sampler, now = HelperSampler(os.getpid()), 0
+    sampler, now = ChildrenSampler(os.getpid()), 0
     sampler.look(now, ())
 
     def computes() -> bool:
