@@ -122,16 +122,28 @@ class Streaming:
 
 
 def end_processes(data_dir: Path) -> None:
-    """End what a training leaves behind to deliver its end and to show its page: its streamers, and the server that it started."""
-    left: list[psutil.Process] = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("LOADERWATCH_DIR") == str(data_dir):
+    """End what a training leaves behind to deliver its end and to show its page: its streamers, and the server that it started.
+
+    One whose partner is killed starts another, which a single look would miss: this looks until nobody is left.
+    """
+    for _ in range(20):
+        left = [process for process in psutil.process_iter() if _is_of(process, data_dir)]
+        if not left:
+            return
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-                left.append(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue  # gone by itself, or somebody else's
-    psutil.wait_procs(left, timeout=10)
+        psutil.wait_procs(left, timeout=10)
+    raise AssertionError(f"{left} of {data_dir} cannot be killed")
+
+
+def _is_of(process: psutil.Process, data_dir: Path) -> bool:
+    try:
+        over = process.status() == psutil.STATUS_ZOMBIE  # only its parent can clear it away
+        mine: str | None = process.environ().get("LOADERWATCH_DIR")
+        return not over and mine == str(data_dir)
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False  # gone by itself, or somebody else's
 
 
 def kill(pid: int) -> None:
