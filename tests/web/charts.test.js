@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { MARGIN, bandNames, bands, epochMarks, epochNames, fade, fromAxis, niceTop, sides, toAxis } from "../../web/js/charts/axis.js";
 import { bridged, gpuFigure } from "../../web/js/charts/gpu.js";
 import { headroomFigure } from "../../web/js/charts/headroom.js";
+import { outline } from "../../web/js/charts/outline.js";
 import { starvationFigure } from "../../web/js/charts/starvation.js";
 import { heatmapFigure, heatmapHeight } from "../../web/js/charts/heatmap.js";
 import { laneWorkers, lanesFigure, slowOnes } from "../../web/js/charts/lanes.js";
@@ -26,12 +27,12 @@ test("axis and back, in local time and across its change to summer", () => {
   }
 });
 
-test("steps: one bar trace per known part, in milliseconds, gaps stay null", () => {
-  const { data, layout } = stepsFigure({ ...base, data: { data_wait_s: series([0.04, null]), forward_s: series([0.01, null]), other_s: series([null, null]) } }, palette);
+test("steps: one stacked area per known part, in milliseconds, and a bucket without steps is a hole", () => {
+  const { data } = stepsFigure({ ...base, data: { data_wait_s: series([0.04, null]), forward_s: series([0.01, null]), other_s: series([null, null]) } }, palette);
   assert.deepEqual(data.map((d) => d.name), ["data wait", "forward"]);
-  assert.deepEqual(data[0].y, [40, null]);
-  assert.deepEqual(data[0].width, [1000, 1000]);
-  assert.equal(layout.barmode, "stack");
+  assert.deepEqual(data.map((d) => [d.y, d.stackgroup, d.line.shape]), [[[0, 40, 0], "step", "hvh"], [[0, 10, 0], "step", "hvh"]]);
+  assert.deepEqual(data[0].x, [1499.5, 1500.5, 1501.5].map(toAxis));
+  assert.deepEqual(data[0].hovertemplate, ["", "%{y:.1f} ms", ""], "a hole has nothing to read");
 });
 
 test("steps longer than a bucket leave no holes, but a pause does", () => {
@@ -39,6 +40,19 @@ test("steps longer than a bucket leave no holes, but a pause does", () => {
   const widths = barWidths(sparse, sparse.max);
   assert.deepEqual([widths[0], widths[2], widths[7]].map((w) => Math.round((w ?? 0) * 10) / 10), [0.3, 0.3, 0.3]);
   assert.ok((widths[2] ?? 0) < 1);
+});
+
+test("the line around bars changes where they begin and end", () => {
+  // Half-way between two points it changes: these are the ends of the bars.
+  /** @param {number[]} t @param {number[]} widths @param {boolean[]} filled */
+  const changes = (t, widths, filled) => {
+    const points = outline({ t, widths, filled });
+    return points.slice(1).flatMap((p, i) => (p.at === (points[i]?.at ?? -1) ? [] : [((points[i]?.t ?? 0) + p.t) / 2]));
+  };
+  assert.deepEqual(changes([0, 1, 2], [1, 1, 1], [true, true, true]), [0, 1, 2, 3]);
+  assert.deepEqual(changes([0, 1, 2, 3, 4], [1, 1, 1, 1, 1], [true, false, true, false, false]), [0, 1, 2, 3], "a hole as wide as a bar");
+  assert.deepEqual(changes([0, 1, 9], [1, 1, 1], [true, false, true]), [0, 1, 9, 10], "a wide one");
+  assert.deepEqual(outline({ t: [0, 1], widths: [1, 1], filled: [false, false] }), []);
 });
 
 test("a few very long steps are cut off and labelled, a spread of ordinary ones is not", () => {
@@ -98,8 +112,8 @@ test("headroom is what is queued and what lies ready", () => {
 test("GPU starvation is a chart of its own, in which one percent is seen and a calm GPU stays low", () => {
   const data = { gpu_starved_ratio: series([0.01, null, 0.6]), gpu_starved_s: series([0.001, null, 0.06]) };
   const [bars] = starvationFigure({ ...base, data }, palette).data;
-  assert.deepEqual(bars.y, [0.01, null, 0.6]);
-  assert.match(bars.text[2], /^60\u202f%, 60\u202fms per step$/);
+  assert.deepEqual(bars.y, [0, 0.01, 0, 0.6, 0]);
+  assert.match(bars.text[3], /^60\u202f%, 60\u202fms per step$/);
   const axis = (/** @type {any} */ ratio) => starvationFigure({ ...base, data: { gpu_starved_ratio: series([ratio]) } }, palette).layout.yaxis.range[1];
   assert.ok(axis(0.001) < 0.25 && axis(0.001) > 0.1 && axis(0.95) <= 1.04);
   assert.deepEqual(starvationFigure({ ...base, data: { gpu_starved_ratio: series([null]) } }, palette).data, []);

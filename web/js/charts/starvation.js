@@ -1,7 +1,8 @@
 // How much of the time the GPU had nothing to do because a batch was missing, over the steps.
 
 import { duration, percent } from "../format.js";
-import { fade, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { fade, marks, niceTop, timeLayout, valueAxis } from "./axis.js";
+import { area, outline } from "./outline.js";
 import { isEmpty } from "./steps.js";
 
 /** @typedef {import("../types.js").Series} Series */
@@ -23,25 +24,15 @@ export function starvationFigure(input, palette) {
   const layout = timeLayout(palette, 130, input.range, input.width);
   const top = Math.min(1, niceTop(Math.max(2 * SPEAKS_RATIO, ...(share?.mean ?? []).map((v) => v ?? 0))));
   layout.yaxis = valueAxis(palette, { range: [0, top * 1.04], tickmode: "array", tickvals: [0, top / 2, top], ticktext: [0, top / 2, top].map((v) => percent(v)) });
-  layout.bargap = 0;
   layout.shapes = [
     ...marks(input.findings, input.epochs, input.range, palette, input.width),
     { type: "line", xref: "paper", x0: 0, x1: 1, y0: SPEAKS_RATIO, y1: SPEAKS_RATIO, line: { color: fade(palette.text, 0.35), width: 1, dash: "dot" } },
   ];
   if (share === undefined || isEmpty(share)) return { data: [], layout };
   const perStep = valuesAt(each, share);
-  const bars = {
-    type: "bar",
-    name: "starved",
-    x: share.t.map((t) => toAxis(t + share.bucket_s / 2)),
-    y: share.mean,
-    width: share.bucket_s * 1000,
-    text: share.mean.map((v, i) => `${percent(v)}${perStep[i] == null ? "" : `, ${duration(perStep[i])} per step`}`),
-    textposition: "none",
-    marker: { color: palette.wait, line: { width: 0 } },
-    hovertemplate: "%{text}",
-  };
-  return { data: [bars], layout };
+  const points = outline({ t: share.t, widths: share.t.map(() => share.bucket_s), filled: share.mean.map((v) => v !== null) });
+  const text = share.mean.map((v, i) => `${percent(v)}${perStep[i] == null ? "" : `, ${duration(perStep[i])} per step`}`);
+  return { data: [{ ...area(points, share.mean, palette.wait, { template: "%{text}", text }), name: "starved" }], layout };
 }
 
 /** The means of a series in the buckets of another; null where it has none of that time. @param {Series|undefined} series @param {Series} like @returns {(number|null)[]} */

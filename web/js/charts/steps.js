@@ -2,6 +2,7 @@
 
 import { duration } from "../format.js";
 import { bandNames, epochNames, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { area, outline } from "./outline.js";
 
 /**
  * @typedef {import("../types.js").Series} Series
@@ -129,8 +130,6 @@ export function stepsFigure(input, palette) {
   const layout = timeLayout(palette, 260, input.range, input.width);
   layout.margin.t = 22;
   layout.yaxis = valueAxis(palette, { ticksuffix: " ms", title: undefined });
-  layout.barmode = "stack";
-  layout.bargap = 0;
   layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width);
   layout.annotations = [
     ...epochNames(input.epochs, input.range, palette, input.width),
@@ -141,17 +140,11 @@ export function stepsFigure(input, palette) {
   const first = input.data[parts[0]?.metric ?? ""];
   const longest = input.data.iteration_s?.max ?? total;
   const widths = first === undefined ? [] : barWidths(first, longest);
+  const points = first === undefined ? [] : outline({ t: first.t, widths, filled: total.map((v) => v !== null) });
   const data = parts.map((part) => {
-    const series = /** @type {Series} */ (input.data[part.metric]);
-    return {
-      type: "bar",
-      name: part.name,
-      x: series.t.map((t, i) => toAxis(t + (widths[i] ?? series.bucket_s) / 2)),
-      y: series.mean.map((v) => (v === null ? null : v * 1000)),
-      width: widths.map((s) => s * 1000),
-      marker: part.hatch ? hatched(/** @type {string} */ (palette[part.color])) : { color: palette[part.color], line: { width: 0 } },
-      hovertemplate: "%{y:.1f} ms",
-    };
+    const values = /** @type {Series} */ (input.data[part.metric]).mean.map((v) => (v === null ? null : v * 1000));
+    const color = /** @type {string} */ (palette[part.color]);
+    return { ...area(points, values, color, { hatch: part.hatch, template: "%{y:.1f} ms" }), name: part.name, stackgroup: "step", fill: "tonexty" };
   });
   const top = ceiling(total);
   if (top !== null && first !== undefined) {
@@ -159,11 +152,6 @@ export function stepsFigure(input, palette) {
     layout.annotations.push(...clipped(first, widths, total, longest, top, input, palette));
   }
   return { data, layout };
-}
-
-/** Lines of a colour on nothing: what a rank does not do itself. @param {string} color */
-function hatched(color) {
-  return { color: "rgba(0,0,0,0)", pattern: { shape: "/", fgcolor: color, bgcolor: "rgba(0,0,0,0)", size: 6, solidity: 0.3 }, line: { width: 0 } };
 }
 
 /** Seconds of a whole step per bucket, on average; null where there was none. @param {Part[]} parts @param {Record<string, Series>} data @returns {(number|null)[]} */
