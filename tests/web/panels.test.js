@@ -134,6 +134,13 @@ test("tiles: each says its interval, and by whose clock it is; what comes from a
   assert.match(own({ clock: "device" }, { simulated_gpu: true }), /Data wait simulated .*Step simulated .*GPU utilization simulated 50.% last 30 s, GPU 0 on gpu01/);
 });
 
+test("tiles: time well spent is green only where the verdict may be, too", () => {
+  const fills = (/** @type {any} */ more) => [...JSON.stringify(runTiles(summary(more), state())).matchAll(/"fill (\w+)"/g)].map((m) => m[1]);
+  const well = { data_wait_ratio: 0.02, gpu_utilization_ratio: null, compute_duty_ratio: 0.98, goodput_ratio: 0.95 };
+  assert.deepEqual(fills(well), ["ok", "ok", "ok"]);
+  assert.deepEqual(fills({ ...well, data_wait_ratio: 0.82, compute_duty_ratio: 0.18, goodput_ratio: 0.18 }), ["critical", "none", "none"]);
+});
+
 test("the configuration's audit: loading, folded, unfolded, nothing to change", () => {
   const advice = { check: "set-epoch", severity: "warning", what: "Same order", why: "Never set", change: "Call set_epoch", loader: "train_loader", ranks: [0, 1] };
   const remark = { ...advice, check: "pin-memory", severity: "info", what: "No pinning" };

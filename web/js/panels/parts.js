@@ -34,6 +34,11 @@ export function waitTone(ratio) {
   return ratio >= 0.3 ? "critical" : ratio >= 0.1 ? "warning" : "ok";
 }
 
+/** A share of time well spent: green where the verdict may be as well, and below that no praise. @param {number|null|undefined} ratio */
+export function goodTone(ratio) {
+  return ratio !== null && ratio !== undefined && ratio > 0.9 ? "ok" : "none";
+}
+
 /** @param {string} label @param {() => void} onclick @param {Record<string, any>} [props] @param {Child} [lead] */
 export function button(label, onclick, props = {}, lead = null) {
   return h("button", { type: "button", class: "button", onclick, ...props }, lead, h("span", {}, label));

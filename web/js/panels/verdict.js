@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { clock, count, duration, listed, number, percent, plural, ago } from "../format.js";
 import { icon, severityIcon } from "../icons.js";
 import { currentLoader, isGoing, routeHash, serverNow } from "../store.js";
-import { meter, stateBadge, waitTone } from "./parts.js";
+import { goodTone, meter, stateBadge, waitTone } from "./parts.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -150,7 +150,7 @@ function gpuTile(s) {
       simulated: s.simulated_gpu,
     };
   const status = gpuStatus(s);
-  return { label: "Compute duty", value: percent(s.compute_duty_ratio), sub: `${lately(s.clock)}${status === "" ? "" : "; no GPU readings"}`, title: status, meter: s.compute_duty_ratio, tone: "gpu" };
+  return { label: "Compute duty", value: percent(s.compute_duty_ratio), sub: `${lately(s.clock)}${status === "" ? "" : "; no GPU readings"}`, title: status, meter: s.compute_duty_ratio, tone: goodTone(s.compute_duty_ratio) };
 }
 
 /** @param {Summary} s @param {State} state */
@@ -160,7 +160,7 @@ export function runTiles(s, state) {
     { label: "Data wait", value: percent(s.data_wait_ratio), sub: lately(s.clock), meter: s.data_wait_ratio, tone: waitTone(s.data_wait_ratio), simulated: isSimulated(s, s.clock) },
     { label: "Speed", value: number(s.steps_per_s), sub: `steps/s, last 30 s · ${count(s.steps)} in the run${s.eval_batches > 0 ? `, ${count(s.eval_batches)} eval batches` : ""}` },
     gpuTile(s),
-    { label: "Goodput", value: percent(s.goodput_ratio), sub: lately(s.clock), meter: s.goodput_ratio, tone: "ok", simulated: isSimulated(s, s.clock) },
+    { label: "Goodput", value: percent(s.goodput_ratio), sub: lately(s.clock), meter: s.goodput_ratio, tone: goodTone(s.goodput_ratio), simulated: isSimulated(s, s.clock) },
     { label: "Time lost", value: duration(s.lost_s), sub: `${lostShare(s)}, ${CLOCKS[s.lost_clock]}`, simulated: isSimulated(s, s.lost_clock) },
     { label: "Epochs", value: count(s.epochs), sub: epochSub(state) },
   ];
