@@ -157,6 +157,15 @@ def blocked(process: SpanInfo, who: str, *, asked: bool = True) -> Explanation:
             advice="It sleeps for long, or again and again: look at the line named here. A loop that retries or polls needs a bound, and a"
             " line in the log for what it waits for.",
         )
+    if "do_wait" in wchan:  # kernel/exit.c of Linux: waitpid()
+        return Explanation(
+            "S36",
+            0.8,
+            f"waiting for a child process that does not end{_in(wchan)}",
+            advice=f"`ps --ppid {process.pid} -o pid,stat,wchan:24,cmd` shows the child and where it stands. One that hands results over by a"
+            " queue or a pipe does not end before they are read: read them first, then join() it (of a subprocess, communicate()), and give"
+            " the wait a timeout.",
+        )
     what = (
         "the network or a pipe"
         if any(mark in wchan for mark in ("sk_", "tcp", "inet", "pipe", "unix", "wait_woken"))

@@ -99,10 +99,12 @@ def amplification(s: Symptoms) -> Explanation | None:
         because=f"the workers read {size(each)} for each sample of {size(one)}, {rate(factor)} times what is used",
         cause=f"For each sample of {size(one)} the workers read {size(each)} ({size(read_per_s)}/s in all), {rate(factor)} times what ends"
         f" up in a batch, and spend {percent(s.fetch_cpu_ratio)} of the time computing on it. Random access into large"
-        " compressed chunks, row groups or archives does this: a whole block is read and unpacked for one sample.",
+        " compressed chunks, row groups or archives does this: a whole block is read and unpacked for one sample. So does a file"
+        " that is read from its beginning to reach one row.",
         advice="Make what is stored as large as what is read: one sample per chunk (or chunks of a batch), an uncompressed or LZ4"
         " container, or read chunks in sequence and shuffle in a buffer (Hugging Face: flatten_indices() or"
-        " to_iterable_dataset().shuffle()). If the files are large photos or recordings, cut or shrink them once ahead of time.",
+        " to_iterable_dataset().shuffle()). In a file of lines, keep where each begins and seek there. If the files are large photos or"
+        " recordings, cut or shrink them once ahead of time.",
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
             ("read per sample", each, "bytes"),
