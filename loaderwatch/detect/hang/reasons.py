@@ -100,8 +100,8 @@ def without_end(*, sleeps: bool = False) -> Explanation:
         "S22",
         0.85,
         "trying the same again and again" if sleeps else "computing without an end",
-        advice="Look at that sample and at the line named here: a retry loop, an augmentation that cannot succeed, or a corrupt file in a"
-        " decoder. Bound every retry and skip the sample with a log line.",
+        advice="Look at that sample and at the line named here: a retry loop, an augmentation that cannot succeed, a regular expression"
+        " that backtracks without end, or a corrupt file in a decoder. Bound every retry and skip the sample with a log line.",
     )
 
 
