@@ -266,6 +266,13 @@ TIMER_FUNCTIONS: Final = ("nanosleep", "nsleep")
 """Parts of the names of those in which it sleeps for a set time, as it does between two tries to get a lock."""
 LOCK_WAIT: Final = "lock wait"
 """Why a stack was taken of a worker that waited for a lock, or slept, while the loop waited for data."""
+ANSWER_FUNCTIONS: Final = (
+    *("sk_", "tcp", "inet", "unix", "skb_wait", "wait_woken"),  # sockets
+    *("pipe", "poll", "select", "do_wait"),  # pipes, either of them, and children
+)
+"""Parts of the names of the kernel functions in which a process waits for another one, or for another machine."""
+ANSWER_WAIT: Final = "wait for an answer"
+"""Why a stack was taken of a training process that waited for another process or machine within a step."""
 
 
 class StackDump(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,7 +283,7 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     pid: Int
     taken_ns: Int  # UTC
     text: str
-    why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", or why there is none
+    why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", "wait for an answer", or why there is none
     wchan: str | None = None  # the kernel function in which its main thread stood when it was asked
 
 

@@ -312,6 +312,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "children_cpu_ratio",  # of one core, all of those together
         "timer_wait",  # 1 while its main thread sleeps for a set time, else 0
         "holds_file_lock",  # 1 while it holds a file lock that excludes others, else 0
+        "answer_wait",  # 1 while its main thread waits for another process or machine (a socket, a pipe, a child), else 0
     ),
 }
 """Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
@@ -369,6 +370,7 @@ LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
             "children_cpu_ratio",
             "timer_wait",
             "holds_file_lock",
+            "answer_wait",
         }
     ),
 }

@@ -95,12 +95,9 @@ class RankWindow:
         default_factory=dict
     )  # of LEARNED_FROM the last ``WINDOW_S`` in which there were rows
     stacks: list[StackDump] = field(default_factory=list)  # the newest of each process
-    idle_stacks: list[StackDump] = field(
-        default_factory=list
-    )  # those taken in low phases of the GPU, oldest first
-    locked_stacks: list[StackDump] = field(
-        default_factory=list
-    )  # those of workers that waited for a lock or slept, oldest first
+    passing_stacks: Mapping[str, list[StackDump]] = field(
+        default_factory=dict
+    )  # by why they were taken, of what is over in a moment and comes again, oldest first
     last_workers: list[SpanInfo] = field(default_factory=list)  # as last reported; a crash leaves only these
     rebuilt: frozenset[tuple[int, int]] = frozenset()  # (loader, epoch) that a newly built loader began
     courses: Mapping[int, Course] = field(default_factory=dict)  # by training loader, rebuilt ones as one

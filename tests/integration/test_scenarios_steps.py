@@ -36,6 +36,16 @@ def test_work_in_the_loop_is_a_remark(outcomes: dict[str, Outcome]) -> None:
     assert "every 20 steps" in finding["title"]
 
 
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [("s26_posted", "the network at s26_posted.py"), ("s26_piped", "a pipe at s26_piped.py")],
+)
+def test_a_wait_for_others_in_each_step(outcomes: dict[str, Outcome], script: str, what: str) -> None:
+    finding = outcomes[script].found()
+    assert (finding["severity"], finding["rank"]) == ("warning", 0)
+    assert f"waiting for {what}" in finding["title"]
+
+
 def test_new_shapes(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s27_shapes"].found()
     assert "new size" in finding["title"]

@@ -340,6 +340,8 @@ CASES: Final[tuple[Case, ...]] = (
         says=("not the cause", "at s26_logging.py"),
     ),
     Case("s26_written", ("S26",), "steps", within_s=40, stacks=1, says=("not the cause", "in write_summary")),
+    Case("s26_posted", ("S26",), "steps", within_s=60, stacks=1, says=("the network", "in post_metrics")),
+    Case("s26_piped", ("S26",), "steps", within_s=60, stacks=1, says=("a pipe", "in show_picture")),
     Case("s27_shapes", ("S27",), "steps", within_s=40, says=("new size",)),
     Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
     Case("s17_copies", ("S17",), "steps", says=("non_blocking=True",), simulated="GPU, copy"),

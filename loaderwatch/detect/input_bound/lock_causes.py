@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.core.facts import LOCK_FUNCTIONS, TIMER_FUNCTIONS, StackDump
+from loaderwatch.core.facts import LOCK_FUNCTIONS, LOCK_WAIT, TIMER_FUNCTIONS, StackDump
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.input_bound.turns import Turns, turns_of
-from loaderwatch.detect.measures.stacks import main_frames, user_frame, waits_for_lock
+from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack, waits_for_lock
 from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.text import duration, percent, rate
 
@@ -133,7 +132,7 @@ def _by_trying(s: Symptoms) -> _Wait | None:
         )
     return _Wait(
         how,
-        _usual(in_lock or asleep),
+        usual_stack(in_lock or asleep),  # who has the lock may sleep as well
         known_evidence(
             ("share of the time that a worker sleeps between tries", sleeping, "ratio"),
             ("share of the time that one worker holds a file lock", looks.held_ratio, "ratio"),
@@ -147,16 +146,6 @@ def _turns(s: Symptoms) -> Turns:
     """Return how the workers take turns lately, or in all the time that is known, where that shows it."""
     lately = turns_of(s.pace.fetches)
     return lately if lately.taken or s.history is None else turns_of(s.history)
-
-
-def _usual(dumps: Sequence[StackDump]) -> StackDump | None:
-    """Return the newest stack at the line where most of them are: who has the lock may sleep as well."""
-    lines = [str(user_frame(main_frames(dump))) for dump in dumps]
-    often = Counter(reversed(lines)).most_common(1)
-    return next(
-        (dump for dump, line in zip(reversed(dumps), reversed(lines), strict=True) if line == often[0][0]),
-        None,
-    )
 
 
 def timer_ratio(s: Symptoms) -> float:
@@ -196,7 +185,7 @@ def _dumps(s: Symptoms) -> list[StackDump]:
     rank = s.pace.rank
     rows = rank.table("processes")
     pids = set(rows["pid"][(rows["worker"] >= 0) & (rows["loader"] == s.loader.loader)].tolist())
-    return [dump for dump in rank.locked_stacks if dump.pid in pids]
+    return [dump for dump in rank.passing_stacks.get(LOCK_WAIT, []) if dump.pid in pids]
 
 
 def _stands_in(dump: StackDump, functions: tuple[str, ...]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -131,6 +132,16 @@ def main_frames(dump: StackDump | None) -> Sequence[Frame]:
 def user_frame(frames: Sequence[Frame]) -> Frame | None:
     """Return the innermost frame of the user's own code; None when there is none."""
     return next((frame for frame in frames if not frame.library), None)
+
+
+def usual_stack(dumps: Sequence[StackDump]) -> StackDump | None:
+    """Return the newest of several stacks, oldest first, at the line of the user's where most of them are; None without any."""
+    lines = [str(user_frame(main_frames(dump))) for dump in dumps]
+    often = Counter(reversed(lines)).most_common(1)
+    return next(
+        (dump for dump, line in zip(reversed(dumps), reversed(lines), strict=True) if line == often[0][0]),
+        None,
+    )
 
 
 def loop_over_loader(frames: Sequence[Frame]) -> Frame | None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Severity
-from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
+from loaderwatch.core.facts import GPU_IDLE, SWING_HIGH_RATIO, SWING_LOW_RATIO
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import coupling
@@ -135,7 +135,9 @@ def find_swing(rank: RankWindow, limits: Limits) -> Swing | None:
         device_s=steps.device_s,
         slack_s=median(now.slack_s),
         thread_cpu=_thread_cpu(rank, int(times[0])),
-        seen=Steps(pace).seen(rank.idle_stacks, began_ns, began_ns < int(every_time[0]) + BLOCK_S * 1e9),
+        seen=Steps(pace).seen(
+            rank.passing_stacks.get(GPU_IDLE, []), began_ns, began_ns < int(every_time[0]) + BLOCK_S * 1e9
+        ),
     )
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from loaderwatch.core.facts import GPU_IDLE, LOCK_WAIT, StackDump
+from typing import Final
+
+from loaderwatch.core.facts import ANSWER_WAIT, GPU_IDLE, LOCK_WAIT, StackDump
 
 MOST_PROCESSES = 128
 MOST_PASSING = 6
-"""Of each reason: low phases of the GPU, and waits of workers for a lock. They are few, and no other kind replaces them."""
+"""Of each reason in ``PASSING``. They are few, and no other kind replaces them."""
+PASSING: Final = (GPU_IDLE, LOCK_WAIT, ANSWER_WAIT)
+"""Why stacks are taken of what is over in a moment and comes again."""
 
 
 class KeptStacks:
@@ -14,7 +18,7 @@ class KeptStacks:
 
     def __init__(self) -> None:
         self._newest: dict[int, StackDump] = {}  # by pid, the one that came last at the end
-        self._passing: dict[str, list[StackDump]] = {GPU_IDLE: [], LOCK_WAIT: []}  # oldest first
+        self._passing: dict[str, list[StackDump]] = {why: [] for why in PASSING}  # oldest first
 
     @property
     def newest(self) -> list[StackDump]:
@@ -22,19 +26,16 @@ class KeptStacks:
         return list(self._newest.values())
 
     @property
-    def idle(self) -> list[StackDump]:
-        """Return the newest stacks of low phases of the GPU, oldest first."""
-        return list(self._passing[GPU_IDLE])
-
-    @property
-    def locked(self) -> list[StackDump]:
-        """Return the newest stacks of workers that waited for a lock or slept while the loop waited, oldest first."""
-        return list(self._passing[LOCK_WAIT])
+    def passing(self) -> dict[str, list[StackDump]]:
+        """Return the newest stacks of each reason in ``PASSING``, oldest first."""
+        return {why: list(kept) for why, kept in self._passing.items()}
 
     @property
     def held_bytes(self) -> int:
         """Return the memory that they take."""
-        return sum(len(stack.text) for stack in (*self._newest.values(), *self.idle, *self.locked))
+        return sum(
+            len(stack.text) for kept in (self._newest.values(), *self._passing.values()) for stack in kept
+        )
 
     def take(self, stack: StackDump) -> None:
         """Keep a stack in place of older ones."""

@@ -246,8 +246,7 @@ class WindowBuilder:
                     name: b.rows(max(began_ns, b.newest_ns - _WINDOW_NS)) for name, b in learned.items()
                 },
                 stacks=rank.stacks.newest,
-                idle_stacks=rank.stacks.idle,
-                locked_stacks=rank.stacks.locked,
+                passing_stacks=rank.stacks.passing,
                 last_workers=list(rank.last_workers),
                 courses=self._courses.of(number),
             )

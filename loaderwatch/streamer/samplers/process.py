@@ -12,7 +12,7 @@ from typing import Final
 
 import psutil
 
-from loaderwatch.core.facts import LOCK_FUNCTIONS, TIMER_FUNCTIONS
+from loaderwatch.core.facts import ANSWER_FUNCTIONS, LOCK_FUNCTIONS, TIMER_FUNCTIONS
 from loaderwatch.core.records import UNKNOWN, Values
 from loaderwatch.core.system import PROC
 from loaderwatch.streamer.samplers.children import NOT_LOOKED, ChildrenSampler
@@ -165,6 +165,7 @@ class ProcessSampler:
                 "lock_wait": _stands_in(LOCK_FUNCTIONS, wchan, stat.state),
                 "timer_wait": _stands_in(TIMER_FUNCTIONS, wchan, stat.state),
                 "holds_file_lock": self._file_locks.held_by(files.pid, now_ns),
+                "answer_wait": _stands_in(ANSWER_FUNCTIONS, wchan, stat.state),
                 **helping,
             },
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.facts import (
+    ANSWER_WAIT,
     GPU_IDLE,
     LOCK_WAIT,
     Call,
@@ -211,9 +212,11 @@ class RankBuilder:
         )
         return self
 
-    def stack(self, worker: int, pid: int, text: str, why: str = "") -> RankBuilder:
+    def stack(self, worker: int, pid: int, text: str, why: str = "", wchan: str | None = None) -> RankBuilder:
         """A dump taken now."""
-        dump = StackDump(rank=self.rank, worker=worker, pid=pid, taken_ns=self.now_ns, text=text, why=why)
+        dump = StackDump(
+            rank=self.rank, worker=worker, pid=pid, taken_ns=self.now_ns, text=text, why=why, wchan=wchan
+        )
         self.stacks.append(dump)
         return self
 
@@ -272,8 +275,10 @@ class RankBuilder:
             workers=[] if self.workers_are_gone else self.workers,
             tables={name: table(name, rows) for name, rows in self.rows.items()},
             stacks=self.stacks,
-            idle_stacks=[dump for dump in self.stacks if dump.why == GPU_IDLE],
-            locked_stacks=[dump for dump in self.stacks if dump.why == LOCK_WAIT],
+            passing_stacks={
+                why: [dump for dump in self.stacks if dump.why == why]
+                for why in (ANSWER_WAIT, GPU_IDLE, LOCK_WAIT)
+            },
             last_workers=self.workers,
         )
 

@@ -1,0 +1,159 @@
+"""A loop that waits for another process or machine in many steps, while no data is awaited: S26, code ``slow-step``.
+
+A metric that is posted over the network, a log written into a pipe, a child that is asked and waited for: each step is as long as
+the one before, so that none stands out, and the process uses no CPU meanwhile. What it stands in is looked at once a second. On
+a GPU such a wait may be hidden by queued work; what it costs there, ``sawtooth`` finds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.facts import ANSWER_FUNCTIONS, ANSWER_WAIT, StackDump
+from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.pace import paces
+from loaderwatch.detect.measures.stacks import Frame, main_frames, user_frame, usual_stack
+from loaderwatch.detect.slow_step.pauses import CODE
+from loaderwatch.detect.text import count, duration, measured, percent
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at
+
+LOOK_BACK_S: Final = 60.0
+FEW_LOOKS: Final = 8
+FEW_STEPS: Final = 5
+"""Different steps in which it was seen to wait; a single long wait is a pause or a hang."""
+_WORDS: Final = (
+    ("a child process", ("do_wait",), ("subprocess.py", "popen_fork.py")),
+    ("a pipe", ("pipe",), ("connection.py",)),
+    ("the network", ("sk_", "tcp", "inet", "unix", "skb_wait", "wait_woken"), ("socket.py", "ssl.py")),
+)
+"""What is waited for, by the kernel function, or by the innermost module of Python's library: a socket with a timeout polls."""
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How a rank's loop waits within its steps."""
+
+    rank: RankWindow
+    share: float  # of all looks, 0 to 1
+    looks: int
+    steps: int  # in which it was seen to wait
+    since_ns: int
+    iteration_s: float
+    dumps: list[StackDump]  # taken in such waits, oldest first
+
+    @property
+    def elapsed_s(self) -> float:
+        """Return over what time that was seen, in s."""
+        return (self.rank.made_ns - self.since_ns) / 1e9
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """Return at most one finding, that of the rank whose loop waits most; the others wait for it.
+
+    It has the key of pauses of the loop's own, of which this knows more exactly what they are.
+    """
+    found = [waits for rank in window.ranks.values() if (waits := _waits(rank, limits)) is not None]
+    return [_finding(max(found, key=lambda waits: waits.share), limits)] if found else []
+
+
+def _waits(rank: RankWindow, limits: Limits) -> Waits | None:
+    """Return how a rank's loop waits; None where it does so seldom, or works on a GPU."""
+    rows, since_ns = rank.table("processes"), rank.made_ns - int(LOOK_BACK_S * 1e9)
+    mine = (rows["pid"] == rank.process.pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["answer_wait"])
+    waits = rows["answer_wait"][mine] > 0
+    if rank.process.state != "live" or rank.process.cuda or int(waits.sum()) < FEW_STEPS:
+        return None
+    t_ns = rows["t_ns"][mine]
+    at = _steps_at(rank, t_ns)
+    looks = int((at >= -1).sum())
+    hit = waits & (at >= 0)
+    steps = int(np.unique(at[hit]).size)
+    pace = max(paces(rank), key=lambda each: each.request_ns.size, default=None)
+    if pace is None or looks < FEW_LOOKS or steps < FEW_STEPS:
+        return None
+    share = int(hit.sum()) / looks
+    if (
+        share - math.sqrt(share * (1 - share) / looks) < limits.input_warning_ratio
+    ):  # within one standard error
+        return None
+    dumps = [
+        dump
+        for dump in rank.passing_stacks.get(ANSWER_WAIT, [])
+        if dump.pid == rank.process.pid and any(name in (dump.wchan or "") for name in ANSWER_FUNCTIONS)
+    ]
+    return Waits(rank, share, looks, steps, int(t_ns[at >= -1][0]), pace.iteration_s, dumps)
+
+
+def _steps_at(rank: RankWindow, t_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the row of the step that each moment lies in, shape (moments,): -1 in a wait for data or elsewhere, -2 outside of all rows."""
+    rows = rank.table("steps")
+    first = first_at(rows["request_ns"], int(t_ns[0]) - int(LOOK_BACK_S * 1e9)) if t_ns.size else 0
+    own = np.flatnonzero(rows["off_main_thread"][first:] <= 0) + first
+    own = own[np.argsort(rows["request_ns"][own], kind="stable")]
+    begins, loader = rows["request_ns"][own], rows["loader"][own]
+    waited, step = (np.maximum(rows[name][own], 0) for name in ("wait_ns", "step_ns"))
+    trains = np.isin(loader, [each.loader for each in rank.process.loaders if each.role == "train"])
+    if not begins.size:
+        return np.full(t_ns.size, -2, dtype=np.int64)
+    at = np.searchsorted(begins, t_ns, side="right") - 1
+    row = np.maximum(at, 0)
+    delivered = begins[row] + waited[row]
+    within = (t_ns >= delivered) & (t_ns <= delivered + step[row]) & trains[row]
+    known = (at >= 0) & (t_ns <= int(delivered[-1] + step[-1]))
+    result: NDArray[np.int64] = np.where(known, np.where(within, at, -1), -2)
+    return result
+
+
+def _finding(found: Waits, limits: Limits) -> Finding:
+    rank, dump = found.rank, usual_stack(found.dumps)
+    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
+    frames = main_frames(dump)
+    frame, wchan = user_frame(frames), dump.wchan if dump is not None else None
+    return Finding(
+        key=f"{CODE}:S26",
+        code=CODE,
+        scenario="S26",
+        severity="warning" if found.share >= limits.input_critical_ratio else "info",
+        confidence=0.8,
+        began_ns=found.since_ns,
+        title=f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to waiting for {_what(frames, wchan or '')}"
+        f"{f' at {frame}' if frame else ' in its own code'}: about {duration(found.share * found.iteration_s)} of the"
+        f" {duration(found.iteration_s)} of an iteration; the data loader is not the cause.",
+        cause=f"In {percent(found.share)} of {count(found.looks, 'look')} the training process had its batch and stood still until another process"
+        f" or machine answered, in {count(found.steps, 'different step')}.",
+        advice="Do it on a background thread, less often, or many at once: logs, metrics and uploads need no answer before the next step."
+        " Keep connections open and give each a timeout. Of environments or services that a step needs, ask for the next answer before"
+        " this one is used.",
+        evidence=known_evidence(
+            ("share of the looks that found it waiting", found.share, "ratio"),
+            ("looks", found.looks, "count"),
+            ("different steps seen waiting", found.steps, "count"),
+            ("waits in kernel function", wchan, "text"),
+        ),
+        rank=rank.rank,
+        host=rank.host,
+        pid=rank.process.pid,
+        lost_s=found.share * found.elapsed_s,
+        gain_ceiling_ratio=found.share,
+        stacks=[dump] if dump else [],
+    )
+
+
+def _what(frames: Sequence[Frame], wchan: str) -> str:
+    modules = {PurePath(frame.file).name for frame in frames[:3]}
+    return next(
+        (
+            word
+            for word, functions, files in _WORDS
+            if any(name in wchan for name in functions) or modules & set(files)
+        ),
+        "an answer",
+    )

@@ -1,0 +1,48 @@
+"""When a stack of a training process is worth its signal: while it waits for another process or machine, step after step."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from loaderwatch.streamer.roster import Roster
+from loaderwatch.streamer.samplers.process import Reading
+from loaderwatch.streamer.stack_moments.budget import StackBudget
+
+LOOKS: Final = 20
+"""The last looks, one a second, that tell whether it is a habit."""
+FEW_WAITS: Final = 4
+"""So many of them found the process waiting within a step."""
+
+
+class WaitingLoops:
+    """Follows what the training process of each rank waits for."""
+
+    def __init__(self) -> None:
+        self._waits: dict[int, deque[bool]] = {}  # by rank: whether it waited, by look
+        self._budget = StackBudget()
+
+    def due(
+        self, roster: Roster, readings: Mapping[int, Reading], in_step: Callable[[int], bool], now_ns: int
+    ) -> list[int]:
+        """Return the ranks of which a stack should be taken now, and count it as taken.
+
+        Args:
+            roster: the processes of the run on this host.
+            readings: of this second, by pid.
+            in_step: whether a rank has its batch and works with it.
+            now_ns: monotonic.
+        """
+        found = []
+        for rank, main in roster.newest_by_rank().items():
+            reading = readings.get(main.pid)
+            if reading is None or not main.alive:
+                self._waits.pop(rank, None)
+                continue
+            waits = bool(reading.values.get("answer_wait")) and in_step(rank)
+            looks = self._waits.setdefault(rank, deque(maxlen=LOOKS))
+            looks.append(waits)
+            if waits and sum(looks) >= FEW_WAITS and self._budget.take(rank, now_ns):
+                found.append(rank)
+        return found
