@@ -45,6 +45,15 @@ def reason_of(
             advice="Look for an out-of-memory kill (dmesg, memory.events) or a crash of native code in that worker. Lower num_workers or"
             " prefetch_factor if memory is the reason, and do not swallow exceptions around next().",
         )
+    if waits_on_queue(frames):
+        return Explanation(
+            "S35",
+            0.85,
+            "waiting on a queue that nobody fills",
+            advice="What it waits for is brought, or put back, by code that did not get so far: an error between get() and put() loses it, and the"
+            " worker's log may show it. Put back in `finally`, and use get(timeout=…). Where a thread should fill the queue, start it in the"
+            " worker: threads do not outlive a fork.",
+        )
     return blocked(worker, f"worker {worker.worker}")
 
 

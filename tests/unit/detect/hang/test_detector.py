@@ -73,6 +73,20 @@ def test_the_state_of_the_awaited_worker_names_the_cause(
     assert finding.lost_s == 47.0
 
 
+def test_a_worker_that_waits_on_a_queue_waits_for_no_lock() -> None:
+    pool = (
+        "Current thread 0x00007f2b28a4b740 (most recent call first):\n"
+        '  File "/usr/lib/python3.11/threading.py", line 320 in wait\n'
+        '  File "/usr/lib/python3.11/queue.py", line 171 in get\n'
+        '  File "/home/me/project/data.py", line 67 in fetch\n'
+        '  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 349 in _worker_loop\n'
+    )
+    finding = only(run(blocked(os_state="S", wchan="futex_do_wait").stack(1, 201, pool)))
+    assert finding.scenario == "S35"
+    assert "waiting on a queue that nobody fills" in finding.title
+    assert "finally" in finding.advice
+
+
 def test_the_stack_comes_with_it_and_the_users_line_is_named() -> None:
     builder = blocked().stack(1, 201, stacks.WORKER).stack(-1, 100, stacks.MAIN_WAITS).stack(0, 200, "")
     finding = only(run(builder))
