@@ -98,7 +98,7 @@ def _row(stage: Stage, run: Run) -> Row:
     if run.without:
         (after, *_) = stage.truths(stage.start(run, run.without, f"{run.name}-without"))
         gain = 1 - ran.truth["steps_per_s"] / after["steps_per_s"]
-    told = ", ".join(f"{one['code']} {one['scenario']} {one['severity']}" for one in ran.said) or "-"
+    told = ", ".join(f"{one['code']} {one['scenario']} {one['severity']}" for one in ran.told) or "-"
     severe = ran.severity in ran.due(STARVED_WITHIN)
     named = ran.named if run.scenario else None
     off = None if gain is None or ran.ceiling is None else abs(ran.ceiling - gain)
@@ -110,7 +110,7 @@ def _row(stage: Stage, run: Run) -> Row:
         f" ({ran.summary['clock']})  ceiling {_percent(ran.ceiling)} gain {_percent(gain)}  {'ok ' if right else 'BAD'} {told}"
     )
     if not right:
-        line += "".join(f"\n    {one['severity']}: {one['title']}" for one in ran.said)
+        line += "".join(f"\n    {one['severity']}: {one['title']}" for one in ran.told)
     return Row(
         name=run.name,
         line=line,

@@ -42,7 +42,10 @@ class Run:
     without: tuple[str, ...] = ()
     ranks: int = 1
     silent: bool = False  # a look-alike: nobody may be told
-    remark: bool = False  # it is said on the page, and nobody is told
+    limits: tuple[tuple[float, Severity], ...] = (
+        (LIMITS.input_warning_ratio, "warning"),
+        (LIMITS.input_critical_ratio, "critical"),
+    )  # from which share of the time on somebody is told, and how gravely
     gpu: Mapping[str, Any] = field(default_factory=dict)  # of the simulated GPU
     seconds: float = SECONDS
     step_ms: float = STEP_MS
@@ -68,11 +71,6 @@ class Ran:
     def told(self) -> list[dict[str, Any]]:
         """Findings that somebody is told of."""
         return [finding for finding in self.findings if finding["severity"] != "info"]
-
-    @property
-    def said(self) -> list[dict[str, Any]]:
-        """Those of them that the run is about: remarks, where it is one."""
-        return self.findings[:1] if self.run.remark else self.told
 
     @property
     def starved(self) -> float:
@@ -102,15 +100,13 @@ class Ran:
 
     def due(self, slack: float = 0.0) -> set[Severity | None]:
         """The severities that the truth allows; within ``slack`` of a limit both of its sides."""
-        if self.run.silent or self.run.remark:
+        if self.run.silent:
             return {None}
-        limits: tuple[tuple[float, Severity], ...] = (
-            (LIMITS.input_warning_ratio, "warning"),
-            (LIMITS.input_critical_ratio, "critical"),
-        )
         allowed: set[Severity | None] = set()
         for share in (self.idle - slack, self.idle + slack):
-            allowed.add(next((severity for limit, severity in reversed(limits) if share >= limit), None))
+            allowed.add(
+                next((severity for limit, severity in reversed(self.run.limits) if share >= limit), None)
+            )
         return allowed
 
     @property
@@ -122,15 +118,15 @@ class Ran:
     @property
     def named(self) -> bool:
         """Whether what was told first is the run's scenario, for its reason, and nothing else was told."""
-        return bool(self.said) and all(
+        return bool(self.told) and all(
             one["scenario"] == self.run.scenario and re.search(self.run.because, one["title"]) is not None
-            for one in self.said
+            for one in self.told
         )
 
     @property
     def ceiling(self) -> float | None:
         """How much the finding says could come back."""
-        return self.said[0]["gain_ceiling_ratio"] if self.said else None
+        return self.told[0]["gain_ceiling_ratio"] if self.told else None
 
 
 class Stage:

@@ -38,7 +38,7 @@ def test_work_in_the_loop_is_a_remark(outcomes: dict[str, Outcome]) -> None:
 
 @pytest.mark.parametrize(
     ("script", "what"),
-    [("s26_posted", "the network at s26_posted.py"), ("s26_piped", "a pipe at s26_piped.py")],
+    [("s26_posted", "the network, at s26_posted.py"), ("s26_piped", "a pipe, at s26_piped.py")],
 )
 def test_a_wait_for_others_in_each_step(outcomes: dict[str, Outcome], script: str, what: str) -> None:
     finding = outcomes[script].found()

@@ -125,7 +125,7 @@ def _finding(found: Waits, limits: Limits) -> Finding:
         confidence=0.8,
         began_ns=found.since_ns,
         title=f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to waiting for {_what(frames, wchan or '')}"
-        f"{f' at {frame}' if frame else ' in its own code'}: about {duration(found.share * found.iteration_s)} of the"
+        f"{f', at {frame}' if frame else ', in its own code'}: about {duration(found.share * found.iteration_s)} of the"
         f" {duration(found.iteration_s)} of an iteration; the data loader is not the cause.",
         cause=f"In {percent(found.share)} of {count(found.looks, 'look')} the training process had its batch and stood still until another process"
         f" or machine answered, in {count(found.steps, 'different step')}.",
