@@ -178,6 +178,16 @@ def _straggler(straggler: Finding, pauses: Finding) -> bool:
     return straggler.scenario == "S43" and pauses.scenario == "S26" and straggler.rank != pauses.rank
 
 
+def _own_work(slow: Finding, rank: Finding) -> bool:
+    """Whether a rank works longer than the others for a reason that is found in it: what is seen of its loop says more."""
+    return (
+        slow.scenario in ("S25", "S26", "S27")
+        and slow.severity != "info"
+        and rank.scenario == "S48"
+        and _same_rank(slow, rank)
+    )
+
+
 def _proven_cause(slow: Finding, swings: Finding) -> bool:
     """Whether a GPU idles within its steps for a reason that is proven: its own, or that of the rank it waits for.
 
@@ -233,6 +243,7 @@ _RULES: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
     ("hung", "hung"): _loader_that_holds_all,
     ("hung", "slow-step"): _standstill,
     ("slow-step", "hung"): _pauses,
+    ("slow-step", "slow-step"): _own_work,
     ("slow-step", "gpu-sawtooth"): _proven_cause,
     ("gpu-sawtooth", "slow-step"): _swings,
     ("input-bound", "gpu-sawtooth"): _waited_for,

@@ -80,6 +80,7 @@ def crash(scenario: str, **fields: Any) -> Finding:
         (finding("caught-error:rank0", "S37", "critical"), finding("epoch-boundary:0", "S28")),
         (finding("caught-error:rank0", "S37", "critical"), finding("slow-evaluation:1", "S55", "info")),
         (STRAGGLER, SWINGS),
+        (finding("slow-step:S26", "S26"), finding("slow-step:gpu:rank0", "S48")),
     ],
     ids=lambda each: each.scenario,
 )
@@ -111,6 +112,8 @@ def test_one_cause(cause: Finding, effect: Finding) -> None:
         (STRAGGLER, finding("slow-step:S25", "S25", rank=0)),
         (finding("slow-step:S48", "S48", gain_ceiling_ratio=0.08), SWINGS_HALF),  # too little for that
         (finding("slow-step:S17", "S17"), finding("gpu-sawtooth:pauses", "S26")),
+        (finding("slow-step:S26", "S26"), finding("slow-step:gpu:rank1", "S48", rank=1)),
+        (finding("slow-step:S26", "S26", "info"), finding("slow-step:gpu:rank0", "S48")),
         (TOO_FEW, finding("input-bound:1:steady", "S02")),  # each loader has its own num_workers
         (finding("input-bound:0:steady", "S04"), finding("input-bound:1:steady", "S04", host="host-2")),
         (finding("fast-forward:0", "S34", "info"), finding("input-bound:1:steady", "S02")),
