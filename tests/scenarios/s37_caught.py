@@ -34,5 +34,5 @@ while True:
             optimizer.step()
             optimizer.zero_grad()
             done += 1
-    except RuntimeError:
+    except (RuntimeError, ConnectionError):  # the latter where it dies as a batch before is being handed over
         time.sleep(1.0)
