@@ -195,6 +195,8 @@ def test_the_browser_flow(server: ServeProcess) -> None:
         assert "immutable" in plotly.headers["cache-control"]
         again = browser.get("/", headers={**html, "if-none-match": page.headers["etag"]})
         assert (again.status_code, page.headers["cache-control"]) == (304, "no-cache")
+        # A browser puts these headers in place of those that it kept with the page.
+        assert again.headers["content-security-policy"] == page.headers["content-security-policy"]
         assert browser.get("/api/v1/runs").json() == []
         assert browser.get("/nothing.js").status_code == 404
         assert browser.get("/api/v1/nothing").status_code == 404

@@ -56,9 +56,15 @@ def headers() -> tuple[tuple[str, str], ...]:
 
 
 def answer_headers() -> tuple[tuple[str, str], ...]:
-    """Return the headers of answers that are no page: a browser that shows one as a page may load nothing for it."""
-    (name, _), *rest = headers()
-    return (name, "default-src 'none'; frame-ancestors 'none'"), *rest
+    """Return the headers of answers that are no page, scripts and style sheets among them, whose page's policy counts.
+
+    A browser that shows one as a page may load nothing for it.
+    """
+    return (
+        ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+        ("x-content-type-options", "nosniff"),
+        ("cross-origin-resource-policy", "same-origin"),
+    )
 
 
 def _hash(text: str) -> str:

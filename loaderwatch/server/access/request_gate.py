@@ -23,6 +23,8 @@ from loaderwatch.server.encoding import error_answer
 from loaderwatch.server.lifetime import SERVER_PATH
 
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/login", IDENTITY_PATH})
+_PARTS: Final = (".js", ".css", ".json", ".webmanifest")
+"""Files that are parts of a page and never one: by name, as "not modified" has no type and its headers replace those kept."""
 _COOKIE_SECONDS: Final = 30 * 86400
 _LOGIN_BYTES: Final = 4096
 ACCESS_KEY: Final = "loaderwatch.access"
@@ -59,7 +61,9 @@ class Gate:
         self._keys = keys
         self._open_to_all = open_to_all
         self._page_headers = page_headers()
-        self._answer_headers = answer_headers()  # short: a page gets ten answers a second
+        self._answer_headers = (
+            answer_headers()
+        )  # short: a page is made of eighty files, and gets ten answers a second
         self._hosts = hosts
         # A browser sends the cookies of every port of a host; the port in the name keeps two servers apart.
         self._cookie_name = f"loaderwatch_{port}"
@@ -78,11 +82,12 @@ class Gate:
 
         path: str = scope["path"]
         api = path.startswith("/api/")
+        part = api or path.endswith(_PARTS)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in self._answer_headers if api else self._page_headers:
+                for name, value in self._answer_headers if part else self._page_headers:
                     headers[name] = value
                 if api:
                     headers["cache-control"] = "no-store"

@@ -222,3 +222,5 @@ def test_every_answer_carries_the_safety_headers() -> None:
         assert "frame-ancestors 'none'" in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
     assert ask("GET", "/api/v1/runs", headers=VIEWER).headers["cache-control"] == "no-store"
+    script = ask("GET", "/v/0123/js/main.js", headers=VIEWER).headers
+    assert "script-src" not in script["content-security-policy"], "eighty files are a part of one page"
