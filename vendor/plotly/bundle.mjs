@@ -5,7 +5,7 @@ import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 
-const TRACES = ["bar", "heatmap"];
+const TRACES = ["heatmap"];
 
 const [folder] = process.argv.slice(2);
 if (folder === undefined) throw new Error("say into which folder: node bundle.mjs ../../web/vendor");

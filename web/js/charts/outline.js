@@ -34,19 +34,21 @@ export function outline({ t, widths, filled }) {
 /**
  * A part of such bars as a trace.
  * @param {{t: number, at: number}[]} points @param {(number|null)[]} values - by bucket
- * @param {string} color @param {{hatch?: boolean, template: string, text?: string[]}} look @returns {any}
+ * @param {string} color @param {{shape?: string, template: string, text?: string[], floor?: number}} look - `shape`: of a pattern in
+ *   place of the full colour; `floor`: where it stands
+ * @returns {any}
  */
-export function area(points, values, color, { hatch = false, template, text }) {
+export function area(points, values, color, { shape = "", template, text, floor = 0 }) {
   const known = points.map((p) => (p.at < 0 ? null : (values[p.at] ?? null)));
   return {
     type: "scatter",
     mode: "lines",
     x: points.map((p) => toAxis(p.t)),
-    y: known.map((v) => v ?? 0),
+    y: known.map((v) => v ?? floor),
     line: { shape: "hvh", width: 0, color },
     fill: "tozeroy",
     fillcolor: color,
-    ...(hatch ? { fillpattern: { shape: "/", fgcolor: color, bgcolor: "rgba(0,0,0,0)", size: 6, solidity: 0.3 } } : {}),
+    ...(shape === "" ? {} : { fillpattern: { shape, fgcolor: color, bgcolor: "rgba(0,0,0,0)", size: 6, solidity: 0.3 } }),
     ...(text === undefined ? {} : { text: points.map((p) => text[p.at] ?? "") }),
     hoverinfo: known.map((v) => (v === null ? "skip" : "all")),
     hovertemplate: known.map((v) => (v === null ? "" : template)),

@@ -1,7 +1,8 @@
 // What holds a GPU's clock down, over time: a band per reason, as high as the share of time it held.
 
 import { percent } from "../format.js";
-import { NARROW, bands, epochMarks, timeLayout, toAxis, valueAxis } from "./axis.js";
+import { NARROW, bands, epochMarks, timeLayout, valueAxis } from "./axis.js";
+import { area, outline } from "./outline.js";
 import { isEmpty } from "./steps.js";
 
 /**
@@ -48,27 +49,18 @@ export function slowedFigure(input, palette) {
   const reasons = heldBy(input.data);
   const layout = timeLayout(palette, slowedHeight(reasons.length), input.range, input.width);
   layout.shapes = [...bands(input.findings, input.range, palette), ...epochMarks(input.epochs, input.range, palette, input.width)];
-  layout.barmode = "overlay";
-  layout.bargap = 0;
   layout.yaxis = valueAxis(palette, {
     range: [reasons.length, 0], rangemode: "normal", tickmode: "array", showgrid: false,
     tickvals: reasons.map((_, i) => i + 0.5), ticktext: reasons.map((r) => (input.width < NARROW ? r.short.split(" ").at(-1) : r.short)),
   });
-  const data = reasons.map((r, row) => {
+  const data = reasons.flatMap((r, row) => {
     const series = /** @type {Series} */ (input.data[r.metric]);
-    const color = /** @type {string} */ (palette[r.color]);
-    return {
-      type: "bar",
-      name: r.name,
-      x: series.t.map((t) => toAxis(t + series.bucket_s / 2)),
-      base: series.mean.map((v) => row + 0.92 - 0.84 * (v ?? 0)),
-      y: series.mean.map((v) => (v === null ? null : 0.84 * v)),
-      width: series.bucket_s * 1000,
-      text: series.mean.map((v) => percent(v)),
-      textposition: "none",
-      marker: r.shape === "" ? { color, line: { width: 0 } } : { color: "rgba(0,0,0,0)", pattern: { shape: r.shape, fgcolor: color, bgcolor: "rgba(0,0,0,0)", size: 6, solidity: 0.4 }, line: { width: 0 } },
-      hovertemplate: "%{text}",
-    };
+    const floor = row + 0.92;
+    const points = outline({ t: series.t, widths: series.t.map(() => series.bucket_s), filled: series.mean.map((v) => v !== null) });
+    const tops = series.mean.map((v) => (v === null ? null : floor - 0.84 * v));
+    const band = area(points, tops, /** @type {string} */ (palette[r.color]), { shape: r.shape, template: "%{text}", text: series.mean.map((v) => percent(v)), floor });
+    const ground = { type: "scatter", mode: "lines", x: band.x, y: points.map(() => floor), line: { width: 0 }, hoverinfo: "skip", name: "" };
+    return [ground, { ...band, name: r.name, fill: "tonexty" }];
   });
   return { data, layout };
 }
