@@ -65,7 +65,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def _waits(rank: RankWindow, limits: Limits) -> Waits | None:
-    """Return how a rank's loop waits; None where it does so seldom, or works on a GPU."""
+    """Return how a rank's loop waits; None where it does so seldom, or works on a device."""
     rows, since_ns = rank.table("processes"), rank.made_ns - int(LOOK_BACK_S * 1e9)
     mine = (rows["pid"] == rank.process.pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["answer_wait"])
     waits = rows["answer_wait"][mine] > 0
@@ -77,7 +77,7 @@ def _waits(rank: RankWindow, limits: Limits) -> Waits | None:
     hit = waits & (at >= 0)
     steps = int(np.unique(at[hit]).size)
     pace = max(paces(rank), key=lambda each: each.request_ns.size, default=None)
-    if pace is None or looks < FEW_LOOKS or steps < FEW_STEPS:
+    if pace is None or pace.clock != "loop" or looks < FEW_LOOKS or steps < FEW_STEPS:
         return None
     share = int(hit.sum()) / looks
     if (

@@ -105,7 +105,14 @@ def test_evaluation_between_steps_is_not_training() -> None:
     assert told(builder) == []
 
 
-def test_on_a_gpu_queued_work_may_hide_it() -> None:
+@pytest.mark.parametrize("clock", ["cuda", "events of another device"])
+def test_on_a_device_queued_work_may_hide_it(clock: str) -> None:
     builder = looked(0.6)
-    builder.cuda = True
-    assert told(builder) == []
+    if clock == "cuda":
+        builder.cuda = True
+    else:
+        builder.rows["gpu_waits"] = [
+            {**row, "starved_ns": 0, "gpu_step_ns": 3 * S // 20, "slack_ns": S // 10}
+            for row in builder.rows["steps"]
+        ]
+    assert "S26" not in dict(told(builder))
