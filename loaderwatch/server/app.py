@@ -107,7 +107,7 @@ def create_app(
         later_runs=LaterRuns(opened),
         url=url,
         keys=keys,
-        stay=Lifetime(None if options.idle_hours is None else options.idle_hours * 3600),
+        lifetime=Lifetime(None if options.idle_hours is None else options.idle_hours * 3600),
     )
 
     app = FastAPI(
@@ -135,7 +135,7 @@ def create_app(
         port=port,
         open_to_all=open_to_all or tokens is None,
         public_url=options.public_url,
-        seen=parts.stay.seen,
+        seen=parts.lifetime.seen,
     )
     _add_error_answers(app)
     _add_pages(app, parts)

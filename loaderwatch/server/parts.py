@@ -34,6 +34,6 @@ class Parts:
     later_runs: LaterRuns
     url: str
     keys: Keys  # the tokens in force, with which the server also proves itself
-    stay: Lifetime
+    lifetime: Lifetime
     ready: bool = False
     ingest_counts: IngestCounts = field(default_factory=IngestCounts)

@@ -108,7 +108,7 @@ class _Server(uvicorn.Server):
         self._certificate = certificate
         self._say = say
         self._said = ""
-        parts.stay.end = self._end
+        parts.lifetime.end = self._end
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -146,13 +146,13 @@ class _Server(uvicorn.Server):
         """End when nobody has reported or looked for ``idle_hours``; the next run, or person, starts a server again."""
         parts = self._parts
         if parts.hub.clients or parts.ingest_counts.open or parts.notifier.holds:
-            parts.stay.seen()
-        left_s = parts.stay.left_s()
+            parts.lifetime.seen()
+        left_s = parts.lifetime.left_s()
         if left_s is not None and left_s <= 0 and not self.should_exit:
             _log.info(
                 "no run has reported and nobody has looked for %s: this server leaves. The next run starts it again,"
                 " and so does loaderwatch serve; --idle-hours or LOADERWATCH_IDLE_HOURS sets the time (0: never)",
-                parts.stay.in_words(),
+                parts.lifetime.in_words(),
             )
             self._end()
 
@@ -223,9 +223,9 @@ class _Server(uvicorn.Server):
                 lines.append(
                     f"loaderwatch: trainers elsewhere: LOADERWATCH_SERVER={self._parts.url} LOADERWATCH_TOKEN={agent}"
                 )
-        if self._parts.stay.idle_s is not None:
+        if self._parts.lifetime.idle_s is not None:
             lines.append(
-                f"loaderwatch: this server leaves when no run has reported and nobody has looked for {self._parts.stay.in_words()}"
+                f"loaderwatch: this server leaves when no run has reported and nobody has looked for {self._parts.lifetime.in_words()}"
             )
         if tokens is None:
             lines.append("loaderwatch: --no-auth: everyone who can reach this address can read every run")

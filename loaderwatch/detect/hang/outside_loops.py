@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.answers import Evidence, Severity
-from loaderwatch.core.facts import SpanInfo
+from loaderwatch.core.facts import PIPE_FUNCTIONS, SOCKET_FUNCTIONS, SpanInfo
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.hang import at_exit
@@ -54,17 +54,7 @@ SAVE_ADVICE: Final = (
     "See whether the mount that it saves to answers (df, the kernel log), and whether it is a pipe that nobody reads. Save to a local"
     " disk first and copy from there in another process, so that no dead mount stops training."
 )
-_POINTED: Final = (
-    "sk_",
-    "tcp",
-    "inet",
-    "unix_",
-    "wait_woken",
-    "pipe",
-    "wait_for_partner",
-    "lock_inode",
-    "flock",
-)
+_POINTED: Final = (*SOCKET_FUNCTIONS, *PIPE_FUNCTIONS, "wait_for_partner", "lock_inode", "flock")
 """Parts of the names of kernel functions in which a process waits for one thing: a connection, a pipe, a lock on a file."""
 
 

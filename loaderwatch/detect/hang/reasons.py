@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from loaderwatch.core.facts import LoaderInfo, SpanInfo
+from loaderwatch.core.facts import CHILD_FUNCTIONS, PIPE_FUNCTIONS, SOCKET_FUNCTIONS, LoaderInfo, SpanInfo
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.hang.awaited import workers_of
 from loaderwatch.detect.measures.progress import WORKER_IDLE
@@ -166,7 +166,7 @@ def blocked(process: SpanInfo, who: str, *, asked: bool = True) -> Explanation:
             advice="It sleeps for long, or again and again: look at the line named here. A loop that retries or polls needs a bound, and a"
             " line in the log for what it waits for.",
         )
-    if "do_wait" in wchan:  # kernel/exit.c of Linux: waitpid()
+    if any(mark in wchan for mark in CHILD_FUNCTIONS):
         return Explanation(
             "S36",
             0.8,
@@ -177,7 +177,7 @@ def blocked(process: SpanInfo, who: str, *, asked: bool = True) -> Explanation:
         )
     what = (
         "the network or a pipe"
-        if any(mark in wchan for mark in ("sk_", "tcp", "inet", "pipe", "unix", "wait_woken"))
+        if any(mark in wchan for mark in (*SOCKET_FUNCTIONS, *PIPE_FUNCTIONS))
         else "something"
     )
     return Explanation(

@@ -42,9 +42,9 @@ async def stop(request: Request) -> Response:
     facts = _facts(parts)
     if facts.reporting and not asked.force:
         return error_answer(409, f"{', '.join(facts.reporting)} is reporting", "force")
-    if parts.stay.end is None:
+    if parts.lifetime.end is None:
         return error_answer(409, "this server is a part of another program", "(body)")
-    parts.stay.end()
+    parts.lifetime.end()
     return json_answer(facts)
 
 
@@ -55,13 +55,13 @@ def is_owner(request: Request, parts: Parts) -> bool:
 
 
 def _facts(parts: Parts) -> ServerFacts:
-    left_s = parts.stay.left_s()
+    left_s = parts.lifetime.left_s()
     return ServerFacts(
         url=parts.url,
         pid=os.getpid(),
         data_dir=str(parts.options.data_dir),
         started_by=parts.options.started_by,
-        started_at=parts.stay.started_at,
+        started_at=parts.lifetime.started_at,
         idle_hours=parts.options.idle_hours,
         leaves_at=None if left_s is None else time.time() + left_s,
         reporting=_reporting(parts),

@@ -69,7 +69,7 @@ class _Past:
     age: int = 0
     pss_at_ns: int = 0
     threads: ThreadTimes | None = None
-    helpers: ChildrenSampler | None = None
+    children: ChildrenSampler | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class ProcessSampler:
         past.age += 1
         if training and past.threads is None:
             past.threads = ThreadTimes(files.pid, self._proc_root)
-        helping = self._helpers(files.pid, past, apart, now_ns)
+        others = self._children(files.pid, past, apart, now_ns)
         main_ratio, pin_ratio = past.threads.look(now_ns, pins=pins) if past.threads else (None, None)
         tracer = status.tracer_pid if status else None
         wchan = files.wchan()
@@ -166,17 +166,17 @@ class ProcessSampler:
                 "timer_wait": _stands_in(TIMER_FUNCTIONS, wchan, stat.state),
                 "holds_file_lock": self._file_locks.held_by(files.pid, now_ns),
                 "answer_wait": _stands_in(ANSWER_FUNCTIONS, wchan, stat.state),
-                **helping,
+                **others,
             },
         )
 
-    def _helpers(self, pid: int, past: _Past, apart: Collection[int] | None, now_ns: int) -> Values:
+    def _children(self, pid: int, past: _Past, apart: Collection[int] | None, now_ns: int) -> Values:
         if apart is None:
-            past.helpers = None  # their rates are of one span
+            past.children = None  # their rates are of one span
             return NOT_LOOKED
-        if past.helpers is None:
-            past.helpers = ChildrenSampler(pid, self._proc_root)
-        return past.helpers.look(now_ns, apart)
+        if past.children is None:
+            past.children = ChildrenSampler(pid, self._proc_root)
+        return past.children.look(now_ns, apart)
 
     def _pss(self, files: ProcessFiles, past: _Past, now_ns: int) -> int | None:
         """Return the PSS if it is this process's turn; the turn is that of the process not read for longest."""

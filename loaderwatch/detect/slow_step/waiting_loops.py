@@ -16,7 +16,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.facts import ANSWER_FUNCTIONS, ANSWER_WAIT, StackDump
+from loaderwatch.core.facts import (
+    ANSWER_FUNCTIONS,
+    ANSWER_WAIT,
+    CHILD_FUNCTIONS,
+    PIPE_FUNCTIONS,
+    SOCKET_FUNCTIONS,
+    StackDump,
+)
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import paces
@@ -30,9 +37,9 @@ FEW_LOOKS: Final = 8
 FEW_STEPS: Final = 5
 """Different steps in which it was seen to wait; a single long wait is a pause or a hang."""
 _WORDS: Final = (
-    ("a child process", ("do_wait",), ("subprocess.py", "popen_fork.py")),
-    ("a pipe", ("pipe",), ("connection.py",)),
-    ("the network", ("sk_", "tcp", "inet", "unix", "skb_wait", "wait_woken"), ("socket.py", "ssl.py")),
+    ("a child process", CHILD_FUNCTIONS, ("subprocess.py", "popen_fork.py")),
+    ("a pipe", PIPE_FUNCTIONS, ("connection.py",)),
+    ("the network", (*SOCKET_FUNCTIONS, "skb_wait"), ("socket.py", "ssl.py")),
 )
 """What is waited for, by the kernel function, or by the innermost module of Python's library: a socket with a timeout polls."""
 
@@ -66,10 +73,12 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 def _waits(rank: RankWindow, limits: Limits) -> Waits | None:
     """Return how a rank's loop waits; None where it does so seldom, or works on a device."""
+    if rank.process.state != "live" or rank.process.cuda:
+        return None
     rows, since_ns = rank.table("processes"), rank.made_ns - int(LOOK_BACK_S * 1e9)
     mine = (rows["pid"] == rank.process.pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["answer_wait"])
     waits = rows["answer_wait"][mine] > 0
-    if rank.process.state != "live" or rank.process.cuda or int(waits.sum()) < FEW_STEPS:
+    if int(waits.sum()) < FEW_STEPS:
         return None
     t_ns = rows["t_ns"][mine]
     at = _steps_at(rank, t_ns)
@@ -80,9 +89,8 @@ def _waits(rank: RankWindow, limits: Limits) -> Waits | None:
     if pace is None or pace.clock != "loop" or looks < FEW_LOOKS or steps < FEW_STEPS:
         return None
     share = int(hit.sum()) / looks
-    if (
-        share - math.sqrt(share * (1 - share) / looks) < limits.input_warning_ratio
-    ):  # within one standard error
+    standard_error = math.sqrt(share * (1 - share) / looks)
+    if share - standard_error < limits.input_warning_ratio:
         return None
     dumps = [
         dump

@@ -6,7 +6,7 @@ import pytest
 
 from loaderwatch.core.facts import ANSWER_WAIT
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.slow_step.answers import FEW_STEPS
+from loaderwatch.detect.slow_step.waiting_loops import FEW_STEPS
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
