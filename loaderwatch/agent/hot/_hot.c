@@ -1994,10 +1994,18 @@ typedef struct {
     long long generation, collected;
 } Pause;
 
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_IsFinalizing _Py_IsFinalizing /* public since 3.13 */
+#endif
+
 static int pause_tell(void *queued) {
     Pause pause = *(Pause *)queued;
     PyObject *answer;
     PyMem_RawFree(queued);
+    if (Py_IsFinalizing()) { /* a collection as Python ends: there may be no modules any more, and nobody reads it */
+        Py_DECREF(pause.tell);
+        return 0;
+    }
     answer = PyObject_CallFunction(pause.tell, "LLLL", (long long)pause.began, (long long)pause.took, pause.generation, pause.collected);
     Py_DECREF(pause.tell);
     Py_XDECREF(answer);

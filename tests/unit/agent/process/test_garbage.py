@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -55,6 +57,36 @@ def test_a_long_pause_is_recorded_and_a_short_one_is_not(
     assert collections(tmp_path / "a.ring")[-1] == long
     del heap
     ring.close()
+
+
+AT_THE_END = """
+import atexit
+import builtins
+from pathlib import Path
+from loaderwatch.agent import guard
+from loaderwatch.agent.process import garbage
+from loaderwatch.core.ring import RingIdentity, RingWriter
+
+garbage.watch_collections(RingWriter(Path({path!r}), RingIdentity(1, 1, -1, -1, 0), 64), -1)
+heap = [[number] for number in range(300_000)]  # Python walks it once more as it ends
+
+@atexit.register
+def clear(modules=(guard, garbage)):  # what the end of Python does to one module after the other
+    guard.guard = garbage.gc = None
+
+class Last:
+    def __del__(self):
+        for _ in range(1000):
+            pass  # the last code of Python's that runs, in which what is on its way comes
+
+builtins.last = Last()
+"""
+
+
+def test_a_collection_as_python_ends_is_nobodys_error(tmp_path: Path) -> None:
+    script = AT_THE_END.format(path=str(tmp_path / "a.ring"))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def collect_and_wait() -> None:
