@@ -19,6 +19,7 @@ from loaderwatch.agent.guard import guard, has_stderr, say, shield
 from loaderwatch.agent.loaders.lineage import Lineage
 from loaderwatch.agent.loaders.naming import unique
 from loaderwatch.agent.process.closing import say_closing
+from loaderwatch.agent.process.end_reason import why_failed
 from loaderwatch.agent.process.garbage import watch_collections
 from loaderwatch.agent.process.identity import (
     Ranks,
@@ -231,7 +232,7 @@ class Session:
             text = f"exit code {failure.code}"
         else:
             failed = failure is not None and not hasattr(sys, "ps1")
-            text = "" if failure is None else f"uncaught {describe_error(failure)}"
+            text = "" if failure is None else why_failed(failure)
         if failed:
             with suppress(OSError):  # somebody removed the folder; what matters is that this process can end
                 self.change(state="crashed", exit=text)
@@ -250,22 +251,6 @@ def _working_directory() -> str:
         return str(Path.cwd())
     except OSError:
         return ""  # somebody removed it
-
-
-def describe_error(error: BaseException) -> str:
-    """Describe an error in one line, with the error that it was raised from: DataLoader's often says more than its own.
-
-    A worker's error holds its whole traceback; its first and its last line are used.
-    """
-    own = _describe_one(error)
-    return own if error.__cause__ is None else f"{own}, from {_describe_one(error.__cause__)}"[:500]
-
-
-def _describe_one(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if len(lines) > 1:
-        lines = [lines[0], lines[-1]]
-    return ": ".join([type(error).__name__, " ".join(lines)] if lines else [type(error).__name__])[:500]
 
 
 _session: Session | None = None

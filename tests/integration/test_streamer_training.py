@@ -128,9 +128,7 @@ def test_a_killed_worker_is_the_reason_that_is_shown(data_dir: Path, tmp_path: P
     with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
         trainee = _run(it, script, "hang")
         try:
-            receiver.wait_for(
-                lambda: any(s.sample_index == 40 for e in receiver.in_order()[-1:] for s in e.spans), 60
-            )
+            receiver.wait_for(lambda: any(s.text for e in receiver.in_order() for s in e.stacks), 60)
             blocked = next(s for s in receiver.in_order()[-1].spans if s.sample_index == 40)
             os.kill(blocked.pid, signal.SIGKILL)
             trainee.wait(PATIENCE_S)
@@ -140,6 +138,48 @@ def test_a_killed_worker_is_the_reason_that_is_shown(data_dir: Path, tmp_path: P
             assert last.exit is not None
             assert "DataLoader worker" in last.exit
             assert any(s.pid == blocked.pid and not s.alive for e in receiver.in_order() for s in e.spans)
+        finally:
+            kill_group(trainee.pid)
+            trainee.communicate(timeout=PATIENCE_S)
+
+
+CUT_OFF = """
+import os, signal, sys, time
+import torch
+import loaderwatch
+
+loader = torch.utils.data.DataLoader(torch.zeros(64, 4), batch_size=4, num_workers=1, prefetch_factor=8)
+loaderwatch.attach(loader)
+batches = iter(loader)
+next(batches)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+assert batches._worker_result_queue._reader.poll(60)  # the next one waits to be taken
+signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # PyTorch's own handler often comes too late
+os.kill(batches._workers[0].pid, signal.SIGKILL)
+os.waitid(os.P_PID, batches._workers[0].pid, os.WEXITED | os.WNOWAIT)
+for batch in batches:
+    pass
+"""
+
+
+def test_a_worker_killed_while_it_hands_over_a_batch_is_named(data_dir: Path, tmp_path: Path) -> None:
+    """PyTorch's error is then that of a socket, or says only that the worker "exited unexpectedly"."""
+    script = tmp_path / "train.py"
+    script.write_text(CUT_OFF)
+    with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
+        trainee = _run(it, script, str(tmp_path / "seen"))
+        try:
+            receiver.wait_for(lambda: any(s.worker == 0 for e in receiver.in_order() for s in e.spans))
+            (tmp_path / "seen").touch()
+            trainee.wait(PATIENCE_S)
+            receiver.wait_for(lambda: any(e.final for e in receiver.in_order()[-1:]))
+            last = receiver.in_order()[-1]
+            (worker,) = {s.pid for e in receiver.in_order() for s in e.spans if s.worker == 0}
+            told = last.processes[0].exit
+            assert told is not None
+            assert "from ConnectionRefusedError" in told
+            assert told.endswith(f", as DataLoader worker (pid {worker}) is killed by signal: Killed")
         finally:
             kill_group(trainee.pid)
             trainee.communicate(timeout=PATIENCE_S)

@@ -123,6 +123,7 @@ TESTED_BY: dict[str, str] = {
     "agent/model/hooks.py": "integration/test_agent_steps.py",
     "agent/model/modules.py": "integration/test_agent_scout.py",
     "agent/model/phase.py": "integration/test_agent_loader.py",
+    "agent/session.py": "integration/test_agent_loader.py",
     "agent/progress.py": "integration/test_framework_callbacks.py",
     "agent/read_ahead.py": "integration/test_agent_threads.py",
     "agent/recorder.py": "integration/test_agent_steps.py",

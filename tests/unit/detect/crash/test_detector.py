@@ -265,6 +265,16 @@ def test_a_worker_that_crashed_is_named_with_its_sample(gone: bool) -> None:
     assert finding.advice.startswith("Read dataset[3210] alone with num_workers=0")
 
 
+def test_a_worker_killed_while_it_handed_over_a_batch_is_named() -> None:
+    builder = dead(
+        "uncaught ConnectionResetError: [Errno 104] Connection reset by peer, as DataLoader worker (pid 201) is killed by"
+        " signal: Killed"
+    )
+    builder.worker(1, "fetch", 0.1, sample_age=0.05, sample_index=3210, alive=False)
+    (finding,) = detect(run(builder))
+    assert (finding.scenario, finding.worker, finding.pid) == ("S37", 1, 201)
+
+
 def test_a_worker_that_read_nothing_blames_no_sample() -> None:
     builder = dead(
         "uncaught RuntimeError: DataLoader worker (pid 201) is killed by signal: Segmentation fault. "

@@ -1,13 +1,18 @@
-"""How an error that ends the training is described."""
+"""How the error that ends a training is described, and which dead worker is named with it."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
 
-from loaderwatch.agent.session import describe_error
+from loaderwatch.agent.process.end_reason import describe_error, why_failed
 from tests.waiting import PATIENCE_S
 
 
@@ -34,7 +39,7 @@ SCRIPT = """
 import os, signal, sys, time
 import torch
 from torch.utils.data import DataLoader, Dataset
-from loaderwatch.agent.session import describe_error
+from loaderwatch.agent.process.end_reason import describe_error
 
 class Killed(Dataset):
     def __len__(self):
@@ -66,3 +71,43 @@ def test_what_killed_a_worker_is_named_however_it_is_found() -> None:
     assert done.stdout.startswith("RuntimeError: DataLoader worker (pid(s) ")
     assert ", from RuntimeError: DataLoader worker (pid " in done.stdout
     assert "is killed by signal: Killed" in done.stdout
+
+
+class Zeros(Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.zeros(2)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_killed_worker_is_named_where_the_error_does_not(
+    seen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch sees that the worker is dead, or it looks just before and passes the socket's error on."""
+    batches: Any = iter(DataLoader(Zeros(), batch_size=4, num_workers=1, prefetch_factor=8))
+    next(batches)
+    (worker,) = batches._workers
+    assert batches._worker_result_queue._reader.poll(PATIENCE_S)  # the next one waits to be taken
+    handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # PyTorch's would be told first
+    try:
+        worker.kill()
+        os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+        if not seen:
+            monkeypatch.setattr(worker, "is_alive", lambda: True)
+        with pytest.raises((ConnectionError, EOFError, RuntimeError)) as raised:
+            next(batches)
+        assert isinstance(raised.value, RuntimeError) == seen
+        assert why_failed(raised.value) == (
+            f"uncaught {describe_error(raised.value)}, as DataLoader worker (pid {worker.pid}) is killed by signal: Killed"
+        )
+    finally:
+        signal.signal(signal.SIGCHLD, handler)
+        monkeypatch.undo()
+        del batches
+
+
+def test_another_error_names_no_worker() -> None:
+    assert why_failed(ValueError("no such label")) == "uncaught ValueError: no such label"
+    assert why_failed(ConnectionResetError("the bucket's")) == "uncaught ConnectionResetError: the bucket's"

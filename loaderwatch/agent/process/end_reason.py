@@ -1,0 +1,55 @@
+"""What a process ended with, in one line: its error, and the worker whose death that error does not name."""
+
+from __future__ import annotations
+
+import queue
+import signal
+from collections.abc import Iterator
+from traceback import walk_tb
+from typing import Final
+
+_ITERATORS: Final = "torch.utils.data.dataloader"
+
+_CUT_OFF: Final = (EOFError, ConnectionError, queue.Empty)
+"""What taking a batch raises when its worker is dead: the memory of a batch is fetched from the worker.
+
+PyTorch raises its own error from it ("exited unexpectedly"), unless the worker was only just dying when it looked.
+"""
+
+
+def why_failed(error: BaseException) -> str:
+    """Describe the uncaught error that a process ends with.
+
+    "Connection reset by peer" does not say that a worker was killed while it handed over a batch, nor does "exited
+    unexpectedly" say by what: both get the dead worker and its signal, in the words that PyTorch has for them.
+    """
+    text = f"uncaught {describe_error(error)}"
+    if not isinstance(error, _CUT_OFF) and not isinstance(error.__cause__, _CUT_OFF):
+        return text
+    return next((f"{text}, as {told}" for told in _killed_workers(error)), text)
+
+
+def _killed_workers(error: BaseException) -> Iterator[str]:
+    for frame, _ in walk_tb(error.__traceback__):
+        if frame.f_globals.get("__name__") != _ITERATORS:
+            continue
+        for worker in getattr(frame.f_locals.get("self"), "_workers", ()):
+            if (worker.exitcode or 0) < 0:
+                by = signal.strsignal(-worker.exitcode)
+                yield f"DataLoader worker (pid {worker.pid}) is killed by signal: {by}"
+
+
+def describe_error(error: BaseException) -> str:
+    """Describe an error in one line, with the error that it was raised from: DataLoader's often says more than its own.
+
+    A worker's error holds its whole traceback; its first and its last line are used.
+    """
+    own = _describe_one(error)
+    return own if error.__cause__ is None else f"{own}, from {_describe_one(error.__cause__)}"[:500]
+
+
+def _describe_one(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1:
+        lines = [lines[0], lines[-1]]
+    return ": ".join([type(error).__name__, " ".join(lines)] if lines else [type(error).__name__])[:500]
