@@ -34,6 +34,7 @@ class Course:
     epoch: NDArray[np.int64]  # the loader's epoch in which it ended
     step_s: NDArray[np.float64]  # an iteration without its data wait
     fetch_s: NDArray[np.float64]  # a worker's fetch of a batch
+    fetch_cpu_s: NDArray[np.float64]  # the CPU time of one
     headroom_s: NDArray[np.float64]  # by the device's clock, see ``Pace.headroom_s``
 
     def newest(self, slices: int) -> Course:
@@ -53,7 +54,7 @@ class Course:
         length = 2 * self.slice_ns
         firsts = np.flatnonzero(np.diff(self.t_ns // length, prepend=UNKNOWN))
         sizes = np.diff(np.append(firsts, self.t_ns.size))
-        means = {name: _means(getattr(self, name), firsts) for name in ("step_s", "fetch_s", "headroom_s")}
+        means = {name: _means(getattr(self, name), firsts) for name in _TIMES}
         return replace(
             self,
             slice_ns=length,
@@ -67,6 +68,7 @@ class Course:
 
 
 _COLUMNS: Final = tuple(field.name for field in fields(Course) if field.name != "slice_ns")
+_TIMES: Final = tuple(name for name in _COLUMNS if name.endswith("_s"))
 
 
 def _means(values: NDArray[np.float64], firsts: NDArray[np.intp]) -> NDArray[np.float64]:

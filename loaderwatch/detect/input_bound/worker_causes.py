@@ -7,6 +7,7 @@ heavy share, S58 fetches that take longer and longer.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.explanation import Explanation
@@ -34,7 +35,9 @@ ASLEEP_RATIO = 0.5  # of the looks at workers, which find them asleep for a set 
 MOST_NEEDED = 16  # workers: with more of them, the storage's latency is the trouble
 MAPPED_FAULTS_PER_S = 20.0  # of one worker; those for loading code and libraries are over in a second
 GROWN_RATIO = 1.5
-"""Times its first value that a fetch takes in the end, at least, so that its growth is the cause."""
+"""Times its first value that a fetch takes in the end, at least, so that its growth is the cause where the workers kept up at first."""
+GROWN_TWICE = 2.0
+"""The same where they never did: its growth is the larger part of what a fetch takes."""
 RISES = 0.9
 """Rank correlation of a fetch's time with its place in time. A jump between two levels that hardly vary has as much, so the middle must
 lie between the ends as well: by ``BETWEEN_RATIO`` at least."""
@@ -159,47 +162,64 @@ def heavy_share(s: Symptoms) -> Explanation | None:
     )
 
 
+class Growth(NamedTuple):
+    """A time of a fetch that has risen all along. All in seconds."""
+
+    of_cpu: bool  # the CPU time
+    first_s: float
+    last_s: float
+    span_s: float
+    kept_up: bool  # the workers did, at first
+
+
 def growing(s: Symptoms) -> Explanation | None:
-    """Explain S58: the workers kept up, and a fetch has taken longer and longer since; None otherwise.
+    """Explain S58: a fetch takes longer and longer; None otherwise.
 
     More workers would only put it off.
     """
     grown = _growth(s)
     if grown is None:
         return None
-    first_s, last_s, span_s = grown
+    first_s, last_s = grown.first_s, grown.last_s
+    kept_up = f" Before, {count(s.workers, 'worker')} kept up." if grown.kept_up else ""
     return Explanation(
         scenario="S58",
         confidence=0.95,  # above that of too few workers, which it is told as before its growth is seen
         because=f"{_because(s)}, and a fetch takes longer and longer",
-        cause=f"{_facts(s)}. The time of a fetch has risen steadily, from {duration(first_s)} to {duration(last_s)} in"
-        f" {duration(span_s)}; before, {count(s.workers, 'worker')} kept up.",
+        cause=f"{_facts(s)}. The {'CPU time' if grown.of_cpu else 'time'} of a fetch has risen steadily, from {duration(first_s)} to {duration(last_s)} in"
+        f" {duration(grown.span_s)}.{kept_up}",
         advice="Look for what grows in the dataset with each sample (a list that is searched, a file that is read from its beginning, a"
         " cache or a connection that degrades), or for storage and CPUs that others use more and more. More workers only put it off.",
-        gain_ceiling_ratio=s.gain(max(s.step_s, first_s / s.workers)),
+        gain_ceiling_ratio=s.gain(max(s.step_s, s.fetch_s * first_s / last_s / s.workers)),
         evidence=known_evidence(
-            ("fetch of a batch", last_s, "s"),
-            ("fetch of a batch before", first_s, "s"),
-            ("seen for", span_s, "s"),
+            ("CPU time of a fetch" if grown.of_cpu else "fetch of a batch", last_s, "s"),
+            ("CPU time of a fetch before" if grown.of_cpu else "fetch of a batch before", first_s, "s"),
+            ("seen for", grown.span_s, "s"),
         ),
     )
 
 
-def _growth(s: Symptoms) -> tuple[float, float, float] | None:
-    """Return the time of a fetch before and now, and the time between, in seconds; None where it has not risen all along.
+def _growth(s: Symptoms) -> Growth | None:
+    """Return how the time of a fetch has risen all along, by the clock or by its CPU time; None where neither has.
 
-    What grows with each sample grows ever more slowly in time once the loop waits, so no straight line is asked for.
+    What grows with each sample grows ever more slowly in time once the loop waits, so no straight line is asked for. Where
+    others use the CPUs as well, the clock goes up and down with them, and only the CPU time shows the growth.
     """
     course = s.pace.rank.courses.get(s.loader.loader)
     for slices in parts(course) if course is not None else ():
+        clocks = (slices.fetch_s,) if s.waits_for_storage else (slices.fetch_s, slices.fetch_cpu_s)
         few = max(FEW_ROWS, slices.fetch_s.size // 16)  # at each end
-        first_s, last_s = median(slices.fetch_s[:few]), median(slices.fetch_s[-few:])
         half = (slices.fetch_s.size - few) // 2
-        middle_s = median(slices.fetch_s[half : half + few])
-        kept_up, grown = first_s / s.workers <= s.step_s, last_s >= GROWN_RATIO * first_s
-        between = BETWEEN_RATIO * first_s <= middle_s <= last_s / BETWEEN_RATIO
-        if kept_up and grown and between and trend(slices.fetch_s) >= RISES:
-            return first_s, last_s, float(slices.t_ns[-1] - slices.t_ns[0]) / 1e9
+        kept_up = median(slices.fetch_s[:few]) / s.workers <= s.step_s
+        for times_s in clocks:
+            first_s, middle_s, last_s = (
+                median(times_s[at : at + few]) for at in (0, half, times_s.size - few)
+            )
+            grown = 0 < first_s <= last_s / (GROWN_RATIO if kept_up else GROWN_TWICE)
+            between = BETWEEN_RATIO * first_s <= middle_s <= last_s / BETWEEN_RATIO
+            if grown and between and trend(times_s) >= RISES:
+                span_s = float(slices.t_ns[-1] - slices.t_ns[0]) / 1e9
+                return Growth(times_s is slices.fetch_cpu_s, first_s, last_s, span_s, kept_up)
     return None
 
 

@@ -45,7 +45,7 @@ def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:
     headroom_s = pace.headroom_s
     requested, fetched = pace.request_ns, pace.fetches.ended_ns
     order = np.argsort(fetched, kind="stable")
-    fetched, fetch_s = fetched[order], pace.fetches.fetch_s[order]
+    fetched, fetch_s, cpu_s = fetched[order], pace.fetches.fetch_s[order], pace.fetches.cpu_s[order]
     rows = []
     for began_ns in edges.tolist():
         batches = slice(*np.searchsorted(requested, (began_ns, began_ns + slice_ns)).tolist())
@@ -59,10 +59,11 @@ def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:
                 int(pace.epoch[batches].max(initial=UNKNOWN)),
                 own_s,
                 typical(fetch_s[fetches]),
+                typical(cpu_s[fetches]),
                 typical(headroom_s[batches]),
             )
         )
-    columns = list(zip(*rows, strict=True)) or [()] * 5
+    columns = list(zip(*rows, strict=True)) or [()] * 6
     return Course(
         slice_ns,
         np.array(columns[0], dtype=np.int64),

@@ -47,11 +47,12 @@ def read(
     prefetch: int = 2,
     batches: int = 1_000_000,
     slack_s: Callable[[float], float] | None = None,
+    cpu: Callable[[float], float] = lambda at_s: 0.0,
 ) -> tuple[RankBuilder, float]:
     """A rank's rows of so many seconds, and when its loop first waits for longer than a tenth of a step.
 
     A fetch and a step take what the functions say of the second in which they begin; ``slack_s`` likewise, by the device's
-    clock. An epoch has ``batches``; between two nothing lies ready.
+    clock, ``cpu`` the share of a fetch that computes. An epoch has ``batches``; between two nothing lies ready.
     """
     rank = RankBuilder(loaders=[loader(num_workers=workers, prefetch_factor=prefetch, batches=batches)])
     waits_at_s, now, ahead = BEFORE_STEPS, 0.0, workers * prefetch
@@ -70,7 +71,7 @@ def read(
             else:
                 done.append(began + took)  # noqa: B023
             rank.now_ns = T0 + int((began + took) * S)
-            rank.fetch(batch % workers, took)
+            rank.fetch(batch % workers, took, cpu=cpu(began))
 
         for batch in range(ahead):
             dispatch(batch, now)

@@ -13,7 +13,9 @@ def course(times: list[int], slice_ns: int = FIRST_SLICE_NS) -> Course:
     """Slices at these numbers, whose fetches take as many seconds."""
     values = np.array(times, dtype=np.float64)
     t_ns = T0 + np.array(times, dtype=np.int64) * slice_ns
-    return Course(slice_ns, t_ns, np.zeros(len(times), dtype=np.int64), values, values, values * np.nan)
+    return Course(
+        slice_ns, t_ns, np.zeros(len(times), dtype=np.int64), values, values, values, values * np.nan
+    )
 
 
 def test_it_keeps_an_hour_in_a_bounded_number_of_slices() -> None:

@@ -289,8 +289,17 @@ def test_other_loaders_have_no_heavy_share(fetch_s: list[float], iterable: bool)
         (lambda at_s: 0.02 + 0.015 * at_s**0.5, True),
         (lambda at_s: 0.04 if at_s < 150 else 0.2, False),
         (lambda at_s: 0.2, False),
+        (lambda at_s: 0.12 + 0.001 * at_s, True),
+        (lambda at_s: 0.2 + 0.0005 * at_s, False),
     ],
-    ids=["a line", "ever more slowly", "a jump", "slow all along"],
+    ids=[
+        "a line",
+        "ever more slowly",
+        "a jump",
+        "slow all along",
+        "too slow at first, too",
+        "mostly slow all along",
+    ],
 )
 def test_fetches_that_grow_are_told_from_those_that_jumped(
     fetch_s: Callable[[float], float], told: bool
@@ -300,3 +309,20 @@ def test_fetches_that_grow_are_told_from_those_that_jumped(
     (finding,) = [finding for finding in last if finding.code == "input-bound"]
     assert (finding.scenario == "S58") is told
     assert ("More workers only put it off" in finding.advice) is told
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_growth_shows_in_the_cpu_time_where_others_use_the_cpus(grows: bool) -> None:
+    """The clock of a fetch swings by three with what the others do; what it computes only grows."""
+
+    def computed_s(at_s: float) -> float:
+        return 0.03 + 0.0008 * at_s if grows else 0.1
+
+    def fetch_s(at_s: float) -> float:
+        return computed_s(at_s) + (0.3 if at_s % 40 < 20 else 0.05)
+
+    rank, _ = read(300, fetch_s, cpu=lambda at_s: computed_s(at_s) / fetch_s(at_s))
+    *_, (_, last) = looks(rank, 10.0)
+    (finding,) = [finding for finding in last if finding.code == "input-bound"]
+    assert (finding.scenario == "S58") is grows
+    assert ("The CPU time of a fetch has risen steadily" in finding.cause) is grows
