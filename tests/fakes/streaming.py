@@ -18,6 +18,7 @@ from loaderwatch.core.config import load_settings
 from tests.fakes.receiver import TOKEN
 from tests.waiting import PATIENCE_S, wait_until
 
+STREAMER = "loaderwatch.streamer"
 WRITER = Path(__file__).with_name("ring_writer.py")
 
 
@@ -43,8 +44,7 @@ class Streaming:
         return self
 
     def __exit__(self, *args: object) -> None:
-        for pid in self.pids():
-            kill(pid)
+        end_processes(self.data_dir)
         for child in self._children:
             kill(child.pid)
             child.wait(PATIENCE_S)
@@ -118,30 +118,46 @@ class Streaming:
 
     def streamer_pids(self) -> list[int]:
         """Living streamers of this test."""
-        return self.pids("loaderwatch.streamer")
+        return self.pids(STREAMER)
+
+    def end_streamers(self) -> None:
+        """Kill them all, as a host that goes down does."""
+        end_processes(self.data_dir, STREAMER)
 
 
-def end_processes(data_dir: Path) -> None:
+def end_processes(data_dir: Path, of: str = "") -> None:
     """End what a training leaves behind to deliver its end and to show its page: its streamers, and the server that it started.
 
-    One whose partner is killed starts another, which a single look would miss: this looks until nobody is left.
+    A streamer whose partner is killed starts another, and so on for as long as each has the time for it. So they are stopped
+    until nobody new is found, and only then killed. ``of``: only those with this in their command line.
     """
-    for _ in range(20):
-        left = [process for process in psutil.process_iter() if _is_of(process, data_dir)]
-        if not left:
+    for _ in range(20):  # one that was being started just then shows no environment yet
+        found = _stopped(data_dir, of)
+        if not found:
             return
-        for process in left:
+        for process in found:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(left, timeout=10)
-    raise AssertionError(f"{left} of {data_dir} cannot be killed")
+        psutil.wait_procs(found, timeout=PATIENCE_S)
+    raise AssertionError(f"{found} of {data_dir} cannot be killed")
 
 
-def _is_of(process: psutil.Process, data_dir: Path) -> bool:
+def _stopped(data_dir: Path, of: str) -> set[psutil.Process]:
+    stopped: set[psutil.Process] = set()
+    while new := {process for process in psutil.process_iter() if _is_of(process, data_dir, of)} - stopped:
+        for process in new:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+        stopped |= new
+    return stopped
+
+
+def _is_of(process: psutil.Process, data_dir: Path, of: str) -> bool:
     try:
         over = process.status() == psutil.STATUS_ZOMBIE  # only its parent can clear it away
         mine: str | None = process.environ().get("LOADERWATCH_DIR")
-        return not over and mine == str(data_dir)
+        called = of in " ".join(process.cmdline())
+        return not over and mine == str(data_dir) and called and process.pid != os.getpid()
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False  # gone by itself, or somebody else's
 

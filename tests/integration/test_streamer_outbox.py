@@ -54,10 +54,8 @@ def test_what_could_not_be_sent_is_sent_by_the_next_run(data_dir: Path, free_por
         trainee = old.write(period_s=0.005)
         old.stream()
         wait_for(lambda: len(_outbox(old)) >= 3)
-        for pid in old.streamer_pids():
-            kill(pid)
+        old.end_streamers()
         kill(trainee.pid)
-        wait_for(lambda: not old.streamer_pids())
         for path in old.folder.iterdir():  # shared memory does not outlive a reboot
             path.unlink()
         old.folder.rmdir()
@@ -130,8 +128,7 @@ def test_broken_files_are_set_aside(data_dir: Path, free_port: int) -> None:
         (it.folder / "main-2.ring").write_bytes(b"")
         first = it.stream()
         wait_for(lambda: len(_outbox(it)) >= 5)
-        for pid in it.streamer_pids():
-            kill(pid)
+        it.end_streamers()
         first.wait(PATIENCE_S)
         third = _outbox(it)[2]
         third.write_bytes(third.read_bytes()[:-7])
