@@ -2,7 +2,7 @@
 
 import { fileName, save, svgOf } from "./downloads.js";
 
-const WAIT_MS = 15_000;
+const WAIT_MS = 60_000;
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 /** What makes no sense on paper. */
 const LEFT_OUT = "button, .range-bar, .page-tools, .neighbours, .downloads, select, input, .skeleton";
