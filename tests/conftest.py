@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import hypothesis
 import msgspec
 import pytest
 
@@ -27,6 +29,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# A busy machine may take any time for an example, and the first one pays for what is imported.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
+
 gc.disable()  # until all is collected: there, it walks the growing heap of torch and the tests again and again
 
 
@@ -35,6 +43,10 @@ def close_agent() -> None:
     session = sys.modules.get("loaderwatch.agent.session")
     if session is not None:
         session.close_session()
+
+
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_PORTS = iter(range(20_000 + 500 * _WORKER, 20_500 + 500 * _WORKER))  # the system's own begin at 32,768
 
 
 @pytest.fixture(scope="session")
@@ -90,13 +102,19 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+def next_free_port() -> int:
+    """A TCP port on 127.0.0.1 that nobody else is given: neither by the system, nor in a test beside this one."""
+    for port in _PORTS:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("there are no ports left")
+
+
 @pytest.fixture
 def free_port() -> int:
-    """A TCP port on 127.0.0.1 that was free a moment ago."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """See ``next_free_port``."""
+    return next_free_port()
 
 
 @pytest.fixture(autouse=True)

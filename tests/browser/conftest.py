@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from playwright.sync_api import (
@@ -37,11 +38,20 @@ def playwright_instance() -> Iterator[Playwright]:
         yield playwright
 
 
+def patient_context(browser: Browser, **options: Any) -> BrowserContext:
+    """A context of its own, as patient as every other wait of the tests; close it."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE_S * 1000)
+    return context
+
+
 @pytest.fixture(scope="module")
 def browser(playwright_instance: Playwright) -> Iterator[Browser]:
     """One Chromium for a module's tests, with one process for the pages of one host: see ``pages``."""
     browser = playwright_instance.chromium.launch(
-        executable_path=find_chromium(), args=["--no-sandbox", "--process-per-site"]
+        executable_path=find_chromium(),
+        args=["--no-sandbox", "--process-per-site"],
+        timeout=PATIENCE_S * 1000,
     )
     try:
         yield browser
@@ -114,8 +124,7 @@ class Pages:
 def pages(browser: Browser, served: PageServer) -> Iterator[Pages]:
     """A page stays open, so that their common process does: compiling Plotly takes more CPU than most tests."""
     width, height = SIZES["wide"]
-    context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
-    context.set_default_timeout(PATIENCE_S * 1000)
+    context = patient_context(browser, viewport={"width": width, "height": height}, reduced_motion="reduce")
     context.add_init_script(
         "addEventListener('securitypolicyviolation', e => console.error('CSP ' + e.violatedDirective + ' ' + e.blockedURI))"
     )

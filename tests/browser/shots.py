@@ -14,6 +14,8 @@ from typing import Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.waiting import PATIENCE_S
+
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 SIZES: Final = {"wide": (1280, 800), "phone": (390, 844)}
 THEMES: Final = ("light", "dark")
@@ -27,21 +29,21 @@ def find_chromium() -> str | None:
 def newest_run(page: Page, url: str) -> str:
     """The id of the newest run that the server behind ``url`` knows."""
     page.goto(url)
-    page.wait_for_selector(".run-link", timeout=15_000)
+    page.wait_for_selector(".run-link", timeout=PATIENCE_S * 1000)
     href = page.get_attribute(".run-link", "href") or ""
     return href.removeprefix("#/runs/")
 
 
 def settle(page: Page, wait_s: float) -> None:
     """Wait until no card on the screen is loading and the charts on it are drawn, then ``wait_s`` more."""
-    page.wait_for_selector("main .page", timeout=15_000)
+    page.wait_for_selector("main .page", timeout=PATIENCE_S * 1000)
     page.wait_for_function(
         """() => document.querySelectorAll('.page[aria-busy], .run-row .skeleton').length === 0
         && [...document.querySelectorAll('.plot')].every(p => {
             const box = p.getBoundingClientRect();
             return box.top > innerHeight || box.bottom < 0 || p.querySelector('.main-svg') !== null;
         })""",
-        timeout=20_000,
+        timeout=PATIENCE_S * 1000,
     )
     page.wait_for_timeout(wait_s * 1000)
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.conftest import patient_context
 from tests.browser.drawing import BIG, DIGITS
 from tests.browser.shots import SIZES, settle
 from tests.fakes.feed import Feed
@@ -52,13 +53,14 @@ def complaints(page: Page) -> list[str]:
 @pytest.mark.parametrize("size", [*SIZES])
 def test_axe_finds_nothing(browser: Browser, server: PageServer, theme: Any, size: str) -> None:
     width, height = SIZES[size]
-    context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
+    context = patient_context(
+        browser, viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
     )
     found: dict[str, list[str]] = {}
     try:
         page = context.new_page()
         for name, address in PAGES.items():
+            page.goto("about:blank")  # else what was there before would do
             page.goto(server.url + address)
             expect(page.locator("main .page")).to_be_visible()
             settle(page, 0.5)
@@ -79,7 +81,7 @@ def test_axe_finds_nothing_on_the_real_servers_pages(browser: Browser, tmp_path:
     """The page to sign in, and a run behind it."""
     with serving(tmp_path, detector=ScriptedDetector()) as access:
         access.send(Feed().envelope(steps=20))
-        context = browser.new_context(color_scheme=theme, reduced_motion="reduce")
+        context = patient_context(browser, color_scheme=theme, reduced_motion="reduce")
         try:
             page = context.new_page()
             page.goto(access.url)

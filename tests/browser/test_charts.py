@@ -74,10 +74,16 @@ def test_charts_move_while_the_run_goes_on_and_stand_still_while_paused(
     expect(page.locator(".link-pill")).to_have_text("Paused")
     until(page, lambda: len(asked) == len(answered), "the request in flight is answered")
     so_far = len(asked)
-    page.wait_for_timeout(1500)  # ticks come, and what was answered is drawn
+
+    def stays() -> bool:
+        """Ticks come, and what was answered before has been drawn."""
+        before = page.evaluate(newest)
+        page.wait_for_timeout(1000)
+        return bool(page.evaluate(newest) == before)
+
+    until(page, stays, "what was answered is drawn")
     stopped = page.evaluate(newest)
-    page.wait_for_timeout(1000)
-    assert page.evaluate(newest) == stopped
+    assert stays()
     assert len(asked) == so_far
     page.locator("body").press(" ")
     page.wait_for_function(f"() => {newest} > {stopped}")

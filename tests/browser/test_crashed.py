@@ -46,8 +46,9 @@ def crash(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crash]:
         cluster.host.wait_for_steps(120)
         (trainer,) = cluster.host.trainers
         wait_for(lambda: state(cluster) == "live")
-        killed_at, booted_at = time.time(), time.time() - time.monotonic()
+        booted_at = time.time() - time.monotonic()
         os.kill(trainer.pid, signal.SIGKILL)
+        killed_at = time.time()
         wait_for(lambda: state(cluster) != "live")
         cluster.settle()
         (book,) = (cluster.host.books / RUN).glob("train-0-*.log")

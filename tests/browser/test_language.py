@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.conftest import patient_context
 from tests.browser.shots import settle
 from tests.browser.test_accessible import PAGES
 from tests.fakes import page_answers
@@ -40,11 +41,12 @@ def english(page: Page, own: str) -> list[str]:
 
 def test_every_page_is_in_chinese(browser: Browser, server: PageServer) -> None:
     own = repr([vars(run) for run in server.runs]) + Path(page_answers.__file__).read_text()
-    context = browser.new_context(locale="zh-CN", reduced_motion="reduce")
+    context = patient_context(browser, locale="zh-CN", reduced_motion="reduce")
     left: dict[str, list[str]] = {}
     try:
         page = context.new_page()
         for name, address in PAGES.items():
+            page.goto("about:blank")  # else what was there before would do
             page.goto(server.url + address)
             expect(page.locator("main .page")).to_be_visible()
             expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
@@ -58,7 +60,7 @@ def test_every_page_is_in_chinese(browser: Browser, server: PageServer) -> None:
 
 
 def test_the_switch_is_kept(browser: Browser, server: PageServer) -> None:
-    context = browser.new_context(locale="en-US", reduced_motion="reduce")
+    context = patient_context(browser, locale="en-US", reduced_motion="reduce")
     try:
         page = context.new_page()
         page.goto(server.url)
@@ -75,7 +77,7 @@ def test_the_switch_is_kept(browser: Browser, server: PageServer) -> None:
 
 
 def test_without_the_catalogue_the_page_is_in_english(browser: Browser, server: PageServer) -> None:
-    context = browser.new_context(locale="zh-CN", reduced_motion="reduce")
+    context = patient_context(browser, locale="zh-CN", reduced_motion="reduce")
     try:
         page = context.new_page()
         page.route("**/lang/zh.json", lambda route: route.abort())

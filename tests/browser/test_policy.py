@@ -18,6 +18,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import pack_table
 from loaderwatch.detect.finding import Finding
 from tests.browser.conftest import Watched
+from tests.browser.drawing import until
 from tests.browser.shots import SIZES
 from tests.fakes.feed import SECOND, Feed
 from tests.fakes.page_server import PageServer
@@ -194,6 +195,6 @@ def test_what_the_policy_forbids_is_heard(server: PageServer, watched: Watched) 
     for what, script in tries.items():
         before = len(watched.complaints)
         page.evaluate(f"() => {{ {script} }}")
-        page.wait_for_timeout(150)
-        assert [text for text in watched.complaints[before:] if "CSP " in text], what
+        until(page, lambda: any("CSP " in text for text in watched.complaints[before:]), what)  # noqa: B023
+    page.wait_for_timeout(1000)  # a try may bring more than one complaint
     watched.complaints.clear()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import lzma
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,8 @@ from playwright.sync_api import Browser, Page
 from loaderwatch.cli import main
 from loaderwatch.server.access.tokens import load_tokens
 from loaderwatch.server.store.duckdb import DuckDBStore
+from tests.browser.conftest import patient_context
+from tests.conftest import next_free_port
 from tests.fakes.serving import Access, EventReader, ServeProcess, wait_until
 from tests.fakes.streaming import Streaming
 
@@ -67,9 +68,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Access,
     script = home / "sesametrain.py"
     script.write_text(SCRIPT)
     tokens = load_tokens(data_dir / "token.json")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = next_free_port()
     url = f"http://127.0.0.1:{port}"
     with Streaming(data_dir, url, LOADERWATCH_TOKEN=tokens.agent, SESAME="sesameenviron") as it:
         done = subprocess.run(
@@ -84,7 +83,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Access,
         outbox = {str(p): p.read_bytes() for p in it.settings.outbox_dir.rglob("*") if p.is_file()}
         with ServeProcess(data_dir, "--port", str(port)) as server:
             access = server.start()
-            wait_until("the run", lambda: [r for r in access.get("/runs") if r["state"] == "crashed"], 40)
+            wait_until("the run", lambda: [r for r in access.get("/runs") if r["state"] == "crashed"])
             yield access, data_dir, outbox
 
 
@@ -175,11 +174,10 @@ def test_the_host_itself_knows_what_the_short_forms_stand_for(
 def unfold(page: Page) -> None:
     """Open every folded line, and those that come to light: the first that is folded now, until none is."""
     folded = page.locator("main [aria-expanded=false]")
-    opened = "document.querySelectorAll('main [aria-expanded=true]').length"
     while folded.count() > 0:
-        before = page.evaluate(opened)
-        folded.first.click()
-        page.wait_for_function(f"(before) => {opened} > before", arg=before)
+        line = folded.first.element_handle()
+        line.click()
+        page.wait_for_function("(line) => line.ariaExpanded === 'true' || !line.isConnected", arg=line)
 
 
 def test_the_page_reads_well_and_holds_no_secret(
@@ -187,7 +185,8 @@ def test_the_page_reads_well_and_holds_no_secret(
 ) -> None:
     access, *_ = recorded
     (run,) = access.get("/runs")
-    page = browser.new_page(viewport={"width": 1280, "height": 1400})
+    context = patient_context(browser, viewport={"width": 1280, "height": 1400})
+    page = context.new_page()
     try:
         page.goto(f"{access.url}/?token={access.viewer}#/runs/{run['run_id']}")
         page.locator(".verdict-title").wait_for()
@@ -206,5 +205,5 @@ def test_the_page_reads_well_and_holds_no_secret(
         if shots:
             page.screenshot(path=f"{shots}/redacted-rank.png", full_page=True)
     finally:
-        page.close()
+        context.close()
     assert not any(SECRET in text.lower() for text in shown)

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding
-from tests.browser.conftest import Watched
+from tests.browser.conftest import Watched, patient_context
 from tests.browser.drawing import drawn, until
 from tests.fakes.feed import Feed
 from tests.fakes.runs import SECOND
@@ -114,6 +114,8 @@ def test_what_reports_is_not_deleted(access: Access, watched: Watched) -> None:
     feed = Feed("going")
     access.send(feed.envelope(steps=5))
     page = opened(access, watched, "#/?q=going")
+    expect(page.locator(".run-item")).to_have_count(1)
+    access.send(feed.envelope())  # it reports now, however long the page took to come
     page.get_by_role("button", name="Name, tags and note of train.py").click()
     expect(page.get_by_role("dialog")).to_contain_text("It is reporting; end its processes")
     expect(page.get_by_role("button", name="Delete the run…")).to_be_disabled()
@@ -193,7 +195,7 @@ def test_a_report_opens_without_a_network(
         page.get_by_role("button", name="Report").click()
     file = tmp_path / got.value.suggested_filename
     got.value.save_as(file)
-    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    context = patient_context(browser, offline=True, viewport={"width": 1280, "height": 900})
     try:
         report = context.new_page()
         complaints: list[str] = []

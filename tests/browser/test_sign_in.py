@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from loaderwatch.detect.finding import Finding
+from tests.browser.conftest import patient_context
 from tests.fakes.feed import Feed
 from tests.fakes.serving import Access, ScriptedDetector, serving, wait_until
 
@@ -29,7 +30,7 @@ def access(tmp_path: Path) -> Iterator[Access]:
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context = patient_context(browser, viewport={"width": 1280, "height": 800})
     try:
         yield context
     finally:
@@ -78,8 +79,8 @@ def sign_in(page: Page, token: str) -> None:
 def test_signing_in_works_without_scripts_and_leads_to_the_page_that_was_asked_for(
     access: Access, browser: Browser, scheme: Literal["light", "dark"], width: int
 ) -> None:
-    context = browser.new_context(
-        java_script_enabled=False, color_scheme=scheme, viewport={"width": width, "height": 800}
+    context = patient_context(
+        browser, java_script_enabled=False, color_scheme=scheme, viewport={"width": width, "height": 800}
     )
     try:
         page = context.new_page()

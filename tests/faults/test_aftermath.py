@@ -6,31 +6,15 @@ import os
 import shutil
 import signal
 import time
-from contextlib import suppress
 
 import pytest
 
 from loaderwatch.core.wire import decode
 from loaderwatch.streamer.outbox.outbox import unpack_file
 from loaderwatch.streamer.succession import UNATTENDED_S
-from tests.faults.cluster import BUSY_S, RUN, Cluster, Host, wait_for
+from tests.faults.cluster import RUN, Cluster, Host, wait_for
 from tests.faults.ledger import balance, read_books, read_store
-from tests.faults.processes import active_of
-
-
-def kill_everybody(host: Host) -> None:
-    """What an out-of-memory kill of a container does, but for the server elsewhere."""
-
-    def all_gone() -> bool:
-        pids = host.pids()
-        for pid in pids:  # again, for those that were being started
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        return not pids
-
-    wait_for(all_gone)
-    for trainer in host.trainers:
-        trainer.wait(BUSY_S)
+from tests.faults.processes import active_of, kill_everybody
 
 
 @pytest.mark.long

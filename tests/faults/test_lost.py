@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from typing import Any
 
 import pytest
 
-from loaderwatch.server.live.heartbeat import LOST_BEHIND_S
 from tests.faults.cluster import RUN, Cluster, Host, wait_for
 from tests.faults.light import start_light
+from tests.faults.processes import kill_everybody
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="a host name of its own needs a UTS namespace, and that root"
 )
 
-ON_A_BUSY_MACHINE_S = 6.0
 
-
-def test_a_silent_host_is_lost_within_two_ticks(cluster: Cluster) -> None:
+def test_a_silent_host_is_lost(cluster: Cluster) -> None:
     """Rank and streamers of one host are killed, by another's power cut so to speak: it is shown as lost, the other lives."""
     cluster.server.start()
     stays = cluster.add_host("stays")
@@ -29,10 +26,9 @@ def test_a_silent_host_is_lost_within_two_ticks(cluster: Cluster) -> None:
         start_light(host, ranks=[rank], world_size=2)
     wait_for(lambda: states(cluster) == ["live", "live"])
     cluster.pause(0.5, 2.0)
-    for pid in goes.pids():
-        os.kill(pid, signal.SIGKILL)
+    kill_everybody(goes)
     began = time.monotonic()
-    wait_for(lambda: states(cluster) == ["live", "lost"], LOST_BEHIND_S + ON_A_BUSY_MACHINE_S)
+    wait_for(lambda: states(cluster) == ["live", "lost"])
     print(f"lost after {time.monotonic() - began:.1f} s")
     summary = summary_of(cluster)
     assert summary["state"] in ("live", "hung")

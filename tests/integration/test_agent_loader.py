@@ -230,11 +230,15 @@ def test_epoch_goes_on_after_an_error(rings: RingFolder) -> None:
 class Deadly(Dataset[int]):
     """Its last sample kills who reads it."""
 
+    def __init__(self) -> None:
+        self.first_taken = torch.multiprocessing.Event()
+
     def __len__(self) -> int:
         return 8
 
     def __getitem__(self, index: int) -> int:
         if index == 7:
+            self.first_taken.wait(PATIENCE_S)
             time.sleep(1.0)  # until the script is where it is to be
             os.kill(os.getpid(), signal.SIGKILL)
         return index
@@ -243,10 +247,12 @@ class Deadly(Dataset[int]):
 @pytest.mark.parametrize("leaves", [False, True])
 def test_a_pass_says_that_a_worker_of_it_died(rings: RingFolder, leaves: bool) -> None:
     """PyTorch raises wherever the script is: in ``next``, or in a step, after which the script drops the iterator."""
-    iterator = iter(loaderwatch.attach(DataLoader(Deadly(), batch_size=4, num_workers=1)))
+    deadly = Deadly()
+    iterator = iter(loaderwatch.attach(DataLoader(deadly, batch_size=4, num_workers=1)))
 
     def two_batches(batches: Iterator[Any]) -> None:
         next(batches)
+        deadly.first_taken.set()
         time.sleep(60.0 if leaves else 0.0)
         next(batches)
 

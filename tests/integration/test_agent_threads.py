@@ -213,7 +213,7 @@ def test_steps_that_sleep_while_no_batch_comes_are_no_waits(rings: RingFolder) -
 
     class Hiccup(Samples):
         def __getitem__(self, index: int) -> Tensor:
-            time.sleep(0.3 if index in (2, BATCHES // 2) else 0.0)
+            time.sleep(1.5 if index in (2, BATCHES // 2) else 0.0)
             return torch.ones(4)
 
     loader = loaderwatch.attach(DataLoader(Hiccup(0.0)))

@@ -73,7 +73,7 @@ def test_batches_are_those_of_a_run_that_has_these_settings(rings: RingFolder) -
             got.append(torch.cat(list(loader)))
             used.append(settings(loader))
     assert used[0] == (1, 2)
-    assert used[-1][0] > 1
+    assert max(workers for workers, _ in used) > 1  # a pass that others held up is taken back
     assert all(after <= 2 * before for (before, _), (after, _) in itertools.pairwise(used))
     loaderwatch.detach(None)
 
@@ -92,13 +92,14 @@ def test_batches_are_those_of_a_run_that_has_these_settings(rings: RingFolder) -
 
 def test_kept_workers_start_anew_and_the_order_stays(rings: RingFolder) -> None:
     loader = loaderwatch.attach(made(1, persistent_workers=True), autotune=True)
-    got, pids = [], []
+    got, pids, used = [], [], []
     for _ in range(EPOCHS):
         got.append(torch.cat(list(loader))[:, 0])
+        used.append(loader.num_workers)
         kept: Any = loader._iterator
         pids.append({worker.pid for worker in kept._workers})
         assert len(pids[-1]) == loader.num_workers
-    assert loader.num_workers > 1
+    assert max(used) > 1
     assert loader.generator is None
     loaderwatch.detach(None)
     assert all(before == after or not before & after for before, after in itertools.pairwise(pids))
@@ -111,10 +112,11 @@ def test_kept_workers_start_anew_and_the_order_stays(rings: RingFolder) -> None:
 
 def test_without_workers_some_are_started() -> None:
     loader = loaderwatch.attach(made(0), autotune=True)
+    used = []
     for _ in range(3):
         list(loader)
-    assert loader.num_workers >= 2
-    assert loader.prefetch_factor is not None
+        used.append(loader.num_workers)
+    assert max(used) >= 2
 
 
 def test_a_stream_that_does_not_deal_its_rows_out_keeps_its_worker() -> None:
@@ -130,7 +132,7 @@ def test_a_loader_that_is_made_anew_for_each_epoch_gets_the_settings_again(rings
         list(loader)
         return loader.num_workers
 
-    assert [epoch() for _ in range(EPOCHS)][-1] > 1
+    assert max(epoch() for _ in range(EPOCHS)) > 1
     assert len(rings.processes()[0].loaders) == 1
 
 

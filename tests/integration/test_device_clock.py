@@ -42,6 +42,7 @@ OTHER_STREAM: Final = Run("other-stream", ("--load-ms", "95", "--stream"), secon
 CLOSE: Final = 0.06
 """On a quiet machine they are within 0.015 of each other. But a loop that gets no CPU between a batch and its kernels leaves the
 GPU idle, too, and that is no lack of data."""
+AT_ONCE: Final = 3
 LIMITS: Final = Limits()
 
 
@@ -52,13 +53,20 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     runs = [*RUNS.values(), *([LOGGING, OTHER_STREAM] if shutil.which("cc") else [])]
     with ServeProcess(data_dir, "--port", "0") as server:
         stage = Stage(folder, server.start(), data_dir)
-        ranks = [stage.start(run) for run in runs]
+        ended: dict[str, Ran] = {}
         try:
-            return {run.name: stage.finish(run, these) for run, these in zip(runs, ranks, strict=True)}
+            for some in (runs[at : at + AT_ONCE] for at in range(0, len(runs), AT_ONCE)):
+                ranks = [stage.start(run) for run in some]
+                try:
+                    ended |= {
+                        run.name: stage.finish(run, these) for run, these in zip(some, ranks, strict=True)
+                    }
+                finally:
+                    for process in itertools.chain(*ranks):
+                        process.kill()
         finally:
-            for process in itertools.chain(*ranks):
-                process.kill()
             end_processes(data_dir)
+        return ended
 
 
 def sawtooth(of: Ran) -> list[dict[str, Any]]:
@@ -75,7 +83,7 @@ def test_the_data_wait_is_the_idle_time_of_the_gpu(ran: dict[str, Ran], name: st
     assert one.summary["gpu_starved_ratio"] == pytest.approx(one.summary["data_wait_ratio"], abs=CLOSE)
     waited = one.series["data_wait_ratio"][1:-1]
     assert sum(waited) / len(waited) == pytest.approx(later, abs=2 * CLOSE)
-    starting_s = 2.0  # the worker's, which is time lost as well
+    starting_s = 6.0  # the worker's, which is time lost as well
     assert one.summary["lost_s"] - (idle - CLOSE) * one.truth["elapsed_s"] > 0
     assert one.summary["lost_s"] < (idle + CLOSE) * one.truth["elapsed_s"] + starting_s
 
@@ -124,7 +132,7 @@ def test_the_device_is_never_synchronized_by_us(ran: dict[str, Ran]) -> None:
 def test_the_loops_own_wait_is_evidence(ran: dict[str, Ran]) -> None:
     (finding,) = ran["slow"].told
     evidence = {item["label"]: item["value"] for item in finding["evidence"]}
-    assert evidence["wait per batch"] < 0.15
+    assert evidence["wait per batch"] < 0.2  # the loader's: some of it the GPU works through
     assert (
         "wait of the loop, mostly hidden by the GPU's work" not in evidence
     )  # here the GPU starves for most of it

@@ -185,7 +185,7 @@ def test_raise_names_sample_line_and_seconds(method: str, tmp_path: Path) -> Non
         kind, text = epoch["error"]
         assert kind == "SampleTimeout"
         last = text.strip().splitlines()[-1]
-        assert f"SampleTimeout: sample {FIRST_LATE} of numbers took 1." in last
+        assert re.search(rf"SampleTimeout: sample {FIRST_LATE} of numbers took \d+\.\d s", last)
         assert "longer than sample_timeout=1. It stood at " in last
         assert f"{tmp_path}/train.py:" in last
         assert "in a_socket, inside socket.py:" in last
@@ -280,15 +280,15 @@ def test_a_batch_without_samples_is_not_delivered(
     workers: int, rings: RingFolder, capfd: pytest.CaptureFixture[str]
 ) -> None:
     loader = DataLoader(Numbers(0, 4, 5), batch_size=2, num_workers=workers)
-    loaderwatch.attach(loader, name="numbers", sample_timeout=0.5, on_timeout="skip")
+    loaderwatch.attach(loader, name="numbers", sample_timeout=LIMIT_S, on_timeout="skip")
     assert delivered(loader) == [[1], [2, 3], [6, 7], [8, 9], [10, 11]]
     records = [
         one for ring in [*rings.mains(), *rings.workers()] for one in ring.of(RecordKind.SAMPLE_TIMEOUT)
     ]
     assert sorted(record["index"] for record in records) == [0, 4, 5]
     assert {record["outcome"] for record in records} == {Outcome.SKIPPED}
-    assert {record["limit_ns"] for record in records} == {500_000_000}
-    assert all(record["duration_ns"] >= 500_000_000 for record in records)
+    assert {record["limit_ns"] for record in records} == {LIMIT_S * 1e9}
+    assert all(record["duration_ns"] >= LIMIT_S * 1e9 for record in records)
     assert all((record["worker"] >= 0) == bool(workers) for record in records)
 
 
@@ -296,7 +296,7 @@ def test_a_batch_without_samples_is_not_delivered(
 def test_a_sample_of_a_split_is_left_out(workers: int) -> None:
     split = Subset(Numbers(3), list(range(11, -1, -1)))
     loader = DataLoader(split, batch_size=4, num_workers=workers)
-    loaderwatch.attach(loader, sample_timeout=0.5, on_timeout="skip")
+    loaderwatch.attach(loader, sample_timeout=LIMIT_S, on_timeout="skip")
     assert delivered(loader) == [[11, 10, 9, 8], [7, 6, 5, 4], [2, 1, 0]]
 
 
@@ -317,7 +317,7 @@ class Numbers(Dataset):
 
 dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=int(sys.argv[2]), world_size=2)
 loader = DataLoader(Numbers(), num_workers=1)
-loaderwatch.attach(loader, sample_timeout=0.5, on_timeout="skip")
+loaderwatch.attach(loader, sample_timeout=1.0, on_timeout="skip")
 try:
     for batch in loader: pass
 except loaderwatch.SampleTimeout as error:
@@ -344,11 +344,11 @@ dist.destroy_process_group()
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_stream_raises(workers: int) -> None:
     loader = DataLoader(Stream(), batch_size=2, num_workers=workers)
-    loaderwatch.attach(loader, name="stream", sample_timeout=0.5)
+    loaderwatch.attach(loader, name="stream", sample_timeout=LIMIT_S)
     batches = iter(loader)
     assert next(batches).tolist() == [0, 1]
     with pytest.raises(
-        loaderwatch.SampleTimeout, match=r"sample number 2 of stream took 0\.5 s in .*test_sample_t"
+        loaderwatch.SampleTimeout, match=r"sample number 2 of stream took \d+\.\d s in .*test_sample_t"
     ):
         next(batches)
 
@@ -362,7 +362,7 @@ def test_a_stream_raises(workers: int) -> None:
 )
 def test_what_counts_as_a_sample(dataset: Any, options: dict[str, Any], what: str) -> None:
     loader = DataLoader(dataset, num_workers=1, **options)
-    loaderwatch.attach(loader, name="numbers", sample_timeout=0.5)
+    loaderwatch.attach(loader, name="numbers", sample_timeout=LIMIT_S)
     with pytest.raises(loaderwatch.SampleTimeout, match=what):
         delivered(loader)
 
@@ -385,28 +385,28 @@ def test_a_wait_of_the_loop_itself_is_no_sample() -> None:
     """Neither the step between two batches nor ``collate_fn`` has a limit."""
 
     def collate(samples: list[Any]) -> Any:
-        time.sleep(0.3)
+        time.sleep(1.2 * LIMIT_S)
         return torch.stack(samples)
 
-    loader = DataLoader(Numbers(), batch_size=4, collate_fn=collate, num_workers=1)
-    loaderwatch.attach(loader, sample_timeout=0.2)
+    loader = DataLoader(Numbers(), batch_size=6, collate_fn=collate, num_workers=1)
+    loaderwatch.attach(loader, sample_timeout=LIMIT_S)
     for _ in loader:
-        time.sleep(0.3)
-    here = DataLoader(Numbers(), batch_size=4, collate_fn=collate)
-    loaderwatch.attach(here, sample_timeout=0.2)
+        time.sleep(1.2 * LIMIT_S)
+    here = DataLoader(Numbers(), batch_size=6, collate_fn=collate)
+    loaderwatch.attach(here, sample_timeout=LIMIT_S)
     for _ in here:
-        time.sleep(0.3)
+        time.sleep(1.2 * LIMIT_S)
 
 
 def test_detach_ends_it() -> None:
     class Slow(Numbers):
         def __getitem__(self, index: int) -> Any:
-            time.sleep(0.3 if index == 1 else 0)
+            time.sleep(1.2 * LIMIT_S if index == 1 else 0)
             return torch.tensor(index)
 
     for workers in (0, 1):
         loader = DataLoader(Slow(), num_workers=workers)
-        loaderwatch.attach(loader, sample_timeout=0.1)
+        loaderwatch.attach(loader, sample_timeout=LIMIT_S)
         with pytest.raises(loaderwatch.SampleTimeout):
             delivered(loader)
         iterator = iter(loader)
@@ -419,15 +419,15 @@ def test_detach_ends_it() -> None:
 def test_a_second_attach_changes_it() -> None:
     class Slow(Numbers):
         def __getitem__(self, index: int) -> Any:
-            time.sleep(0.3 if index == 1 else 0)
+            time.sleep(1.2 * LIMIT_S if index == 1 else 0)
             return torch.tensor(index)
 
     loader = DataLoader(Slow(), num_workers=1)
-    loaderwatch.attach(loader, sample_timeout=0.1)
+    loaderwatch.attach(loader, sample_timeout=LIMIT_S)
     loaderwatch.attach(loader, sample_timeout=60)
     assert len(delivered(loader)) == 12
     loaderwatch.attach(loader)  # says nothing of it
-    loaderwatch.attach(loader, sample_timeout=0.1, on_timeout="skip")
+    loaderwatch.attach(loader, sample_timeout=LIMIT_S, on_timeout="skip")
     assert [batch for (batch,) in delivered(loader)] == [0, *range(2, 12)]
 
 

@@ -43,19 +43,21 @@ def test_a_killed_process_is_drained_to_its_last_record(data_dir: Path) -> None:
         assert set(receiver.tokens) == {"Bearer a-secret-for-tests"}
 
 
-def test_a_goodbye_means_finished_and_stamps_are_utc(data_dir: Path) -> None:
+def test_a_goodbye_means_finished_and_stamps_are_utc(data_dir: Path, tmp_path: Path) -> None:
     """RingStatus.finished tells the two ends apart."""
     with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
         before = time.time_ns()
-        # long enough for a streamer that starts slowly to see it: what a process may use is read while it lives
-        trainee = it.write(steps=150, period_s=0.02, finish=True)
+        end = tmp_path / "end"
+        trainee = it.write(period_s=0.02, finish=True, until=str(end))
         streamer = it.stream()
+        receiver.wait_for(lambda: receiver.envelopes)  # what a process may use is read while it lives
+        end.touch()
         assert streamer.wait(PATIENCE_S) == 0
         trainee.wait(PATIENCE_S)
         envelopes = receiver.in_order()
         assert envelopes[-1].processes[0].state == "finished"
         stamps = receiver.column("steps", "request_ns")
-        assert len(stamps) == 150
+        assert receiver.column("steps", "batch") == list(range(len(stamps)))
         assert before - 10**9 < stamps[0] < stamps[-1] < time.time_ns() + 10**9
         assert envelopes[0].host.gpu_status.startswith("no NVIDIA driver")
         assert envelopes[0].host.usable_cpus is not None
@@ -86,17 +88,20 @@ def test_newcomers_are_picked_up_and_samples_come_every_second(data_dir: Path) -
         assert {s.os_state for s in last.spans} <= {"R", "S", "D", None}
 
 
-def test_the_page_address_and_notices_go_to_the_jobs_stderr_once(data_dir: Path) -> None:
+def test_the_page_address_and_notices_go_to_the_jobs_stderr_once(data_dir: Path, tmp_path: Path) -> None:
     """Rank 0 hears where the page is; what the server wants said is said, without control characters."""
     with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
-        trainee = it.write(steps=300, period_s=0.02, finish=True)
+        end = tmp_path / "end"
+        trainee = it.write(period_s=0.02, finish=True, until=str(end))
         it.stream()
         receiver.wait_for(lambda: len(receiver.envelopes) > 2)
         receiver.extra = {"notices": [{"rank": 0, "text": "alert: input-bound \u001b[31mred"}]}
-        assert trainee.wait(PATIENCE_S) == 0
         assert trainee.stderr is not None
-        lines = trainee.stderr.read().splitlines()  # ends, so nobody else holds the pipe
-        assert lines == [
+        told = [trainee.stderr.readline().rstrip(), trainee.stderr.readline().rstrip()]
+        end.touch()
+        assert trainee.wait(PATIENCE_S) == 0
+        told += trainee.stderr.read().splitlines()  # ends, so nobody else holds the pipe
+        assert told == [
             f"loaderwatch: watching train.py — open {receiver.url}",
             "alert: input-bound [31mred",
         ]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.config import load_settings
+from loaderwatch.core.facts import StackDump
 from tests.fakes.receiver import Receiver
 from tests.fakes.streaming import Streaming, kill_group, wait_for
 from tests.waiting import PATIENCE_S
@@ -62,7 +63,7 @@ def test_a_blocked_sample_brings_worker_index_and_stack(data_dir: Path, tmp_path
         trainee = _run(it, script, "hang")
         try:
             receiver.wait_for(
-                lambda: any("__getitem__" in s.text for e in receiver.in_order() for s in e.stacks), 60
+                lambda: {-1, 0, 1} <= {s.worker for e in receiver.in_order() for s in e.stacks if s.text}
             )
             dumps = [s for e in receiver.in_order() for s in e.stacks]
             blocked = next(s for s in dumps if "__getitem__" in s.text)
@@ -104,6 +105,11 @@ for number, batch in enumerate(loader):
 """
 
 
+def logged(receiver: Receiver) -> list[StackDump]:
+    """The stacks of steps that log; on a busy machine another step may be long as well."""
+    return [s for e in receiver.in_order() for s in e.stacks if "in log_pictures" in s.text]
+
+
 def test_a_long_step_brings_a_stack_of_where_it_is(data_dir: Path, tmp_path: Path) -> None:
     """No second one within five seconds, however many long steps there are."""
     script = tmp_path / "train.py"
@@ -111,10 +117,9 @@ def test_a_long_step_brings_a_stack_of_where_it_is(data_dir: Path, tmp_path: Pat
     with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
         trainee = _run(it, script, "1.5")
         try:
-            receiver.wait_for(lambda: len([s for e in receiver.in_order() for s in e.stacks if s.text]) >= 2)
-            first, second, *_ = [s for e in receiver.in_order() for s in e.stacks]
+            receiver.wait_for(lambda: len(logged(receiver)) >= 2)
+            first, second, *_ = logged(receiver)
             assert (first.why, first.worker) == ("long step", -1)
-            assert "in log_pictures" in first.text
             assert second.taken_ns - first.taken_ns >= 4e9  # they are dated as their files are read
         finally:
             kill_group(trainee.pid)
@@ -128,7 +133,7 @@ def test_a_killed_worker_is_the_reason_that_is_shown(data_dir: Path, tmp_path: P
     with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
         trainee = _run(it, script, "hang")
         try:
-            receiver.wait_for(lambda: any(s.text for e in receiver.in_order() for s in e.stacks), 60)
+            receiver.wait_for(lambda: any(s.text for e in receiver.in_order() for s in e.stacks))
             blocked = next(s for s in receiver.in_order()[-1].spans if s.sample_index == 40)
             os.kill(blocked.pid, signal.SIGKILL)
             trainee.wait(PATIENCE_S)

@@ -38,13 +38,13 @@ def test_events_complete_when_the_device_has_reached_them() -> None:
     gpu = VirtualGpu()
     before, after = gpu.event(enable_timing=True), gpu.event(enable_timing=True)
     before.record()
-    gpu.launch(0.1)
+    gpu.launch(1.0)
     after.record()
     assert before.query()
     assert not after.query()
     after.synchronize()
     assert after.query()
-    assert before.elapsed_time(after) > 99.9
+    assert before.elapsed_time(after) > 999
 
 
 def test_nvml_is_shown_what_it_has_computed(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_an_event_knows_only_its_own_stream() -> None:
     gpu = VirtualGpu()
     other = VirtualStream(gpu)
     with gpu.on_stream(other):
-        gpu.launch(0.1)
+        gpu.launch(1.0)
         there = gpu.event(enable_timing=True)
         there.record()
     here = gpu.event(enable_timing=True)
@@ -80,12 +80,10 @@ def test_an_event_knows_only_its_own_stream() -> None:
 def test_streams_share_one_device() -> None:
     gpu = VirtualGpu()
     other = VirtualStream(gpu)
-    gpu.launch(0.05)
+    gpu.launch(1.0)
     with gpu.on_stream(other):
         gpu.launch(0.05)
-    assert len(gpu.busy) == 1
-    assert sum(end - begin for begin, end in gpu.busy) == pytest.approx(0.1)
-    began = time.monotonic()
+    assert sum(end - begin for begin, end in gpu.busy) == pytest.approx(1.05)
+    assert not other.query()  # the first is in its way
     other.synchronize()
-    assert time.monotonic() - began > 0.05
     assert other.query()

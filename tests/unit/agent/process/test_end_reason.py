@@ -45,13 +45,14 @@ class Killed(Dataset):
     def __len__(self):
         return 100
     def __getitem__(self, index):
-        if index == 3:
+        if index == 2:  # the last of those that are read ahead
+            time.sleep(1.0)
             os.kill(os.getpid(), signal.SIGKILL)
         return torch.zeros(2)
 
 try:
     for _ in DataLoader(Killed(), batch_size=1, num_workers=1):
-        time.sleep(0.05)
+        time.sleep(60)  # in a step, so that no batch is just being taken from the worker that dies
 except RuntimeError as error:
     told = error
     if "exited unexpectedly" not in str(error):

@@ -12,7 +12,9 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from loaderwatch.agent.tuning.search import Setting
 from loaderwatch.agent.tuning.trial import TrialFailed, tensor_bytes, try_setting
+from loaderwatch.core.facts import LoaderTrial
 from loaderwatch.core.system import has_proc
+from tests.waiting import wait_until
 
 SLEEP_S = 0.01
 
@@ -47,9 +49,14 @@ class Once(IterableDataset[int]):
 def test_speed_and_memory_are_measured() -> None:
     """More workers wait for more samples at a time; how fast exactly depends on the hour."""
     loader = DataLoader(Slow(), batch_size=2)
-    alone, two = (try_setting(loader, Setting(workers), 0.5) for workers in (0, 2))
+    alone = try_setting(loader, Setting(0), 0.5)
     assert 0 < alone.batches_per_s <= 1 / (2 * SLEEP_S)
-    assert two.batches_per_s > 1.3 * alone.batches_per_s
+
+    def faster() -> LoaderTrial | None:
+        two = try_setting(loader, Setting(2), 0.5)
+        return two if two.batches_per_s > 1.3 * alone.batches_per_s else None
+
+    two = wait_until("two workers are not held up by others", faster)
     assert (alone.prefetch_factor, two.prefetch_factor) == (None, 2)
     assert two.batch_bytes == 2 * 100 * 4
     assert alone.worker_bytes is None
@@ -59,11 +66,13 @@ def test_speed_and_memory_are_measured() -> None:
 
 def test_with_steps_its_waits_are_measured() -> None:
     loader = DataLoader(Slow(), batch_size=1)
-    starved = try_setting(loader, Setting(0), 0.3, step_s=SLEEP_S)
-    fed = try_setting(loader, Setting(2), 0.3, step_s=5 * SLEEP_S)
-    assert starved.wait_ratio is not None
-    assert fed.wait_ratio is not None
-    assert fed.wait_ratio < 0.5 * starved.wait_ratio
+
+    def waits(workers: int, step_s: float) -> float:
+        found = try_setting(loader, Setting(workers), 0.3, step_s=step_s).wait_ratio
+        assert found is not None
+        return found
+
+    wait_until("neither is held up by others", lambda: waits(2, 5 * SLEEP_S) < 0.5 * waits(0, SLEEP_S))
 
 
 def test_a_short_epoch_begins_again() -> None:

@@ -38,13 +38,14 @@ def test_this_system_has_timers() -> None:
     assert can_be_timed()
 
 
-def test_a_long_sample_is_interrupted_where_it_stands(deadline: Deadline) -> None:
-    def read() -> None:
-        deadline.begin(3, LIMIT_NS)
-        time.sleep(1000)
+def read(deadline: Deadline) -> None:
+    deadline.begin(3, LIMIT_NS)
+    time.sleep(1000)
 
+
+def test_a_long_sample_is_interrupted_where_it_stands(deadline: Deadline) -> None:
     with pytest.raises(Overrun):
-        read()
+        read(deadline)
     assert deadline.has_fired
     assert deadline.stood.startswith(f"{__file__}:")
     assert deadline.stood.endswith(" in read")
@@ -54,13 +55,12 @@ def test_a_long_sample_is_interrupted_where_it_stands(deadline: Deadline) -> Non
 
 def test_each_sample_has_the_whole_time(deadline: Deadline) -> None:
     for index in range(4):
-        deadline.begin(index, 10 * LIMIT_NS)
-        time.sleep(0.3)
+        deadline.begin(index, 40 * LIMIT_NS)  # two seconds
+        time.sleep(0.6)
         deadline.end()
     time.sleep(0.3)  # no sample, though the timer fires
-    deadline.begin(5, LIMIT_NS)
     with pytest.raises(Overrun):
-        time.sleep(1000)
+        read(deadline)
 
 
 def test_what_comes_after_the_samples_has_no_timer(deadline: Deadline, signals: Signals) -> None:
@@ -77,10 +77,9 @@ def test_what_comes_after_the_samples_has_no_timer(deadline: Deadline, signals: 
 
 
 def test_swallowed_once_it_comes_again(deadline: Deadline, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loaderwatch.agent.workers.deadline.RENEW_NS", LIMIT_NS)
-    deadline.begin(0, LIMIT_NS)
+    monkeypatch.setattr("loaderwatch.agent.workers.deadline.RENEW_NS", 20 * LIMIT_NS)
     with pytest.raises(Overrun):
-        time.sleep(1000)
+        read(deadline)
     with pytest.raises(Overrun):
         time.sleep(1000)
 
