@@ -1,6 +1,6 @@
 """A rank that works longer than the others in each iteration, so that they wait for it: code ``slow-step``.
 
-It is a remark, or a warning where it costs as much as what is critical elsewhere. From the other ranks' side it looks like a slow
+It is a remark, or a warning where it costs as much as what is critical elsewhere and lasts. From the other ranks' side it looks like a slow
 loader, and is none. It is seen where collectives are measured (DDP with gloo).
 """
 
@@ -20,6 +20,8 @@ from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RunWindow
 
 CODE: Final = "slow-step"
+LASTS_RATIO: Final = 0.8
+"""Of the recent past, which the iterations must fill before somebody is woken: after a hang the first few say little."""
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -32,13 +34,14 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     usual_s = median(np.array([found.share(other).own_s for other in found.waiting]))
     at = window.ranks[rank]
     lost_ratio = found.wait_s / own.iteration_s
+    lasts = found.iterations * own.iteration_s >= LASTS_RATIO * limits.recent_s
     verb = "waits" if len(found.waiting) == 1 else "wait"
     return [
         Finding(
             key=f"{CODE}:gpu:rank{rank}",
             code=CODE,
             scenario="S48",
-            severity="warning" if lost_ratio >= limits.input_critical_ratio else "info",
+            severity="warning" if lost_ratio >= limits.input_critical_ratio and lasts else "info",
             confidence=0.6,
             began_ns=at.made_ns - int(found.iterations * own.iteration_s * 1e9),
             title=f"Rank {rank} works {duration(own.own_s)} in each iteration where others need {duration(usual_s)}:"

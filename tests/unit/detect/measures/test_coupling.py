@@ -79,24 +79,32 @@ def test_a_rank_that_computes_longer_is_seen_where_collectives_are_measured() ->
 
 
 @pytest.mark.parametrize(
-    ("work_s", "severity", "says"),
+    ("work_s", "steps", "severity", "says"),
     [
         (
             0.04,
+            300,
             "info",
             "Rank 0 works 41 ms in each iteration where others need 31 ms: ranks 1 and 2 wait 10 ms for it.",
         ),
         (
             0.09,
+            150,
             "warning",
+            "Rank 0 works 91 ms in each iteration where others need 31 ms: ranks 1 and 2 wait 60 ms for it.",
+        ),
+        (
+            0.09,
+            100,  # too short to wake somebody: 9 s
+            "info",
             "Rank 0 works 91 ms in each iteration where others need 31 ms: ranks 1 and 2 wait 60 ms for it.",
         ),
     ],
 )
 def test_a_rank_that_computes_longer_is_told_by_what_it_costs_and_no_loader(
-    work_s: float, severity: str, says: str
+    work_s: float, steps: int, severity: str, says: str
 ) -> None:
-    (finding,) = detect(run(*ranks(3, work={0: work_s})))
+    (finding,) = detect(run(*ranks(3, work={0: work_s}, steps=steps)))
     assert (finding.code, finding.scenario, finding.rank) == ("slow-step", "S48", 0)
     assert (finding.severity, finding.title) == (severity, says)
 
