@@ -159,7 +159,7 @@ def test_a_loader_that_is_fed_is_left_alone() -> None:
     )
     for _ in range(3):
         for _ in loader:
-            time.sleep(0.05)
+            time.sleep(0.15)  # so long that a worker which others hold up keeps up as well
     assert settings(loader) == (1, 4)
 
 
