@@ -35,8 +35,8 @@ ASLEEP_RATIO = 0.5  # of the looks at workers, which find them asleep for a set 
 MOST_NEEDED = 16  # workers: with more of them, the storage's latency is the trouble
 MAPPED_FAULTS_PER_S = 20.0  # of one worker; those for loading code and libraries are over in a second
 GROWN_RATIO = 1.5
-"""Times its first value that a fetch takes in the end, at least, so that its growth is the cause where the workers kept up at first."""
-GROWN_TWICE = 2.0
+"""Times its first value that a fetch takes in the end, at least, so that its growth is the cause; where the workers kept up at first."""
+GROWN_ALONE_RATIO = 2.0
 """The same where they never did: its growth is the larger part of what a fetch takes."""
 RISES = 0.9
 """Rank correlation of a fetch's time with its place in time. A jump between two levels that hardly vary has as much, so the middle must
@@ -162,8 +162,8 @@ def heavy_share(s: Symptoms) -> Explanation | None:
     )
 
 
-class Growth(NamedTuple):
-    """A time of a fetch that has risen all along. All in seconds."""
+class GrownFetch(NamedTuple):
+    """A fetch whose time, in seconds, has risen all along."""
 
     of_cpu: bool  # the CPU time
     first_s: float
@@ -186,8 +186,8 @@ def growing(s: Symptoms) -> Explanation | None:
         scenario="S58",
         confidence=0.95,  # above that of too few workers, which it is told as before its growth is seen
         because=f"{_because(s)}, and a fetch takes longer and longer",
-        cause=f"{_facts(s)}. The {'CPU time' if grown.of_cpu else 'time'} of a fetch has risen steadily, from {duration(first_s)} to {duration(last_s)} in"
-        f" {duration(grown.span_s)}.{kept_up}",
+        cause=f"{_facts(s)}. The {'CPU time' if grown.of_cpu else 'time'} of a fetch has risen steadily, from {duration(first_s)} to"
+        f" {duration(last_s)} in {duration(grown.span_s)}.{kept_up}",
         advice="Look for what grows in the dataset with each sample (a list that is searched, a file that is read from its beginning, a"
         " cache or a connection that degrades), or for storage and CPUs that others use more and more. More workers only put it off.",
         gain_ceiling_ratio=s.gain(max(s.step_s, s.fetch_s * first_s / last_s / s.workers)),
@@ -199,7 +199,7 @@ def growing(s: Symptoms) -> Explanation | None:
     )
 
 
-def _growth(s: Symptoms) -> Growth | None:
+def _growth(s: Symptoms) -> GrownFetch | None:
     """Return how the time of a fetch has risen all along, by the clock or by its CPU time; None where neither has.
 
     What grows with each sample grows ever more slowly in time once the loop waits, so no straight line is asked for. Where
@@ -215,11 +215,11 @@ def _growth(s: Symptoms) -> Growth | None:
             first_s, middle_s, last_s = (
                 median(times_s[at : at + few]) for at in (0, half, times_s.size - few)
             )
-            grown = 0 < first_s <= last_s / (GROWN_RATIO if kept_up else GROWN_TWICE)
+            grown = 0 < first_s <= last_s / (GROWN_RATIO if kept_up else GROWN_ALONE_RATIO)
             between = BETWEEN_RATIO * first_s <= middle_s <= last_s / BETWEEN_RATIO
             if grown and between and trend(times_s) >= RISES:
                 span_s = float(slices.t_ns[-1] - slices.t_ns[0]) / 1e9
-                return Growth(times_s is slices.fetch_cpu_s, first_s, last_s, span_s, kept_up)
+                return GrownFetch(times_s is slices.fetch_cpu_s, first_s, last_s, span_s, kept_up)
     return None
 
 

@@ -1,7 +1,7 @@
 """A rank that works longer than the others in each iteration, so that they wait for it: code ``slow-step``.
 
-It is a remark, or a warning where it costs as much as what is critical elsewhere and lasts. From the other ranks' side it looks like a slow
-loader, and is none. It is seen where collectives are measured (DDP with gloo).
+It is a remark, or a warning where it costs as much as what is critical elsewhere and lasts. From the other ranks' side it
+looks like a slow loader, and is none. It is seen where collectives are measured (DDP with gloo).
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.coupling import coupling
+from loaderwatch.detect.measures.coupling import MOST_ITERATIONS, coupling
 from loaderwatch.detect.measures.statistics import median
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RunWindow
 
 CODE: Final = "slow-step"
 LASTS_RATIO: Final = 0.8
-"""Of the recent past, which the iterations must fill before somebody is woken: after a hang the first few say little."""
+"""Of the recent past, which the iterations must fill before somebody is woken: after a hang the first few say little. Of quick
+iterations no more are compared than ``MOST_ITERATIONS``, which are a shorter past."""
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -34,7 +35,8 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     usual_s = median(np.array([found.share(other).own_s for other in found.waiting]))
     at = window.ranks[rank]
     lost_ratio = found.wait_s / own.iteration_s
-    lasts = found.iterations * own.iteration_s >= LASTS_RATIO * limits.recent_s
+    past_s = min(limits.recent_s, MOST_ITERATIONS * own.iteration_s)
+    lasts = found.iterations * own.iteration_s >= LASTS_RATIO * past_s
     verb = "waits" if len(found.waiting) == 1 else "wait"
     return [
         Finding(

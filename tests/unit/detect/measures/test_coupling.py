@@ -38,9 +38,9 @@ def ranks(
             builder.step(
                 wait,
                 own + sync,
-                forward_ns=int((own - 0.02) * S),
-                backward_ns=int((0.01 + sync) * S),
-                optimizer_ns=int(0.005 * S),
+                forward_ns=int(own / 3 * S),
+                backward_ns=int((own / 3 + sync) * S),
+                optimizer_ns=int(own / 6 * S),
                 collective_ns=int(sync * S),
             )
     return built
@@ -107,6 +107,12 @@ def test_a_rank_that_computes_longer_is_told_by_what_it_costs_and_no_loader(
     (finding,) = detect(run(*ranks(3, work={0: work_s}, steps=steps)))
     assert (finding.code, finding.scenario, finding.rank) == ("slow-step", "S48", 0)
     assert (finding.severity, finding.title) == (severity, says)
+
+
+def test_a_slow_rank_alerts_however_quick_the_iterations_are() -> None:
+    """Of 10 ms each the last 400 are compared, which are 4 s."""
+    (finding,) = detect(run(*ranks(3, work={0: 0.01, 1: 0.003, 2: 0.003}, steps=2000)))
+    assert (finding.scenario, finding.rank, finding.severity) == ("S48", 0, "warning")
 
 
 @pytest.mark.parametrize(("left_s", "state"), [(0.5, "even"), (0.05, "waiting")])
