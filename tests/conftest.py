@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.records import RECORD_FIELDS, RecordKind
 from loaderwatch.core.ring import RingReader, RingStatus
 from loaderwatch.core.ring.span import OpenSpan
+from tests.fakes.ports import next_free_port
 from tests.fakes.streaming import end_processes
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -43,10 +42,6 @@ def close_agent() -> None:
     session = sys.modules.get("loaderwatch.agent.session")
     if session is not None:
         session.close_session()
-
-
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_PORTS = iter(range(20_000 + 500 * _WORKER, 20_500 + 500 * _WORKER))  # the system's own begin at 32,768
 
 
 @pytest.fixture(scope="session")
@@ -100,15 +95,6 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Libraries that count their objects at exit are to find them let go."""
     gc.unfreeze()
-
-
-def next_free_port() -> int:
-    """A TCP port on 127.0.0.1 that nobody else is given: neither by the system, nor in a test beside this one."""
-    for port in _PORTS:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("there are no ports left")
 
 
 @pytest.fixture

@@ -90,9 +90,8 @@ def test_a_click_meets_what_the_mouse_was_pressed_on(server: PageServer, watched
     page = watched.page
     page.goto(server.url + DIGITS)
     expect(page.locator(HEADS)).to_have_count(3)
-    expect(page.locator("[data-card=epochs] tbody tr")).not_to_have_count(
-        0
-    )  # what is above stays as high as it is
+    # What is above the alerts stays as high as it is.
+    expect(page.locator("[data-card=epochs] tbody tr")).not_to_have_count(0)
     last = findings(server)[-2]["id"]
     row = f'[id="finding-{last}"]'
     page.mouse.move(*center(page, f"{row} .alert-head"))

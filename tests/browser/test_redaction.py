@@ -17,7 +17,7 @@ from loaderwatch.cli import main
 from loaderwatch.server.access.tokens import load_tokens
 from loaderwatch.server.store.duckdb import DuckDBStore
 from tests.browser.conftest import patient_context
-from tests.conftest import next_free_port
+from tests.fakes.ports import next_free_port
 from tests.fakes.serving import Access, EventReader, ServeProcess, wait_until
 from tests.fakes.streaming import Streaming
 

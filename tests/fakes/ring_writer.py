@@ -1,7 +1,7 @@
 """A process that writes rings as a training process does, without torch. Run: ``python ring_writer.py '{json}'``.
 
-Keys: folder, rank, steps (-1: until killed, or until the file ``until`` is there), period_s, finish, workers, hang (leave a WAIT span open and sleep), signal (register
-faulthandler), loader.
+Keys: folder, rank, steps (-1: until killed, or until the file ``until`` is there), period_s, finish, workers, hang (leave a WAIT
+span open and sleep), signal (register faulthandler), loader.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def main() -> None:
     ring.set_status(RingStatus(False, number, 0, False))
     print(os.getpid(), flush=True)
     batch = 0
-    while batch < want["steps"] if want["steps"] >= 0 else not Path(want.get("until", "")).is_file():
+    while want["steps"] < 0 or batch < want["steps"]:
+        if "until" in want and Path(want["until"]).exists():
+            break
         write_step(ring, batch)
         batch += 1
         if want.get("period_s"):

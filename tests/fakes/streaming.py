@@ -101,20 +101,7 @@ class Streaming:
 
     def pids(self, of: str = "") -> list[int]:
         """Living processes that use this data directory; with ``of`` in their command line."""
-        mark = f"LOADERWATCH_DIR={self.data_dir}\0".encode()
-        found = []
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdecimal() or int(entry.name) == os.getpid():
-                continue
-            try:
-                if (
-                    mark in (entry / "environ").read_bytes()
-                    and of.encode() in (entry / "cmdline").read_bytes()
-                ):
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-        return found
+        return [process.pid for process in processes_of(self.data_dir, of)]
 
     def streamer_pids(self) -> list[int]:
         """Living streamers of this test."""
@@ -144,12 +131,17 @@ def end_processes(data_dir: Path, of: str = "") -> None:
 
 def _stopped(data_dir: Path, of: str) -> set[psutil.Process]:
     stopped: set[psutil.Process] = set()
-    while new := {process for process in psutil.process_iter() if _is_of(process, data_dir, of)} - stopped:
+    while new := processes_of(data_dir, of) - stopped:
         for process in new:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.suspend()
         stopped |= new
     return stopped
+
+
+def processes_of(data_dir: Path, of: str = "") -> set[psutil.Process]:
+    """Living processes with this LOADERWATCH_DIR but the caller, and with ``of`` in their command line."""
+    return {process for process in psutil.process_iter() if _is_of(process, data_dir, of)}
 
 
 def _is_of(process: psutil.Process, data_dir: Path, of: str) -> bool:

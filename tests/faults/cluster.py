@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Any, Final
 
 from loaderwatch.core.config import load_settings
 from tests.fakes import streaming
+from tests.fakes.ports import next_free_port
 from tests.fakes.streaming import kill
 from tests.faults.ledger import Balance, assert_balanced
 from tests.waiting import PATIENCE_S
@@ -34,7 +34,7 @@ class Server:
 
     def __init__(self, data_dir: Path, port: int | None = None) -> None:
         self.data_dir = data_dir
-        self.port = port or free_port()
+        self.port = port or next_free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -171,14 +171,7 @@ class Host:
 
     def pids(self, of: str = "") -> list[int]:
         """Living processes with this LOADERWATCH_DIR, and with ``of`` in their command line."""
-        mark = f"LOADERWATCH_DIR={self.data_dir}\0".encode()
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdecimal() and int(entry.name) != os.getpid():
-                with suppress(OSError):
-                    if mark in (entry / "environ").read_bytes() + b"\0" and of in command_of(int(entry.name)):
-                        found.append(int(entry.name))
-        return [pid for pid in found if lives(pid)]
+        return [process.pid for process in streaming.processes_of(self.data_dir, of)]
 
     def waiting(self) -> list[Path]:
         """What has not reached the server: envelopes on disk, and rings."""
@@ -322,10 +315,3 @@ def lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
-
-
-def free_port() -> int:
-    """A TCP port on 127.0.0.1 that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

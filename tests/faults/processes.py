@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
+from tests.fakes.streaming import end_processes
 from tests.faults.cluster import BUSY_S, Cluster, Host, wait_for
 
 LONGER_THAN_A_REQUEST_S: Final = (15.5, 18.0)
@@ -161,14 +161,6 @@ def standby_of(host: Host) -> int:
 
 def kill_everybody(host: Host) -> None:
     """What an out-of-memory kill of a container does, but for the server elsewhere."""
-
-    def all_gone() -> bool:
-        pids = host.pids()
-        for pid in pids:  # again, for those that were being started
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        return not pids
-
-    wait_for(all_gone)
+    end_processes(host.data_dir)
     for trainer in host.trainers:
         trainer.wait(BUSY_S)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from loaderwatch.server.live.heartbeat import LOST_BEHIND_S
 from tests.faults.cluster import RUN, Cluster, Host, wait_for
 from tests.faults.light import start_light
 from tests.faults.processes import kill_everybody
@@ -17,7 +18,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_a_silent_host_is_lost(cluster: Cluster) -> None:
+ON_A_BUSY_MACHINE_S = 6.0
+
+
+def test_a_silent_host_is_lost_within_two_ticks(cluster: Cluster) -> None:
     """Rank and streamers of one host are killed, by another's power cut so to speak: it is shown as lost, the other lives."""
     cluster.server.start()
     stays = cluster.add_host("stays")
@@ -28,7 +32,7 @@ def test_a_silent_host_is_lost(cluster: Cluster) -> None:
     cluster.pause(0.5, 2.0)
     kill_everybody(goes)
     began = time.monotonic()
-    wait_for(lambda: states(cluster) == ["live", "lost"])
+    wait_for(lambda: states(cluster) == ["live", "lost"], LOST_BEHIND_S + ON_A_BUSY_MACHINE_S)
     print(f"lost after {time.monotonic() - began:.1f} s")
     summary = summary_of(cluster)
     assert summary["state"] in ("live", "hung")

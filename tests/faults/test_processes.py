@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.fakes.ports import next_free_port
 from tests.faults import processes
-from tests.faults.cluster import Cluster, free_port
+from tests.faults.cluster import Cluster
 
 Fault = Callable[[Cluster], tuple[str, ...]]
 
@@ -47,7 +48,7 @@ def test_a_fault(cluster: Cluster, fault: Fault, number: int) -> None:
 def test_one_of_two_ranks_is_killed(cluster: Cluster, number: int) -> None:
     """The other rank's collective fails, or it is killed as well; the records of both are there."""
     cluster.server.start()
-    cluster.host.train(ranks=(0, 1), world_size=2, port=free_port())
+    cluster.host.train(ranks=(0, 1), world_size=2, port=next_free_port())
     cluster.host.wait_for_steps(20)
     cluster.pause(0.0, 3.0)
     cluster.dice.choice(cluster.host.trainers).kill()

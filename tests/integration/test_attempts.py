@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.ports import next_free_port
 from tests.fakes.serving import Access, ServeProcess, wait_until
 from tests.fakes.streaming import kill_group
-from tests.faults.cluster import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -110,7 +110,7 @@ def wait_for(access: Access, what: str, condition: Any) -> None:
 
 def test_the_verdict_is_of_the_newest_attempt(tmp_path: Path) -> None:
     data_dir = tmp_path / "server"
-    with ServeProcess(data_dir, "--port", str(free_port())) as server:
+    with ServeProcess(data_dir, "--port", str(next_free_port())) as server:
         access = server.start()
         with job(tmp_path, access) as it:
             it.start(40)

@@ -115,8 +115,9 @@ def test_without_workers_some_are_started() -> None:
     used = []
     for _ in range(3):
         list(loader)
-        used.append(loader.num_workers)
-    assert max(used) >= 2
+        used.append(settings(loader))
+    assert max(workers for workers, _ in used) >= 2
+    assert all((prefetch is not None) == (workers > 0) for workers, prefetch in used)
 
 
 def test_a_stream_that_does_not_deal_its_rows_out_keeps_its_worker() -> None:

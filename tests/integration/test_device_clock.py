@@ -83,7 +83,7 @@ def test_the_data_wait_is_the_idle_time_of_the_gpu(ran: dict[str, Ran], name: st
     assert one.summary["gpu_starved_ratio"] == pytest.approx(one.summary["data_wait_ratio"], abs=CLOSE)
     waited = one.series["data_wait_ratio"][1:-1]
     assert sum(waited) / len(waited) == pytest.approx(later, abs=2 * CLOSE)
-    starting_s = 6.0  # the worker's, which is time lost as well
+    starting_s = 2.0  # the worker's, which is time lost as well
     assert one.summary["lost_s"] - (idle - CLOSE) * one.truth["elapsed_s"] > 0
     assert one.summary["lost_s"] < (idle + CLOSE) * one.truth["elapsed_s"] + starting_s
 
@@ -132,7 +132,7 @@ def test_the_device_is_never_synchronized_by_us(ran: dict[str, Ran]) -> None:
 def test_the_loops_own_wait_is_evidence(ran: dict[str, Ran]) -> None:
     (finding,) = ran["slow"].told
     evidence = {item["label"]: item["value"] for item in finding["evidence"]}
-    assert evidence["wait per batch"] < 0.2  # the loader's: some of it the GPU works through
+    assert evidence["wait per batch"] < 0.15
     assert (
         "wait of the loop, mostly hidden by the GPU's work" not in evidence
     )  # here the GPU starves for most of it

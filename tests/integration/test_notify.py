@@ -251,7 +251,7 @@ def test_the_last_lines_of_a_run_say_what_it_lost_and_what_to_change(jobs: Jobs)
     assert re.match(r"loaderwatch: starving ended after \d+ steps in ", lines[last])
     assert " of it lost" in lines[last]
     assert "waiting for data" in lines[last + 1]
-    assert lines[last + 2].startswith("loaderwatch:   change first: ")
+    assert lines[last + 2].startswith("loaderwatch:   change first: Raise num_workers")
     assert lines[last + 2].endswith("/#/runs/starving")
     assert len(lines) == last + 3
     assert said.count("ended after") == 1

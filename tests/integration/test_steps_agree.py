@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.ports import next_free_port
 from tests.fakes.serving import Access, ServeProcess, wait_until
 from tests.fakes.streaming import end_processes, kill_group
-from tests.faults.cluster import free_port
 
 TRAINING = """
 import os, sys, time
@@ -160,7 +160,7 @@ def test_every_place_says_the_same_number_of_steps(tmp_path: Path, how: str) -> 
         return [rank["eval_batches"] for rank in access.get("/runs/counted/summary")["ranks"]]
 
     data_dir = tmp_path / "server"
-    with ServeProcess(data_dir, "--port", str(free_port())) as server:
+    with ServeProcess(data_dir, "--port", str(next_free_port())) as server:
         access = server.start()
         with trainings(tmp_path, access, how) as ranks:
             wait_until("all evaluations", lambda: access.get("/runs") and evaluated() == EVALUATED, 200)

@@ -351,8 +351,8 @@ def test_torchrun_hangs_is_started_again_and_finishes(tmp_path: Path, served: Ac
     alerts = [json.loads(line) for line in (tmp_path / "alerts").read_text().splitlines()]
     hangs = [(alert["event"], alert["run"]) for alert in alerts if alert["code"] == "hung"]
     # Ranks that come up one long after the other may be told as well, and are over then.
-    assert hangs[0] == ("fires", row["run_id"])
-    assert hangs[-1] == ("resolved", row["run_id"])
+    assert hangs == [("fires", row["run_id"]), ("resolved", row["run_id"])] * (len(hangs) // 2)
+    assert hangs
 
 
 def test_ranks_that_torchrun_starts_again_by_itself_are_left_to_it(tmp_path: Path, served: Access) -> None:

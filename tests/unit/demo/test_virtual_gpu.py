@@ -83,6 +83,7 @@ def test_streams_share_one_device() -> None:
     gpu.launch(1.0)
     with gpu.on_stream(other):
         gpu.launch(0.05)
+    assert len(gpu.busy) == 1
     assert sum(end - begin for begin, end in gpu.busy) == pytest.approx(1.05)
     assert not other.query()  # the first is in its way
     other.synchronize()
