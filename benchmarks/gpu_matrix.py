@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -62,11 +63,10 @@ def main() -> int:
         left_out = {run.name for run in matrix()} - {run.name for run in runs}
         print(f"needs what is not here, so not run: {', '.join(sorted(left_out)) or 'nothing'}")
     done = _kept(options.keep)
-    with (
-        tempfile.TemporaryDirectory() as name,
-        ServeProcess(Path(name) / "loaderwatch", "--port", "0") as server,
-    ):
-        folder = Path(name)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.callback(end_processes, folder / "loaderwatch")
+        server = stack.enter_context(ServeProcess(folder / "loaderwatch", "--port", "0"))
         stage = Stage(folder, server.start(), folder / "loaderwatch", options.real)
 
         def row_of(run: Run) -> Row:
@@ -77,11 +77,8 @@ def main() -> int:
                     kept.write(msgspec.json.encode(row) + b"\n")
             return row
 
-        try:
-            with ThreadPoolExecutor(1 if options.real else options.jobs) as pool:
-                return judge(list(pool.map(row_of, chosen)))
-        finally:
-            end_processes(folder / "loaderwatch")
+        with ThreadPoolExecutor(1 if options.real else options.jobs) as pool:
+            return judge(list(pool.map(row_of, chosen)))
 
 
 def _kept(path: Path | None) -> dict[str, Row]:

@@ -115,28 +115,19 @@ class Streaming:
 def end_processes(data_dir: Path, of: str = "") -> None:
     """End what a training leaves behind to deliver its end and to show its page: its streamers, and the server that it started.
 
-    A streamer whose partner is killed starts another, and so on for as long as each has the time for it. So they are stopped
-    until nobody new is found, and only then killed. ``of``: only those with this in their command line.
+    A standby takes over from a streamer that is killed, which a single look would miss: this looks until nobody is left. A
+    server that was started apart on this directory has to end before: it brings a streamer for each run that has none, again
+    and again (server/recovery.py). ``of``: only those with this in their command line.
     """
-    for _ in range(20):  # one that was being started just then shows no environment yet
-        found = _stopped(data_dir, of)
-        if not found:
+    for _ in range(20):
+        left = processes_of(data_dir, of)
+        if not left:
             return
-        for process in found:
+        for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(found, timeout=PATIENCE_S)
-    raise AssertionError(f"{found} of {data_dir} cannot be killed")
-
-
-def _stopped(data_dir: Path, of: str) -> set[psutil.Process]:
-    stopped: set[psutil.Process] = set()
-    while new := processes_of(data_dir, of) - stopped:
-        for process in new:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.suspend()
-        stopped |= new
-    return stopped
+        psutil.wait_procs(left, timeout=PATIENCE_S)
+    raise AssertionError(f"{left} of {data_dir} come again and again")
 
 
 def processes_of(data_dir: Path, of: str = "") -> set[psutil.Process]:

@@ -62,6 +62,7 @@ def stacks(data_dir: Path, *arguments: str, **env: str) -> subprocess.CompletedP
 def served(tmp_path: Path) -> Iterator[Access]:
     with ServeProcess(tmp_path / "data", "--port", "0") as process:
         yield process.start()
+    end_processes(tmp_path / "data")
 
 
 @pytest.fixture
@@ -85,7 +86,6 @@ def training(served: Access, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]
     finally:
         kill_group(process.pid)
         process.wait(PATIENCE_S)
-        end_processes(tmp_path / "data")
 
 
 @pytest.mark.usefixtures("training")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -51,22 +52,19 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     folder = tmp_path_factory.mktemp("device")
     data_dir = folder / "loaderwatch"
     runs = [*RUNS.values(), *([LOGGING, OTHER_STREAM] if shutil.which("cc") else [])]
-    with ServeProcess(data_dir, "--port", "0") as server:
+    ended: dict[str, Ran] = {}
+    with ExitStack() as stack:
+        stack.callback(end_processes, data_dir)
+        server = stack.enter_context(ServeProcess(data_dir, "--port", "0"))
         stage = Stage(folder, server.start(), data_dir)
-        ended: dict[str, Ran] = {}
-        try:
-            for some in (runs[at : at + AT_ONCE] for at in range(0, len(runs), AT_ONCE)):
-                ranks = [stage.start(run) for run in some]
-                try:
-                    ended |= {
-                        run.name: stage.finish(run, these) for run, these in zip(some, ranks, strict=True)
-                    }
-                finally:
-                    for process in itertools.chain(*ranks):
-                        process.kill()
-        finally:
-            end_processes(data_dir)
-        return ended
+        for some in (runs[at : at + AT_ONCE] for at in range(0, len(runs), AT_ONCE)):
+            ranks = [stage.start(run) for run in some]
+            try:
+                ended |= {run.name: stage.finish(run, these) for run, these in zip(some, ranks, strict=True)}
+            finally:
+                for process in itertools.chain(*ranks):
+                    process.kill()
+    return ended
 
 
 def sawtooth(of: Ran) -> list[dict[str, Any]]:
