@@ -22,6 +22,7 @@ from loaderwatch.agent.loaders import construction, dataloader, roles, substitut
 from loaderwatch.agent.loaders.cached import CachedBatches, cached_batches
 from loaderwatch.agent.loaders.limited import end_limit, set_limit
 from loaderwatch.agent.loaders.naming import name_made
+from loaderwatch.agent.loaders.step_loop import StepLoop
 from loaderwatch.agent.loaders.watch import Watch, epoch_check
 from loaderwatch.agent.loaders.wrapper import is_wrapped, unwrapped, wrap_loader
 from loaderwatch.agent.model.compilers import hide_from_compile, hide_from_script, show_to_script
@@ -172,8 +173,33 @@ def _step_hooks(session: Session, model: Any, optimizer: Any, trains: bool) -> S
         _scout.remove()
         _scout = None
     if trains and _scout is None:
-        _scout = shield(Scout)(_hooks, session.change)
+        _scout = shield(Scout)(_hooks, session.change, partial(_train_alone, session, _hooks))
     return _hooks
+
+
+def _train_alone(session: Session, hooks: StepHooks) -> None:
+    """Watch a training that has no loader, between the optimizer's steps and the model's calls."""
+    if session.recorder.step_loop is not None or any(one.role == "train" for one in session.info.loaders):
+        return
+    info = session.add_loader(
+        LoaderInfo(
+            loader=0, name="training loop", role="train", class_name="no DataLoader", between_steps=True
+        )
+    )
+    watch = _new_watch(session, info)
+    watch.phases = hooks
+    loop = StepLoop(watch)
+    hooks.follow(loop)
+    loop.step_ended()
+
+
+def _trains_from_loader(session: Session) -> None:
+    """End the loop without a loader, if there is one: the script trains from a loader after all."""
+    loop, session.recorder.step_loop = session.recorder.step_loop, None
+    if loop is not None:
+        loop.close()
+        if _scout is not None:
+            _scout.begin_anew()
 
 
 def _adopt(session: Session, loader: Any) -> None:
@@ -212,24 +238,14 @@ def _watch(
     info = describe_loader(loader, 0, name or role, role, class_name)
     watch = _taken_up(session, loader, info, made)
     if watch is None:
-        described = session.add_loader(info)
-        watch = Watch(
-            described.loader,
-            described.name,
-            role,
-            session.recorder,
-            session.make_probe,
-            session.make_fetch,
-            session.refresh,
-            session.note_calls,
-            session.note_reader,
-        )
+        watch = _new_watch(session, session.add_loader(info))
         lineage.add(loader, info, made, watch)
         _cache(session, watch)
         if guessed and role != "train":
             roles.doubt(watch, session.recorder, partial(_trains_after_all, session, watch, hooks))
     if watch.role == "train":
         watch.phases = hooks
+        _trains_from_loader(session)
     _check_epochs(session, loader, watch)
     if dataloader.is_dataloader(loader):
         dataloader.watch_loader(loader, watch)
@@ -261,6 +277,21 @@ def _trains_after_all(session: Session, watch: Watch, hooks: StepHooks | None) -
     """Correct the role of a loader that was taken for an evaluation's; from its next pass on it has the step's phases."""
     watch.role, watch.phases = "train", hooks
     session.change_loader(watch.loader, role="train")
+    _trains_from_loader(session)
+
+
+def _new_watch(session: Session, info: LoaderInfo) -> Watch:
+    return Watch(
+        info.loader,
+        info.name,
+        info.role,
+        session.recorder,
+        session.make_probe,
+        session.make_fetch,
+        session.refresh,
+        session.note_calls,
+        session.note_reader,
+    )
 
 
 def _taken_up(
@@ -320,6 +351,9 @@ def _close() -> None:
     """Take every hook out."""
     global _hooks, _scout, _server
     _server = None
+    session = current_session()
+    if session is not None:
+        _trains_from_loader(session)
     substitutes.unwatch_everything()
     read_ahead.unwatch()
     roles.forget()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from loaderwatch.agent.hot import nexts_on_the_stack
@@ -54,6 +55,26 @@ class OpenPhase(Protocol):
     since_ns: int
 
 
+class LoaderlessLoop(Protocol):
+    """A training loop without a loader that is known."""
+
+    def step_ended(self) -> None:
+        """Note that the leading optimizer has stepped."""
+
+    def other_step_ended(self) -> None:
+        """Note that another optimizer has stepped."""
+
+    def goes_on(self) -> None:
+        """Note that the script does something else than to wait for a batch."""
+
+    @property
+    def model_called(self) -> Callable[..., None]:
+        """Is called before each call of the model."""
+
+    def close(self) -> None:
+        """End the loop."""
+
+
 class Recorder:
     """The ring of a training process and the totals over all its loaders.
 
@@ -74,6 +95,7 @@ class Recorder:
         "open_steps",
         "ring",
         "since_ns",
+        "step_loop",
         "steps_taken",
         "thread",
         "together",
@@ -93,6 +115,7 @@ class Recorder:
         self.since_ns = 0  # the time before this is given to steps already
         self.steps_taken = 0  # optimizer steps that records hold or will hold
         self.open_phases: list[OpenPhase] = []
+        self.step_loop: LoaderlessLoop | None = None
 
     @property
     def steps(self) -> int:

@@ -62,6 +62,9 @@ class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
     reader_error: str | None = (
         None  # the type of the error that ended that; "": it ended before its pass did, and why is not known
     )
+    between_steps: bool = (
+        False  # no loader: what a training without one does from an optimizer step to the model's next call
+    )
     autotuned: str | None = None  # what attach(autotune=True) changed last, in words
     cached_batches: Int = 0  # batches that are given again in place of what it would read
 
@@ -281,6 +284,8 @@ ANSWER_FUNCTIONS: Final = (
 """Parts of the names of those in which it waits for another process, or for another machine."""
 ANSWER_WAIT: Final = "wait for an answer"
 """Why a stack was taken of a training process that waited for another process or machine within a step."""
+BETWEEN_STEPS: Final = "between two steps"
+"""Why a stack was taken of a training process without a loader, between an optimizer step and the model's next call."""
 
 
 class StackDump(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,7 +296,7 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     pid: Int
     taken_ns: Int  # UTC
     text: str
-    why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", "wait for an answer", or why there is none
+    why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", "wait for an answer", "between two steps", or why there is none
     wchan: str | None = None  # the kernel function in which its main thread stood when it was asked
 
 

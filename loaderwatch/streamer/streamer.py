@@ -8,7 +8,7 @@ from typing import Final
 
 from loaderwatch.core.clock import SECOND_NS, monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
-from loaderwatch.core.facts import ANSWER_WAIT, GPU_IDLE, LOCK_WAIT, SpanInfo
+from loaderwatch.core.facts import ANSWER_WAIT, BETWEEN_STEPS, GPU_IDLE, LOCK_WAIT, SpanInfo
 from loaderwatch.core.language import say
 from loaderwatch.core.records import Phase, Row, pack_row
 from loaderwatch.core.redact import Redaction, load_key
@@ -33,6 +33,7 @@ from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.server_finder import ServerFinder
 from loaderwatch.streamer.stack_moments.idle_gpu import IdleGpus
 from loaderwatch.streamer.stack_moments.locked_workers import LockedWorkers
+from loaderwatch.streamer.stack_moments.step_loops import StepLoops
 from loaderwatch.streamer.stack_moments.waiting_loops import WaitingLoops
 from loaderwatch.streamer.stacks import StackCollector
 from loaderwatch.streamer.succession import Succession
@@ -99,6 +100,7 @@ class Streamer:
         self._idle_gpus = IdleGpus()
         self._locked_workers = LockedWorkers()
         self._waiting_loops = WaitingLoops()
+        self._step_loops = StepLoops()
         self._flights = FlightReader()
         self._finder = ServerFinder(settings, may_start=not adopting)
         self._uploader = Uploader(self._outbox, self._finder.find)
@@ -211,6 +213,8 @@ class Streamer:
             self._stacks.request(rank, self._roster, monotonic_ns(), LOCK_WAIT, pids=pids)
         for rank in self._waiting_loops.due(self._roster, readings, self._in_step, now):
             self._stacks.request(rank, self._roster, monotonic_ns(), ANSWER_WAIT, workers=False)
+        for rank in self._step_loops.due(self._roster, self._drain.usual_ns, now):
+            self._stacks.request(rank, self._roster, monotonic_ns(), BETWEEN_STEPS, workers=False)
         mains = list(self._roster.newest_by_rank().values())
         self._gpus.follow({m.info.rank: (m.pid, m.info.gpu_uuid) for m in mains if m.info and m.alive})
         self._sample_host(next((m.pid for m in mains if m.alive), None), now)

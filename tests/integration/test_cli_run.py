@@ -88,7 +88,8 @@ def test_a_sitecustomize_of_the_environment_still_runs(script: Path, rings: Ring
 
 
 UNWATCHED = (
-    "loaderwatch: {} iterated no DataLoader, so nothing was measured; if it reads data some other way, wrap that iterable:"
+    "loaderwatch: {} iterated no DataLoader and stepped no optimizer of PyTorch's, so nothing was measured; if it reads data some other"
+    " way, wrap that iterable:"
     " loader = loaderwatch.attach(loader)\n"
 )
 

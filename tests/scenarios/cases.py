@@ -520,6 +520,21 @@ CASES: Final[tuple[Case, ...]] = (
         says=("in write_results", "file lock", "is over"),
     ),
     Case("s26_compile", ("S26",), "start_end", within_s=90, stacks=1, says=("It waits for its compilers",)),
+    # ---- trainings without a loader, which do not name loaderwatch either
+    Case("s01_get_batch", ("S01",), "loaderless", before=LAUNCHED, says=("between two steps", "in burn")),
+    Case("s01_accumulated", ("S01",), "loaderless", before=LAUNCHED, says=("between two steps",)),
+    Case(
+        "s41_actor_dead",
+        ("S41",),
+        "loaderless",
+        before=LAUNCHED,
+        within_s=60,
+        stacks=1,
+        says=("in learn", "queue that nobody fills"),
+    ),
+    Case("s53_answer", ("S53",), "loaderless", before=LAUNCHED, within_s=60, stacks=1, says=("in ask",)),
+    Case("n34_no_loader", group="loaderless", before=LAUNCHED, within_s=75),
+    Case("n35_throttled_steps", group="loaderless", before=LAUNCHED, within_s=60),
     # ---- what a person or a program pauses on purpose
     Case("n28_prompt", group="alike", within_s=60),
     Case("n30_rank_prepares", group="alike", ranks=2, before=LAUNCHED, within_s=75),

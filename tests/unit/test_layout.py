@@ -62,7 +62,13 @@ IMPORTS_LATE: dict[str, tuple[set[str], str]] = {
         "import loaderwatch is quick: what attach needs comes with attach",
     ),
     "agent/launcher/ondemand.py": (
-        {"__init__", "agent/doctor/inspection", "agent/model/compilers", "agent/tuning/setting"},
+        {
+            "__init__",
+            "agent/doctor/inspection",
+            "agent/model/compilers",
+            "agent/model/optimizer_hooks",
+            "agent/tuning/setting",
+        },
         "runs in every Python that a watched script starts: most never iterate a loader",
     ),
     "agent/launcher/rank_start.py": (
@@ -115,6 +121,7 @@ TESTED_BY: dict[str, str] = {
     "agent/loaders/limited.py": "integration/test_sample_timeout.py",
     "agent/loaders/lineage.py": "integration/test_agent_made_anew.py",
     "agent/loaders/roles.py": "integration/test_agent_roles.py",
+    "agent/loaders/step_loop.py": "integration/test_agent_without_loader.py",
     "agent/loaders/substitutes.py": "integration/test_agent_substitutes.py",
     "agent/loaders/watch.py": "integration/test_agent_loader.py",
     "agent/loaders/wrapper.py": "compat/test_loader.py",
@@ -122,6 +129,7 @@ TESTED_BY: dict[str, str] = {
     "agent/model/discovery.py": "integration/test_agent_scout.py",
     "agent/model/hooks.py": "integration/test_agent_steps.py",
     "agent/model/modules.py": "integration/test_agent_scout.py",
+    "agent/model/optimizer_hooks.py": "integration/test_agent_without_loader.py",
     "agent/model/phase.py": "integration/test_agent_loader.py",
     "agent/session.py": "integration/test_agent_loader.py",
     "agent/progress.py": "integration/test_framework_callbacks.py",

@@ -48,6 +48,7 @@ def test_every_script_is_a_case_and_every_case_is_played() -> None:
 
 def test_cases_are_chosen_by_scenario_group_and_id() -> None:
     assert {case.script for case in chosen(["S41"])} == {
+        "s41_actor_dead",
         "s41_lost_message",
         "s41_prefetch_thread",
         "s54_dead",

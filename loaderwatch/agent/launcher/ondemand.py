@@ -1,4 +1,4 @@
-"""Attaching on demand, at the first iteration of any DataLoader, for scripts that do not name loaderwatch.
+"""Attaching on demand, for scripts that do not name loaderwatch: at the first iteration of any DataLoader, or as an optimizer steps.
 
 Before that only ranks are watched, see ``rank_start``: a launcher, or a script without a loader, is not watched and does not
 import torch for us.
@@ -7,6 +7,7 @@ import torch for us.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -23,6 +24,9 @@ from loaderwatch.agent.loaders import construction
 from loaderwatch.agent.loaders.class_hook import IterHook
 
 MODULE: Final = "torch.utils.data.dataloader"
+OPTIMIZERS: Final = "torch.optim.optimizer"
+STEPS: Final = 3
+"""Steps of optimizers after which a process without a DataLoader trains."""
 DOCTOR: Final = "LOADERWATCH_DOCTOR"
 """Variable for the process that the doctor starts, ``FOLDER:FD``: where its report goes, and the leash's descriptor."""
 DOCTOR_FOLDER: Final = "LOADERWATCH_DOCTOR_FOLDER"
@@ -56,12 +60,15 @@ def start() -> None:
 
 def install(hook: Hook | None = None) -> None:
     """Hook into DataLoader now, or as soon as torch is imported."""
-    hook = hook or _hook
-    module = sys.modules.get(MODULE)
+    _once_imported(MODULE, hook or _hook)
+
+
+def _once_imported(name: str, hook: Hook) -> None:
+    module = sys.modules.get(name)
     if module is not None:
         hook(module)
     else:
-        _import_hooks({MODULE: hook})
+        _import_hooks({name: hook})
 
 
 def _import_hooks(hooks: dict[str, Hook]) -> None:
@@ -106,10 +113,7 @@ def _hook(module: Any) -> None:
 
     def attach_first(loader: Any, own: Callable[[Any], Any]) -> Any:
         hook.remove()
-        shield(found)()
-        import loaderwatch
-
-        loaderwatch.attach()
+        _attach()
         substitutes = sys.modules.get("loaderwatch.agent.loaders.substitutes")
         # Without it nothing is watched, e.g. with a PyTorch that we do not know.
         return own(loader) if substitutes is None else substitutes.arriving(loader, own)
@@ -120,6 +124,34 @@ def _hook(module: Any) -> None:
         shield(_apply_tuned)(module.DataLoader)
     construction.install(module.DataLoader)
     shield(watch_joining)()
+
+    def attach_alone() -> None:
+        hook.remove()
+        _attach()
+
+    _once_imported(OPTIMIZERS, lambda found: shield(_await_steps)(found, attach_alone))
+
+
+def _attach() -> None:
+    shield(found)()
+    import loaderwatch
+
+    loaderwatch.attach()
+
+
+def _await_steps(optimizers: Any, attach: Callable[[], None]) -> None:
+    """Attach once optimizers have stepped a few times: a script without a DataLoader trains."""
+    from loaderwatch.agent.model.optimizer_hooks import set_early
+
+    hooks = set_early(optimizers)
+    steps = itertools.count(1)
+
+    def stepped(*_: object) -> None:
+        if next(steps) == STEPS:
+            hooks.silence()
+            attach()
+
+    hooks.aim(lambda *_: None, shield(stepped))
 
 
 def _apply_tuned(kind: Any) -> None:

@@ -1,4 +1,4 @@
-"""The last line of an unwatched script: under ``loaderwatch run`` it says that no DataLoader was iterated.
+"""The last line of an unwatched script: under ``loaderwatch run`` it says that there was no DataLoader and no optimizer.
 
 A watched process that the script started, such as a spawned rank, leaves a mark in shared memory, so that the script does not
 say this of itself.
@@ -65,7 +65,7 @@ def _end() -> None:
         mark.unlink(missing_ok=True)
         return
     text = (
-        f"loaderwatch: {_script()[1]} iterated no DataLoader, so nothing was measured; if it reads data some other way, wrap"
+        f"loaderwatch: {_script()[1]} iterated no DataLoader and stepped no optimizer of PyTorch's, so nothing was measured; if it reads data some other way, wrap"
         " that iterable: loader = loaderwatch.attach(loader)\n"
     )
     _speaker()(text.encode(errors="replace"))

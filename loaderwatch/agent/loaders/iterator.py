@@ -132,6 +132,8 @@ def begin_pass(watch: Watch, persistent: Any = None) -> Epoch:
     recorder = watch.recorder
     if watch.gpu is None:
         watch.gpu = device_clock(recorder.ring)
+    if recorder.step_loop is not None:
+        recorder.step_loop.goes_on()
     epoch = Epoch(watch, recorder)
     if persistent is not None:
         earlier = getattr(persistent, "_loaderwatch", None)

@@ -35,9 +35,13 @@ class Hook(partial[None]):
         """The empty function that torch.compile traces instead of the hook, so that the user's graph stays whole."""
         return _nothing
 
+    def aim(self, function: Callable[..., None]) -> None:
+        """Call another function from now on."""
+        self.__setstate__((function, (), {}, None))  # type: ignore[attr-defined]
+
     def silence(self) -> None:
         """Do nothing from now on."""
-        self.__setstate__((_nothing, (), {}, None))  # type: ignore[attr-defined]
+        self.aim(_nothing)
 
     def __deepcopy__(self, memo: object) -> Hook:
         return self

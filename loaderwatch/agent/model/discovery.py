@@ -27,6 +27,7 @@ from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.model.compilers import Hook, hide_from_script
 from loaderwatch.agent.model.hooks import StepHooks
 from loaderwatch.agent.model.modules import Modules, computing_children, inside
+from loaderwatch.agent.model.optimizer_hooks import take
 
 NO_OPTIMIZER: Final = "optimizer"
 """Why phases are missing: none of PyTorch's optimizers has stepped while a batch was worked on."""
@@ -49,6 +50,8 @@ MISSED: Final = 3
 """After how many steps without a call of a known model the search begins anew; each time it takes twice as many."""
 MAX_OPTIMIZERS: Final = 100
 """For how many optimizers the models are searched as they first step."""
+STEPS_ALONE: Final = 5
+"""Optimizer steps in a row without a batch of any loader, from which on a process trains without one."""
 TAKES_OVER: Final = 8
 """After how many steps in a row another optimizer leads."""
 
@@ -62,11 +65,16 @@ class Scout:
     Args:
         hooks: the session's hooks.
         change: sets facts of the process's description.
+        trains_alone: is called once optimizers step without a batch of any loader; it may begin a loop that has no loader.
     """
 
-    def __init__(self, hooks: StepHooks, change: Callable[..., None]) -> None:
+    def __init__(
+        self, hooks: StepHooks, change: Callable[..., None], trains_alone: Callable[[], None]
+    ) -> None:
         self._hooks = hooks
         self._change = change
+        self._trains_alone = trains_alone
+        self._alone = 0  # steps in a row without a batch of any loader
         self.is_over = False  # model and optimizer were both given, and train
         self._modules = Modules()
         self._from_the_first = not hooks.recorder.batches
@@ -81,28 +89,30 @@ class Scout:
         self._crowded = False
         self._called = Hook(_nothing)
         self._scouting: list[Any] = []
-        # Kept here as well: a hook that is silenced while it runs lets go of the function that runs.
-        self._functions = self._step_began, self._step_ended
-        began, ended = (Hook(function) for function in self._functions)
-        self._hooks_here = [began, ended]
-        self._handles = [
-            optimizers.register_optimizer_step_pre_hook(began),
-            optimizers.register_optimizer_step_post_hook(ended),
-        ]
+        self._optimizer_hooks = take(optimizers)
+        self._optimizer_hooks.aim(self._step_began, self._step_ended)
         change(phases_missing=None if hooks.given_optimizer else NO_OPTIMIZER)
 
     def remove(self) -> None:
         """Take all hooks of the search out."""
         self._end()
-        for handle in self._handles:
-            handle.remove()
+        self._optimizer_hooks.remove()
+
+    def begin_anew(self) -> None:
+        """Forget what trained until now: it was something else that did."""
+        self._rest()
+        self._lead = _nobody
+        self._others = self._rounds = self._missed = 0
+        self._patience = MISSED
+        self._explored.clear()
+        if not self._hooks.given_models:
+            self._hooks.forget_models()
 
     def _end(self) -> None:
         """Search no more. PyTorch is going through the global hooks now, so they stay where they are and do nothing."""
         self.is_over = True
         self._rest()
-        for hook in self._hooks_here:
-            hook.silence()
+        self._optimizer_hooks.silence()
 
     def _step_began(self, _optimizer: Any, _arguments: Any, _options: Any) -> None:
         try:  # in place of a shield, whose call every step would pay for
@@ -119,6 +129,7 @@ class Scout:
             recorder = hooks.recorder
             if thread != recorder.thread and not recorder.moves_to(thread, first=self._lead() is None):
                 return
+            loop = recorder.step_loop
             if optimizer is self._lead():
                 if not hooks.given_optimizer:
                     hooks.optimizer_ended()
@@ -126,10 +137,12 @@ class Scout:
                 self._age += 1
             elif not self._meet(optimizer):
                 return
+            if loop is not None:
+                (loop.step_ended if optimizer is self._lead() else loop.other_step_ended)()
             if hooks.forward_ns:
                 self._missed = 0
                 if self._frontier is None:
-                    if hooks.given_optimizer and hooks.given_models:
+                    if hooks.given_optimizer and hooks.given_models and loop is None:
                         self._end()
                     return
             self._look(optimizer)
@@ -143,7 +156,11 @@ class Scout:
         if not self._in_step():
             if counting:
                 hooks.other_optimizer_ended()
+            self._alone += 1
+            if self._alone == STEPS_ALONE:
+                self._trains_alone()
             return False
+        self._alone = 0
         if self._lead() is None or self._others >= TAKES_OVER:
             if hooks.recorder.ahead.readers:
                 hooks.recorder.ahead.loop_works()
@@ -166,9 +183,9 @@ class Scout:
         return True
 
     def _in_step(self) -> bool:
-        """Whether a batch of a training loader is worked on; one that a thread handed on, if a thread reads ahead."""
+        """Whether a batch of a training loader is worked on; one that a thread handed on, if a thread reads ahead, or of no loader."""
         hooks = self._hooks
-        if hooks.recorder.ahead.readers:
+        if hooks.recorder.ahead.readers or hooks.recorder.step_loop is not None:
             return True
         return any(one.phases is hooks and one.delivered_ns for one in hooks.recorder.open_steps)
 

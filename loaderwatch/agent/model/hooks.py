@@ -35,7 +35,7 @@ from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.hot import DeviceClock, PhaseClock
 from loaderwatch.agent.hot.layout import Part
 from loaderwatch.agent.model.compilers import Hook
-from loaderwatch.agent.recorder import Recorder
+from loaderwatch.agent.recorder import LoaderlessLoop, Recorder
 from loaderwatch.core.clock import monotonic_ns
 
 _engine_calls_back: Final[Callable[[Callable[[], None]], None] | None] = ask(
@@ -91,6 +91,8 @@ class StepHooks(PhaseClock):
         if model in self.models:
             return
         self.models.add(model)
+        if self.recorder.step_loop is not None:
+            self._tell_of_calls(model)
         self._handles.append(model.register_forward_pre_hook(self._hook(self.forward_began)))
         self._handles.append(model.register_forward_hook(self._hook(self.forward_ended)))
         last = next((one for one in reversed(list(model.parameters())) if one.requires_grad), None)
@@ -103,6 +105,18 @@ class StepHooks(PhaseClock):
             came = self._hook(shield(self.buffers_came))
             self._handles.append(model.module.register_forward_pre_hook(came))
         self.has_model = True
+
+    def follow(self, loop: LoaderlessLoop) -> None:
+        """Tell a loop without a loader of the model's calls from now on."""
+        self.recorder.step_loop = loop
+        for model in list(self.models):
+            self._tell_of_calls(model)
+
+    def _tell_of_calls(self, model: Any) -> None:
+        loop = self.recorder.step_loop
+        if loop is not None:
+            hook = self._hook(loop.model_called)
+            self._handles.append(model.register_forward_pre_hook(hook, prepend=True))
 
     def watch_optimizer(self, optimizer: Any) -> None:
         """Hook ``step`` of the optimizer, or of the one inside frameworks' wrappers; hooking it twice is a no-op."""

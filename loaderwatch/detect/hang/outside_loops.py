@@ -153,7 +153,8 @@ def alone(item: Stuck) -> Finding:
         return at_exit.finding(item)
     saves, is_outside = saving(frames), span.phase == "outside"
     orphaned = waits_for_lost_reader(rank)
-    read = any(loader.reader is not None for loader in rank.process.loaders)
+    without_loader = any(loader.between_steps for loader in rank.process.loaders)
+    read = without_loader or any(loader.reader is not None for loader in rank.process.loaders)
     waits = orphaned or (waits_on_queue(frames) and read)
     stands = _stands(item)
     if stands and span.os_state == "R":  # woken for a moment, as to write its stack
@@ -175,7 +176,7 @@ def alone(item: Stuck) -> Finding:
             item,
             frames,
             reason.because if known else "",
-            clears_loader=not (waits or (read and waits_for_lock(rank))),
+            clears_loader=not (waits or without_loader or (read and waits_for_lock(rank))),
         ),
         cause=_cause(item, frames, on_queue=waits_on_queue(frames)),
         advice=reason.advice if waits else _advice(item, reason, saves=saves, known=known),
@@ -297,6 +298,12 @@ def _has_not_begun(rank: RankWindow) -> bool:
 def _outside_means(rank: RankWindow, goes_on: bool) -> str:
     if _has_not_begun(rank):
         return " It has not asked its loader for a first batch yet."
+    if any(loader.between_steps for loader in rank.process.loaders):
+        return (
+            " It is between two steps of its optimizer."
+            if goes_on
+            else " It is past a step of its optimizer, which may be the last."
+        )
     if goes_on:
         return " It is between two passes over its loader, in a loop that comes to the loader again."
     return " It is outside its training loops: between two epochs, or after the last."

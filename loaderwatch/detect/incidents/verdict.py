@@ -224,8 +224,8 @@ def _stepped_aside(unwatched: Sequence[RankWindow], ranks: int) -> Verdict:
 
 _ATTACH: Final = (
     "Attach the loader that the training loop iterates: loaderwatch.attach(train_loader). Of an iterable that is no"
-    " DataLoader, iterate what attach returns: train_loader = loaderwatch.attach(train_loader). Batches that a script makes"
-    " without any iterable cannot be measured."
+    " DataLoader, iterate what attach returns: train_loader = loaderwatch.attach(train_loader). A training without"
+    " any loader is timed between its steps, once one of PyTorch's optimizers steps."
 )
 
 

@@ -17,6 +17,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound import (
     batch_causes,
     cpu_causes,
+    loaderless_causes,
     lock_causes,
     spike_causes,
     storage_causes,
@@ -29,6 +30,7 @@ Rule = Callable[[Symptoms], Explanation | None]
 
 RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
     Bottleneck.OTHER_ITERABLE: (
+        loaderless_causes.between_steps,  # S01
         storage_causes.warming_cache,  # S09
         worker_causes.other_iterable,  # S01
     ),

@@ -90,6 +90,8 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
         now if change is None else now.with_fetches(now.fetches.began_ns >= change.at_ns)
     )
     symptoms = Symptoms(window, now, cpus, history=pace.fetches)
+    if symptoms.throttled:
+        return None
     if symptoms.first_epoch and now.total_s < FIRST_EPOCH_S and not symptoms.hands_over:
         return None
     if symptoms.short is not True and _is_spiky(now) and not _reads_in_bursts(pace):

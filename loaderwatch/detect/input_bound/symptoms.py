@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.facts import BETWEEN_STEPS, TIMER_FUNCTIONS, LoaderInfo, StackDump
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
@@ -26,6 +26,7 @@ from loaderwatch.detect.measures.gain import gain_ratio, workers_needed
 from loaderwatch.detect.measures.gpu import gpu_evidence
 from loaderwatch.detect.measures.machine import Cpus, Machine, helper_cpu_ratio, machine_of
 from loaderwatch.detect.measures.pace import Pace
+from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio
 from loaderwatch.detect.window import RunWindow
 
@@ -166,6 +167,21 @@ class Symptoms:
         if self.short is False and self.ready_wait_ratio >= READY_RATIO and not nearly_short:
             return Bottleneck.HANDOVER
         return Bottleneck.WORKERS
+
+    @cached_property
+    def between_steps(self) -> StackDump | None:
+        """Return where a loop without a loader stands between two steps, as a rule; None where no stack was taken there."""
+        return usual_stack(self.pace.rank.passing_stacks.get(BETWEEN_STEPS, []))
+
+    @property
+    def throttled(self) -> bool:
+        """Whether a loop without a loader sleeps between its steps in a line of its own: it is meant to go slowly (N09)."""
+        dump, calls = self.between_steps, self.pace.rank.process.calls
+        frame = user_frame(main_frames(dump))
+        if not self.loader.between_steps or dump is None or frame is None or not calls:
+            return False
+        asleep = any(name in (dump.wchan or "") for name in TIMER_FUNCTIONS)
+        return asleep and (frame.file, frame.function) == (calls[-1].file, calls[-1].function)
 
     # ---- the workers
 

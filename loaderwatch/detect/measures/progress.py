@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -100,8 +101,9 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
     """
     floor_s = limits.hang_floor_s
     if at_end(rank, span):
-        return floor_s * FIRST_FACTOR, float(
-            "nan"
+        return (
+            floor_s * FIRST_FACTOR,
+            math.nan,
         )  # a process ends once: nothing before tells how long that takes
     history = history_s(rank, span)
     few = FEW if span.phase in STEP_PHASES else 1
@@ -215,12 +217,10 @@ def _worker_moved_ns(worker: SpanInfo) -> int:
 
 def _one_sample(rank: RankWindow, span: SpanInfo, floor_s: float) -> bool:
     """Whether a worker has sat in one known sample all the time: start-up is over, so less patience is due."""
-    return any(
-        worker.sample_index is not None
-        and worker.sample_since_ns is not None
-        and (rank.made_ns - worker.sample_since_ns) / 1e9 >= floor_s
-        for worker in [*concerned(rank, span), span]
-    )
+    known_since = [
+        one.sample_since_ns for one in [*concerned(rank, span), span] if one.sample_index is not None
+    ]
+    return any(since is not None and (rank.made_ns - since) / 1e9 >= floor_s for since in known_since)
 
 
 def history_s(rank: RankWindow, span: SpanInfo) -> Floats:
@@ -242,12 +242,18 @@ def history_s(rank: RankWindow, span: SpanInfo) -> Floats:
     if span.phase == "teardown":
         return _of(rank.table("epoch_ends"), "teardown_ns", loader)
     if span.phase == "outside":
-        return gaps_s(rank)
+        return np.concatenate([gaps_s(rank), *_between_steps_s(rank)])
     if span.phase == "user" and span.phase_name in rank.process.phase_names:
         phases = rank.past("phases")
         same = phases["name"] == rank.process.phase_names.index(span.phase_name)
         return known(seconds(phases["duration_ns"][same]))
     return np.empty(0)
+
+
+def _between_steps_s(rank: RankWindow) -> list[Floats]:
+    """Return how long each loop without a loader has taken from a step to the next, in seconds."""
+    steps, alone = rank.past("steps"), [one.loader for one in rank.process.loaders if one.between_steps]
+    return [known(seconds(steps["wait_ns"][steps["loader"] == loader])) for loader in alone]
 
 
 def gaps_s(rank: RankWindow) -> Floats:
@@ -377,11 +383,8 @@ def still_stands_there(rank: RankWindow, dump: StackDump | None, still_since_ns:
 
 def stack_of(rank: RankWindow, worker: int, pid: int | None) -> StackDump | None:
     """Return the newest stack dump of a process (worker -1: the training process); None if there is none."""
-    found = [
-        dump
-        for dump in rank.stacks
-        if dump.worker == worker and (pid is None or dump.pid == pid) and dump.text
-    ]
+    own = [dump for dump in rank.stacks if dump.worker == worker and dump.text]
+    found = [dump for dump in own if pid in (None, dump.pid)]
     return max(found, key=lambda dump: dump.taken_ns, default=None)
 
 

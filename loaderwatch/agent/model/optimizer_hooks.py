@@ -1,0 +1,69 @@
+"""PyTorch's global hooks around the step of every optimizer, which may be set long before somebody listens.
+
+They cannot be set from inside a step, nor be taken out there: PyTorch goes through them then. So whoever wants to begin to listen
+in a step takes over hooks that were set before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from loaderwatch.agent.model.compilers import Hook
+
+Listener = Callable[[Any, Any, Any], None]
+"""Is called with the optimizer, and the arguments of its step."""
+
+_early: OptimizerHooks | None = None
+
+
+class OptimizerHooks:
+    """The two hooks; they do nothing until they are aimed.
+
+    Args:
+        module: ``torch.optim.optimizer``.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._hooks = Hook(_nothing), Hook(_nothing)
+        self._before: list[tuple[Listener, Listener]] = []
+        began, ended = self._hooks
+        self._handles = [
+            module.register_optimizer_step_pre_hook(began),
+            module.register_optimizer_step_post_hook(ended),
+        ]
+
+    def aim(self, began: Listener, ended: Listener) -> None:
+        """Call these from now on, before and after each step."""
+        self._before.append((began, ended))  # a hook lets go of the function that runs as it gets another one
+        for hook, function in zip(self._hooks, (began, ended), strict=True):
+            hook.aim(function)
+
+    def silence(self) -> None:
+        """Do nothing from now on."""
+        for hook in self._hooks:
+            hook.silence()
+
+    def remove(self) -> None:
+        """Take both out; not from inside a step."""
+        self.silence()
+        for handle in self._handles:
+            handle.remove()
+
+
+def set_early(module: Any) -> OptimizerHooks:
+    """Set the hooks for somebody who may listen later, and return them."""
+    global _early
+    _early = OptimizerHooks(module)
+    return _early
+
+
+def take(module: Any) -> OptimizerHooks:
+    """Return the hooks that were set early, else new ones."""
+    global _early
+    early, _early = _early, None
+    return early or OptimizerHooks(module)
+
+
+def _nothing(*_: object) -> None:
+    pass

@@ -1,0 +1,98 @@
+"""S01 where no loader is known: what a script does between two steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from loaderwatch.core.facts import BETWEEN_STEPS, Call
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.incidents.watching import watched
+from tests.unit.detect import stacks
+from tests.unit.detect.build import RankBuilder, S, loader, run
+
+STUCK_S = 45.0
+LINE = "train.py:61 in get_batch"
+
+
+def trained(wait_s: float = 0.06, step_s: float = 0.03) -> RankBuilder:
+    alone = loader(
+        name="training loop", class_name="no DataLoader", num_workers=None, batches=None, between_steps=True
+    )
+    builder = RankBuilder(loaders=[alone])
+    builder.add("epoch_begins", loader=0, epoch=0, iter_ns=-1, first_wait_ns=S // 50)
+    for _ in range(600):
+        builder.step(wait_s, step_s)
+    builder.calls = [Call(file="/home/me/project/train.py", function="main", line=40, loop=(30, 70))]
+    return builder
+
+
+def told(builder: RankBuilder) -> list[Finding]:
+    return [finding for finding in detect(run(builder)) if finding.severity != "info"]
+
+
+def test_where_the_script_is_between_two_steps() -> None:
+    builder = trained().stack(-1, 100, stacks.main_in(user="get_batch"), why=BETWEEN_STEPS)
+    (finding,) = told(builder)
+    assert (finding.scenario, finding.severity, finding.rank) == ("S01", "critical", 0)
+    assert "of its time between two steps" in finding.title
+    assert f"lately at {LINE}; 11 iterations/s, the model could take 33" in finding.title
+    assert "DataLoader with num_workers" in finding.advice
+    assert finding.gain_ceiling_ratio == pytest.approx(2 / 3, abs=0.02)
+    assert len(finding.stacks) == 1
+
+
+def test_nobody_has_looked_yet() -> None:
+    (finding,) = told(trained())
+    assert finding.title.endswith(": 11 iterations/s, the model could take 33.")
+    assert "lately" not in finding.title
+
+
+@pytest.mark.parametrize(
+    ("stack", "advice"),
+    [(stacks.QUEUE, "Fill the queue from several processes"), (stacks.SAVE, "Save less often")],
+)
+def test_the_advice_fits_what_it_does(stack: str, advice: str) -> None:
+    (finding,) = told(trained().stack(-1, 100, stack, why=BETWEEN_STEPS))
+    assert finding.advice.startswith(advice)
+
+
+def test_little_between_the_steps_is_well() -> None:
+    builder = trained(wait_s=0.001).stack(-1, 100, stacks.main_in(user="get_batch"), why=BETWEEN_STEPS)
+    assert told(builder) == []
+
+
+@pytest.mark.parametrize(("function", "alerts"), [("main", False), ("get_batch", True)])
+def test_a_sleep_of_the_loop_itself_is_meant_to_be(function: str, alerts: bool) -> None:
+    builder = trained().stack(
+        -1, 100, stacks.main_in(user=function), why=BETWEEN_STEPS, wchan="hrtimer_nanosleep"
+    )
+    assert bool(told(builder)) is alerts
+
+
+def test_a_queue_that_nobody_fills_any_more() -> None:
+    """Its limit is learned from the time between two steps, and no loader is cleared of what there is none of."""
+    builder = trained().open("outside", STUCK_S, os_state="S", wchan="futex_wait_queue")
+    for second in range(int(STUCK_S)):
+        builder.process(
+            worker=-1, pid=100, cpu=0.0, t_ns=builder.now_ns - second * S, voluntary_switches=5000.0
+        )
+    builder.rows["processes"].reverse()
+    in_loop = stacks.QUEUE.replace('prefetch.py", line 26 in __iter__', 'train.py", line 41 in main')
+    builder.stack(-1, 100, in_loop)
+    (finding,) = told(builder)
+    assert (finding.scenario, finding.code, finding.severity) == ("S41", "hung", "critical")
+    assert "the data loader is not the cause" not in finding.title
+    assert "It is between two steps of its optimizer." in finding.cause
+    limit = next(each.value for each in finding.evidence if each.label == "limit learned for this phase")
+    assert limit == 30.0
+
+
+def test_what_goes_on_is_watched_from_the_first_seconds() -> None:
+    builder = trained().open("outside", 6.0, os_state="S")
+    builder.stack(-1, 100, stacks.main_in(user="main"))
+    verdict = watched(run(builder))
+    assert verdict is not None
+    assert verdict.title == (
+        "Training has been between two steps for 6.0 s, at train.py:61 in main; watching whether it goes on."
+    )

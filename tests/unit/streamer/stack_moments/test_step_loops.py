@@ -1,0 +1,43 @@
+"""When a training process without a loader is asked for its stack."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from loaderwatch.core.clock import SECOND_NS
+from loaderwatch.core.records import Phase
+from loaderwatch.streamer.stack_moments.budget import APART_NS
+from loaderwatch.streamer.stack_moments.step_loops import StepLoops
+from tests.unit.detect.build import loader
+
+
+def asked(
+    *phases: Phase, alone: bool = True, wait_ns: float = 6e7, alive: bool = True, info: bool = True
+) -> list[int]:
+    """In which seconds rank 3 was asked, of looks that found it in these phases."""
+    now = 0
+    main = SimpleNamespace(
+        alive=alive,
+        info=SimpleNamespace(loaders=[loader(between_steps=alone)]) if info else None,
+        ring=SimpleNamespace(span=lambda: SimpleNamespace(phase=phases[now])),
+    )
+    roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
+    loops, found = StepLoops(), []
+    for now in range(len(phases)):
+        found += [now for _ in loops.due(roster, {3: (wait_ns, 1e8)}, now * SECOND_NS)]
+    return found
+
+
+def test_it_is_asked_between_two_steps_and_seldom() -> None:
+    again = APART_NS[1] // SECOND_NS
+    assert asked(Phase.STEP, *[Phase.OUTSIDE] * (again + 10)) == [1, 1 + again]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"alone": False}, {"wait_ns": 1e6}, {"alive": False}, {"info": False}], ids=str
+)
+def test_what_is_well_or_no_such_loop_is_not(fields: dict[str, Any]) -> None:
+    assert asked(*[Phase.OUTSIDE] * 10, **fields) == []
