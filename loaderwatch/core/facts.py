@@ -173,6 +173,12 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
         False  # the streamer replaces paths, messages and arguments before anything leaves the host
     )
 
+    @property
+    def trains_without_loader(self) -> bool:
+        """Whether it trains between the steps of its optimizer only: that ends as soon as a loader trains, whose pass it is then."""
+        training = [loader.between_steps for loader in self.loaders if loader.role == "train"]
+        return bool(training) and all(training)
+
 
 class SpanInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The open span of a process at the moment the envelope was made. None where not known."""

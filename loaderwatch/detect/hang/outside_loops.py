@@ -153,7 +153,7 @@ def alone(item: Stuck) -> Finding:
         return at_exit.finding(item)
     saves, is_outside = saving(frames), span.phase == "outside"
     orphaned = waits_for_lost_reader(rank)
-    without_loader = any(loader.between_steps for loader in rank.process.loaders)
+    without_loader = rank.process.trains_without_loader
     read = without_loader or any(loader.reader is not None for loader in rank.process.loaders)
     waits = orphaned or (waits_on_queue(frames) and read)
     stands = _stands(item)
@@ -298,7 +298,7 @@ def _has_not_begun(rank: RankWindow) -> bool:
 def _outside_means(rank: RankWindow, goes_on: bool) -> str:
     if _has_not_begun(rank):
         return " It has not asked its loader for a first batch yet."
-    if any(loader.between_steps for loader in rank.process.loaders):
+    if rank.process.trains_without_loader:
         return (
             " It is between two steps of its optimizer."
             if goes_on

@@ -107,7 +107,7 @@ def _place(item: _Open) -> str:
     span = item.span
     if span.phase == "outside":
         if trains_on(item.rank, span):
-            alone = any(one.between_steps for one in item.rank.process.loaders)
+            alone = item.rank.process.trains_without_loader
             return "between two steps" if alone else "between two passes over its loader"
         return "outside its loops" if span.batches else "before its first batch"
     if span.phase == "iter":

@@ -175,7 +175,7 @@ class Symptoms:
 
     @property
     def throttled(self) -> bool:
-        """Whether a loop without a loader sleeps between its steps in a line of its own: it is meant to go slowly (N09)."""
+        """Whether a loop without a loader sleeps between its steps in a line of its own: it is meant to go slowly (N35)."""
         dump, calls = self.between_steps, self.pace.rank.process.calls
         frame = user_frame(main_frames(dump))
         if not self.loader.between_steps or dump is None or frame is None or not calls:

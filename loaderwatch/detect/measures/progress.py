@@ -101,10 +101,8 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
     """
     floor_s = limits.hang_floor_s
     if at_end(rank, span):
-        return (
-            floor_s * FIRST_FACTOR,
-            math.nan,
-        )  # a process ends once: nothing before tells how long that takes
+        # a process ends once: nothing before tells how long that takes
+        return floor_s * FIRST_FACTOR, math.nan
     history = history_s(rank, span)
     few = FEW if span.phase in STEP_PHASES else 1
     if history.size < few:
@@ -242,7 +240,7 @@ def history_s(rank: RankWindow, span: SpanInfo) -> Floats:
     if span.phase == "teardown":
         return _of(rank.table("epoch_ends"), "teardown_ns", loader)
     if span.phase == "outside":
-        return np.concatenate([gaps_s(rank), *_between_steps_s(rank)])
+        return _between_steps_s(rank) if rank.process.trains_without_loader else gaps_s(rank)
     if span.phase == "user" and span.phase_name in rank.process.phase_names:
         phases = rank.past("phases")
         same = phases["name"] == rank.process.phase_names.index(span.phase_name)
@@ -250,10 +248,11 @@ def history_s(rank: RankWindow, span: SpanInfo) -> Floats:
     return np.empty(0)
 
 
-def _between_steps_s(rank: RankWindow) -> list[Floats]:
-    """Return how long each loop without a loader has taken from a step to the next, in seconds."""
-    steps, alone = rank.past("steps"), [one.loader for one in rank.process.loaders if one.between_steps]
-    return [known(seconds(steps["wait_ns"][steps["loader"] == loader])) for loader in alone]
+def _between_steps_s(rank: RankWindow) -> Floats:
+    """Return how long a training without a loader has taken from a step to the model's next call, in seconds, shape (steps,)."""
+    steps = rank.past("steps")
+    alone = [loader.loader for loader in rank.process.loaders if loader.between_steps]
+    return known(seconds(steps["wait_ns"][np.isin(steps["loader"], alone)]))
 
 
 def gaps_s(rank: RankWindow) -> Floats:

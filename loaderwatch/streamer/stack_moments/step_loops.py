@@ -29,7 +29,7 @@ class StepLoops:
         """
         found = []
         for rank, main in roster.newest_by_rank().items():
-            if main.info is None or not any(one.between_steps for one in main.info.loaders):
+            if main.info is None or not main.info.trains_without_loader:
                 continue
             span = main.ring.span() if main.alive else None
             wait_ns, step_ns = usual_ns.get(rank, (0.0, 0.0))

@@ -88,6 +88,16 @@ def test_a_queue_that_nobody_fills_any_more() -> None:
     assert limit == 30.0
 
 
+def test_once_a_loader_trains_it_is_between_two_passes() -> None:
+    """The loop without a loader has ended then, though it is still known."""
+    builder = trained()
+    builder.loaders.append(loader(loader=1))
+    builder.open("outside", 12.0, os_state="S").stack(-1, 100, stacks.main_in(user="main"))
+    verdict = watched(run(builder))
+    assert verdict is not None
+    assert verdict.title.startswith("Training has been between two passes over its loader for 12 s")
+
+
 def test_what_goes_on_is_watched_from_the_first_seconds() -> None:
     builder = trained().open("outside", 6.0, os_state="S")
     builder.stack(-1, 100, stacks.main_in(user="main"))

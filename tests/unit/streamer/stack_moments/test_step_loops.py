@@ -11,7 +11,6 @@ from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.stack_moments.budget import APART_NS
 from loaderwatch.streamer.stack_moments.step_loops import StepLoops
-from tests.unit.detect.build import loader
 
 
 def asked(
@@ -21,7 +20,7 @@ def asked(
     now = 0
     main = SimpleNamespace(
         alive=alive,
-        info=SimpleNamespace(loaders=[loader(between_steps=alone)]) if info else None,
+        info=SimpleNamespace(trains_without_loader=alone) if info else None,
         ring=SimpleNamespace(span=lambda: SimpleNamespace(phase=phases[now])),
     )
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
