@@ -26,8 +26,12 @@ from loaderwatch.core.files import opener
 
 GRACE_S: Final = 5.0
 """How long the code may take to give up after it was interrupted, before its process is ended."""
-RENEW_NS: Final = int(GRACE_S / 2 * 1e9)
-"""Timers serve samples that begin up to this much later than they were set, so that not every sample costs system calls."""
+RENEW_NS: Final = int(GRACE_S * 0.4 * 1e9)
+"""Timers serve samples that begin up to this much later than they were set, so that not every sample costs system calls.
+
+``GRACE_S`` is no multiple of it: a stack that is written just as the code is interrupted once more would show the line that
+caught the interruption, not the one that the sample stood at.
+"""
 SOON_NS: Final = 10_000_000
 MOST_S: Final = 1e9  # thirty years; a timer's seconds do not hold every float
 NOTE: Final = struct.Struct("<2q")  # index, when its reading began (monotonic)

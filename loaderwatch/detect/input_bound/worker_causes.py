@@ -24,6 +24,7 @@ from loaderwatch.detect.measures.streams import split_first
 from loaderwatch.detect.text import count, cpu_count, duration, listing, percent, rate
 
 WORTH_RATIO = 0.1  # of the time: a change that gains less than this at best is not advised for its own sake
+GAINS_RATIO = 0.02  # of the time: what gains less is the same speed, once it is rounded
 CHEAPER = (
     "Make reading a sample cheaper: resize and decode the dataset once ahead of time, decode with a faster library,"
     " do augmentation on the GPU, cache decoded samples."
@@ -79,7 +80,12 @@ def no_workers(s: Symptoms) -> Explanation:
     shared = f" for {count(cpus.ranks, 'rank')}" if cpus.ranks > 1 else ""
     room = f" ({cpu_count(cpus.usable, 'usable CPU')}{shared})" if math.isfinite(cpus.usable) else ""
     busy = f"keep {rate(cpus.ours)} of {cpu_count(cpus.usable, 'usable CPU')} busy already"
-    if least_s <= overlapped_s:
+    if after_s > (1 - GAINS_RATIO) * s.iteration_s and workers == 1:
+        advice = (
+            f"{CHEAPER} No CPU is free for more than one worker{room}, which would read no quicker than {who} does."
+        )
+        after_s = s.step_s
+    elif least_s <= overlapped_s:
         advice = (
             f"Set num_workers={workers}{room} and persistent_workers=True: batches are then read while the model computes, about"
             f" {rate(1 / after_s)} steps/s instead of {rate(1 / s.iteration_s)}."

@@ -1,6 +1,6 @@
 """Steps that now and then take far longer, while no data is awaited: S25, S26 and S27, code ``slow-step``.
 
-S25 is the garbage collector, S26 other work of the loop, S27 new shapes. The loader is not to blame, which is
+S25 is the garbage collector, S26 other work of the loop, S27 new shapes and batches several times larger. The loader is not to blame, which is
 the first thing to say: pauses of the loop are the largest class of "GPU idle" that is mistaken for a slow
 loader. Only what is proven alerts: the collector by its own clock (torchtitan#148), compilation by stacks or
 by shapes never seen before (pytorch#174704), and work of the script's own that costs much and is seen in a
@@ -13,17 +13,15 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence, Severity
-from loaderwatch.core.clock import END_OF_TIME_NS
-from loaderwatch.core.facts import LoaderInfo, StackDump
-from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.stacks import compiling, main_frames, saving, user_frame
 from loaderwatch.detect.measures.statistics import known
+from loaderwatch.detect.slow_step.batch_sizes import BatchSizes, sizes_of
 from loaderwatch.detect.slow_step.long_steps import (
     FEW,
     LOOK_BACK_S,
@@ -42,7 +40,6 @@ MODEL_PASS = (
     "_call_impl",
     "forward",
 )  # functions of torch.nn.Module that are on the stack while a model computes
-SHAPE_PART = 0.6  # of the pauses come with a new shape, and of the new shapes with a pause
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -86,7 +83,12 @@ def _explain(pauses: Pauses, limits: Limits) -> list[Finding]:
         found.append(_collector(pauses.only(collected), limits))
     rest = pauses.only(~collected)
     if rest.rows.size:
-        found.append(_shapes(rest, limits) or _other(rest.only(~rest.without_cpu), limits))
+        sizes = sizes_of(rest)
+        found.append(
+            _shapes(rest, sizes, limits)
+            or _large(rest, sizes, limits)
+            or _other(rest.only(~rest.without_cpu), limits)
+        )
     return [finding for finding in found if finding is not None]
 
 
@@ -126,16 +128,10 @@ def _collector(pauses: Pauses, limits: Limits) -> Finding | None:
     )
 
 
-def _shapes(pauses: Pauses, limits: Limits) -> Finding | None:
+def _shapes(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding | None:
     """Explain S27: long steps have a new batch size, or a stack shows a compiler; None otherwise."""
     dump = _compile_dump(pauses)
-    new, repeats, sizes = _novelty(pauses)
-    fits = new is not None and int(new[pauses.rows].sum()) >= max(2, SHAPE_PART * pauses.rows.size)
-    if fits and new is not None:
-        quiet = np.ones(new.size, dtype=bool)
-        quiet[pauses.rows] = False
-        # Sizes that change with every batch are new at every step, long or not: that proves nothing.
-        fits = repeats >= FEW and int(new[quiet].sum()) <= (1 - SHAPE_PART) * max(1, int(new.sum()))
+    fits = sizes is not None and sizes.newness_tells
     if not fits and (dump is None or pauses.rows.size < 2):
         return None
     longest_s = float(pauses.excess_s.max())
@@ -143,7 +139,11 @@ def _shapes(pauses: Pauses, limits: Limits) -> Finding | None:
     which = (
         "the last, shorter batch of an epoch" if last >= 0.5 * pauses.rows.size else "batches of a new size"
     )
-    proof = [] if not fits else [Evidence(label="sizes of batches seen", value=sizes, unit="count")]
+    proof = (
+        [Evidence(label="sizes of batches seen", value=sizes.different, unit="count")]
+        if fits and sizes is not None
+        else []
+    )
     frame = user_frame(main_frames(dump)) if dump is not None else None
     return _finding(
         pauses,
@@ -171,30 +171,32 @@ def _shapes(pauses: Pauses, limits: Limits) -> Finding | None:
     )
 
 
-def _novelty(pauses: Pauses) -> tuple[NDArray[np.bool_] | None, int, int]:
-    """Return which rows of the pace had a batch of a size never seen before, and two counts.
+def _large(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding | None:
+    """Explain S27 without a compiler: long steps have batches several times larger than usual; None otherwise.
 
-    The rows are a mask, shape (rows,), or None where no sizes are known. The counts are the batches whose
-    size had been seen before, and the different sizes.
+    Their work may be wanted, so that it wakes nobody below what is critical elsewhere, and is never critical itself.
     """
-    sizes = _batch_bytes(pauses.rank, pauses.pace.loader)
-    if not sizes:
-        return None, 0, 0
-    pace = pauses.pace
-    keys = list(zip(pace.epoch.tolist(), pace.batch.tolist(), strict=True))
-    if not any(key in sizes for key in keys):
-        return None, 0, 0
-    oldest = min(keys)
-    seen = {size for key, size in sizes.items() if key < oldest}
-    new, repeats = np.zeros(len(keys), dtype=bool), 0
-    for row, key in enumerate(keys):
-        size = sizes.get(key)
-        if size is None:
-            continue
-        new[row] = size not in seen
-        repeats += size in seen
-        seen.add(size)
-    return new, repeats, len(seen)
+    if sizes is None or pauses.share < REMARK_RATIO or not sizes.largeness_tells:
+        return None
+    longest_s = float(pauses.excess_s.max())
+    times = f"{sizes.long_ratio:.1f}"
+    return _finding(
+        pauses,
+        scenario="S27",
+        severity="warning" if pauses.share >= limits.input_critical_ratio else "info",
+        confidence=0.8,
+        share=pauses.share,
+        lost_s=pauses.lost_s,
+        title=f"spends {percent(pauses.share)} of its time {measured(pauses.elapsed_s)} in {count(int(pauses.rows.size), 'long step')} of up to"
+        f" {duration(longest_s)}: each came with a batch about {times} times larger than usual.",
+        cause=f"A usual step takes {duration(pauses.usual_s)}, and one with such a batch far longer. As a rule one long sample makes all"
+        " others of its batch as long, by padding. The data loader is not the cause.",
+        advice="Put samples of a similar length into one batch (a batch sampler that sorts by length within a buffer), limit the padded"
+        " size of a batch rather than its number of samples, or cut the few that are far longer than the others.",
+        evidence=[
+            Evidence(label="size of such a batch, of the usual one", value=sizes.long_ratio, unit="ratio")
+        ],
+    )
 
 
 def _compile_dump(pauses: Pauses) -> StackDump | None:
@@ -316,41 +318,3 @@ def _finding(
         gain_ceiling_ratio=share,
         stacks=list(stacks),
     )
-
-
-def _batch_bytes(rank: RankWindow, loader: LoaderInfo) -> dict[tuple[int, int], int]:
-    """Return each batch's tensor bytes by (epoch, batch), for the epochs that began within the window.
-
-    Within an epoch the n-th batch that came from a worker is the n-th it fetched. That does not hold with
-    ``in_order=False``, for which the result is empty. Of an epoch whose beginning is no longer in the window
-    nobody can tell where to count from.
-    """
-    if loader.in_order is False:
-        return {}
-    steps, fetches, begins = rank.table("steps"), rank.table("fetches"), rank.table("epoch_begins")
-    mine = fetches["loader"] == loader.loader
-    if not mine.any():
-        return {}
-    began_ns, worker, size = (fetches[name][mine] for name in ("request_ns", "worker", "bytes"))
-    rows = steps["loader"] == loader.loader
-    epochs, batches = steps["epoch"][rows], steps["batch"][rows]
-    # With num_workers=0 nobody is awaited, and the fetches are of worker -1.
-    awaited = np.where(steps["awaited_worker"][rows] == UNKNOWN, -1, steps["awaited_worker"][rows])
-    starts = {
-        int(epoch): int(at)
-        for epoch, at, who in zip(begins["epoch"], begins["request_ns"], begins["loader"], strict=True)
-        if who == loader.loader
-    }
-    found: dict[tuple[int, int], int] = {}
-    for epoch in np.unique(epochs):
-        start, end = starts.get(int(epoch)), starts.get(int(epoch) + 1, END_OF_TIME_NS)
-        inside = epochs == epoch
-        if start is None or int(batches[inside].min()) != 0 or start < int(began_ns[0]) - 60_000_000_000:
-            continue
-        for who in np.unique(awaited[inside]):
-            fetched = size[(worker == who) & (began_ns >= start) & (began_ns < end)]
-            delivered = np.sort(batches[inside & (awaited == who)])
-            for batch, value in zip(delivered.tolist(), fetched.tolist(), strict=False):
-                if value > 0:
-                    found[int(epoch), int(batch)] = int(value)
-    return found

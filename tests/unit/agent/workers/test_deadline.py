@@ -12,7 +12,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from loaderwatch.agent.workers.deadline import Deadline, Line, Overrun, Signals, can_be_timed, standing
+from loaderwatch.agent.workers.deadline import (
+    GRACE_S,
+    RENEW_NS,
+    Deadline,
+    Line,
+    Overrun,
+    Signals,
+    can_be_timed,
+    standing,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's timers")
 
@@ -36,6 +45,12 @@ def deadline(signals: Signals) -> Iterator[Deadline]:
 
 def test_this_system_has_timers() -> None:
     assert can_be_timed()
+
+
+def test_the_stack_is_written_long_after_an_interruption_and_long_before_the_next() -> None:
+    """Else it shows the line that catches the interruption, and not the one that the sample stands at."""
+    after_ns = int(GRACE_S * 1e9) % RENEW_NS
+    assert min(after_ns, RENEW_NS - after_ns) >= 500_000_000
 
 
 def read(deadline: Deadline) -> None:

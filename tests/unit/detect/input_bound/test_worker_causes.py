@@ -180,6 +180,20 @@ def test_reading_in_workers_costs_as_much_cpu_as_before(busy_cpus: float, gain: 
     assert finding.advice.startswith("Make reading a sample cheaper: ") is (busy_cpus > 1.8)
 
 
+def test_the_one_worker_that_there_is_room_for_is_not_advised_where_it_gains_nothing() -> None:
+    """A step that is nothing beside the reading, on two CPUs of which one is free."""
+    builder = RankBuilder(loaders=[loader(num_workers=0)])
+    for _ in range(100):
+        builder.fetch(-1, 0.3, cpu=0.97).step(0.3, 0.004)
+    for second in range(6):
+        builder.process(worker=-1, pid=100, cpu=1.0, t_ns=builder.now_ns - second * S)
+    finding = only(run(builder, cpus=2, busy=0.6))
+    assert finding.scenario == "S01"
+    assert finding.advice.startswith("Make reading a sample cheaper: ")
+    assert "No CPU is free for more than one worker (2 usable CPUs), which would read no quicker" in finding.advice
+    assert "num_workers=1" not in finding.advice
+
+
 @pytest.mark.parametrize(
     ("delay", "says"), [(0.0, "num_workers=7 (2 usable CPUs)"), (0.8, "move them away first")]
 )

@@ -236,6 +236,37 @@ def test_long_steps_with_new_shapes(workers: int) -> None:
     assert "drop_last=True" in finding.advice
 
 
+def padded(large_s: float, *, every: int = 12, elsewhere: int = 0) -> RankBuilder:
+    """Steps of batches of many sizes; each ``every``-th is six times as large, and its step takes ``large_s`` longer.
+
+    As many steps as ``elsewhere`` says are large as well and take no longer.
+    """
+    builder = begun(workers=2)
+    for number in range(240):
+        large = number % every == every - 1
+        quiet = elsewhere > 0 and number % every < elsewhere
+        builder.fetch(number % 2, 0.002, bytes=(24_000 if large or quiet else 4_000) + 7 * number)
+        builder.rows["fetches"][-1]["request_ns"] = builder.now_ns + 1
+        builder.step(0.003, 0.04 + large_s * large)
+    return builder
+
+
+def test_long_steps_with_batches_several_times_larger() -> None:
+    (finding,) = detect(run(padded(0.5)))
+    assert (finding.scenario, finding.severity) == ("S27", "warning")
+    assert re.search(r"each came with a batch about [56]\.\d times larger than usual", finding.title)
+    assert "similar length" in finding.advice
+
+
+def test_large_batches_that_cost_little_wake_nobody() -> None:
+    (finding,) = detect(run(padded(0.3, every=40)))
+    assert (finding.scenario, finding.severity) == ("S27", "info")
+
+
+def test_large_batches_are_no_cause_where_most_of_them_are_quick() -> None:
+    assert [finding.scenario for finding in detect(run(padded(0.5, elsewhere=4)))] == ["S26"]
+
+
 def test_sizes_that_never_repeat_prove_nothing() -> None:
     builder = begun(workers=1)
     for number in range(120):

@@ -1,0 +1,127 @@
+"""How large the batches of a loop's steps are: which have a size never seen before, and which are several times the usual."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.clock import END_OF_TIME_NS
+from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.measures.statistics import Floats, median
+from loaderwatch.detect.slow_step.long_steps import FEW, Pauses
+from loaderwatch.detect.window import RankWindow
+
+LARGE_FACTOR: Final = (
+    2.0  # times the usual size; a step that takes four times as long has more than a little more to do
+)
+SIZE_PART: Final = 0.6  # of the long steps have such a batch, and of such batches so many are in long steps
+
+
+@dataclass(frozen=True)
+class BatchSizes:
+    """The sizes of the batches of one loop; arrays have an entry per row of the pace.
+
+    Attributes:
+        long: whether the step is one of the long ones.
+        ratio: size over the usual size of the steps that are not long; NaN where a size is not known.
+        new: whether a batch had a size never seen before.
+        repeats: how many batches had a size that had been seen before.
+        different: how many different sizes there are.
+    """
+
+    long: NDArray[np.bool_]
+    ratio: Floats
+    new: NDArray[np.bool_]
+    repeats: int
+    different: int
+
+    @property
+    def newness_tells(self) -> bool:
+        """Whether long steps are those of new sizes.
+
+        Sizes that change with every batch are new at every step, long or not: that proves nothing.
+        """
+        return self.repeats >= FEW and self._tells(self.new, least=2)
+
+    @property
+    def largeness_tells(self) -> bool:
+        """Whether long steps are those of batches several times larger than usual."""
+        with np.errstate(invalid="ignore"):
+            return self._tells(self.ratio >= LARGE_FACTOR, least=FEW)
+
+    @property
+    def long_ratio(self) -> float:
+        """Return how many times the usual size the batches of long steps have; their median."""
+        return median(self.ratio[self.long & (self.ratio >= LARGE_FACTOR)])
+
+    def _tells(self, mask: NDArray[np.bool_], least: int) -> bool:
+        both = int((mask & self.long).sum())
+        enough = both >= max(least, SIZE_PART * int(self.long.sum()))
+        return enough and int((mask & ~self.long).sum()) <= (1 - SIZE_PART) * int(mask.sum())
+
+
+def sizes_of(pauses: Pauses) -> BatchSizes | None:
+    """Return the sizes of the batches around a loop's long steps; None where none is known."""
+    sizes = _batch_bytes(pauses.rank, pauses.pace.loader)
+    pace = pauses.pace
+    keys = list(zip(pace.epoch.tolist(), pace.batch.tolist(), strict=True))
+    if not any(key in sizes for key in keys):
+        return None
+    oldest = min(keys)
+    seen = {size for key, size in sizes.items() if key < oldest}
+    new, repeats = np.zeros(len(keys), dtype=bool), 0
+    mine = np.full(len(keys), math.nan)
+    for row, key in enumerate(keys):
+        size = sizes.get(key)
+        if size is None:
+            continue
+        mine[row] = size
+        new[row] = size not in seen
+        repeats += size in seen
+        seen.add(size)
+    long = np.zeros(len(keys), dtype=bool)
+    long[pauses.rows] = True
+    return BatchSizes(long, mine / median(mine[~long]), new, repeats, len(seen))
+
+
+def _batch_bytes(rank: RankWindow, loader: LoaderInfo) -> dict[tuple[int, int], int]:
+    """Return each batch's tensor bytes by (epoch, batch), for the epochs that began within the window.
+
+    Within an epoch the n-th batch that came from a worker is the n-th it fetched. That does not hold with
+    ``in_order=False``, for which the result is empty. Of an epoch whose beginning is no longer in the window
+    nobody can tell where to count from.
+    """
+    if loader.in_order is False:
+        return {}
+    steps, fetches, begins = rank.table("steps"), rank.table("fetches"), rank.table("epoch_begins")
+    mine = fetches["loader"] == loader.loader
+    if not mine.any():
+        return {}
+    began_ns, worker, size = (fetches[name][mine] for name in ("request_ns", "worker", "bytes"))
+    rows = steps["loader"] == loader.loader
+    epochs, batches = steps["epoch"][rows], steps["batch"][rows]
+    # With num_workers=0 nobody is awaited, and the fetches are of worker -1.
+    awaited = np.where(steps["awaited_worker"][rows] == UNKNOWN, -1, steps["awaited_worker"][rows])
+    starts = {
+        int(epoch): int(at)
+        for epoch, at, who in zip(begins["epoch"], begins["request_ns"], begins["loader"], strict=True)
+        if who == loader.loader
+    }
+    found: dict[tuple[int, int], int] = {}
+    for epoch in np.unique(epochs):
+        start, end = starts.get(int(epoch)), starts.get(int(epoch) + 1, END_OF_TIME_NS)
+        inside = epochs == epoch
+        if start is None or int(batches[inside].min()) != 0 or start < int(began_ns[0]) - 60_000_000_000:
+            continue
+        for who in np.unique(awaited[inside]):
+            fetched = size[(worker == who) & (began_ns >= start) & (began_ns < end)]
+            delivered = np.sort(batches[inside & (awaited == who)])
+            for batch, value in zip(delivered.tolist(), fetched.tolist(), strict=False):
+                if value > 0:
+                    found[int(epoch), int(batch)] = int(value)
+    return found
