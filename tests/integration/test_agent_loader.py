@@ -10,6 +10,7 @@ import os
 import pickle
 import random
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -29,7 +30,7 @@ import loaderwatch
 from loaderwatch.agent.launcher import ondemand
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase, RecordKind
 from tests.conftest import RingFolder
-from tests.waiting import PATIENCE_S, Stopwatch
+from tests.waiting import PATIENCE_S, Stopwatch, wait_until
 
 pytestmark = [
     pytest.mark.usefixtures("data_dir", "no_streamer"),
@@ -231,15 +232,14 @@ class Deadly(Dataset[int]):
     """Its last sample kills who reads it."""
 
     def __init__(self) -> None:
-        self.first_taken = torch.multiprocessing.Event()
+        self.due = torch.multiprocessing.Event()
 
     def __len__(self) -> int:
         return 8
 
     def __getitem__(self, index: int) -> int:
         if index == 7:
-            self.first_taken.wait(PATIENCE_S)
-            time.sleep(1.0)  # until the script is where it is to be
+            self.due.wait(PATIENCE_S)
             os.kill(os.getpid(), signal.SIGKILL)
         return index
 
@@ -249,15 +249,33 @@ def test_a_pass_says_that_a_worker_of_it_died(rings: RingFolder, leaves: bool) -
     """PyTorch raises wherever the script is: in ``next``, or in a step, after which the script drops the iterator."""
     deadly = Deadly()
     iterator = iter(loaderwatch.attach(DataLoader(deadly, batch_size=4, num_workers=1)))
+    training = threading.get_ident()
+
+    def kill_once_it_is_there() -> None:
+        place = "a_step" if leaves else "_get_data"
+        wait_until(
+            f"the script is in {place}",
+            lambda: any(
+                frame.f_code.co_name == place
+                for frame, _ in traceback.walk_stack(sys._current_frames()[training])
+            ),
+        )
+        deadly.due.set()
+
+    def a_step() -> None:
+        time.sleep(PATIENCE_S)
 
     def two_batches(batches: Iterator[Any]) -> None:
         next(batches)
-        deadly.first_taken.set()
-        time.sleep(60.0 if leaves else 0.0)
+        killer.start()
+        if leaves:
+            a_step()
         next(batches)
 
+    killer = threading.Thread(target=kill_once_it_is_there)
     with pytest.raises(RuntimeError, match="DataLoader worker") as caught:
         two_batches(iterator)
+    killer.join()
     traceback.clear_frames(caught.tb)
     del iterator, caught
     gc.collect()
