@@ -81,9 +81,7 @@ def no_workers(s: Symptoms) -> Explanation:
     room = f" ({cpu_count(cpus.usable, 'usable CPU')}{shared})" if math.isfinite(cpus.usable) else ""
     busy = f"keep {rate(cpus.ours)} of {cpu_count(cpus.usable, 'usable CPU')} busy already"
     if after_s > (1 - GAINS_RATIO) * s.iteration_s and workers == 1:
-        advice = (
-            f"{CHEAPER} No CPU is free for more than one worker{room}, which would read no quicker than {who} does."
-        )
+        advice = f"{CHEAPER} No CPU is free for more than one worker{room}, which would read no quicker than {who} does."
         after_s = s.step_s
     elif least_s <= overlapped_s:
         advice = (

@@ -190,7 +190,10 @@ def test_the_one_worker_that_there_is_room_for_is_not_advised_where_it_gains_not
     finding = only(run(builder, cpus=2, busy=0.6))
     assert finding.scenario == "S01"
     assert finding.advice.startswith("Make reading a sample cheaper: ")
-    assert "No CPU is free for more than one worker (2 usable CPUs), which would read no quicker" in finding.advice
+    assert (
+        "No CPU is free for more than one worker (2 usable CPUs), which would read no quicker"
+        in finding.advice
+    )
     assert "num_workers=1" not in finding.advice
 
 
