@@ -51,6 +51,12 @@ def test_new_shapes(outcomes: dict[str, Outcome]) -> None:
     assert "new size" in finding["title"]
 
 
+def test_batches_padded_to_one_long_sample(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s27_padded"].found()
+    assert finding["severity"] == "warning"
+    assert "each came with a batch about" in finding["title"]
+
+
 def test_a_throttled_gpu(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s48_throttled"].found()
     assert finding["rank"] == 1

@@ -343,6 +343,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s26_posted", ("S26",), "steps", within_s=60, stacks=1, says=("the network", "in post_metrics")),
     Case("s26_piped", ("S26",), "steps", within_s=60, stacks=1, says=("a pipe", "in show_picture")),
     Case("s27_shapes", ("S27",), "steps", within_s=40, says=("new size",)),
+    Case("s27_padded", ("S27",), "steps", within_s=60, says=("times larger", "similar length")),
     Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
     Case("s17_copies", ("S17",), "steps", says=("non_blocking=True",), simulated="GPU, copy"),
     Case("s34_fast_forward", ("S34",), "steps", remark=True, says=("ignore_data_skip",)),

@@ -181,6 +181,7 @@ TESTED_BY: dict[str, str] = {
     "detect/finding.py": "unit/detect/incidents/test_tracker.py",
     "detect/hang/flight_recorder.py": "integration/test_flight.py",
     "detect/limits.py": "unit/detect/test_anything.py",
+    "detect/slow_step/batch_sizes.py": "unit/detect/slow_step/test_pauses.py",
     "detect/slow_step/long_steps.py": "unit/detect/slow_step/test_pauses.py",
     "detect/slow_step/slow_rank.py": "unit/detect/measures/test_coupling.py",
     "server/access/connection.py": "integration/test_server_doors.py",
