@@ -269,25 +269,8 @@ OPEN_SPAN: Final = "open span"
 """Why a stack was taken of a process that has been in one span for long."""
 AT_END: Final = "end of the process"
 """What the evidence of a hang calls the phase of a process whose script is over."""
-LOCK_FUNCTIONS: Final = ("futex", "locks_lock_inode_wait", "fcntl_setlk", "flock")
-"""Parts of the names of the kernel functions in which a process waits for a lock."""
-TIMER_FUNCTIONS: Final = ("nanosleep", "nsleep")
-"""Parts of the names of those in which it sleeps for a set time, as it does between two tries to get a lock."""
 LOCK_WAIT: Final = "lock wait"
 """Why a stack was taken of a worker that waited for a lock, or slept, while the loop waited for data."""
-SOCKET_FUNCTIONS: Final = ("sk_", "tcp", "inet", "unix", "wait_woken")
-"""Parts of the names of those in which it waits for a connection."""
-PIPE_FUNCTIONS: Final = ("pipe",)
-"""Parts of the names of those in which it waits for a pipe."""
-CHILD_FUNCTIONS: Final = ("do_wait",)
-"""Parts of the name of that in which it waits for a child process to end: waitpid(), kernel/exit.c of Linux."""
-ANSWER_FUNCTIONS: Final = (
-    *SOCKET_FUNCTIONS,
-    *PIPE_FUNCTIONS,
-    *CHILD_FUNCTIONS,
-    *("skb_wait", "poll", "select"),  # datagrams, and whichever of several comes first
-)
-"""Parts of the names of those in which it waits for another process, or for another machine."""
 ANSWER_WAIT: Final = "wait for an answer"
 """Why a stack was taken of a training process that waited for another process or machine within a step."""
 BETWEEN_STEPS: Final = "between two steps"

@@ -1,4 +1,7 @@
-"""Which facilities this operating system has: Linux has all of them. We test for each one, never for the system's name."""
+"""Which facilities this operating system has: Linux has all of them. We test for each one, never for the system's name.
+
+Also how Linux names the kernel functions in which a process waits.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,26 @@ OWN_GROUP: Final[int] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 _UNLIMITED: Final = 2**20
 """The number of descriptors that stands for no limit, more than any process of ours needs."""
+
+# What a process waits for, by the name of the kernel function in which it stands (/proc/<pid>/wchan)
+LOCK_FUNCTIONS: Final = ("futex", "locks_lock_inode_wait", "fcntl_setlk", "flock")
+"""Parts of the names of the kernel functions in which a process waits for a lock."""
+TIMER_FUNCTIONS: Final = ("nanosleep", "nsleep")
+"""Parts of the names of those in which it sleeps for a set time, as it does between two tries to get a lock."""
+SOCKET_FUNCTIONS: Final = ("sk_", "tcp", "inet", "unix", "wait_woken")
+"""Parts of the names of those in which it waits for a connection."""
+PIPE_FUNCTIONS: Final = ("pipe",)
+"""Parts of the names of those in which it waits for a pipe."""
+CHILD_FUNCTIONS: Final = ("do_wait",)
+"""Parts of the name of that in which it waits for a child process to end: waitpid(), kernel/exit.c of Linux."""
+ANSWER_FUNCTIONS: Final = (
+    *SOCKET_FUNCTIONS,
+    *PIPE_FUNCTIONS,
+    *CHILD_FUNCTIONS,
+    *("skb_wait", "poll", "select"),  # datagrams, and whichever of several comes first
+)
+"""Parts of the names of those in which it waits for another process, or for another machine."""
+_FUTEX: Final = "futex"
 
 
 def own_user() -> int:
@@ -104,3 +127,14 @@ def free_memory_bytes(fs_root: Path = Path("/")) -> int:
         with contextlib.suppress(OSError, ValueError):  # no such limit; "max" stands for none
             free = min(free, int((groups / limit).read_text()) - int((groups / used).read_text()))
     return max(0, free)
+
+
+def waits_in(functions: tuple[str, ...], wchan: str | None) -> bool:
+    """Return whether the kernel function is one of these; False where none is known.
+
+    A futex is nothing else, however its function is called: newer kernels say ``futex_do_wait``, and ``do_wait`` alone is
+    that of ``waitpid()``.
+    """
+    if wchan is None or (_FUTEX in wchan and _FUTEX not in functions):
+        return False
+    return any(name in wchan for name in functions)

@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.answers import Evidence, Severity
-from loaderwatch.core.facts import PIPE_FUNCTIONS, SOCKET_FUNCTIONS, SpanInfo
+from loaderwatch.core.facts import SpanInfo
+from loaderwatch.core.system import PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.hang import at_exit
@@ -241,7 +242,7 @@ def _is_stuck_at_the_end(item: Stuck, frames: Sequence[Frame]) -> bool:
 
 
 def _is_pointed(span: SpanInfo) -> bool:
-    return any(mark in (span.wchan or "") for mark in _POINTED)
+    return waits_in(_POINTED, span.wchan)
 
 
 def _title(item: Stuck, frames: Sequence[Frame], because: str, *, clears_loader: bool) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from loaderwatch.core.facts import CHILD_FUNCTIONS, PIPE_FUNCTIONS, SOCKET_FUNCTIONS, LoaderInfo, SpanInfo
+from loaderwatch.core.facts import LoaderInfo, SpanInfo
+from loaderwatch.core.system import CHILD_FUNCTIONS, PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.hang.awaited import workers_of
 from loaderwatch.detect.measures.progress import WORKER_IDLE
@@ -166,7 +167,7 @@ def blocked(process: SpanInfo, who: str, *, asked: bool = True) -> Explanation:
             advice="It sleeps for long, or again and again: look at the line named here. A loop that retries or polls needs a bound, and a"
             " line in the log for what it waits for.",
         )
-    if any(mark in wchan for mark in CHILD_FUNCTIONS):
+    if waits_in(CHILD_FUNCTIONS, wchan):
         return Explanation(
             "S36",
             0.8,
@@ -175,11 +176,7 @@ def blocked(process: SpanInfo, who: str, *, asked: bool = True) -> Explanation:
             " queue or a pipe does not end before they are read: read them first, then join() it (of a subprocess, communicate()), and give"
             " the wait a timeout.",
         )
-    what = (
-        "the network or a pipe"
-        if any(mark in wchan for mark in (*SOCKET_FUNCTIONS, *PIPE_FUNCTIONS))
-        else "something"
-    )
+    what = "the network or a pipe" if waits_in((*SOCKET_FUNCTIONS, *PIPE_FUNCTIONS), wchan) else "something"
     return Explanation(
         "S36",
         0.75 if what != "something" else 0.6,

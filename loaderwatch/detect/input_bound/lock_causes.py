@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.core.facts import LOCK_FUNCTIONS, LOCK_WAIT, TIMER_FUNCTIONS, StackDump
+from loaderwatch.core.facts import LOCK_WAIT, StackDump
+from loaderwatch.core.system import LOCK_FUNCTIONS, TIMER_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.symptoms import Symptoms
@@ -101,7 +102,10 @@ def _in_kernel(s: Symptoms) -> _Wait | None:
     return _Wait(
         f"{percent(waits)} of the time a worker stands in the kernel and waits for a lock: about {rate(at_work)} of {s.workers} work"
         " at any moment. A multiprocessing.Lock, a file lock, one database connection or HDF5's global lock does this.",
-        next((dump for dump in reversed(_dumps(s)) if _stands_in(dump, LOCK_FUNCTIONS)), None),
+        next(
+            (dump for dump in reversed(_dumps(s)) if waits_in(LOCK_FUNCTIONS, dump.wchan)),
+            None,
+        ),
         known_evidence(
             ("share of the time that a worker waits for a lock", waits, "ratio"),
             ("workers at work at a time", at_work, "count"),
@@ -115,7 +119,7 @@ def _by_trying(s: Symptoms) -> _Wait | None:
     if not sleeping >= LOCKED_RATIO:
         return None
     looks = _looks(s)
-    asleep = [dump for dump in _dumps(s) if _stands_in(dump, TIMER_FUNCTIONS)]
+    asleep = [dump for dump in _dumps(s) if waits_in(TIMER_FUNCTIONS, dump.wchan)]
     in_lock = [dump for dump in asleep if waits_for_lock(main_frames(dump))]
     turns = _turns(s)
     if not (looks.goes_around or 2 * len(in_lock) > len(asleep) or turns.taken):
@@ -186,7 +190,3 @@ def _dumps(s: Symptoms) -> list[StackDump]:
     rows = rank.table("processes")
     pids = set(rows["pid"][(rows["worker"] >= 0) & (rows["loader"] == s.loader.loader)].tolist())
     return [dump for dump in rank.passing_stacks.get(LOCK_WAIT, []) if dump.pid in pids]
-
-
-def _stands_in(dump: StackDump, functions: tuple[str, ...]) -> bool:
-    return any(name in (dump.wchan or "") for name in functions)

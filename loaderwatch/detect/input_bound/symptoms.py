@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.core.facts import BETWEEN_STEPS, TIMER_FUNCTIONS, LoaderInfo, StackDump
+from loaderwatch.core.facts import BETWEEN_STEPS, LoaderInfo, StackDump
+from loaderwatch.core.system import TIMER_FUNCTIONS, waits_in
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
@@ -180,7 +181,7 @@ class Symptoms:
         frame = user_frame(main_frames(dump))
         if not self.loader.between_steps or dump is None or frame is None or not calls:
             return False
-        asleep = any(name in (dump.wchan or "") for name in TIMER_FUNCTIONS)
+        asleep = waits_in(TIMER_FUNCTIONS, dump.wchan)
         return asleep and (frame.file, frame.function) == (calls[-1].file, calls[-1].function)
 
     # ---- the workers

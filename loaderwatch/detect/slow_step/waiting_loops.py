@@ -16,13 +16,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.facts import (
+from loaderwatch.core.facts import ANSWER_WAIT, StackDump
+from loaderwatch.core.system import (
     ANSWER_FUNCTIONS,
-    ANSWER_WAIT,
     CHILD_FUNCTIONS,
     PIPE_FUNCTIONS,
     SOCKET_FUNCTIONS,
-    StackDump,
+    waits_in,
 )
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
@@ -95,7 +95,7 @@ def _waits(rank: RankWindow, limits: Limits) -> Waits | None:
     dumps = [
         dump
         for dump in rank.passing_stacks.get(ANSWER_WAIT, [])
-        if dump.pid == rank.process.pid and any(name in (dump.wchan or "") for name in ANSWER_FUNCTIONS)
+        if dump.pid == rank.process.pid and waits_in(ANSWER_FUNCTIONS, dump.wchan)
     ]
     return Waits(rank, share, looks, steps, int(t_ns[at >= -1][0]), pace.iteration_s, dumps)
 
@@ -158,10 +158,6 @@ def _finding(found: Waits, limits: Limits) -> Finding:
 def _what(frames: Sequence[Frame], wchan: str) -> str:
     modules = {PurePath(frame.file).name for frame in frames[:3]}
     return next(
-        (
-            word
-            for word, functions, files in _WORDS
-            if any(name in wchan for name in functions) or modules & set(files)
-        ),
+        (word for word, functions, files in _WORDS if waits_in(functions, wchan) or modules & set(files)),
         "an answer",
     )

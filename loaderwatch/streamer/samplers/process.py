@@ -12,9 +12,8 @@ from typing import Final
 
 import psutil
 
-from loaderwatch.core.facts import ANSWER_FUNCTIONS, LOCK_FUNCTIONS, TIMER_FUNCTIONS
 from loaderwatch.core.records import UNKNOWN, Values
-from loaderwatch.core.system import PROC
+from loaderwatch.core.system import ANSWER_FUNCTIONS, LOCK_FUNCTIONS, PROC, TIMER_FUNCTIONS, waits_in
 from loaderwatch.streamer.samplers.children import NOT_LOOKED, ChildrenSampler
 from loaderwatch.streamer.samplers.file_locks import FileLocks
 from loaderwatch.streamer.samplers.procfs import ProcessFiles
@@ -235,7 +234,7 @@ def _stands_in(functions: tuple[str, ...], wchan: str | None, state: str) -> flo
     """Return 1 for a process that sleeps in one of these kernel functions, 0 for another or one that runs; None where nobody says."""
     if wchan is None:
         return 0.0 if state == "R" else None
-    return float(any(name in wchan for name in functions))
+    return float(waits_in(functions, wchan))
 
 
 def affinity_count(pid: int) -> int | None:
