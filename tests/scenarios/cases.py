@@ -536,6 +536,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s53_answer", ("S53",), "loaderless", before=LAUNCHED, within_s=60, stacks=1, says=("in ask",)),
     Case("n34_no_loader", group="loaderless", before=LAUNCHED, within_s=75),
     Case("n35_throttled_steps", group="loaderless", before=LAUNCHED, within_s=60),
+    Case("n36_ticks", group="loaderless", before=LAUNCHED, within_s=60),
     # ---- what a person or a program pauses on purpose
     Case("n28_prompt", group="alike", within_s=60),
     Case("n30_rank_prepares", group="alike", ranks=2, before=LAUNCHED, within_s=75),

@@ -28,7 +28,7 @@ from loaderwatch.detect.measures.gpu import gpu_evidence
 from loaderwatch.detect.measures.machine import Cpus, Machine, helper_cpu_ratio, machine_of
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
-from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio
+from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio, spread
 from loaderwatch.detect.window import RunWindow
 
 READY_RATIO = 0.5  # share of the wait with a batch lying ready, from which the workers are not the trouble
@@ -42,6 +42,8 @@ SHORT_RATIO = 1.05  # median fetch time / workers, against a step: above it they
 NEARLY_SHORT_RATIO = 0.8  # the same with the mean fetch time: above it they are suspected
 RUNNABLE_RATIO = 0.5  # workers found runnable this often are computing, however little CPU they get
 CROWDED_RUNNABLE_RATIO = 0.5
+PACED_RATIO = 0.01  # of an iteration, by which it varies where a timer ends it
+PACED_PART = 0.5  # of what the steps vary by
 CORES = 4.0  # CPUs that a rank is taken to have where the number is not known
 
 
@@ -176,13 +178,26 @@ class Symptoms:
 
     @property
     def throttled(self) -> bool:
-        """Whether a loop without a loader sleeps between its steps in a line of its own: it is meant to go slowly (N35)."""
+        """Whether a loop without a loader is meant to go slowly (N35).
+
+        It sleeps between its steps: in a line of its own, or wherever that makes all iterations take the same time.
+        """
         dump, calls = self.between_steps, self.pace.rank.process.calls
         frame = user_frame(main_frames(dump))
         if not self.loader.between_steps or dump is None or frame is None or not calls:
             return False
         asleep = waits_in(TIMER_FUNCTIONS, dump.wchan)
-        return asleep and (frame.file, frame.function) == (calls[-1].file, calls[-1].function)
+        own_line = (frame.file, frame.function) == (calls[-1].file, calls[-1].function)
+        return asleep and (own_line or self.paced)
+
+    @property
+    def paced(self) -> bool:
+        """Whether iterations go by a clock: the waits make up for what the steps vary."""
+        iterations_s = np.diff(self.pace.request_ns) / 1e9
+        varies_s = spread(iterations_s)
+        return varies_s <= PACED_RATIO * median(iterations_s) and varies_s < PACED_PART * spread(
+            self.pace.step_s
+        )
 
     # ---- the workers
 

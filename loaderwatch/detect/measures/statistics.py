@@ -43,6 +43,12 @@ def median(values: Floats) -> float:
     return float(np.median(values)) if values.size else math.nan
 
 
+def spread(values: Floats) -> float:
+    """Return the median distance of the known values from their median; NaN if there are none."""
+    values = known(values)
+    return median(np.abs(values - median(values)))
+
+
 def quantile(values: Floats, q: float) -> float:
     """Return a quantile (``q`` from 0 to 1) of the known values; NaN if there are none."""
     values = known(values)

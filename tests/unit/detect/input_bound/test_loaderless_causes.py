@@ -57,6 +57,29 @@ def test_the_advice_fits_what_it_does(stack: str, advice: str) -> None:
     assert finding.advice.startswith(advice)
 
 
+def test_a_collection_between_all_steps() -> None:
+    builder = trained(wait_s=0.01)
+    for _ in range(200):
+        builder.add("collections", worker=-1, request_ns=builder.now_ns + S // 100, duration_ns=S // 10)
+        builder.step(0.12, 0.03)
+    builder.stack(-1, 100, stacks.main_in(user="free_memory"), why=BETWEEN_STEPS)
+    (finding,) = told(builder)
+    assert (finding.scenario, finding.severity) == ("S25", "critical")
+    assert "garbage collector takes 100 ms of the 120 ms" in finding.title
+    assert finding.title.endswith(", lately at train.py:61 in free_memory.")
+    assert finding.gain_ceiling_ratio == pytest.approx(0.67, abs=0.05)
+    assert len(finding.stacks) == 1
+
+
+def test_a_collection_now_and_then_is_no_cause_of_it() -> None:
+    builder = trained()
+    for number in range(200):
+        if not number % 20:
+            builder.add("collections", worker=-1, request_ns=builder.now_ns + S // 100, duration_ns=S // 50)
+        builder.step(0.06, 0.03)
+    assert [finding.scenario for finding in told(builder)] == ["S01"]
+
+
 def test_little_between_the_steps_is_well() -> None:
     builder = trained(wait_s=0.001).stack(-1, 100, stacks.main_in(user="get_batch"), why=BETWEEN_STEPS)
     assert told(builder) == []
@@ -67,6 +90,20 @@ def test_a_sleep_of_the_loop_itself_is_meant_to_be(function: str, alerts: bool) 
     builder = trained().stack(
         -1, 100, stacks.main_in(user=function), why=BETWEEN_STEPS, wchan="hrtimer_nanosleep"
     )
+    assert bool(told(builder)) is alerts
+
+
+@pytest.mark.parametrize(
+    ("period_s", "wchan", "alerts"),
+    [(0.1, "hrtimer_nanosleep", False), (None, "hrtimer_nanosleep", True), (0.1, "futex_wait_queue", True)],
+    ids=["it sleeps until a tick", "each sleep is as long", "whoever makes the batches is as steady"],
+)
+def test_a_loop_that_goes_by_a_clock(period_s: float | None, wchan: str, alerts: bool) -> None:
+    builder = trained()
+    for number in range(300):
+        step_s = 0.01 + 0.001 * (number * 7 % 11)
+        builder.step(0.08 if period_s is None else period_s - step_s, step_s)
+    builder.stack(-1, 100, stacks.main_in(user="wait"), why=BETWEEN_STEPS, wchan=wchan)
     assert bool(told(builder)) is alerts
 
 

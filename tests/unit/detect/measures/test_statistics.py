@@ -18,6 +18,8 @@ def test_robust_statistics_ignore_the_unknown() -> None:
     values = np.array([1.0, np.nan, 3.0])
     assert (statistics.mean(values), statistics.median(values), statistics.total(values)) == (2.0, 2.0, 4.0)
     assert math.isnan(statistics.mean(np.array([np.nan])))
+    assert statistics.spread(np.array([1.0, np.nan, 3.0, 3.0, 90.0])) == 1.0
+    assert math.isnan(statistics.spread(np.array([np.nan])))
     assert math.isnan(statistics.ratio(1, 0))
     absurd = np.array([1.7e308, 1.7e308, -1.7e308, 2.0])  # their sum overflows, and warnings are errors here
     assert (statistics.mean(absurd), statistics.total(absurd)) == (2.0, 2.0)
