@@ -8,7 +8,7 @@ from typing import Final
 
 from loaderwatch.core.clock import SECOND_NS, monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
-from loaderwatch.core.facts import ANSWER_WAIT, BETWEEN_STEPS, GPU_IDLE, LOCK_WAIT, SpanInfo
+from loaderwatch.core.facts import ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, GPU_IDLE, LOCK_WAIT, SpanInfo
 from loaderwatch.core.language import say
 from loaderwatch.core.records import Phase, Row, pack_row
 from loaderwatch.core.redact import Redaction, load_key
@@ -31,6 +31,7 @@ from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.gpu import GpuSampler
 from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.server_finder import ServerFinder
+from loaderwatch.streamer.stack_moments.busy_readers import BusyReaders
 from loaderwatch.streamer.stack_moments.idle_gpu import IdleGpus
 from loaderwatch.streamer.stack_moments.locked_workers import LockedWorkers
 from loaderwatch.streamer.stack_moments.step_loops import StepLoops
@@ -99,6 +100,7 @@ class Streamer:
         self._stacks = StackCollector()
         self._idle_gpus = IdleGpus()
         self._locked_workers = LockedWorkers()
+        self._busy_readers = BusyReaders()
         self._waiting_loops = WaitingLoops()
         self._step_loops = StepLoops()
         self._flights = FlightReader()
@@ -211,6 +213,8 @@ class Streamer:
         readings = self._members.readings
         for rank, pids in self._locked_workers.due(self._roster, readings, self._drain.usual_ns, now):
             self._stacks.request(rank, self._roster, monotonic_ns(), LOCK_WAIT, pids=pids)
+        for rank, pids in self._busy_readers.due(self._roster, readings, self._drain.usual_ns, now):
+            self._stacks.request(rank, self._roster, monotonic_ns(), AT_WORK, pids=pids)
         for rank in self._waiting_loops.due(self._roster, readings, self._in_step, now):
             self._stacks.request(rank, self._roster, monotonic_ns(), ANSWER_WAIT, workers=False)
         for rank in self._step_loops.due(self._roster, self._drain.usual_ns, now):

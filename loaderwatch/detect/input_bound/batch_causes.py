@@ -16,8 +16,10 @@ from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.cpu_causes import neighbours
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import COLLECTOR_PART
+from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, ratio, total
 from loaderwatch.detect.text import count, duration, percent, rate
+from loaderwatch.detect.window import seconds
 
 COLLATE_RATIO = 0.5  # of a fetch: joining the samples costs more than reading all of them
 COLLATE_FLOOR_S = 0.005
@@ -82,6 +84,37 @@ def collector(s: Symptoms) -> Explanation | None:
             Evidence(label="collector's time in a fetch", value=each_s, unit="s"),
             Evidence(label="share of a fetch spent in the collector", value=share, unit="ratio"),
         ],
+    )
+
+
+def collector_of_the_loop(s: Symptoms) -> Explanation | None:
+    """Explain S25: where the training process makes its batches itself, most of the wait is collecting garbage; None otherwise."""
+    pace = s.pace
+    table = pace.rank.table("collections")
+    own = (table["worker"] == -1) & (table["request_ns"] >= pace.request_ns[0])
+    collected_s = total(seconds(table["duration_ns"][own])) - total(pace.loop_collected_s)
+    share = ratio(collected_s, pace.lost_s)
+    if not share >= COLLECTOR_PART:
+        return None
+    each_s = ratio(collected_s, pace.wait_s.size)
+    dump = s.between_steps
+    frame = user_frame(main_frames(dump))
+    return Explanation(
+        scenario="S25",
+        confidence=0.95,
+        because=f"Python's garbage collector takes {duration(each_s)} of the {duration(s.wait_s)} in which the model waits for its next"
+        f" batch{f', lately at {frame}' if frame else ''}",
+        cause=f"{percent(share)} of that time is collecting garbage: a full collection walks every container that the process holds, a"
+        " replay buffer or metadata in Python objects included.",
+        advice="Take gc.collect() out of the loop; call gc.collect() and gc.freeze() once after setup, so that what lives for ever is"
+        " not walked again, or gc.disable() and gc.collect(1) every few hundred steps. Hold what grows in NumPy arrays or tensors instead of"
+        " Python objects.",
+        gain_ceiling_ratio=s.gain(max(s.step_s, s.iteration_s - each_s)),
+        evidence=[
+            Evidence(label="collector's time in a wait", value=each_s, unit="s"),
+            Evidence(label="share of the waits spent in the collector", value=share, unit="ratio"),
+        ],
+        stacks=[] if dump is None else [dump],
     )
 
 

@@ -103,7 +103,7 @@ def _in_kernel(s: Symptoms) -> _Wait | None:
         f"{percent(waits)} of the time a worker stands in the kernel and waits for a lock: about {rate(at_work)} of {s.workers} work"
         " at any moment. A multiprocessing.Lock, a file lock, one database connection or HDF5's global lock does this.",
         next(
-            (dump for dump in reversed(_dumps(s)) if waits_in(LOCK_FUNCTIONS, dump.wchan)),
+            (dump for dump in reversed(s.passing_stacks(LOCK_WAIT)) if waits_in(LOCK_FUNCTIONS, dump.wchan)),
             None,
         ),
         known_evidence(
@@ -119,7 +119,7 @@ def _by_trying(s: Symptoms) -> _Wait | None:
     if not sleeping >= LOCKED_RATIO:
         return None
     looks = _looks(s)
-    asleep = [dump for dump in _dumps(s) if waits_in(TIMER_FUNCTIONS, dump.wchan)]
+    asleep = [dump for dump in s.passing_stacks(LOCK_WAIT) if waits_in(TIMER_FUNCTIONS, dump.wchan)]
     in_lock = [dump for dump in asleep if waits_for_lock(main_frames(dump))]
     turns = _turns(s)
     if not (looks.goes_around or 2 * len(in_lock) > len(asleep) or turns.taken):
@@ -182,11 +182,3 @@ def _lately(s: Symptoms) -> NDArray[np.bool_]:
     rows = rank.table("processes")
     mine: NDArray[np.bool_] = (rows["worker"] >= 0) & (rows["loader"] == s.loader.loader)
     return mine & (rows["t_ns"] >= rank.made_ns - TURNS_NS)
-
-
-def _dumps(s: Symptoms) -> list[StackDump]:
-    """Return the stacks of this loader's waiting workers, oldest first."""
-    rank = s.pace.rank
-    rows = rank.table("processes")
-    pids = set(rows["pid"][(rows["worker"] >= 0) & (rows["loader"] == s.loader.loader)].tolist())
-    return [dump for dump in rank.passing_stacks.get(LOCK_WAIT, []) if dump.pid in pids]

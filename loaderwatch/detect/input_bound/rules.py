@@ -10,9 +10,11 @@ A new cause is one function in the module of its subject, and one line here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from loaderwatch.core.facts import AT_WORK, StackDump
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound import (
     batch_causes,
@@ -25,17 +27,20 @@ from loaderwatch.detect.input_bound import (
     worker_causes,
 )
 from loaderwatch.detect.input_bound.symptoms import Bottleneck, Symptoms
+from loaderwatch.detect.measures.stacks import Frame, loop_over_loader, main_frames, user_frame, usual_stack
 
 Rule = Callable[[Symptoms], Explanation | None]
 
 RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
     Bottleneck.OTHER_ITERABLE: (
+        batch_causes.collector_of_the_loop,  # S25
         loaderless_causes.between_steps,  # S01
         storage_causes.warming_cache,  # S09
         worker_causes.other_iterable,  # S01
     ),
     Bottleneck.TRAINING_THREAD: (
         cpu_causes.quota,  # S04
+        batch_causes.collector_of_the_loop,  # S25
         thread_causes.works_itself,  # S54
         storage_causes.warming_cache,  # S09
         worker_causes.no_workers,  # S01
@@ -85,6 +90,36 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
 
 
 def explain(symptoms: Symptoms) -> Explanation:
-    """Explain why the loop waits, by the first rule that fits."""
+    """Explain why the loop waits, by the first rule that fits, with the line at which samples are read where it is known."""
     explanations = (rule(symptoms) for rule in RULES[symptoms.bottleneck])
-    return next(explanation for explanation in explanations if explanation is not None)
+    found = next(explanation for explanation in explanations if explanation is not None)
+    dump = None if found.stacks else usual_stack(_at_work(symptoms))
+    if dump is None:
+        return found
+    who = "The training thread" if dump.worker < 0 else f"Worker {dump.worker}"
+    return replace(
+        found,
+        cause=f"{found.cause} {who} was found at work at {_line(dump)}, see its stack.",
+        stacks=[dump],
+    )
+
+
+def _at_work(s: Symptoms) -> Sequence[StackDump]:
+    """Return the stacks of those that read for the loop, taken while they computed and it waited; oldest first."""
+    if s.bottleneck is Bottleneck.TRAINING_THREAD:
+        dumps = [dump for dump in s.pace.rank.passing_stacks.get(AT_WORK, []) if dump.worker < 0]
+    elif s.bottleneck in (Bottleneck.WORKERS, Bottleneck.SINGLE_BATCHES):
+        dumps = s.passing_stacks(AT_WORK)
+    else:
+        return ()
+    return [dump for dump in dumps if _line(dump) is not None]
+
+
+def _line(dump: StackDump) -> Frame | None:
+    """Return the line of the user's at which samples are read; None where it is a library's alone, or the stack is of something else."""
+    frames = main_frames(dump)
+    frame = user_frame(frames)
+    if dump.worker >= 0:
+        return frame
+    loop = loop_over_loader(frames)
+    return None if loop is None or frame is loop else frame

@@ -171,6 +171,13 @@ class Symptoms:
             return Bottleneck.HANDOVER
         return Bottleneck.WORKERS
 
+    def passing_stacks(self, why: str) -> list[StackDump]:
+        """Return the stacks that were taken of this loader's workers for one reason, oldest first."""
+        rank = self.pace.rank
+        rows = rank.table("processes")
+        pids = set(rows["pid"][(rows["worker"] >= 0) & (rows["loader"] == self.loader.loader)].tolist())
+        return [dump for dump in rank.passing_stacks.get(why, []) if dump.pid in pids]
+
     @cached_property
     def between_steps(self) -> StackDump | None:
         """Return where a loop without a loader stands between two steps, as a rule; None where no stack was taken there."""

@@ -10,6 +10,7 @@ import numpy as np
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.facts import (
     ANSWER_WAIT,
+    AT_WORK,
     BETWEEN_STEPS,
     GPU_IDLE,
     LOCK_WAIT,
@@ -278,7 +279,7 @@ class RankBuilder:
             stacks=self.stacks,
             passing_stacks={
                 why: [dump for dump in self.stacks if dump.why == why]
-                for why in (ANSWER_WAIT, BETWEEN_STEPS, GPU_IDLE, LOCK_WAIT)
+                for why in (ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, GPU_IDLE, LOCK_WAIT)
             },
             last_workers=self.workers,
         )

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from loaderwatch.core.facts import AT_WORK
 from loaderwatch.detect.input_bound import rules
 from loaderwatch.detect.input_bound.rules import RULES, Rule, explain
 from loaderwatch.detect.input_bound.symptoms import Bottleneck, Symptoms
 from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.measures.pace import pace_of
+from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, loader, run
+from tests.unit.detect.workers import only
 
 
 def scenario(rule: Rule) -> str:
@@ -90,3 +93,56 @@ def test_three_numbers_say_what_the_loop_waits_for(
     symptoms = Symptoms(window, pace, cpus_of(window, watched))
     assert symptoms.bottleneck is bottleneck
     assert explain(symptoms).scenario == told
+
+
+READS = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/opt/venv/lib/python3.11/site-packages/PIL/Image.py", line 900 in load
+  File "/home/me/project/data.py", line 42 in load_image
+  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py", line 54 in fetch
+  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", line 789 in _next_data
+  File "/home/me/project/train.py", line 40 in main
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+LIBRARY_READS = READS.replace('  File "/home/me/project/data.py", line 42 in load_image\n', "")
+
+
+def short_of_workers(workers: int) -> RankBuilder:
+    """A loop that waits for those who read, which compute."""
+    builder = RankBuilder(loaders=[loader(num_workers=workers)])
+    for number in range(100):
+        builder.fetch(number % workers if workers else -1, 0.2, cpu=0.95).step(0.2 / max(1, workers), 0.02)
+    for worker in range(workers):
+        builder.process(worker=worker, pid=200 + worker, cpu=0.95)
+    return builder
+
+
+def test_the_line_at_which_workers_read() -> None:
+    builder = short_of_workers(2)
+    for worker, text in ((0, stacks.WORKER), (1, stacks.WORKER.replace("line 42", "line 50"))):
+        builder.stack(worker, 200 + worker, text, why=AT_WORK)
+    builder.stack(1, 201, stacks.WORKER, why=AT_WORK)
+    finding = only(run(builder))
+    assert finding.scenario == "S02"
+    assert finding.cause.endswith(" Worker 1 was found at work at data.py:42 in load_image, see its stack.")
+    assert [dump.text for dump in finding.stacks] == [stacks.WORKER]
+
+
+def test_workers_of_another_loader_say_nothing_of_this_one() -> None:
+    builder = short_of_workers(2).stack(0, 999, stacks.WORKER, why=AT_WORK)
+    assert not only(run(builder)).stacks
+
+
+def test_the_line_at_which_the_training_thread_reads() -> None:
+    finding = only(run(short_of_workers(0).stack(-1, 100, READS, why=AT_WORK)))
+    assert finding.scenario == "S01"
+    assert (
+        "The training thread was found at work at data.py:42 in load_image, see its stack." in finding.cause
+    )
+
+
+@pytest.mark.parametrize(
+    "text", [LIBRARY_READS, stacks.main_in(user="train_epoch")], ids=["a library", "in a step"]
+)
+def test_a_stack_that_shows_no_line_of_the_users_that_reads(text: str) -> None:
+    finding = only(run(short_of_workers(0).stack(-1, 100, text, why=AT_WORK)))
+    assert "found at work" not in finding.cause

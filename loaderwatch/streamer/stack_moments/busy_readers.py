@@ -1,0 +1,77 @@
+"""When the stack of whoever reads samples is worth its signal: while the loop waits for data, and the reader computes.
+
+A reader that waits for a disk or the network is never asked: its kernel function says what it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from loaderwatch.core.records import Phase
+from loaderwatch.core.ring.span import OpenSpan
+from loaderwatch.streamer.roster import Roster
+from loaderwatch.streamer.samplers.process import Reading
+from loaderwatch.streamer.stack_moments.budget import StackBudget
+
+LOOP_WAITS_RATIO: Final = 0.2
+"""Share of its time that the loop waits for data, where it does so at every step."""
+LONG_WAIT_NS: Final = 250_000_000
+"""A single wait that is worth a stack of the worker that it is for."""
+MOST_ASKED: Final = 3
+"""Workers at a time; the others read at the same line, as a rule."""
+_COMPUTES: Final = "R"
+
+
+class BusyReaders:
+    """Follows the waits of each rank's loop."""
+
+    def __init__(self) -> None:
+        self._budget = StackBudget()
+
+    def due(
+        self,
+        roster: Roster,
+        readings: Mapping[int, Reading],
+        usual_ns: Mapping[int, tuple[float, float]],
+        now_ns: int,
+    ) -> list[tuple[int, frozenset[int]]]:
+        """Return of which ranks' readers, by pid, stacks should be taken now, and count them as taken.
+
+        Without workers the reader is the training process itself.
+
+        Args:
+            roster: the processes of the run on this host.
+            readings: of this second, by pid.
+            usual_ns: the usual (wait, step) of each rank.
+            now_ns: monotonic.
+        """
+        found = []
+        for rank, main in roster.newest_by_rank().items():
+            span = main.ring.span() if main.alive else None
+            if span is None or span.phase is not Phase.WAIT:
+                continue
+            wait_ns, step_ns = usual_ns.get(rank, (0.0, 0.0))
+            starved = wait_ns > LOOP_WAITS_RATIO * (wait_ns + step_ns)
+            if not starved and now_ns - span.since_ns < LONG_WAIT_NS:
+                continue
+            pids = [pid for pid in _readers(roster, rank, span, starved) if _computes(readings.get(pid))]
+            if pids and self._budget.take(rank, now_ns):
+                found.append((rank, frozenset(pids[:MOST_ASKED])))
+        return found
+
+
+def _readers(roster: Roster, rank: int, span: OpenSpan, starved: bool) -> Iterator[int]:
+    """Yield the pids of those that read for a loop, the one that it waits for first; in a single long wait only that one."""
+    members = [member for member in roster.of_rank(rank) if member.alive]
+    workers = [
+        member for member in members if member.worker >= 0 and member.ring.identity.loader == span.loader
+    ]
+    readers = workers or [member for member in members if member.worker < 0]
+    yield from (member.pid for member in readers if not workers or member.worker == span.awaited_worker)
+    if starved:
+        yield from (member.pid for member in workers if member.worker != span.awaited_worker)
+
+
+def _computes(reading: Reading | None) -> bool:
+    return reading is not None and reading.state == _COMPUTES
