@@ -90,7 +90,7 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
         now if change is None else now.with_fetches(now.fetches.began_ns >= change.at_ns)
     )
     symptoms = Symptoms(window, now, cpus, history=pace.fetches)
-    if symptoms.throttled:
+    if Symptoms(window, pace, cpus).throttled:
         return None
     if symptoms.first_epoch and now.total_s < FIRST_EPOCH_S and not symptoms.hands_over:
         return None

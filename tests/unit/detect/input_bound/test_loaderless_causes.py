@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from loaderwatch.core.facts import BETWEEN_STEPS, Call
@@ -15,13 +16,13 @@ STUCK_S = 45.0
 LINE = "train.py:61 in get_batch"
 
 
-def trained(wait_s: float = 0.06, step_s: float = 0.03) -> RankBuilder:
+def trained(wait_s: float = 0.06, step_s: float = 0.03, steps: int = 600) -> RankBuilder:
     alone = loader(
         name="training loop", class_name="no DataLoader", num_workers=None, batches=None, between_steps=True
     )
     builder = RankBuilder(loaders=[alone])
     builder.add("epoch_begins", loader=0, epoch=0, iter_ns=-1, first_wait_ns=S // 50)
-    for _ in range(600):
+    for _ in range(steps):
         builder.step(wait_s, step_s)
     builder.calls = [Call(file="/home/me/project/train.py", function="main", line=40, loop=(30, 70))]
     return builder
@@ -99,10 +100,15 @@ def test_a_sleep_of_the_loop_itself_is_meant_to_be(function: str, alerts: bool) 
     ids=["it sleeps until a tick", "each sleep is as long", "whoever makes the batches is as steady"],
 )
 def test_a_loop_that_goes_by_a_clock(period_s: float | None, wchan: str, alerts: bool) -> None:
-    builder = trained()
-    for number in range(300):
-        step_s = 0.01 + 0.001 * (number * 7 % 11)
-        builder.step(0.08 if period_s is None else period_s - step_s, step_s)
+    random, late_s = np.random.default_rng(3), 0.0
+    builder = trained(steps=0)
+    for _ in range(300):
+        step_s, jitter_s = random.uniform(0.010, 0.012), random.exponential(0.002)
+        if period_s is None:
+            builder.step(0.08 + jitter_s, step_s)
+        else:
+            builder.step(period_s - step_s - late_s + jitter_s, step_s)
+            late_s = jitter_s
     builder.stack(-1, 100, stacks.main_in(user="wait"), why=BETWEEN_STEPS, wchan=wchan)
     assert bool(told(builder)) is alerts
 
