@@ -33,6 +33,9 @@ class Course:
     t_ns: NDArray[np.int64]  # the middle of each slice, UTC
     epoch: NDArray[np.int64]  # the loader's epoch in which it ended
     step_s: NDArray[np.float64]  # an iteration without its data wait
+    script_s: NDArray[
+        np.float64
+    ]  # of that, what is neither copy nor model nor optimizer, by the loop's clock
     fetch_s: NDArray[np.float64]  # a worker's fetch of a batch
     fetch_cpu_s: NDArray[np.float64]  # the CPU time of one
     headroom_s: NDArray[np.float64]  # by the device's clock, see ``Pace.headroom_s``

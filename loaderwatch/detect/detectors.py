@@ -18,7 +18,15 @@ from loaderwatch.detect.input_bound import detector as input_bound
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.rebuilt_loaders import joined
 from loaderwatch.detect.running_out import cushion, descriptors, disk, drift, headroom, memory, shared_memory
-from loaderwatch.detect.slow_step import h2d, pauses, sawtooth, slow_rank, waiting_loops, weak_gpu
+from loaderwatch.detect.slow_step import (
+    growing_steps,
+    h2d,
+    pauses,
+    sawtooth,
+    slow_rank,
+    waiting_loops,
+    weak_gpu,
+)
 from loaderwatch.detect.window import RunWindow
 
 Detector = Callable[[RunWindow, Limits], list[Finding]]
@@ -35,6 +43,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     slow_rank.detect,
     h2d.detect,
     evaluation.detect,
+    growing_steps.detect,
     waiting_loops.detect,
     pauses.detect,
     sawtooth.detect,

@@ -8,7 +8,7 @@ from typing import Final
 
 from loaderwatch.core.clock import SECOND_NS, monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
-from loaderwatch.core.facts import ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, GPU_IDLE, LOCK_WAIT, SpanInfo
+from loaderwatch.core.facts import GPU_IDLE, SpanInfo
 from loaderwatch.core.language import say
 from loaderwatch.core.records import Phase, Row, pack_row
 from loaderwatch.core.redact import Redaction, load_key
@@ -31,11 +31,8 @@ from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.gpu import GpuSampler
 from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.server_finder import ServerFinder
-from loaderwatch.streamer.stack_moments.busy_readers import BusyReaders
 from loaderwatch.streamer.stack_moments.idle_gpu import IdleGpus
-from loaderwatch.streamer.stack_moments.locked_workers import LockedWorkers
-from loaderwatch.streamer.stack_moments.step_loops import StepLoops
-from loaderwatch.streamer.stack_moments.waiting_loops import WaitingLoops
+from loaderwatch.streamer.stack_moments.slow_loops import SlowLoops
 from loaderwatch.streamer.stacks import StackCollector
 from loaderwatch.streamer.succession import Succession
 from loaderwatch.streamer.upload import Uploader
@@ -99,10 +96,7 @@ class Streamer:
         self._gpus = GpuSampler()
         self._stacks = StackCollector()
         self._idle_gpus = IdleGpus()
-        self._locked_workers = LockedWorkers()
-        self._busy_readers = BusyReaders()
-        self._waiting_loops = WaitingLoops()
-        self._step_loops = StepLoops()
+        self._slow_loops = SlowLoops(self._in_step)
         self._flights = FlightReader()
         self._finder = ServerFinder(settings, may_start=not adopting)
         self._uploader = Uploader(self._outbox, self._finder.find)
@@ -210,15 +204,9 @@ class Streamer:
 
     def _sample(self, now: int) -> None:
         self._members.sample(self._roster, now, self._state.wall_offset_ns)
-        readings = self._members.readings
-        for rank, pids in self._locked_workers.due(self._roster, readings, self._drain.usual_ns, now):
-            self._stacks.request(rank, self._roster, monotonic_ns(), LOCK_WAIT, pids=pids)
-        for rank, pids in self._busy_readers.due(self._roster, readings, self._drain.usual_ns, now):
-            self._stacks.request(rank, self._roster, monotonic_ns(), AT_WORK, pids=pids)
-        for rank in self._waiting_loops.due(self._roster, readings, self._in_step, now):
-            self._stacks.request(rank, self._roster, monotonic_ns(), ANSWER_WAIT, workers=False)
-        for rank in self._step_loops.due(self._roster, self._drain.usual_ns, now):
-            self._stacks.request(rank, self._roster, monotonic_ns(), BETWEEN_STEPS, workers=False)
+        usual_ns = self._drain.usual_ns
+        for rank, why, pids in self._slow_loops.due(self._roster, self._members.readings, usual_ns, now):
+            self._stacks.request(rank, self._roster, monotonic_ns(), why, workers=False, pids=pids)
         mains = list(self._roster.newest_by_rank().values())
         self._gpus.follow({m.info.rank: (m.pid, m.info.gpu_uuid) for m in mains if m.info and m.alive})
         self._sample_host(next((m.pid for m in mains if m.alive), None), now)

@@ -46,6 +46,12 @@ def test_a_wait_for_others_in_each_step(outcomes: dict[str, Outcome], script: st
     assert f"waiting for {what}" in finding["title"]
 
 
+def test_a_metric_that_grows_with_each_step(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s26_grown"].found()
+    assert finding["severity"] == "warning"
+    assert "the data loader is not the cause" in finding["title"]
+
+
 def test_new_shapes(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s27_shapes"].found()
     assert "new size" in finding["title"]

@@ -202,6 +202,7 @@ TESTED_BY: dict[str, str] = {
     "server/tls.py": "integration/test_server_tls.py",
     "streamer/flight_recorder.py": "integration/test_flight.py",
     "streamer/outbox/files.py": "unit/streamer/outbox/test_outbox.py",
+    "streamer/stack_moments/slow_loops.py": "integration/test_streamer_stacks.py",
     "streamer/succession.py": "unit/streamer/test_election.py",
 }
 """Which test, under ``tests/``, to open for a module that has none of its own name."""

@@ -177,6 +177,9 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
     )
     if costly is not None and (costly.finding.gain_ceiling_ratio or 0.0) >= _WARNING_RATIO:
         return _of(costly)
+    if not speed:  # it is known a few seconds later
+        title = f"Healthy: data wait takes {percent(share)} of each step on {count(ranks, 'rank')}."
+        return Verdict(severity="ok", title=title)
     return Verdict(
         severity="ok",
         title=f"Healthy: data wait takes {percent(share)} of each step; {speed:.{1 if speed >= 1 else 2}f} steps/s on"

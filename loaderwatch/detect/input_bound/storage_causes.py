@@ -10,16 +10,31 @@ import math
 
 import numpy as np
 
+from loaderwatch.core.facts import AT_WORK
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.machine import RECENT_NS
+from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total, trend
 from loaderwatch.detect.text import duration, percent, rate, size
 
 AMPLIFICATION = 10.0  # a decoded JPEG is larger than its file; a large photo for a small crop reaches eight
 AMPLIFIED_BYTES = 256 * 1024  # read for one sample
+DECODERS = (
+    *(
+        "/PIL/",
+        "/cv2/",
+        "/torchvision/io/",
+        "/imageio/",
+        "/tifffile/",
+        "/skimage/io/",
+        "/pydicom/",
+        "/rawpy/",
+    ),
+    *("/torchaudio/", "/soundfile.py", "/librosa/", "/audioread/", "/av/", "/decord/", "/torchcodec/"),
+)
 REFAULT_RATIO = 0.3  # of what the workers read from storage had been evicted from the page cache
 FROM_STORAGE_RATIO = 0.3  # of all that the workers read comes from storage
 PAGE_BYTES = 4096  # the least that storage is asked for
@@ -88,7 +103,7 @@ def amplification(s: Symptoms) -> Explanation | None:
     samples_per_s = float(fetches.samples[lately & (fetches.samples > 0)].sum()) / seconds
     read_per_s = machine.read_chars_per_s
     factor, each = ratio(read_per_s, used_per_s), ratio(read_per_s, samples_per_s)
-    if not (factor >= AMPLIFICATION and each >= AMPLIFIED_BYTES):
+    if not (factor >= AMPLIFICATION and each >= AMPLIFIED_BYTES) or _decodes(s):
         return None
     one = ratio(used_per_s, samples_per_s)
     fetch_s = mean(fetches.fetch_s[lately])
@@ -113,6 +128,17 @@ def amplification(s: Symptoms) -> Explanation | None:
             ("read for each byte used", factor, "count"),
         ),
     )
+
+
+def _decodes(s: Symptoms) -> bool:
+    """Whether the workers are mostly found decoding pictures or sound: their files are read whole, and computing is what takes the time."""
+    dumps = s.passing_stacks(AT_WORK)
+    decoding = [
+        dump
+        for dump in dumps
+        if any(part in frame.file for frame in main_frames(dump) if frame.library for part in DECODERS)
+    ]
+    return 2 * len(decoding) > len(dumps)
 
 
 def thrashing_cache(s: Symptoms) -> Explanation | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ class Pace:
     wait_s: Floats
     wait_cpu_s: Floats
     step_s: Floats  # this loop's own work
+    phases_s: Floats  # of that, the copy, the model and the optimizer by the loop's clock; NaN where they were not timed
     nested_s: Floats  # waits on other training loaders inside the step, and work with their batches
     aside_s: Floats  # evaluation inside the step, no part of the two above
     beside_s: Floats  # of that, what the loop did itself outside the evaluation's passes
@@ -193,6 +194,9 @@ class Pace:
         return replace(self, **rows, open_wait=still_open)
 
 
+PHASES: Final = ("h2d", "forward", "backward", "optimizer")
+
+
 def backlog_s(rank: RankWindow) -> float:
     """Return the seconds of work that the device usually has left when a batch is asked for.
 
@@ -309,6 +313,8 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
     hidden_s, slack_s, gpu_step_s = (
         seconds(column(steps)[mask]) for column in (hidden_of, slack_of, gpu_step_of)
     )
+    copied_s, *computed_s = (seconds(recorded[f"{phase}_ns"][mask]) for phase in PHASES)
+    phases_s = np.nan_to_num(copied_s) + computed_s[0] + computed_s[1] + computed_s[2]
     span = rank.span
     open_wait = (
         rank.process.state == "live"
@@ -327,8 +333,8 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         lost_s = open_wait_s(rank)
         wait_s = np.append(wait_s, lost_s)
         hidden_s = np.append(hidden_s, open_s - lost_s if np.isfinite(hidden_s).any() else np.nan)
-        wait_cpu_s, step_s, slack_s, gpu_step_s = (
-            np.append(each, np.nan) for each in (wait_cpu_s, step_s, slack_s, gpu_step_s)
+        wait_cpu_s, step_s, phases_s, slack_s, gpu_step_s = (
+            np.append(each, np.nan) for each in (wait_cpu_s, step_s, phases_s, slack_s, gpu_step_s)
         )
         nested_s, aside_s, beside_s = (np.append(each, 0.0) for each in (nested_s, aside_s, beside_s))
         last = {
@@ -348,6 +354,7 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         wait_s=wait_s,
         wait_cpu_s=wait_cpu_s,
         step_s=step_s,
+        phases_s=phases_s,
         nested_s=nested_s,
         aside_s=aside_s,
         beside_s=beside_s,

@@ -42,7 +42,7 @@ def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:
     """Return the course of a pace between two times (ns UTC) in slices of a length; those without batches are left out."""
     edges = np.arange(from_ns, until_ns - slice_ns + 1, slice_ns, dtype=np.int64)
     step_s = pace.step_s + pace.nested_s
-    headroom_s = pace.headroom_s
+    script_s, headroom_s = pace.step_s - pace.phases_s, pace.headroom_s
     requested, fetched = pace.request_ns, pace.fetches.ended_ns
     order = np.argsort(fetched, kind="stable")
     fetched, fetch_s, cpu_s = fetched[order], pace.fetches.fetch_s[order], pace.fetches.cpu_s[order]
@@ -58,12 +58,13 @@ def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:
                 began_ns + slice_ns // 2,
                 int(pace.epoch[batches].max(initial=UNKNOWN)),
                 own_s,
+                typical(script_s[batches]),
                 typical(fetch_s[fetches]),
                 typical(cpu_s[fetches]),
                 typical(headroom_s[batches]),
             )
         )
-    columns = list(zip(*rows, strict=True)) or [()] * 6
+    columns = list(zip(*rows, strict=True)) or [()] * 7
     return Course(
         slice_ns,
         np.array(columns[0], dtype=np.int64),

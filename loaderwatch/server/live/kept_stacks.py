@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from loaderwatch.core.facts import ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, GPU_IDLE, LOCK_WAIT, StackDump
+from loaderwatch.core.facts import (
+    ANSWER_WAIT,
+    AT_WORK,
+    BETWEEN_STEPS,
+    GPU_IDLE,
+    GROWN_STEP,
+    LOCK_WAIT,
+    StackDump,
+)
 
 MOST_PROCESSES = 128
 MOST_PASSING = 6
 """Of each reason in ``PASSING``. They are few, and no other kind replaces them."""
-PASSING: Final = (GPU_IDLE, LOCK_WAIT, ANSWER_WAIT, BETWEEN_STEPS, AT_WORK)
+PASSING: Final = (GPU_IDLE, LOCK_WAIT, ANSWER_WAIT, BETWEEN_STEPS, AT_WORK, GROWN_STEP)
 """Why stacks are taken of what is over in a moment and comes again."""
 
 

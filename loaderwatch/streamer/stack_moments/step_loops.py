@@ -7,7 +7,7 @@ from typing import Final
 
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.roster import Roster
-from loaderwatch.streamer.stack_moments.budget import StackBudget
+from loaderwatch.streamer.stack_moments.budget import OF_ONE_APART_NS, StackBudget
 
 WAITS_RATIO: Final = 0.15
 """Share of its time that the loop spends between two steps."""
@@ -17,7 +17,7 @@ class StepLoops:
     """Follows the loops that have no loader."""
 
     def __init__(self) -> None:
-        self._budget = StackBudget()
+        self._budget = StackBudget(OF_ONE_APART_NS)
 
     def due(self, roster: Roster, usual_ns: Mapping[int, tuple[float, float]], now_ns: int) -> list[int]:
         """Return the ranks of which a stack should be taken now, and count it as taken.

@@ -13,6 +13,7 @@ from loaderwatch.core.facts import (
     AT_WORK,
     BETWEEN_STEPS,
     GPU_IDLE,
+    GROWN_STEP,
     LOCK_WAIT,
     Call,
     GpuInfo,
@@ -279,7 +280,7 @@ class RankBuilder:
             stacks=self.stacks,
             passing_stacks={
                 why: [dump for dump in self.stacks if dump.why == why]
-                for why in (ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, GPU_IDLE, LOCK_WAIT)
+                for why in (ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, GPU_IDLE, GROWN_STEP, LOCK_WAIT)
             },
             last_workers=self.workers,
         )

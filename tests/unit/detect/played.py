@@ -47,12 +47,13 @@ def read(
     prefetch: int = 2,
     batches: int = 1_000_000,
     slack_s: Callable[[float], float] | None = None,
+    model_s: Callable[[float], float] | None = None,
     cpu: Callable[[float], float] = lambda at_s: 0.0,
 ) -> tuple[RankBuilder, float]:
     """A rank's rows of so many seconds, and when its loop first waits for longer than a tenth of a step.
 
     A fetch and a step take what the functions say of the second in which they begin; ``slack_s`` likewise, by the device's
-    clock, ``cpu`` the share of a fetch that computes. An epoch has ``batches``; between two nothing lies ready.
+    clock, ``model_s`` what of a step is forward, backward and optimizer, ``cpu`` the share of a fetch that computes. An epoch has ``batches``; between two nothing lies ready.
     """
     rank = RankBuilder(loaders=[loader(num_workers=workers, prefetch_factor=prefetch, batches=batches)])
     waits_at_s, now, ahead = BEFORE_STEPS, 0.0, workers * prefetch
@@ -87,7 +88,11 @@ def read(
                     "gpu_waits", loader=0, request_ns=rank.now_ns, starved_ns=int(max(0.0, wait - 0.0005) * S),
                     gpu_step_ns=int(step * S), slack_ns=int(slack_s(now) * S),
                 )  # fmt: skip
-            rank.step(wait, step, ready=ready)
+            third_ns = None if model_s is None else int(model_s(now) * S) // 3
+            phases = {
+                f"{one}_ns": third_ns for one in ("forward", "backward", "optimizer") if third_ns is not None
+            }
+            rank.step(wait, step, ready=ready, **phases)
             now += wait + step
             dispatch(batch + ahead, now - step)
             if now >= seconds:

@@ -14,7 +14,7 @@ def course(times: list[int], slice_ns: int = FIRST_SLICE_NS) -> Course:
     values = np.array(times, dtype=np.float64)
     t_ns = T0 + np.array(times, dtype=np.int64) * slice_ns
     return Course(
-        slice_ns, t_ns, np.zeros(len(times), dtype=np.int64), values, values, values, values * np.nan
+        slice_ns, t_ns, np.zeros(len(times), dtype=np.int64), values, values, values, values, values * np.nan
     )
 
 

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loaderwatch.core.facts import AT_WORK
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
+from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
 from tests.unit.detect.workers import alerts, on_host, only, starve, watch
 
@@ -122,6 +124,18 @@ class TestAmplification:
         rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.9, bytes=800_000)
         watch(rank, 2, cpu=0.9, threads=2, read_chars=factor * 800_000 / 0.2)
         assert only(run(rank, cpus=64)).scenario == "S02"
+
+    @pytest.mark.parametrize(
+        ("library", "told"), [("PIL/ImageFile.py", "S02"), ("numpy/lib/format.py", "S11")], ids=str
+    )
+    def test_large_photos_for_small_pictures(self, library: str, told: str) -> None:
+        """The files are read whole, and what takes the time is decoding them."""
+        rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.9, bytes=800_000)
+        watch(rank, 2, cpu=0.9, threads=2, read_chars=20 * 800_000 / 0.2)
+        frame = f'  File "/opt/venv/lib/python3.11/site-packages/{library}", line 300 in load\n'
+        line = '  File "/home/me/project/data.py", line 42 in load_image\n'
+        rank.stack(0, 200, stacks.WORKER.replace(line, frame + line), why=AT_WORK)
+        assert only(run(rank, cpus=64)).scenario == told
 
     def test_small_samples_with_a_header(self) -> None:
         """A hundred times the bytes, but hardly any."""

@@ -9,7 +9,7 @@ import pytest
 
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
-from loaderwatch.streamer.stack_moments.budget import APART_NS
+from loaderwatch.streamer.stack_moments.budget import OF_ONE_APART_NS
 from loaderwatch.streamer.stack_moments.step_loops import StepLoops
 
 
@@ -31,8 +31,8 @@ def asked(
 
 
 def test_it_is_asked_between_two_steps_and_seldom() -> None:
-    again = APART_NS[1] // SECOND_NS
-    assert asked(Phase.STEP, *[Phase.OUTSIDE] * (again + 10)) == [1, 1 + again]
+    again = OF_ONE_APART_NS[4] // SECOND_NS
+    assert asked(Phase.STEP, *[Phase.OUTSIDE] * (again + 10)) == [1, 2, 3, 4, 4 + again]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,62 @@
+"""The moments at which a stack shows why a loop is slow, all of them together: looked for once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from loaderwatch.core.facts import ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, GROWN_STEP, LOCK_WAIT
+from loaderwatch.streamer.roster import Roster
+from loaderwatch.streamer.samplers.process import Reading
+from loaderwatch.streamer.stack_moments.busy_readers import BusyReaders
+from loaderwatch.streamer.stack_moments.growing_steps import GrowingSteps
+from loaderwatch.streamer.stack_moments.locked_workers import LockedWorkers
+from loaderwatch.streamer.stack_moments.step_loops import StepLoops
+from loaderwatch.streamer.stack_moments.waiting_loops import WaitingLoops
+
+
+class Moment(NamedTuple):
+    """A stack to take now, and why."""
+
+    rank: int
+    why: str
+    pids: frozenset[int] | None  # of these workers; None: of the training process
+
+
+class SlowLoops:
+    """Follows the ranks' loops."""
+
+    def __init__(self, in_step: Callable[[int], bool]) -> None:
+        self._in_step = in_step  # whether a rank has its batch and works with it
+        self._locked_workers = LockedWorkers()
+        self._busy_readers = BusyReaders()
+        self._waiting_loops = WaitingLoops()
+        self._step_loops = StepLoops()
+        self._growing_steps = GrowingSteps()
+
+    def due(
+        self,
+        roster: Roster,
+        readings: Mapping[int, Reading],
+        usual_ns: Mapping[int, tuple[float, float]],
+        now_ns: int,
+    ) -> Iterator[Moment]:
+        """Yield the stacks that should be taken now; they count as taken.
+
+        Args:
+            roster: the processes of the run on this host.
+            readings: of this second, by pid.
+            usual_ns: the usual (wait, step) of each rank.
+            now_ns: monotonic.
+        """
+        for why, workers in (
+            (LOCK_WAIT, self._locked_workers.due(roster, readings, usual_ns, now_ns)),
+            (AT_WORK, self._busy_readers.due(roster, readings, usual_ns, now_ns)),
+        ):
+            yield from (Moment(rank, why, pids) for rank, pids in workers)
+        for why, ranks in (
+            (ANSWER_WAIT, self._waiting_loops.due(roster, readings, self._in_step, now_ns)),
+            (BETWEEN_STEPS, self._step_loops.due(roster, usual_ns, now_ns)),
+            (GROWN_STEP, self._growing_steps.due(roster, usual_ns, now_ns)),
+        ):
+            yield from (Moment(rank, why, None) for rank in ranks)

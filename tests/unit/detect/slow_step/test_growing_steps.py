@@ -1,0 +1,75 @@
+"""A script whose own part of a step grows, in runs that are played."""
+
+from __future__ import annotations
+
+import pytest
+
+from loaderwatch.core.facts import GROWN_STEP
+from loaderwatch.detect.finding import Finding
+from tests.unit.detect import stacks
+from tests.unit.detect.build import RankBuilder, S
+from tests.unit.detect.played import Played, noise, played, read
+
+MODEL_S = 0.02
+
+
+def grown(run: Played) -> list[tuple[float, Finding]]:
+    return [(at_s, finding) for at_s, finding in run.found if "grows from step to step" in finding.title]
+
+
+def quick(at_s: float) -> float:
+    """A fetch that nobody waits for."""
+    return 0.002
+
+
+@pytest.mark.parametrize(("seconds", "every_s"), [(90, 1.0), (1500, 5.0)], ids=["a-minute", "half-an-hour"])
+def test_work_that_grows_with_each_step(seconds: float, every_s: float) -> None:
+    factor = noise(0.1)
+    run = played(
+        read(
+            seconds,
+            quick,
+            lambda at_s: MODEL_S + (0.002 + 0.2 * at_s / seconds) * factor(),
+            model_s=lambda at_s: MODEL_S,
+        ),
+        every_s,
+    )
+    found = grown(run)
+    assert found[0][0] < 0.5 * seconds
+    assert {finding.scenario for _, finding in found} == {"S26"}
+    _, last = found[-1]
+    assert last.severity == "warning"
+    assert "the data loader is not the cause" in last.title
+    # Of 75 % in all: against the first seconds that are looked at, in which it had grown a little, and up to some seconds ago.
+    assert 0.5 * seconds < (last.lost_s or 0.0) < 0.76 * seconds
+    assert last.gain_ceiling_ratio == pytest.approx(0.85, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("step", "model"),
+    [
+        pytest.param(lambda at_s: 0.03 + at_s / 500, lambda at_s: 0.02 + at_s / 500, id="longer-sequences"),
+        pytest.param(lambda at_s: 0.03 + at_s / 500, None, id="phases-that-are-not-timed"),
+        pytest.param(lambda at_s: 0.03 if at_s < 60 else 0.2, lambda at_s: MODEL_S, id="at-one-moment"),
+        pytest.param(lambda at_s: 0.3 - at_s / 500, lambda at_s: MODEL_S, id="it-shrinks"),
+        pytest.param(lambda at_s: 0.0204 + at_s / 1e5, lambda at_s: MODEL_S, id="little"),
+    ],
+)
+def test_others_are_no_growth_of_the_script(step: object, model: object) -> None:
+    run = played(read(120, quick, step, model_s=model))  # type: ignore[arg-type]
+    assert grown(run) == []
+
+
+def with_stack(builder: RankBuilder, waits_at_s: float) -> tuple[RankBuilder, float]:
+    builder.stack(-1, 100, stacks.main_in(user="area_under_curve"), why=GROWN_STEP)
+    builder.now_ns += S
+    return builder, waits_at_s
+
+
+def test_the_line_that_grows() -> None:
+    run = played(
+        with_stack(*read(90, quick, lambda at_s: MODEL_S + 0.002 + at_s / 500, model_s=lambda at_s: MODEL_S))
+    )
+    _, last = grown(run)[-1]
+    assert ", lately at train.py:61 in area_under_curve: " in last.title
+    assert len(last.stacks) == 1
