@@ -45,7 +45,7 @@ The process died in it.
 _DOING: Final = {
     "iter": "while its workers were started (inside iter(loader))",
     "wait": "while waiting for data",
-    "step": "between two batches, in the body of the loop",
+    "step": "in the body of the loop",
     "h2d": "while copying a batch to the GPU",
     "forward": "in the forward pass",
     "backward": "in the backward pass",
@@ -58,7 +58,7 @@ _ERROR_IN: Final = {"iter": _DOING["iter"], "wait": _DOING["wait"]}
 
 _NO_TRACE: Final = (
     "Look at the last lines of its stderr: a Python error leaves its traceback there. If there is none, it was killed "
-    "from outside: `dmesg -T | grep -i kill` on its host tells of the out-of-memory killer, the job scheduler's log of "
+    "from outside: `dmesg -T` on its host tells of the out-of-memory killer, the job scheduler's log of "
     "its limits."
 )
 
@@ -216,8 +216,13 @@ def _clock(rank: RankWindow) -> str:
 
 def _title(rank: RankWindow, window: RunWindow, dead: Sequence[RankWindow]) -> str:
     how = _last_words(rank)
-    crashed = f"{_who(rank, window)} crashed{f' ({how})' if how else ''}"
-    title = f"{crashed} at {_clock(rank)}{_where(rank)}."
+    who, how, span = _who(rank, window), f" ({how})" if how else "", rank.span
+    doing = "" if span is None or span.phase == "outside" or span.epoch is None else _doing(span)
+    title = (  # a sentence in one piece can be said in another language
+        f"{who} crashed{how} at {_clock(rank)} in step {_steps(span)} of epoch {span.epoch}, {doing}."
+        if span is not None and doing
+        else f"{who} crashed{how} at {_clock(rank)}{_where(rank)}."
+    )
     others = len(dead) - 1
     return f"{title} {count(others, 'other rank')} crashed too." if others else title
 
@@ -239,15 +244,17 @@ def _where(rank: RankWindow) -> str:
         return ""
     if span.phase == "outside":
         return _outside(rank, span)
-    place = f" in step {_steps(span)}"
-    if span.epoch is not None:
-        place += f" of epoch {span.epoch}"
+    epoch, doing = "" if span.epoch is None else f" of epoch {span.epoch}", _doing(span)
+    return f" in step {_steps(span)}{epoch}{f', {doing}' if doing else ''}"
+
+
+def _doing(span: SpanInfo) -> str:
+    """Return what a process was doing in a step; "" where that is not known."""
     if span.phase == "user":
-        return f"{place}, in the phase {span.phase_name!r}" if span.phase_name else place
-    doing = _DOING.get(span.phase, "")
+        return f"in the phase {span.phase_name!r}" if span.phase_name else ""
     if span.phase == "wait" and span.awaited_worker is not None and span.awaited_worker >= 0:
-        doing += f" (worker {span.awaited_worker}'s batch)"
-    return f"{place}, {doing}" if doing else place
+        return f"while waiting for data (worker {span.awaited_worker}'s batch)"
+    return _DOING.get(span.phase, "")
 
 
 def _outside(rank: RankWindow, span: SpanInfo) -> str:
