@@ -20,7 +20,7 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.slices import parts
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
-from loaderwatch.detect.measures.statistics import median, trend
+from loaderwatch.detect.measures.statistics import Floats, median, trend
 from loaderwatch.detect.slow_step.pauses import CODE
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
@@ -72,15 +72,15 @@ def _grown(rank: RankWindow, pace: Pace) -> GrownStep | None:
 
 
 def _of(pace: Pace, slices: Course) -> GrownStep | None:
-    values = slices.script_s
-    few = max(FEW, values.size // 16)
-    half = (values.size - few) // 2
-    first_s, middle_s, last_s = (median(values[at : at + few]) for at in (0, half, values.size - few))
-    grown = 0 < first_s <= last_s / GROWN_RATIO
-    between = BETWEEN_RATIO * first_s <= middle_s <= last_s / BETWEEN_RATIO
-    if not (grown and between and trend(values) >= RISES):
+    script_s = slices.script_s
+    # Other programs slow down the model and the script alike: beside them only the one in terms of the other tells.
+    if not (_rises(script_s) or _rises(script_s / (slices.step_s - script_s))):
         return None
-    over = np.maximum(0.0, values - first_s) / slices.step_s
+    first_s, _, last_s = _ends(script_s)
+    if not 0 < first_s <= last_s / GROWN_RATIO:
+        return None
+    few = _few(script_s)
+    over = np.maximum(0.0, script_s - first_s) / slices.step_s
     return GrownStep(
         pace=pace,
         first_s=first_s,
@@ -89,6 +89,25 @@ def _of(pace: Pace, slices: Course) -> GrownStep | None:
         span_s=float(slices.t_ns[-1] - slices.t_ns[0]) / 1e9,
         lost_s=float(np.nansum(over)) * slices.slice_ns / 1e9,
     )
+
+
+def _rises(values: Floats) -> bool:
+    first, middle, last = _ends(values)
+    between = BETWEEN_RATIO * first <= middle <= last / BETWEEN_RATIO
+    return 0 < first <= last / GROWN_RATIO and between and trend(values) >= RISES
+
+
+def _ends(values: Floats) -> tuple[float, float, float]:
+    """Return a typical value of the oldest, the middle and the newest slices."""
+    few = _few(values)
+    oldest, middle, newest = (
+        median(values[at : at + few]) for at in (0, (values.size - few) // 2, values.size - few)
+    )
+    return oldest, middle, newest
+
+
+def _few(values: Floats) -> int:
+    return max(FEW, values.size // 16)
 
 
 def _finding(found: GrownStep, limits: Limits) -> Finding:

@@ -45,12 +45,33 @@ def test_work_that_grows_with_each_step(seconds: float, every_s: float) -> None:
     assert last.gain_ceiling_ratio == pytest.approx(0.85, abs=0.1)
 
 
+def test_it_shows_beside_other_programs() -> None:
+    """Which slow down the model as well, by turns of half a minute."""
+
+    def slowed(at_s: float) -> float:
+        return 2.5 if at_s % 50 >= 25 else 1.0
+
+    run = played(
+        read(
+            100,
+            quick,
+            lambda at_s: slowed(at_s) * (MODEL_S + 0.002 + 0.2 * at_s / 100),
+            model_s=lambda at_s: slowed(at_s) * MODEL_S,
+        )
+    )
+    assert grown(run)[-1][0] > 90
+    assert grown(run)[-1][1].severity == "warning"
+
+
 @pytest.mark.parametrize(
     ("step", "model"),
     [
         pytest.param(lambda at_s: 0.03 + at_s / 500, lambda at_s: 0.02 + at_s / 500, id="longer-sequences"),
         pytest.param(lambda at_s: 0.03 + at_s / 500, None, id="phases-that-are-not-timed"),
         pytest.param(lambda at_s: 0.03 if at_s < 60 else 0.2, lambda at_s: MODEL_S, id="at-one-moment"),
+        pytest.param(
+            lambda at_s: 0.065 - at_s / 3000, lambda at_s: 0.045 - at_s / 3000, id="a-model-that-gets-quicker"
+        ),
         pytest.param(lambda at_s: 0.3 - at_s / 500, lambda at_s: MODEL_S, id="it-shrinks"),
         pytest.param(lambda at_s: 0.0204 + at_s / 1e5, lambda at_s: MODEL_S, id="little"),
     ],
