@@ -16,7 +16,7 @@ from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.hang import at_exit
 from loaderwatch.detect.hang.excuses import ALONE_FACTOR, is_excused, save_works, serves, silent_s
 from loaderwatch.detect.hang.rank_positions import names
-from loaderwatch.detect.hang.reasons import blocked, producer_gone
+from loaderwatch.detect.hang.reasons import blocked, producer_gone, thread_silent
 from loaderwatch.detect.limits import IDLE_CPU_RATIO
 from loaderwatch.detect.measures.children import children_work
 from loaderwatch.detect.measures.gpu import spins_in_collective
@@ -44,6 +44,7 @@ from loaderwatch.detect.measures.stacks import (
     saving,
     user_frame,
     waits_for_child,
+    waits_for_thread,
     waits_on_queue,
 )
 from loaderwatch.detect.text import duration
@@ -161,11 +162,13 @@ def alone(item: Stuck) -> Finding:
     if stands and span.os_state == "R":  # woken for a moment, as to write its stack
         span = msgspec.structs.replace(span, os_state=None, wchan=None)
     reason = blocked(span, "the training process")
-    nobody_fills = orphaned or waits_on_queue(frames)
-    if nobody_fills:
+    on_thread = orphaned or waits_on_queue(frames) or waits_for_thread(frames)
+    if orphaned or waits_on_queue(frames):
         reason = producer_gone(rank.process.loaders)
+    elif on_thread:
+        reason = thread_silent()
     severity = _severity(item, frames)
-    known = severity != "info" and stands and (nobody_fills or (span.os_state, span.wchan) != (None, None))
+    known = severity != "info" and stands and (on_thread or (span.os_state, span.wchan) != (None, None))
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
         code=CODE,

@@ -104,6 +104,17 @@ def producer_gone(loaders: Sequence[LoaderInfo]) -> Explanation:
     )
 
 
+def thread_silent() -> Explanation:
+    """Explain a wait for another thread of this process, which gives no sign."""
+    return Explanation(
+        "S35",
+        0.8,
+        "waiting for another thread of its own that gives no sign",
+        advice="That thread has ended or is stuck: look for its exception in the job's log, and for its stack. Set an event in a"
+        " `finally:`, hand errors on (a Future does), and wait with a timeout and a check that the thread is alive.",
+    )
+
+
 def without_end(*, sleeps: bool = False) -> Explanation:
     """Explain S22: a process that computes for ever, or tries the same for ever and ``sleeps`` in between."""
     return Explanation(

@@ -62,6 +62,13 @@ QUEUE = """Current thread 0x00007f2b28a4b740 (most recent call first):
   File "/home/me/project/train.py", line 99 in <module>
 """
 
+EVENT = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+  File "/usr/lib/python3.11/threading.py", line 629 in wait
+  File "/home/me/project/train.py", line 61 in main
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+
 SOCKET = """Current thread 0x00007f2b28a4b740 (most recent call first):
   File "/usr/lib/python3.11/socket.py", line 718 in readinto
   File "/usr/lib/python3.11/http/client.py", line 286 in _read_status

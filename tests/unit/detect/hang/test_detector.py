@@ -396,6 +396,19 @@ class TestStuckInItsOwnCode:
         assert "and the loop waits on a queue that nobody fills; the data loader" in finding.title
         assert "The thread that fills the queue" in finding.advice
 
+    @pytest.mark.parametrize("phase", ["step", "outside"])
+    def test_an_event_that_nobody_sets(self, phase: PhaseName) -> None:
+        """No lock is held: its thread has ended, say, before it set the event."""
+        builder = between_passes(10.0, stacks.EVENT)
+        if phase == "step":
+            builder = trained().open(phase, 10.0, wchan="futex_do_wait", os_state="S")
+            builder.stack(-1, 100, stacks.EVENT)
+        finding = only(run(builder.half_a_minute()))
+        assert finding.severity == "critical"
+        assert "for 40 s, waiting for another thread of its own that gives no sign" in finding.title
+        assert "lock" not in finding.title
+        assert "look for its exception in the job's log" in finding.advice
+
     def test_gaps_are_learned(self) -> None:
         builder = between_passes(5.0)
         for row in builder.rows["epoch_begins"][1:]:
